@@ -1,0 +1,56 @@
+# stages.def and data.def are the table of contents of the program. CMake reads them to add the sources and to
+# write one header that includes every options struct; C++ includes them to declare and call the register functions.
+
+# trainctl_read_stages(def out): a list of kind/name pairs such as "optimizer/adam".
+function(trainctl_read_stages def out)
+  set_property(DIRECTORY "${CMAKE_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${def}")
+  file(STRINGS "${def}" lines REGEX "^STAGE\\(")
+  set(pairs "")
+  foreach(line IN LISTS lines)
+    if(NOT line MATCHES "^STAGE\\(([a-z_]+), ([a-z0-9_]+)\\)$")
+      message(FATAL_ERROR "${def}: expected 'STAGE(kind, name)', found '${line}'")
+    endif()
+    list(APPEND pairs "${CMAKE_MATCH_1}/${CMAKE_MATCH_2}")
+  endforeach()
+  set(${out} "${pairs}" PARENT_SCOPE)
+endfunction()
+
+# trainctl_stage_sources(def folder out): the sources of the listed stages; a line without a source stops here.
+function(trainctl_stage_sources def folder out)
+  trainctl_read_stages("${def}" pairs)
+  set(sources "")
+  foreach(pair IN LISTS pairs)
+    if(NOT EXISTS "${folder}/${pair}.cpp")
+      message(FATAL_ERROR "${def} lists ${pair}, but ${folder}/${pair}.cpp is missing")
+    endif()
+    list(APPEND sources "${folder}/${pair}.cpp")
+  endforeach()
+  set(${out} "${sources}" PARENT_SCOPE)
+endfunction()
+
+# trainctl_vocabulary(header defs...): writes `header`, which includes lib/spec/<kind>/<name>.hpp of every stage and
+# defines TRAINCTL_FOR_EACH_STAGE(X) as X(kind, name, Type) ...; multi_step_lr becomes MultiStepLr.
+function(trainctl_vocabulary header)
+  set(includes "")
+  set(rows "")
+  foreach(def IN LISTS ARGN)
+    trainctl_read_stages("${def}" pairs)
+    foreach(pair IN LISTS pairs)
+      string(REPLACE "/" ";" parts "${pair}")
+      list(GET parts 0 kind)
+      list(GET parts 1 name)
+      string(REPLACE "_" ";" words "${name}")
+      set(type "")
+      foreach(word IN LISTS words)
+        string(SUBSTRING "${word}" 0 1 first)
+        string(TOUPPER "${first}" first)
+        string(SUBSTRING "${word}" 1 -1 rest)
+        string(APPEND type "${first}${rest}")
+      endforeach()
+      string(APPEND includes "#include \"spec/${pair}.hpp\"\n")
+      string(APPEND rows " \\\n  X(${kind}, ${name}, ${type})")
+    endforeach()
+  endforeach()
+  file(CONFIGURE OUTPUT "${header}" CONTENT
+    "// Written by CMake from stages.def and data.def.\n#pragma once\n\n${includes}\n#define TRAINCTL_FOR_EACH_STAGE(X)${rows}\n" @ONLY)
+endfunction()

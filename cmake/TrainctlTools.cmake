@@ -1,0 +1,21 @@
+# Compiler cache and linker: used where the machine has them, never required.
+find_program(TRAINCTL_CCACHE ccache)
+if(TRAINCTL_CCACHE)
+  # A precompiled header carries times and defines: without the sloppiness every torch source would miss the cache.
+  set(_launcher "${CMAKE_COMMAND}" -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime" "${TRAINCTL_CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${_launcher})
+endif()
+
+find_program(TRAINCTL_MOLD mold)
+if(TRAINCTL_MOLD AND NOT TRAINCTL_SANITIZE)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+if(TRAINCTL_SANITIZE STREQUAL "address")
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+elseif(TRAINCTL_SANITIZE STREQUAL "thread")
+  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=thread)
+endif()

@@ -1,0 +1,134 @@
+#include "base/files.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace trainctl {
+namespace {
+
+[[noreturn]] void fail(const std::string& what, const std::string& label, int cause) {
+  const char* hint = "";
+  if (cause == ENOSPC || cause == EDQUOT) hint = "; free some space or choose another folder with --out";
+  if (cause == EROFS || cause == EACCES) hint = "; choose a writable folder with --out";
+  throw Error(ErrorKind::resource, fmt::format("cannot {} {}: {}{}", what, label, std::strerror(cause), hint));
+}
+
+Fd open_or_fail(const fs::path& path, int flags) {
+  Fd fd(::open(path.c_str(), flags | O_CLOEXEC, 0644));
+  if (!fd.valid()) fail("write", path.string(), errno);
+  return fd;
+}
+
+void sync_folder(const fs::path& folder) {
+  const Fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid() || ::fsync(fd.get()) != 0) fail("sync folder", folder.string(), errno);
+}
+
+class TemporaryName {
+ public:
+  explicit TemporaryName(const fs::path& target)
+      : path_(target.parent_path() / fmt::format(".{}.tmp.{}", target.filename().string(), ::getpid())) {}
+  ~TemporaryName() {
+    if (!published_) ::unlink(path_.c_str());
+  }
+  TemporaryName(const TemporaryName&) = delete;
+  TemporaryName& operator=(const TemporaryName&) = delete;
+
+  [[nodiscard]] const fs::path& path() const { return path_; }
+  void publish(const fs::path& target) {
+    if (::rename(path_.c_str(), target.c_str()) != 0) fail("rename to", target.string(), errno);
+    published_ = true;
+  }
+
+ private:
+  fs::path path_;
+  bool published_ = false;
+};
+
+fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+
+}  // namespace
+
+Fd& Fd::operator=(Fd&& other) noexcept {
+  if (this != &other) {
+    reset();
+    fd_ = other.release();
+  }
+  return *this;
+}
+
+int Fd::release() { return std::exchange(fd_, -1); }
+
+void Fd::reset() {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
+
+void write_all(int fd, std::string_view bytes, const std::string& label) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("write", label, errno);
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void write_atomically(const fs::path& path, const std::function<void(int fd)>& write) {
+  TemporaryName temporary(path);
+  Fd fd = open_or_fail(temporary.path(), O_WRONLY | O_CREAT | O_TRUNC);
+  write(fd.get());
+  if (::fsync(fd.get()) != 0) fail("sync", path.string(), errno);
+  if (::close(fd.release()) != 0) fail("close", path.string(), errno);
+  temporary.publish(path);
+  sync_folder(folder_of(path));
+}
+
+void write_atomically(const fs::path& path, std::string_view bytes) {
+  write_atomically(path, [&](int fd) { write_all(fd, bytes, path.string()); });
+}
+
+std::string read_file(const fs::path& path, std::uint64_t max_bytes, ReadFailure on_failure) {
+  const auto kind = static_cast<ErrorKind>(on_failure);
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) throw Error(kind, fmt::format("cannot read {}: {}", path.string(), std::strerror(errno)));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) == 0 && S_ISDIR(info.st_mode)) {
+    throw Error(kind, fmt::format("cannot read {}: it is a folder", path.string()));
+  }
+  std::string text;
+  char buffer[1 << 16];
+  while (true) {
+    const ssize_t count = ::read(fd.get(), buffer, sizeof buffer);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw Error(kind, fmt::format("cannot read {}: {}", path.string(), std::strerror(errno)));
+    if (count == 0) return text;
+    text.append(buffer, static_cast<std::size_t>(count));
+    if (text.size() > max_bytes) {
+      throw Error(kind, fmt::format("{} is larger than the limit of {} bytes", path.string(), max_bytes));
+    }
+  }
+}
+
+AppendFile::AppendFile(fs::path path)
+    : path_(std::move(path)), fd_(open_or_fail(path_, O_WRONLY | O_CREAT | O_APPEND)) {}
+
+void AppendFile::append_line(std::string_view line) {
+  std::string text(line);
+  text += '\n';
+  write_all(fd_.get(), text, path_.string());
+}
+
+void make_folder(const fs::path& path) {
+  std::error_code failure;
+  fs::create_directories(path, failure);
+  if (failure) fail("create folder", path.string(), failure.value());
+}
+
+}  // namespace trainctl

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace trainctl {
+
+namespace fs = std::filesystem;
+
+/// An open file descriptor, closed at the end of its life.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  ~Fd() { reset(); }
+  Fd(Fd&& other) noexcept : fd_(other.release()) {}
+  Fd& operator=(Fd&& other) noexcept;
+  Fd(const Fd&) = delete;
+  Fd& operator=(const Fd&) = delete;
+
+  [[nodiscard]] int get() const { return fd_; }
+  [[nodiscard]] bool valid() const { return fd_ >= 0; }
+  int release();
+  void reset();
+
+ private:
+  int fd_ = -1;
+};
+
+/// Writes all bytes (EINTR and short writes are looped). Throws ErrorKind::resource naming `label` and the cause.
+void write_all(int fd, std::string_view bytes, const std::string& label);
+
+/// Temporary name in the same folder, fsync, rename, fsync of the folder: readers see the old file or the new one.
+/// On any failure the temporary file is removed. Throws ErrorKind::resource (disk full, read-only, permission).
+void write_atomically(const fs::path& path, std::string_view bytes);
+/// The same for large content: `write` gets the open descriptor.
+void write_atomically(const fs::path& path, const std::function<void(int fd)>& write);
+
+/// Whole file as text. Throws ErrorKind `missing_is` semantics: config = 2, data = 9, given by the caller.
+enum class ReadFailure : int { config = 2, data = 9, resource = 11 };
+std::string read_file(const fs::path& path, std::uint64_t max_bytes, ReadFailure on_failure);
+
+/// Appends lines that survive the process: one write() a line. Throws ErrorKind::resource.
+class AppendFile {
+ public:
+  explicit AppendFile(fs::path path);
+  void append_line(std::string_view line);
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+  Fd fd_;
+};
+
+/// Creates the folder and its parents. Throws ErrorKind::resource with a sentence (read-only, not a folder, ...).
+void make_folder(const fs::path& path);
+
+}  // namespace trainctl

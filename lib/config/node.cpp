@@ -1,0 +1,55 @@
+#include "config/node.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/strings.hpp"
+
+namespace trainctl::config {
+
+const Entry* Node::entry(std::string_view key) const {
+  for (const Entry& candidate : entries) {
+    if (candidate.key == key) return &candidate;
+  }
+  return nullptr;
+}
+
+const Node* Node::find(std::string_view key) const {
+  const Entry* found = entry(key);
+  return found == nullptr ? nullptr : &found->value;
+}
+
+Node Node::scalar(std::string text, bool quoted) {
+  Node node;
+  node.type = Type::scalar;
+  node.text = std::move(text);
+  node.quoted = quoted;
+  return node;
+}
+
+Node Node::list(std::vector<Node> items) {
+  Node node;
+  node.type = Type::list;
+  node.items = std::move(items);
+  return node;
+}
+
+Node Node::map(std::vector<Entry> entries) {
+  Node node;
+  node.type = Type::map;
+  node.entries = std::move(entries);
+  return node;
+}
+
+std::string describe_value(const Node& node) {
+  switch (node.type) {
+    case Node::Type::null: return "nothing";
+    case Node::Type::scalar: return fmt::format("'{}'", printable(node.text));
+    case Node::Type::list: return fmt::format("a list of {}", node.items.size());
+    case Node::Type::map: return "a map";
+  }
+  return "a value";
+}
+
+}  // namespace trainctl::config

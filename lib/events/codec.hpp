@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/json.hpp"
+#include "events/records.hpp"
+
+namespace trainctl::events {
+
+/// One line of JSON without the newline: {"event": "epoch_ended", ...}. Non-finite numbers travel as the strings
+/// "nan", "inf", "-inf".
+std::string encode(const Event& event);
+
+/// Throws Error(unexpected) on a line that is not an event: the worker is ours, a bad line is our bug.
+Event decode(std::string_view line);
+
+/// The parts that other documents share (result.json, bench.json).
+Json to_json(const Timing& timing);
+Json to_json(const Metrics& metrics);
+
+}  // namespace trainctl::events

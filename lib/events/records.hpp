@@ -1,0 +1,138 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+// What a worker tells the supervisor: the only thing that passes between the engine half and the front half.
+// Plain values; times are seconds of the worker's steady clock.
+
+namespace trainctl::events {
+
+/// Metric values by full name, in the order in which tables show them: "train/loss", "val/loss", "val/accuracy".
+using Metrics = std::vector<std::pair<std::string, double>>;
+
+/// Where an epoch's wall time went, in seconds; the parts sum to wall_s within 2 %. One row of timing.csv.
+struct Timing {
+  double wall_s = 0;
+  double data_wait_s = 0;
+  double h2d_s = 0;
+  double forward_s = 0;
+  double backward_s = 0;
+  double allreduce_exposed_s = 0;
+  double optimizer_s = 0;
+  double eval_s = 0;
+  double checkpoint_s = 0;
+  double other_s = 0;
+  std::int64_t samples = 0;
+  double samples_per_s = 0;  // training samples over wall_s less eval_s and checkpoint_s
+  double first_batch_s = 0;  // start of the epoch to the first batch
+  double cpu_percent = 0;    // of one core
+  double rss_mb = 0;         // peak so far
+  std::optional<double> gpu_util;
+  std::optional<double> gpu_mem_mb;
+  double read_mb_s = 0;
+};
+
+/// First event of a rank: the process is up and its libraries are loaded.
+struct Hello {
+  int rank = 0;
+  std::int64_t pid = 0;
+  std::string host;
+  std::string device;  // "cpu", "cuda:0"
+  double startup_s = 0;  // from exec to here
+  std::map<std::string, std::string> versions;  // "torch": "2.11.0"
+};
+
+/// Rank 0, once the model and data are built.
+struct RunStarted {
+  int world_size = 1;
+  std::int64_t parameters = 0;
+  std::int64_t trainable_parameters = 0;
+  std::int64_t train_samples = 0;
+  std::int64_t val_samples = 0;
+  std::int64_t steps_per_epoch = 0;
+  std::int64_t max_epochs = 0;
+  std::int64_t global_batch = 0;
+  int num_workers = 0;
+  int num_threads = 1;
+  std::string num_threads_why;  // "asked", "probe: 2 threads take 1.70x of 1"
+  std::string precision;
+  std::map<std::string, std::string> data_fingerprints;  // split -> hex
+};
+
+enum class Phase { startup, train, validate, checkpoint, shutdown };
+
+/// A few times a second, for the progress bar.
+struct Progress {
+  Phase phase = Phase::train;
+  std::int64_t epoch = 0;       // from 0
+  std::int64_t step_in_epoch = 0;
+  std::int64_t steps_in_epoch = 0;
+  std::int64_t global_step = 0;
+  std::optional<double> loss;
+};
+
+/// Every log_every_n_steps: one line of metrics.jsonl.
+struct StepLogged {
+  std::int64_t epoch = 0;
+  std::int64_t global_step = 0;
+  double loss = 0;
+  double lr = 0;
+  double elapsed_s = 0;
+};
+
+struct EpochEnded {
+  std::int64_t epoch = 0;
+  std::int64_t global_step = 0;
+  double lr = 0;  // the rate of the epoch's last step
+  Metrics metrics;
+  Timing timing;
+  std::string data_digest;  // of the training batches of this rank's world; empty if not computed
+  bool improved = false;
+};
+
+struct CheckpointSaved {
+  std::string path;  // relative to the run folder
+  std::int64_t epoch = 0;
+  std::int64_t global_step = 0;
+  std::string metric;  // "val/loss"; empty if it was not about a metric
+  double value = 0;
+};
+
+struct StoppedEarly {
+  std::int64_t epoch = 0;
+  std::string reason;  // "val/loss has not improved for 3 epochs (best 0.0712 at epoch 4)"
+};
+
+/// Said aloud by the engine, once: printed under the table, kept in the log.
+struct Warning {
+  std::string message;
+};
+
+/// The rank ends because of this; also written to logs/rank_N.error.json before the worker exits.
+struct Failed {
+  int rank = 0;
+  int kind = 1;  // ErrorKind as its exit code
+  std::string message;
+  std::int64_t global_step = 0;
+  Phase phase = Phase::startup;
+};
+
+/// Last event of a rank that ended by itself.
+struct Finished {
+  std::int64_t epochs = 0;
+  std::int64_t global_step = 0;
+  std::string data_digest;       // of every training batch
+  std::string parameter_digest;  // of the final parameters, to compare ranks and runs
+  std::string stop_reason;       // "max_epochs", "early_stopping", "signal"
+};
+
+using Event = std::variant<Hello, RunStarted, Progress, StepLogged, EpochEnded, CheckpointSaved, StoppedEarly, Warning,
+                           Failed, Finished>;
+
+}  // namespace trainctl::events

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "events/records.hpp"
+
+namespace trainctl::launch {
+
+/// What to start: the same program for every rank, told apart by environment.
+struct LaunchSpec {
+  std::vector<std::string> argv;                   // argv[0] is the executable's path
+  int world_size = 1;
+  std::map<std::string, std::string> environment;  // added; a value the user has set wins where `keep_users` names it
+  std::vector<std::string> keep_users;             // e.g. OMP_WAIT_POLICY
+  std::filesystem::path log_folder;                // rank_N.log, rank_N.error.json
+  double init_timeout_s = 300;                     // until every rank has said Hello
+  double grace_s = 4;                              // SIGTERM to SIGKILL
+};
+
+struct RankFailure {
+  int rank = 0;
+  std::string host;
+  pid_t pid = 0;
+  std::optional<int> signal;     // set where a signal ended it
+  std::string signal_name;       // "SIGKILL"
+  std::optional<int> exit_code;  // set where it exited by itself
+  std::int64_t step = 0;         // from the shared page: right even after SIGKILL
+  std::string phase;
+  std::string message;           // the worker's own sentence, or ours
+  std::string log_tail;          // last lines of logs/rank_N.log
+};
+
+/// How the job ended. `exit_code` is the contract's; a worker's code or signal is recorded, never passed through.
+struct Outcome {
+  int exit_code = 0;
+  std::string verdict;  // ok, failed, diverged, stopped, hang, interrupted, terminated
+  std::optional<RankFailure> first_failure;
+  std::vector<RankFailure> consequences;
+  std::optional<int> stopped_by_signal;  // SIGINT, SIGTERM ... that the supervisor got
+};
+
+/// Called on the supervisor's thread for every event of every rank, in order of arrival.
+using EventHandler = std::function<void(int rank, const events::Event& event)>;
+/// Called a few times a second, so that a progress bar moves while no event comes.
+using TickHandler = std::function<void()>;
+
+/// Starts the workers, forwards their events, and returns when no process of the job is left. SIGINT, SIGTERM, SIGUSR1
+/// and SIGUSR2 are blocked while it runs and end the job cleanly; a second signal ends it at once. Throws
+/// Error(resource) where nothing could be started.
+Outcome supervise(const LaunchSpec& spec, const EventHandler& on_event, const TickHandler& on_tick, const Clock& clock);
+
+}  // namespace trainctl::launch

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <spdlog/spdlog.h>
+
+namespace trainctl::log {
+
+enum class Level { quiet, normal, verbose, debug };
+
+/// Logs go to stderr, results to stdout. Called once, by main or the worker.
+void set_up(Level level);
+
+/// The one logger: log::get().info("...", ...).
+spdlog::logger& get();
+
+}  // namespace trainctl::log

@@ -1,0 +1,158 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/describe.hpp"
+#include "spec/mode.hpp"
+
+// The typed experiment file: every section of it, described once. Defaults are PyTorch's or Lightning's.
+
+namespace trainctl::spec {
+
+/// One split: a data set and the transforms of its samples.
+/// In YAML the keys of the data set stand beside `transforms`: {type: mnist, root: data/mnist, transforms: [...]}.
+struct DataSplit {
+  config::Stage dataset;
+  std::vector<config::Stage> transforms;
+};
+
+enum class CacheMode { none, encoded, decoded, device, automatic };
+constexpr std::array<const char*, 5> enum_names(CacheMode) { return {"none", "encoded", "decoded", "device", "auto"}; }
+
+struct Cache {
+  static constexpr auto kSummary = "Where samples are kept between epochs.";
+  CacheMode mode = CacheMode::automatic;
+
+  static void describe(config::Describe<Cache>& options) {
+    options.field("mode", &Cache::mode, "Tier of the cache; every tier gives the same batches.");
+  }
+};
+
+struct Loader {
+  static constexpr auto kSummary = "How batches are made; the batches themselves depend on the seed alone.";
+
+  std::int64_t batch_size = 64;
+  config::Auto<int> num_workers;
+  int prefetch_factor = 2;
+  config::Auto<bool> pin_memory;
+  bool shuffle = true;
+  bool drop_last = false;
+
+  static void describe(config::Describe<Loader>& options) {
+    options.field("batch_size", &Loader::batch_size, "Samples a step on each device.").at_least(1).at_most(1 << 24);
+    options.field("num_workers", &Loader::num_workers, "Loader threads; 0 loads in the training thread.").at_least(0)
+        .at_most(256).example("4");
+    options.field("prefetch_factor", &Loader::prefetch_factor, "Batches prepared ahead, for each worker.").at_least(1)
+        .at_most(64);
+    options.field("pin_memory", &Loader::pin_memory, "Page-locks the batch ring for faster copies to a GPU.");
+    options.field("shuffle", &Loader::shuffle, "A new order of the training samples in every epoch.");
+    options.field("drop_last", &Loader::drop_last, "Leaves out a last batch that is not full.");
+  }
+};
+
+enum class Accelerator { automatic, cpu, gpu };
+constexpr std::array<const char*, 3> enum_names(Accelerator) { return {"auto", "cpu", "gpu"}; }
+
+enum class Precision { full, mixed16, mixed_bf16 };
+constexpr std::array<const char*, 3> enum_names(Precision) { return {"32-true", "16-mixed", "bf16-mixed"}; }
+
+enum class ClipAlgorithm { norm, value };
+constexpr std::array<const char*, 2> enum_names(ClipAlgorithm) { return {"norm", "value"}; }
+
+struct Trainer {
+  static constexpr auto kSummary = "The training loop, with the names of Lightning's Trainer.";
+
+  Accelerator accelerator = Accelerator::automatic;
+  config::Auto<int> devices;
+  int num_nodes = 1;
+  std::int64_t max_epochs = 10;
+  std::optional<std::int64_t> max_steps;
+  std::optional<std::string> max_time;
+  Precision precision = Precision::full;
+  std::int64_t accumulate_grad_batches = 1;
+  std::optional<double> gradient_clip_val;
+  ClipAlgorithm gradient_clip_algorithm = ClipAlgorithm::norm;
+  std::optional<double> limit_train_batches;
+  std::optional<double> limit_val_batches;
+  std::int64_t overfit_batches = 0;
+  bool fast_dev_run = false;
+  std::int64_t num_sanity_val_steps = 0;
+  std::int64_t check_val_every_n_epoch = 1;
+  std::int64_t log_every_n_steps = 50;
+  bool deterministic = false;
+  bool detect_anomaly = false;
+  config::Auto<int> num_threads;
+
+  static void describe(config::Describe<Trainer>& options);  // experiment.cpp
+};
+
+enum class Backend { automatic, gloo, nccl };
+constexpr std::array<const char*, 3> enum_names(Backend) { return {"auto", "gloo", "nccl"}; }
+
+struct Distributed {
+  static constexpr auto kSummary = "How ranks exchange gradients.";
+
+  Backend backend = Backend::automatic;
+  double bucket_cap_mb = 25;
+  double timeout_s = 600;
+
+  static void describe(config::Describe<Distributed>& options) {
+    options.field("backend", &Distributed::backend, "auto: nccl on GPUs, gloo on CPUs.");
+    options.field("bucket_cap_mb", &Distributed::bucket_cap_mb, "Size of a gradient bucket, in MiB.").above(0).at_most(4096);
+    options.field("timeout_s", &Distributed::timeout_s, "Longest wait for the other ranks, in seconds.").above(0);
+  }
+};
+
+struct Checkpoint {
+  static constexpr auto kSummary = "Which weights are kept.";
+
+  std::optional<std::string> monitor;
+  config::Auto<Mode> mode;
+  int save_top_k = 1;
+  bool save_last = true;
+  std::int64_t every_n_epochs = 1;
+
+  static void describe(config::Describe<Checkpoint>& options);  // experiment.cpp
+};
+
+enum class Logger { console, csv, jsonl };
+constexpr std::array<const char*, 3> enum_names(Logger) { return {"console", "csv", "jsonl"}; }
+
+struct Dataset {
+  static constexpr auto kSummary = "The data: a split for training, and splits for validation and test.";
+
+  DataSplit train;
+  std::optional<DataSplit> val;
+  std::optional<DataSplit> test;
+  Cache cache;
+
+  static void describe(config::Describe<Dataset>& options);  // experiment.cpp
+};
+
+/// The whole file. Plain values: copied freely between threads.
+struct Experiment {
+  static constexpr auto kSummary = "A trainctl experiment.";
+
+  std::string name = "experiment";
+  std::uint64_t seed = 0;
+  Dataset dataset;
+  Loader loader;
+  config::Stage model;
+  config::Stage loss;       // default cross_entropy
+  config::Stage optimizer;
+  config::Stage scheduler;  // default constant_lr
+  config::Stage early_stopping;  // empty: none
+  std::vector<config::Stage> metrics;
+  Trainer trainer;
+  Distributed distributed;
+  Checkpoint checkpoint;
+  std::vector<Logger> loggers{Logger::console, Logger::csv, Logger::jsonl};
+
+  static void describe(config::Describe<Experiment>& options);  // experiment.cpp
+};
+
+}  // namespace trainctl::spec

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "config/diagnostics.hpp"
+#include "config/node.hpp"
+#include "config/schema.hpp"
+#include "spec/experiment.hpp"
+
+namespace trainctl::spec {
+
+/// Every stage that this build knows (stages.def and data.def) and the sections of the experiment.
+const config::Vocabulary& builtin_vocabulary();
+
+struct Loaded {
+  Experiment experiment;
+  config::Node tree;  // as read, overrides and interpolation applied
+};
+
+/// Files -> tree -> typed experiment -> cross-field checks. `overrides` as on the command line. Throws one
+/// Error(config) that prints every problem; warnings are returned in `diagnostics`.
+Loaded load_experiment(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                       config::Diagnostics& diagnostics);
+
+/// The resolved experiment as YAML that load_experiment reads back to the same experiment, each value with its origin
+/// ("# mnist.yaml:14", "# override", "# default") as a comment.
+std::string dump_resolved(const Loaded& loaded);
+
+}  // namespace trainctl::spec

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "config/describe.hpp"
+
+namespace trainctl::spec::loss {
+
+struct Mse {
+  static constexpr auto kSummary = "Mean squared error; class labels are compared as one-hot vectors.";
+
+  static void describe(config::Describe<Mse>&) {}
+};
+
+}  // namespace trainctl::spec::loss

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <vector>
+
+#include "config/describe.hpp"
+
+namespace trainctl::spec::transform {
+
+struct Normalize {
+  static constexpr auto kSummary = "(x / 255 - mean) / std for each channel, as torchvision's ToTensor and Normalize.";
+
+  std::vector<double> mean;
+  std::vector<double> std;
+
+  static void describe(config::Describe<Normalize>& options) {
+    options.field("mean", &Normalize::mean, "Mean of each channel, of pixels in [0, 1].").required().not_empty()
+        .example("[0.1307]");
+    options.field("std", &Normalize::std, "Standard deviation of each channel.").required().not_empty().above(0)
+        .example("[0.3081]");
+  }
+};
+
+}  // namespace trainctl::spec::transform

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "config/stage.hpp"
+#include "stage/stages.hpp"
+
+namespace trainctl::stage {
+
+/// Factories of one kind by name.
+template <class Interface, class Context>
+class Registry {
+ public:
+  using Factory = std::function<std::unique_ptr<Interface>(const config::Stage&, const Context&)>;
+
+  /// Options is the struct of lib/spec/<kind>/<name>.hpp; `make` gets it typed.
+  template <class Options, class Make>
+  void add(const std::string& name, Make make) {
+    factories_[name] = [make](const config::Stage& stage, const Context& context) {
+      return make(stage.as<Options>(), context);
+    };
+  }
+
+  [[nodiscard]] std::unique_ptr<Interface> build(const config::Stage& stage, const Context& context) const {
+    const auto found = factories_.find(stage.type);
+    ENSURE(config, found != factories_.end(), "{} '{}' is not part of this build", stage.kind, stage.type);
+    return in_context(stage.kind + " '" + stage.type + "'", [&] { return found->second(stage, context); });
+  }
+
+  [[nodiscard]] bool has(const std::string& name) const { return factories_.contains(name); }
+
+ private:
+  std::map<std::string, Factory> factories_;
+};
+
+/// Every stage the engine can build, a value: tests build their own with fakes.
+struct Catalogue {
+  Registry<Model, ModelContext> models;
+  Registry<Loss, LossContext> losses;
+  Registry<Optimizer, OptimizerContext> optimizers;
+  Registry<Scheduler, SchedulerContext> schedulers;
+  Registry<Stopper, StopperContext> stoppers;
+  Registry<Metric, MetricContext> metrics;
+};
+
+}  // namespace trainctl::stage

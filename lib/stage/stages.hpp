@@ -1,0 +1,120 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+// The interfaces the trainer knows. A stage sees its own options and a typed context, never the whole experiment.
+
+namespace trainctl::stage {
+
+struct NamedTensor {
+  std::string name;  // torchvision's parameter name where the model is torchvision's: "fc1.weight"
+  at::Tensor tensor;
+};
+
+enum class RunMode { train, evaluate };
+
+/// What a model is built for: shape of one input sample (C, H, W) and the number of outputs.
+struct ModelContext {
+  std::vector<std::int64_t> input_shape;
+  std::int64_t classes = 0;
+};
+
+/// A network. Parameters keep their identity for the whole run: optimizer and reducer hold on to them.
+class Model {
+ public:
+  virtual ~Model() = default;
+  /// inputs_nchw: float32 [N, C, H, W]; returns logits [N, classes].
+  virtual at::Tensor forward(const at::Tensor& inputs_nchw) = 0;
+  [[nodiscard]] virtual std::vector<NamedTensor> parameters() const = 0;
+  [[nodiscard]] virtual std::vector<NamedTensor> buffers() const = 0;
+  virtual void set_mode(RunMode mode) = 0;
+  virtual void to(at::Device device) = 0;
+};
+
+struct LossContext {
+  std::int64_t classes = 0;
+  at::Device device = at::kCPU;
+};
+
+class Loss {
+ public:
+  virtual ~Loss() = default;
+  /// logits [N, classes] float, targets [N] int64; returns the mean over the rows, a 0-d float32 tensor.
+  virtual at::Tensor forward(const at::Tensor& logits, const at::Tensor& targets) = 0;
+};
+
+struct OptimizerContext {
+  std::vector<NamedTensor> parameters;  // trainable ones, on their device
+};
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  /// One update from the parameters' gradients; undefined gradients are left out.
+  virtual void step() = 0;
+  virtual void zero_grad() = 0;
+  /// The rate as scheduled; a device scalar behind it, so captured steps see it.
+  virtual void set_lr(double lr) = 0;
+  [[nodiscard]] virtual double initial_lr() const = 0;
+};
+
+struct SchedulerContext {
+  double initial_lr = 0;
+  std::int64_t max_epochs = 0;
+  std::int64_t steps_per_epoch = 0;
+};
+
+/// The learning rate as a function of progress; a plain value machine without tensors.
+class Scheduler {
+ public:
+  virtual ~Scheduler() = default;
+  /// Rate for the step about to run; `epoch` and `global_step` count from 0.
+  [[nodiscard]] virtual double lr(std::int64_t epoch, std::int64_t global_step) const = 0;
+  /// Told after each validation; only plateau schedulers listen.
+  virtual void observe(std::int64_t epoch, double monitored) = 0;
+  /// The value it wants to observe, e.g. "val/loss"; empty: none.
+  [[nodiscard]] virtual std::string monitor() const = 0;
+};
+
+struct StopDecision {
+  bool improved = false;
+  bool stop = false;
+  std::string reason;  // set where it stops
+};
+
+struct StopperContext {};
+
+class Stopper {
+ public:
+  virtual ~Stopper() = default;
+  virtual StopDecision observe(std::int64_t epoch, double monitored) = 0;
+  [[nodiscard]] virtual std::string monitor() const = 0;
+  [[nodiscard]] virtual bool restore_best() const = 0;
+};
+
+struct MetricContext {
+  std::int64_t classes = 0;
+  at::Device device = at::kCPU;
+};
+
+/// A metric as sums that may be added over batches and ranks: exact however the data is split.
+class Metric {
+ public:
+  virtual ~Metric() = default;
+  /// Name in tables: "accuracy", "top_5_accuracy".
+  [[nodiscard]] virtual std::string name() const = 0;
+  /// Adds the rows to `sums()`; does not synchronise the device.
+  virtual void update(const at::Tensor& logits, const at::Tensor& targets) = 0;
+  /// float64 1-d tensor; reduced over ranks by addition before `value`.
+  virtual at::Tensor& sums() = 0;
+  [[nodiscard]] virtual double value() const = 0;
+  virtual void reset() = 0;
+};
+
+}  // namespace trainctl::stage

@@ -1,0 +1,57 @@
+#include "base/files.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/error.hpp"
+#include "support/catch.hpp"
+#include "support/temp_folder.hpp"
+
+using namespace trainctl;
+
+namespace {
+
+int entries_in(const fs::path& folder) {
+  return static_cast<int>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+}  // namespace
+
+TEST_CASE("an atomic write replaces the file and leaves no temporary behind") {
+  const TempFolder folder;
+  write_atomically(folder / "a.json", "one");
+  write_atomically(folder / "a.json", "two");
+  CHECK(read_file(folder / "a.json", 100, ReadFailure::data) == "two");
+  CHECK(entries_in(folder.path()) == 1);
+}
+
+TEST_CASE("a full disk is a resource error and the old file stays") {
+  if (::access("/dev/full", W_OK) != 0) skip("no /dev/full");
+  const TempFolder folder;
+  write_atomically(folder / "a.json", "old");
+  const Fd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  try {
+    write_atomically(folder / "a.json", [&](int) { write_all(full.get(), "new", "a.json"); });
+    FAIL("nothing was thrown");
+  } catch (const Error& error) {
+    CHECK(error.exit_code() == 11);
+    CHECK_THAT(error.what(), Contains("a.json") && Contains("No space left") && Contains("--out"));
+  }
+  CHECK(read_file(folder / "a.json", 100, ReadFailure::data) == "old");
+  CHECK(entries_in(folder.path()) == 1);
+}
+
+TEST_CASE("reading says what is wrong with the file") {
+  const TempFolder folder;
+  CHECK_THROWS_WITH(read_file(folder / "none", 10, ReadFailure::config), Contains("No such file"));
+  CHECK_THROWS_WITH(read_file(folder.path(), 10, ReadFailure::config), Contains("it is a folder"));
+  write_atomically(folder / "big", "0123456789ab");
+  CHECK_THROWS_WITH(read_file(folder / "big", 10, ReadFailure::config), Contains("limit of 10 bytes"));
+}
+
+TEST_CASE("appended lines stay in order across openings") {
+  const TempFolder folder;
+  AppendFile(folder / "m.jsonl").append_line("1");
+  AppendFile(folder / "m.jsonl").append_line("2");
+  CHECK(read_file(folder / "m.jsonl", 100, ReadFailure::data) == "1\n2\n");
+}

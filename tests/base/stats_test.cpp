@@ -1,0 +1,18 @@
+#include "base/stats.hpp"
+
+#include <cmath>
+#include <vector>
+
+#include "support/catch.hpp"
+
+using namespace trainctl;
+
+TEST_CASE("quartiles interpolate as numpy does") {
+  const std::vector<double> values{7, 1, 3, 5};
+  const Quartiles q = quartiles(values);
+  CHECK(q.q1 == Approx(2.5));
+  CHECK(q.median == Approx(4.0));
+  CHECK(q.q3 == Approx(5.5));
+  CHECK(mean(values) == Approx(4.0));
+  CHECK(std::isnan(median({})));
+}

@@ -1,0 +1,30 @@
+#include "base/strings.hpp"
+
+#include "support/catch.hpp"
+
+using namespace trainctl;
+
+TEST_CASE("a typo finds the word that was meant") {
+  const std::vector<std::string> words{"lr", "betas", "eps", "weight_decay", "momentum"};
+  CHECK(nearest("momentun", words) == "momentum");
+  CHECK(nearest("wieght_decay", words) == "weight_decay");
+  CHECK(nearest("colour", words) == std::nullopt);
+  CHECK(edit_distance("ab", "ba") == 1);
+}
+
+TEST_CASE("control bytes and invalid UTF-8 are made visible") {
+  CHECK(printable("plain \xc3\xa4") == "plain \xc3\xa4");
+  CHECK(printable("a\x1b[2Jb\n") == "a\\x1b[2Jb\\x0a");
+  CHECK(printable("\xff\xc0\xaf") == "\\xff\\xc0\\xaf");
+  CHECK(printable("\xc2\x9b") == "\\xc2\\x9b");
+}
+
+TEST_CASE("numbers are written for people") {
+  CHECK(with_thousands(1234567) == "1,234,567");
+  CHECK(with_thousands(-1234) == "-1,234");
+  CHECK(with_thousands(7) == "7");
+  CHECK(human_duration(0.0123) == "12.3 ms");
+  CHECK(human_duration(72) == "1 min 12 s");
+  CHECK(human_duration(7380) == "2 h 03 min");
+  CHECK(human_bytes(1536) == "1.5 KiB");
+}

@@ -1,0 +1,12 @@
+# How each outside library is found. Nothing is vendored; Debian and Ubuntu package names stand in scripts/setup.
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(ZLIB REQUIRED)
+find_path(TRAINCTL_XXHASH_INCLUDE xxhash.h REQUIRED)
+if(TRAINCTL_ENGINE)
+  include(${CMAKE_CURRENT_LIST_DIR}/torch.cmake)
+endif()
