@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trainctl {
+
+/// What the machine is, read from /proc and /sys; empty or 0 where the kernel does not tell.
+struct Machine {
+  std::string host;
+  std::string kernel;
+  std::string distribution;
+  std::string cpu_model;
+  std::vector<std::string> cpu_features;  // those that decide speed: avx2, fma, avx512f, avx512_bf16, amx_bf16
+  int cores = 0;                          // that this process may use
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t memory_available_bytes = 0;
+  std::vector<std::string> gpus;  // device files /dev/nvidiaN
+};
+
+Machine read_machine();
+
+/// Number of cores this process may run on: affinity and cgroup CPU quota, at least 1.
+int usable_cores();
+
+/// Bytes that may still be allocated: MemAvailable, or less where a cgroup limits it.
+std::uint64_t available_memory();
+
+}  // namespace trainctl

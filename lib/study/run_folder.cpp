@@ -1,0 +1,73 @@
+#include "study/run_folder.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <random>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+
+namespace trainctl::study {
+namespace {
+
+constexpr int kAttempts = 16;
+
+// Exclusive: two runs that start in the same second with the same suffix cannot both succeed.
+bool make_exclusively(const fs::path& folder) {
+  if (::mkdir(folder.c_str(), 0755) == 0) return true;
+  ENSURE(resource, errno == EEXIST, "cannot create the run folder {}: {}; choose a writable folder with --out",
+         folder.string(), std::strerror(errno));
+  return false;
+}
+
+// A convenience for people, so a failure is not worth ending the run. Replaced by rename: never absent for a reader.
+void point_latest_at(const fs::path& folder) {
+  const fs::path temporary = folder.parent_path() / fmt::format(".latest.{}", ::getpid());
+  std::error_code failure;
+  fs::remove(temporary, failure);
+  fs::create_directory_symlink(folder.filename(), temporary, failure);
+  if (!failure) fs::rename(temporary, folder.parent_path() / "latest", failure);
+  if (failure) fs::remove(temporary, failure);
+}
+
+fs::path use_fixed(const fs::path& folder) {
+  std::error_code ignored;
+  const bool empty = fs::is_directory(folder, ignored) && fs::is_empty(folder, ignored);
+  ENSURE(config, empty || !fs::exists(folder, ignored),
+         "the run folder {} is not empty; choose another --run-dir, or remove it", folder.string());
+  make_folder(folder);
+  return fs::absolute(folder);
+}
+
+}  // namespace
+
+std::string folder_name(const std::string& name) {
+  std::string safe;
+  for (const char c : name.substr(0, 100)) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
+    safe += plain ? c : '-';
+  }
+  const bool only_dots = safe.find_first_not_of('.') == std::string::npos;
+  return only_dots ? "experiment" : safe;
+}
+
+fs::path make_run_folder(const FolderRequest& request) {
+  if (request.fixed) return use_fixed(*request.fixed);
+  const fs::path parent = fs::absolute(request.root) / folder_name(request.name);
+  make_folder(parent);
+  std::random_device random;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const fs::path folder = parent / fmt::format("{}-{:04x}", local_stamp(), random() & 0xFFFFU);
+    if (make_exclusively(folder)) {
+      point_latest_at(folder);
+      return folder;
+    }
+  }
+  throw Error(ErrorKind::resource, fmt::format("cannot find a free run folder below {}", parent.string()));
+}
+
+}  // namespace trainctl::study

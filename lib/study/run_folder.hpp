@@ -1,0 +1,24 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "base/files.hpp"
+
+namespace trainctl::study {
+
+struct FolderRequest {
+  std::string name;               // the experiment's name
+  fs::path root = "runs";         // --out
+  std::optional<fs::path> fixed;  // --run-dir: this folder, not a fresh one
+};
+
+/// Makes the run's folder, empty and ours: runs/<name>/<yyyymmdd-hhmmss>-<4 hex>/, and points runs/<name>/latest at it.
+/// Throws Error(resource) where the root cannot be written, Error(config) where a fixed folder is not empty.
+fs::path make_run_folder(const FolderRequest& request);
+
+/// The experiment's name as a single folder name: letters, digits, '.', '-', '_'.
+std::string folder_name(const std::string& name);
+
+}  // namespace trainctl::study
