@@ -1,0 +1,39 @@
+#include "study/manifest.hpp"
+
+#include <cstdlib>
+
+#include "support/catch.hpp"
+#include "support/temp_folder.hpp"
+
+using namespace trainctl;
+using namespace trainctl::study;
+
+TEST_CASE("the manifest keeps listed environment names and no others") {
+  ::setenv("OMP_NUM_THREADS", "3", 1);
+  ::setenv("TCTL_SECRET_TOKEN", "hunter2", 1);
+  const Json document = manifest({.argv = {"trainctl", "run"}, .config_file = "a.yaml", .version = "1.2.3",
+                                  .started_at = "now", .library_versions = {{"torch", "2.11.0"}},
+                                  .data_fingerprints = {{"train", "00ff"}}, .machine = read_machine()});
+  CHECK(document["environment"]["OMP_NUM_THREADS"] == "3");
+  CHECK(to_line(document).find("hunter2") == std::string::npos);
+  CHECK(document["libraries"]["torch"] == "2.11.0");
+  CHECK(document["data_fingerprints"]["train"] == "00ff");
+  CHECK(document["hardware"]["cores"] >= 1);
+}
+
+TEST_CASE("a folder outside any repository has no git state") {
+  const TempFolder folder;
+  CHECK(git_state(folder.path()).commit.empty());
+}
+
+TEST_CASE("git state tells commit and changes") {
+  const TempFolder folder;
+  const std::string git = "git -C " + folder.path().string() + " -c user.name=t -c user.email=t@example.org ";
+  if (std::system((git + "init -q 2>/dev/null").c_str()) != 0) skip("git is not installed");
+  write_atomically(folder / "a", "1");
+  REQUIRE(std::system((git + "add a && " + git + "commit -qm first").c_str()) == 0);
+  CHECK(git_state(folder.path()).commit.size() == 40);
+  CHECK(git_state(folder.path()).status == "clean");
+  write_atomically(folder / "a", "2");
+  CHECK(git_state(folder.path()).status == "modified");
+}
