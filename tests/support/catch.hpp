@@ -1,14 +1,18 @@
 #pragma once
 
-// The one place that names Catch2's version: Debian 12 and Ubuntu 24.04 have different ones.
+// The one place that names Catch2's version: Debian 12 has 2.13, Ubuntu 24.04 has 3.4.
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
 using Catch::Approx;
-using Catch::Matchers::Contains;
+
+/// The text holds `part`.
+inline auto Contains(const std::string& part) { return Catch::Matchers::ContainsSubstring(part); }
 #else
 #include <catch2/catch.hpp>
 using Catch::Matchers::Contains;
 #endif
+using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
 
 /// Ends the test visibly as skipped (exit code 4, which CTest counts as skipped).
 [[noreturn]] void skip(const char* reason);
