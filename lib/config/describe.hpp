@@ -32,7 +32,8 @@
 // Member types: bool, int, std::int64_t, double, std::string, std::filesystem::path (relative to the file that names
 // it), enum with `constexpr auto enum_names(E)` found by ADL, Auto<T> (the word auto, or a T), std::vector<T>, std::array<T, N>,
 // std::optional<T> (absent or null), std::map<std::string, T>, a described struct, Stage and std::vector<Stage>
-// (options.stage("optimizer", &Experiment::optimizer, "optimizer", "...")).
+// (options.stage("optimizer", &Experiment::optimizer, "optimizer", "...")). A struct may hold one stage whose keys stand
+// beside its own, as in {type: mnist, root: data, transforms: [...]}: options.inline_stage(&DataSplit::dataset, "dataset").
 
 namespace trainctl::config {
 
@@ -205,7 +206,9 @@ struct Codec<std::map<std::string, T>> {
   static void read(Reader& reader, const Node& node, const Field& field, std::map<std::string, T>& out) {
     if (!reader.expect_map(node, field)) return;
     out.clear();
-    for (const Entry& entry : node.entries) Codec<T>::read(reader, entry.value, field, out[entry.key]);
+    for (const Entry& entry : node.entries) {
+      if (!entry.value.is_null()) Codec<T>::read(reader, entry.value, field, out[entry.key]);
+    }
   }
   static Node write(const std::map<std::string, T>& values) {
     Node map = Node::map();
@@ -216,18 +219,15 @@ struct Codec<std::map<std::string, T>> {
 
 template <Described Options>
 struct Codec<Options> {
-  static FieldType type() {
-    return {.type = ValueType::object, .object = std::make_shared<const Schema>(schema_of<Options>())};
+  static const std::shared_ptr<const Schema>& schema() {
+    static const auto shared = std::make_shared<const Schema>(schema_of<Options>());
+    return shared;
   }
+  static FieldType type() { return {.type = ValueType::object, .object = schema()}; }
   static void read(Reader& reader, const Node& node, const Field& field, Options& out) {
-    reader.object(node, *field.type.object, "'" + field.key + "'", &out);
+    reader.object(node, *schema(), "'" + field.key + "'", &out);
   }
-  static Node write(const Options& value) {
-    const Schema schema = schema_of<Options>();
-    Node map = Node::map();
-    for (const Field& field : schema.fields) map.entries.push_back({field.key, {}, field.write(&value)});
-    return map;
-  }
+  static Node write(const Options& value) { return write_options(*schema(), &value); }
 };
 
 /// Bounds and remarks of the field just described.
@@ -277,6 +277,18 @@ class Describe {
     };
     field.write = [member](const void* options) { return write_stage(static_cast<const Options*>(options)->*member); };
     return FieldBuilder(field);
+  }
+
+  /// A stage whose `type` and options stand beside the fields of this struct, in the same map.
+  void inline_stage(Stage Options::*member, const std::string& kind) {
+    Field field;
+    field.key = kind;
+    field.type = {.type = ValueType::stage, .stage_kind = kind};
+    field.read = [member, kind](Reader& reader, const Node& node, const Field& self, void* options) {
+      reader.stage(node, self, kind, static_cast<Options*>(options)->*member);
+    };
+    field.write = [member](const void* options) { return write_stage(static_cast<const Options*>(options)->*member); };
+    schema_.inline_stage = std::make_shared<const Field>(std::move(field));
   }
 
   FieldBuilder stages(std::string key, std::vector<Stage> Options::*member, const std::string& kind, std::string help) {

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "base/strings.hpp"
+#include "config/wording.hpp"
 
 namespace trainctl::config {
 
@@ -42,12 +42,19 @@ Node Node::map(std::vector<Entry> entries) {
   return node;
 }
 
+std::size_t count_nodes(const Node& node) {
+  std::size_t count = 1;
+  for (const Node& item : node.items) count += count_nodes(item);
+  for (const Entry& entry : node.entries) count += count_nodes(entry.value);
+  return count;
+}
+
 std::string describe_value(const Node& node) {
   switch (node.type) {
     case Node::Type::null: return "nothing";
-    case Node::Type::scalar: return fmt::format("'{}'", printable(node.text));
-    case Node::Type::list: return fmt::format("a list of {}", node.items.size());
-    case Node::Type::map: return "a map";
+    case Node::Type::scalar: return (node.quoted ? "the text " : "") + quote(node.text);
+    case Node::Type::list: return node.items.empty() ? "an empty list" : fmt::format("a list of {}", node.items.size());
+    case Node::Type::map: return node.entries.empty() ? "an empty map" : "a map";
   }
   return "a value";
 }

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,8 @@ struct Node {
   std::vector<Node> items;     // list
   std::vector<Entry> entries;  // map, in the order of the file, keys unique
   Position position;           // of the value
+  std::shared_ptr<const Source> written_in;  // where the text stands, if an interpolation brought it from elsewhere
+  bool broken = false;         // a problem was reported already: readers stay silent
 
   [[nodiscard]] const Node* find(std::string_view key) const;  // null if absent or not a map
   [[nodiscard]] const Entry* entry(std::string_view key) const;
@@ -31,6 +34,9 @@ struct Node {
   static Node list(std::vector<Node> items = {});
   static Node map(std::vector<Entry> entries = {});
 };
+
+/// Values below and including this one.
+std::size_t count_nodes(const Node& node);
 
 struct Entry {
   std::string key;

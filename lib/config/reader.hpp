@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "config/diagnostics.hpp"
 #include "config/schema.hpp"
@@ -37,8 +38,19 @@ class Reader {
   Diagnostics& diagnostics() { return diagnostics_; }
 
  private:
+  void fields(const Node& map, const Schema& schema, const std::string& subject, void* options);
+  // `beside`: a schema whose fields share the map with these; null for none.
+  void reject_unknown(const Node& map, const Schema& schema, const std::string& subject, const Schema* beside);
+  void missing(const Node& map, const Field& field, const std::string& subject);
+  const StageType* type_of(const Node& map, const std::string& kind);
+  const StageType* known_type(const Node& name, const std::string& kind);
+  [[nodiscard]] std::string example_name(const std::string& kind) const;
+  bool expect_scalar(const Node& node, const Field& field, const std::string& wanted);
+  bool fail(const Node& node, const Field& field, const std::string& wanted, const std::string& hint = {});
+
   const Vocabulary& vocabulary_;
   Diagnostics& diagnostics_;
+  const Schema* beside_ = nullptr;  // set by object() for the inline stage that is read next
 };
 
 /// The tree of a stage as it would be written: {type: adam, lr: 0.001, ...}, defaults included.

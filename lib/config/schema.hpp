@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <typeindex>
 #include <vector>
 
@@ -55,8 +56,10 @@ struct Field {
 struct Schema {
   std::string summary;
   std::vector<Field> fields;
+  std::shared_ptr<const Field> inline_stage;  // a stage whose `type` and options stand beside `fields` in the same map
   std::function<std::shared_ptr<void>()> make_default;
 
+  /// Null if there is no such key.
   [[nodiscard]] const Field* find(std::string_view key) const;
   [[nodiscard]] std::vector<std::string> keys() const;
 };
@@ -71,6 +74,9 @@ struct StageType {
 
 template <class Options>
 Schema schema_of();  // config/describe.hpp
+
+/// The tree of an options struct as it would be written, defaults included.
+Node write_options(const Schema& schema, const void* options);
 
 /// Every stage the front half can name, a value: tests build their own.
 class Vocabulary {

@@ -4,9 +4,10 @@
 #include <string>
 #include <typeindex>
 #include <typeinfo>
+#include <utility>
 
 #include "base/error.hpp"
-#include "config/position.hpp"
+#include "config/schema.hpp"
 
 namespace trainctl::config {
 
@@ -18,6 +19,7 @@ struct Stage {
   std::shared_ptr<const void> options;
   std::type_index options_type = typeid(void);
   Position position;
+  std::shared_ptr<const Schema> schema;  // of the options, for writing them
 
   explicit operator bool() const { return !type.empty(); }
 
@@ -30,7 +32,8 @@ struct Stage {
 
 template <class Options>
 Stage make_stage(std::string kind, std::string type, Options options) {
-  return {std::move(kind), std::move(type), std::make_shared<const Options>(std::move(options)), typeid(Options), {}};
+  return {std::move(kind), std::move(type), std::make_shared<const Options>(std::move(options)), typeid(Options), {},
+          std::make_shared<const Schema>(schema_of<Options>())};
 }
 
 }  // namespace trainctl::config

@@ -1,0 +1,114 @@
+#include "config/diagnostics.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "config/excerpt.hpp"
+
+namespace trainctl::config {
+namespace {
+
+constexpr std::size_t kMostShown = 50;
+
+// Where a diagnostic stands in the report: files in the order in which they were first complained about, overrides last.
+std::vector<const Source*> source_order(const std::vector<Diagnostic>& all) {
+  std::vector<const Source*> order;
+  for (const Diagnostic& one : all) {
+    const Source* source = one.position.source.get();
+    if (std::ranges::find(order, source) == order.end()) order.push_back(source);
+  }
+  std::ranges::stable_partition(order, [](const Source* source) { return source == nullptr || !source->is_override; });
+  return order;
+}
+
+bool same(const Diagnostic& a, const Diagnostic& b) {
+  const auto key = [](const Diagnostic& d) {
+    return std::make_tuple(d.position.source.get(), d.position.line, d.position.column, d.message);
+  };
+  return key(a) == key(b);
+}
+
+std::string counted(std::size_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+std::string summary(const std::vector<Diagnostic>& all) {
+  std::vector<std::string> counts;
+  const auto errors = static_cast<std::size_t>(
+      std::ranges::count_if(all, [](const Diagnostic& one) { return one.severity == Severity::error; }));
+  if (errors > 0) counts.push_back(counted(errors, "error"));
+  if (errors < all.size()) counts.push_back(counted(all.size() - errors, "warning"));
+  std::vector<std::string> names;
+  for (const Source* source : source_order(all)) {
+    std::string name = "the config";
+    if (source != nullptr) name = source->is_override ? "the overrides" : printable(source->name);
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  return fmt::format("{} in {}\n", join(counts, " and "), join(names, ", "));
+}
+
+std::string render_one(const Diagnostic& one, Color color) {
+  const bool is_error = one.severity == Severity::error;
+  const std::string where = place(one.position);
+  const auto paint = [&](const char* code, const std::string& text) {
+    return color == Color::on ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
+  };
+  std::string text = where.empty() ? "" : paint("1", where + ":") + " ";
+  text += paint(is_error ? "1;31" : "1;35", is_error ? "error:" : "warning:") + " ";
+  text += paint("1", printable(one.message)) + "\n";
+  if (one.earlier.position.source) {
+    if (one.earlier.position.source != one.position.source) text += fmt::format("  --> {}\n", place(one.earlier.position));
+    text += excerpt(one.earlier.position, one.earlier.text, color);
+  }
+  return text + excerpt(one.position, one.hint, color);
+}
+
+}  // namespace
+
+void Diagnostics::error(const Position& position, std::string message, std::string hint) {
+  add({Severity::error, position, std::move(message), std::move(hint), {}});
+}
+
+void Diagnostics::warning(const Position& position, std::string message, std::string hint) {
+  add({Severity::warning, position, std::move(message), std::move(hint), {}});
+}
+
+void Diagnostics::add(Diagnostic diagnostic) { all_.push_back(std::move(diagnostic)); }
+
+int Diagnostics::error_count() const {
+  return static_cast<int>(
+      std::ranges::count_if(all_, [](const Diagnostic& one) { return one.severity == Severity::error; }));
+}
+
+std::vector<Diagnostic> Diagnostics::sorted() const {
+  const std::vector<const Source*> order = source_order(all_);
+  const auto key = [&](const Diagnostic& one) {
+    const auto source = std::ranges::find(order, one.position.source.get()) - order.begin();
+    return std::make_tuple(source, one.position.line, one.position.column);
+  };
+  std::vector<Diagnostic> sorted = all_;
+  std::ranges::stable_sort(sorted, [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  const auto repeated = std::ranges::unique(sorted, same);
+  sorted.erase(repeated.begin(), repeated.end());
+  return sorted;
+}
+
+std::string Diagnostics::render(Color color) const {
+  const std::vector<Diagnostic> all = sorted();
+  if (all.empty()) return "";
+  std::string text;
+  for (std::size_t i = 0; i < std::min(all.size(), kMostShown); ++i) text += render_one(all[i], color);
+  if (all.size() > kMostShown) text += fmt::format("... and {} more\n", all.size() - kMostShown);
+  return text + summary(all);
+}
+
+void Diagnostics::throw_if_errors() const {
+  if (error_count() > 0) throw Error(ErrorKind::config, render());
+}
+
+}  // namespace trainctl::config

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainctl::config {
+
+/// 'text', escaped and cut to a length that fits a message.
+std::string quote(std::string_view text);
+
+/// "a, b, c", cut after a dozen.
+std::string list_some(const std::vector<std::string>& words);
+
+/// What users of PyTorch, Lightning and other runners write for a key of ours.
+struct Alias {
+  std::string_view word;
+  std::string_view key;   // "trainer.max_epochs"; empty: there is none
+  std::string_view note;  // a sentence, where the key alone does not explain
+};
+/// Null where nothing is known about `word`.
+const Alias* find_alias(std::string_view word);
+
+/// The hint under an unknown key: an alias, else the nearest of `keys`, else all of them.
+std::string unknown_key_hint(const std::string& key, const std::vector<std::string>& keys);
+
+/// The hint under an unknown name out of `names`: knows CamelCase and common short names, else the nearest, else all.
+std::string unknown_name_hint(const std::string& name, const std::vector<std::string>& names);
+
+}  // namespace trainctl::config
