@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,10 @@ std::string encode(const Event& event);
 
 /// Throws Error(unexpected) on a line that is not an event: the worker is ours, a bad line is our bug.
 Event decode(std::string_view line);
+
+inline constexpr std::array kPhases{Phase::startup, Phase::train, Phase::validate, Phase::checkpoint, Phase::shutdown};
+/// "train"; "unknown" for a value outside the enum (a page of shared memory may hold anything).
+const char* phase_name(Phase phase);
 
 /// The parts that other documents share (result.json, bench.json).
 Json to_json(const Timing& timing);

@@ -1,8 +1,31 @@
 #include "events/heartbeat.hpp"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <ctime>
 
+#include "base/error.hpp"
+
 namespace trainctl::events {
+namespace {
+
+constexpr std::size_t kPageBytes = 4096;
+static_assert(sizeof(Heartbeat) <= kPageBytes);
+
+Heartbeat* map_page(int fd, ErrorKind on_failure) {
+  void* page = ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (page == MAP_FAILED) {
+    throw Error(on_failure, fmt::format("cannot map the heartbeat page: {}", std::strerror(errno)));
+  }
+  return static_cast<Heartbeat*>(page);
+}
+
+}  // namespace
 
 void Heartbeat::stamp(Phase now_in, std::int64_t step) {
   timespec now{};
@@ -11,5 +34,29 @@ void Heartbeat::stamp(Phase now_in, std::int64_t step) {
   phase.store(static_cast<std::int32_t>(now_in), std::memory_order_relaxed);
   monotonic_ns.store(std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec, std::memory_order_release);
 }
+
+HeartbeatPage HeartbeatPage::create() {
+  Fd fd(::memfd_create("trainctl-heartbeat", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  // Sealed: a worker that shrank the file would kill the supervisor by SIGBUS.
+  const bool made = fd.valid() && ::ftruncate(fd.get(), kPageBytes) == 0 &&
+                    ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
+  ENSURE(resource, made, "cannot make the heartbeat page: {}", std::strerror(errno));
+  Heartbeat* page = map_page(fd.get(), ErrorKind::resource);
+  return {std::move(fd), page};
+}
+
+HeartbeatPage HeartbeatPage::attach(int fd) {
+  struct stat info {};
+  const bool fits = ::fstat(fd, &info) == 0 && info.st_size >= static_cast<off_t>(kPageBytes);
+  ENSURE(config, fits, "descriptor {} is not a heartbeat page", fd);
+  return {Fd(), map_page(fd, ErrorKind::config)};
+}
+
+HeartbeatPage::~HeartbeatPage() {
+  if (page_ != nullptr) ::munmap(page_, kPageBytes);
+}
+
+HeartbeatPage::HeartbeatPage(HeartbeatPage&& other) noexcept
+    : fd_(std::move(other.fd_)), page_(std::exchange(other.page_, nullptr)) {}
 
 }  // namespace trainctl::events

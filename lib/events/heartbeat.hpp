@@ -2,7 +2,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
+#include "base/files.hpp"
 #include "events/records.hpp"
 
 namespace trainctl::events {
@@ -17,5 +19,27 @@ struct Heartbeat {
   void stamp(Phase now_in, std::int64_t step);
 };
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
+
+/// A Heartbeat in shared memory: created by the supervisor, attached to by the worker it is inherited by.
+class HeartbeatPage {
+ public:
+  /// A new zeroed page whose size nobody can change. Throws Error(resource).
+  static HeartbeatPage create();
+  /// The page behind an inherited descriptor, which stays open. Throws Error(config) where it is not one.
+  static HeartbeatPage attach(int fd);
+  ~HeartbeatPage();
+  HeartbeatPage(HeartbeatPage&& other) noexcept;
+  HeartbeatPage& operator=(HeartbeatPage&&) = delete;
+
+  [[nodiscard]] Heartbeat& get() const { return *page_; }
+  /// The memfd of a created page; -1 for an attached one.
+  [[nodiscard]] int fd() const { return fd_.get(); }
+
+ private:
+  HeartbeatPage(Fd fd, Heartbeat* page) : fd_(std::move(fd)), page_(page) {}
+
+  Fd fd_;
+  Heartbeat* page_;
+};
 
 }  // namespace trainctl::events

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+
+#include "events/records.hpp"
+
+// Every record's fields, once: `visit(name, member)` is called for each, for reading as for writing.
+
+namespace trainctl::events {
+
+template <class Given, class Record>
+concept Like = std::same_as<std::remove_const_t<Given>, Record>;
+
+void each_field(Like<Timing> auto& r, auto&& visit) {
+  visit("wall_s", r.wall_s);
+  visit("data_wait_s", r.data_wait_s);
+  visit("h2d_s", r.h2d_s);
+  visit("forward_s", r.forward_s);
+  visit("backward_s", r.backward_s);
+  visit("allreduce_exposed_s", r.allreduce_exposed_s);
+  visit("optimizer_s", r.optimizer_s);
+  visit("eval_s", r.eval_s);
+  visit("checkpoint_s", r.checkpoint_s);
+  visit("other_s", r.other_s);
+  visit("samples", r.samples);
+  visit("samples_per_s", r.samples_per_s);
+  visit("first_batch_s", r.first_batch_s);
+  visit("cpu_percent", r.cpu_percent);
+  visit("rss_mb", r.rss_mb);
+  visit("gpu_util", r.gpu_util);
+  visit("gpu_mem_mb", r.gpu_mem_mb);
+  visit("read_mb_s", r.read_mb_s);
+}
+
+void each_field(Like<Hello> auto& r, auto&& visit) {
+  visit("rank", r.rank);
+  visit("pid", r.pid);
+  visit("host", r.host);
+  visit("device", r.device);
+  visit("startup_s", r.startup_s);
+  visit("versions", r.versions);
+}
+
+void each_field(Like<RunStarted> auto& r, auto&& visit) {
+  visit("world_size", r.world_size);
+  visit("parameters", r.parameters);
+  visit("trainable_parameters", r.trainable_parameters);
+  visit("train_samples", r.train_samples);
+  visit("val_samples", r.val_samples);
+  visit("steps_per_epoch", r.steps_per_epoch);
+  visit("max_epochs", r.max_epochs);
+  visit("global_batch", r.global_batch);
+  visit("num_workers", r.num_workers);
+  visit("num_threads", r.num_threads);
+  visit("num_threads_why", r.num_threads_why);
+  visit("precision", r.precision);
+  visit("data_fingerprints", r.data_fingerprints);
+}
+
+void each_field(Like<Progress> auto& r, auto&& visit) {
+  visit("phase", r.phase);
+  visit("epoch", r.epoch);
+  visit("step_in_epoch", r.step_in_epoch);
+  visit("steps_in_epoch", r.steps_in_epoch);
+  visit("global_step", r.global_step);
+  visit("loss", r.loss);
+}
+
+void each_field(Like<StepLogged> auto& r, auto&& visit) {
+  visit("epoch", r.epoch);
+  visit("global_step", r.global_step);
+  visit("loss", r.loss);
+  visit("lr", r.lr);
+  visit("elapsed_s", r.elapsed_s);
+}
+
+void each_field(Like<EpochEnded> auto& r, auto&& visit) {
+  visit("epoch", r.epoch);
+  visit("global_step", r.global_step);
+  visit("lr", r.lr);
+  visit("metrics", r.metrics);
+  visit("timing", r.timing);
+  visit("data_digest", r.data_digest);
+  visit("improved", r.improved);
+}
+
+void each_field(Like<CheckpointSaved> auto& r, auto&& visit) {
+  visit("path", r.path);
+  visit("epoch", r.epoch);
+  visit("global_step", r.global_step);
+  visit("metric", r.metric);
+  visit("value", r.value);
+}
+
+void each_field(Like<StoppedEarly> auto& r, auto&& visit) {
+  visit("epoch", r.epoch);
+  visit("reason", r.reason);
+}
+
+void each_field(Like<Warning> auto& r, auto&& visit) { visit("message", r.message); }
+
+void each_field(Like<Failed> auto& r, auto&& visit) {
+  visit("rank", r.rank);
+  visit("kind", r.kind);
+  visit("message", r.message);
+  visit("global_step", r.global_step);
+  visit("phase", r.phase);
+}
+
+void each_field(Like<Finished> auto& r, auto&& visit) {
+  visit("epochs", r.epochs);
+  visit("global_step", r.global_step);
+  visit("data_digest", r.data_digest);
+  visit("parameter_digest", r.parameter_digest);
+  visit("stop_reason", r.stop_reason);
+}
+
+}  // namespace trainctl::events

@@ -1,0 +1,147 @@
+#include "events/codec.hpp"
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "base/error.hpp"
+#include "events/fields.hpp"
+#include "support/catch.hpp"
+
+namespace trainctl::events {
+namespace {
+
+// Fills any record with values that are easy to get wrong.
+class Inventor {
+ public:
+  explicit Inventor(unsigned seed) : rng_(seed) {}
+
+  void fill(bool& value) { value = below(2) == 1; }
+  void fill(int& value) { value = static_cast<int>(rng_()); }
+  void fill(std::int64_t& value) { value = static_cast<std::int64_t>(rng_()); }
+  void fill(Phase& value) { value = kPhases[below(kPhases.size())]; }
+  void fill(double& value) {
+    constexpr std::array kSpecial{std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
+                                  -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::denorm_min(),
+                                  std::numeric_limits<double>::max(), -0.0, 0.1, 1e22};
+    value = below(2) == 0 ? kSpecial[below(kSpecial.size())] : std::ldexp(static_cast<double>(rng_()), -40);
+  }
+  void fill(std::string& value) {
+    constexpr std::array kPieces{"\n", "\r\n", "\"", "\\", "\x1b[31m", "\t", "é", "漢", "\x7f", "nan", "{}", "\x01", "a b"};
+    value.clear();
+    for (std::size_t i = below(6); i > 0; --i) value += kPieces[below(kPieces.size())];
+  }
+  template <class T>
+  void fill(std::optional<T>& value) {
+    value.reset();
+    if (below(2) == 1) fill(value.emplace());
+  }
+  void fill(std::map<std::string, std::string>& values) {
+    for (std::size_t i = below(4); i > 0; --i) fill(values[std::to_string(i) + "\n"]);
+  }
+  void fill(Metrics& values) {
+    for (std::size_t i = below(4); i > 0; --i) fill(values.emplace_back("val/m" + std::to_string(i), 0).second);
+  }
+  void fill(Timing& timing) { fill_record(timing); }
+  template <class Record>
+  void fill_record(Record& record) {
+    each_field(record, [&](const char*, auto& value) { fill(value); });
+  }
+
+ private:
+  std::size_t below(std::size_t bound) { return rng_() % bound; }
+  std::mt19937_64 rng_;
+};
+
+// NaN differs from itself, so records are compared through their text.
+template <std::size_t Index>
+void check_round_trips(unsigned seed) {
+  std::variant_alternative_t<Index, Event> record;
+  Inventor(seed).fill_record(record);
+  const std::string line = encode(record);
+  CHECK(line.find('\n') == std::string::npos);
+  const Event back = decode(line);
+  CHECK(back.index() == Index);
+  CHECK(encode(back) == line);
+}
+
+template <std::size_t... Index>
+void check_every_type(unsigned seed, std::index_sequence<Index...>) {
+  (check_round_trips<Index>(seed), ...);
+}
+
+std::string refusal(std::string_view line) {
+  try {
+    decode(line);
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::unexpected);
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("every record comes back from its line unchanged") {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    check_every_type(seed, std::make_index_sequence<std::variant_size_v<Event>>());
+  }
+}
+
+TEST_CASE("values survive the line, not only the text") {
+  EpochEnded epoch;
+  epoch.metrics = {{"train/loss", 0.1}, {"val/loss", std::numeric_limits<double>::infinity()}};
+  epoch.timing.samples = 1'234'567'890'123;
+  epoch.timing.gpu_util = 98.5;
+  epoch.improved = true;
+  const auto back = std::get<EpochEnded>(decode(encode(epoch)));
+  CHECK(back.metrics == epoch.metrics);
+  CHECK(back.timing.samples == 1'234'567'890'123);
+  CHECK(back.timing.gpu_util == 98.5);
+  CHECK_FALSE(back.timing.gpu_mem_mb.has_value());
+  CHECK(back.improved);
+
+  StepLogged step;
+  step.loss = std::numeric_limits<double>::quiet_NaN();
+  CHECK_THAT(encode(step), Contains("\"loss\":\"nan\""));
+  CHECK(std::isnan(std::get<StepLogged>(decode(encode(step))).loss));
+}
+
+TEST_CASE("control characters and broken UTF-8 in a message cannot break the line") {
+  const std::string line = encode(Warning{"one\ntwo\x1b[2J \xff\xfe three"});
+  CHECK(line.find('\n') == std::string::npos);
+  CHECK(line.find('\x1b') == std::string::npos);
+  CHECK_THAT(std::get<Warning>(decode(line)).message, Contains("one\ntwo\x1b[2J ") && Contains(" three"));
+}
+
+TEST_CASE("fields of a newer worker are passed over") {
+  const Event event = decode(R"({"event":"warning","message":"hi","colour":{"r":[1,2]}})");
+  CHECK(std::get<Warning>(event).message == "hi");
+}
+
+TEST_CASE("a line that is no event says what was expected") {
+  CHECK_THAT(refusal(""), Contains("not JSON"));
+  CHECK_THAT(refusal("{\"event\":"), Contains("not JSON"));
+  CHECK_THAT(refusal("[1]"), Contains("no 'event'"));
+  CHECK_THAT(refusal("{\"event\":7}"), Contains("no 'event'"));
+  CHECK_THAT(refusal("{\"event\":\"party\"}"), Contains("'party'"));
+  CHECK_THAT(refusal("{\"event\":\"warning\"}"), Contains("a field 'message'"));
+  CHECK_THAT(refusal("{\"event\":\"warning\",\"message\":1}"), Contains("a string in 'message'"));
+  CHECK_THAT(refusal(R"({"event":"stopped_early","epoch":1.5,"reason":""})"), Contains("an integer in 'epoch'"));
+  CHECK_THAT(refusal(R"({"event":"stopped_early","epoch":9223372036854775808,"reason":""})"), Contains("64 bits"));
+  const std::string long_control = "\x1b" + std::string(100'000, 'x');
+  CHECK(refusal(long_control).size() < 300);
+  CHECK(refusal(long_control).find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("half an event is refused, wherever it is cut") {
+  const std::string line = encode(EpochEnded{});
+  for (std::size_t cut = 0; cut < line.size(); ++cut) CHECK_THROWS_AS(decode(line.substr(0, cut)), Error);
+}
+
+TEST_CASE("shared documents write metrics as an object in their order") {
+  CHECK(to_json(Metrics{{"z", 1.0}, {"a", 2.0}}).dump() == R"({"z":1.0,"a":2.0})");
+  CHECK(to_json(Timing{}).contains("wall_s"));
+}
+
+}  // namespace trainctl::events
