@@ -1,6 +1,72 @@
+#include <CLI/CLI.hpp>
+#include <array>
 #include <cstdio>
+#include <cstring>
+#include <exception>
 
-int main() {
-  std::puts("trainctl");
-  return 0;
+#include "context.hpp"
+#include "help.hpp"
+#include "verbs.hpp"
+
+namespace trainctl::app {
+namespace {
+
+// The order of `trainctl --help`.
+constexpr std::array kVerbs{add_version};
+
+void describe_program(CLI::App& program, Context& context) {
+  program.name("trainctl");
+  program.formatter_fn([](const CLI::App* app, std::string, CLI::AppFormatMode) { return help_text(*app); });
+  program.require_subcommand(0, 1);
+  add_global_flags(program, context);
+  for (const auto add : kVerbs) add(program, context);
+  program.footer("A first run:  trainctl run configs/quickstart.yaml\n"
+                 "One verb:     trainctl VERB --help\n"
+                 "One key:      trainctl explain optimizer.adam.lr");
 }
+
+int usage_failure(const CLI::App& program, const CLI::ParseError& error, Context& context) {
+  for (const std::string& word : context.argv) context.json = context.json || word == "--json";
+  return report_error(context, Error(ErrorKind::config, usage_error(program, error)));
+}
+
+// Output that could not be written is not success: trainctl show-config x.yaml > /dev/full.
+void finish_output() {
+  ENSURE(resource, std::fflush(stdout) == 0 && std::ferror(stdout) == 0, "cannot write to stdout: {}",
+         std::strerror(errno));
+}
+
+int run_action(const Context& context) {
+  try {
+    const int exit_code = context.action();
+    finish_output();
+    return exit_code;
+  } catch (const Error& error) {
+    return report_error(context, error);
+  } catch (const std::exception& error) {
+    return report_error(context, Error(ErrorKind::unexpected, error.what()));
+  }
+}
+
+int run_program(int argc, char** argv) {
+  Context context;
+  context.argv.assign(argv, argv + argc);
+  CLI::App program{"Trains neural networks from a YAML file."};
+  describe_program(program, context);
+  context.action = [&program] {
+    print(help_text(program).substr(0, help_text(program).size() - 1));
+    return 0;
+  };
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) return usage_failure(program, error, context);
+    return program.exit(error);
+  }
+  return run_action(context);
+}
+
+}  // namespace
+}  // namespace trainctl::app
+
+int main(int argc, char** argv) { return trainctl::app::run_program(argc, argv); }

@@ -1,0 +1,91 @@
+#include "context.hpp"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "base/strings.hpp"
+
+namespace trainctl::app {
+namespace {
+
+constexpr const char* kGlobalGroup = "Global options";
+
+// An option that takes one of a few words, stored as the enumerator of the same rank.
+template <class E, std::size_t N>
+void add_choice(CLI::App& app, const std::string& flag, E& value, const std::array<const char*, N>& names,
+                const std::string& place) {
+  const std::vector<std::string> words(names.begin(), names.end());
+  const auto choose = [&value, words, flag](const std::string& word) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (words[i] != word) continue;
+      value = static_cast<E>(i);
+      return;
+    }
+    throw CLI::ValidationError(flag, fmt::format("'{}' is not one of {}", printable(word), join(words, ", ")));
+  };
+  app.add_option_function<std::string>(flag, choose, join(words, ", "))
+      ->type_name(place)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+      ->group(kGlobalGroup);
+}
+
+std::string source_location_text(const std::source_location& where) {
+  return fmt::format("{}:{}", std::filesystem::path(where.file_name()).filename().string(), where.line());
+}
+
+}  // namespace
+
+void add_global_flags(CLI::App& app, Context& context) {
+  app.set_help_flag("-h,--help", "show this help")->group(kGlobalGroup);
+  app.add_flag("--json", context.json, "print one JSON document on stdout")->group(kGlobalGroup);
+  app.add_flag("-q,--quiet", context.quiet, "print results and errors only")->group(kGlobalGroup);
+  app.add_flag("-v,--verbose", context.verbosity, "say more; repeat for still more")->group(kGlobalGroup);
+  add_choice(app, "--color", context.color, std::array{"auto", "always", "never"}, "WHEN");
+  add_choice(app, "--progress", context.progress, std::array{"auto", "tty", "plain", "none"}, "HOW");
+}
+
+CLI::App& add_verb(CLI::App& program, Context& context, const VerbText& text, std::function<int()> action) {
+  CLI::App& verb = *program.add_subcommand(text.name, text.summary)->group(text.group);
+  add_global_flags(verb, context);
+  verb.callback([&context, run = std::move(action)] { context.action = run; });
+  return verb;
+}
+
+config::Color color_for(const Context& context, std::FILE* stream) {
+  if (context.color == ColorMode::always) return config::Color::on;
+  if (context.color == ColorMode::never) return config::Color::off;
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* terminal = std::getenv("TERM");
+  if (no_color != nullptr && *no_color != '\0') return config::Color::off;
+  if (terminal != nullptr && std::string_view(terminal) == "dumb") return config::Color::off;
+  return ::isatty(::fileno(stream)) != 0 ? config::Color::on : config::Color::off;
+}
+
+void print(const std::string& text) { fmt::print("{}\n", text); }
+
+void print_json(const Json& document) { print(to_pretty(document)); }
+
+int report_error(const Context& context, const Error& error) {
+  std::string message = error.what();
+  if (error.kind() == ErrorKind::unexpected) {
+    message += fmt::format(" ({}; this is a bug of trainctl: please report it)", source_location_text(error.where()));
+  }
+  std::fflush(stdout);
+  if (context.json) {
+    print_json({{"schema", "trainctl.error/1"},
+                {"exit_code", error.exit_code()},
+                {"message", message}});
+  } else {
+    const bool colored = color_for(context, stderr) == config::Color::on;
+    fmt::print(stderr, "{}error:{} {}\n", colored ? "\x1b[1;31m" : "", colored ? "\x1b[0m" : "", message);
+  }
+  return error.exit_code();
+}
+
+}  // namespace trainctl::app

@@ -1,0 +1,128 @@
+#include "help.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/strings.hpp"
+
+namespace trainctl::app {
+namespace {
+
+constexpr std::size_t kLeftWidth = 26;
+
+std::string row(const std::string& left, const std::string& right) {
+  if (left.size() + 2 > kLeftWidth) return fmt::format("  {}\n{:{}}{}\n", left, "", kLeftWidth + 2, right);
+  return fmt::format("  {:<{}}{}\n", left, kLeftWidth, right);
+}
+
+// "-c, --config FILE"; a flag without a short form starts below the long ones.
+std::string left_of(const CLI::Option& option) {
+  if (option.get_positional()) return option.get_type_name();
+  const std::string short_name = option.get_snames().empty() ? "    " : "-" + option.get_snames()[0] + ", ";
+  const std::string long_name = option.get_lnames().empty() ? "" : "--" + option.get_lnames()[0];
+  const bool takes_value = option.get_items_expected_max() > 0;
+  return short_name + long_name + (takes_value ? " " + option.get_type_name() : "");
+}
+
+using Section = std::pair<std::string, std::vector<std::string>>;
+
+void add_row(std::vector<Section>& sections, const std::string& title, std::string text) {
+  auto found = std::ranges::find(sections, title, &Section::first);
+  if (found == sections.end()) found = sections.insert(sections.end(), {title, {}});
+  found->second.push_back(std::move(text));
+}
+
+std::vector<Section> sections_of(const CLI::App& app) {
+  std::vector<Section> sections;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!verb->get_group().empty()) add_row(sections, verb->get_group(), row(verb->get_name(), verb->get_description()));
+  }
+  for (const bool global : {false, true}) {
+    for (const CLI::Option* option : app.get_options()) {
+      const bool is_global = option->get_group() == "Global options";
+      if (option->get_group().empty() || is_global != global) continue;
+      const std::string title = option->get_positional() ? "Arguments" : option->get_group();
+      add_row(sections, title, row(left_of(*option), option->get_description()));
+    }
+  }
+  return sections;
+}
+
+std::string usage_line(const CLI::App& app) {
+  if (app.get_parent() == nullptr) return "trainctl VERB [arguments] [flags]";
+  std::string path = app.get_name();
+  for (const CLI::App* up = app.get_parent(); up != nullptr; up = up->get_parent()) path = up->get_name() + " " + path;
+  if (!app.get_subcommands([](const CLI::App*) { return true; }).empty()) path += " VERB";
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_positional()) path += " " + option->get_type_name();
+  }
+  return path + " [flags]";
+}
+
+const CLI::App& chosen(const CLI::App& program) {
+  const CLI::App* at = &program;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  return *at;
+}
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates) {
+  const auto found = nearest(word, candidates);
+  return found ? fmt::format("; did you mean '{}'?", *found) : "";
+}
+
+std::string unknown_verb(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (verb->get_group().empty()) continue;
+    names.push_back(verb->get_name());
+    names.insert(names.end(), verb->get_aliases().begin(), verb->get_aliases().end());
+  }
+  return fmt::format("unknown verb '{}'{}", printable(word), did_you_mean(word, names));
+}
+
+std::string unknown_flag(const CLI::App& app, const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& long_name : option->get_lnames()) flags.push_back("--" + long_name);
+  }
+  return fmt::format("unknown flag '{}'{}", printable(name), did_you_mean(name, flags));
+}
+
+}  // namespace
+
+std::string help_text(const CLI::App& app) {
+  std::string text = app.get_description() + "\n\nUsage: " + usage_line(app) + "\n";
+  for (const auto& [title, rows] : sections_of(app)) {
+    text += "\n" + title + ":\n";
+    for (const std::string& one : rows) text += one;
+  }
+  if (!app.get_footer().empty()) text += "\n" + app.get_footer() + "\n";
+  return text;
+}
+
+std::string usage_error(const CLI::App& program, const CLI::ParseError& error) {
+  const CLI::App& verb = chosen(program);
+  const std::vector<std::string> rest = program.remaining(true);
+  std::string message = printable(error.what());
+  if (!rest.empty() && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+    const bool has_verbs = !verb.get_subcommands([](const CLI::App*) { return true; }).empty();
+    const auto flag = std::ranges::find_if(rest, [](const std::string& word) { return word.starts_with('-'); });
+    if (has_verbs && !rest[0].starts_with('-')) {
+      message = unknown_verb(verb, rest[0]);
+    } else if (flag != rest.end()) {
+      message = unknown_flag(verb, *flag);
+    } else {
+      message = fmt::format("unexpected argument '{}'", printable(rest[0]));
+    }
+  }
+  std::string path;
+  for (const CLI::App* at = &verb; at != nullptr; at = at->get_parent()) path = at->get_name() + " " + path;
+  return fmt::format("{} (see: {}--help)", message, path);
+}
+
+}  // namespace trainctl::app

@@ -1,0 +1,51 @@
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "build_info.hpp"
+#include "context.hpp"
+#include "verbs.hpp"
+
+namespace trainctl::app {
+namespace {
+
+Json document() {
+  Json libraries = Json::object();
+  for (const auto& [name, version] : kBuildInfo.libraries) libraries[name] = version;
+  return {{"schema", "trainctl.version/1"},
+          {"version", kBuildInfo.version},
+          {"git", kBuildInfo.git},
+          {"build", {{"type", kBuildInfo.build_type}, {"compiler", kBuildInfo.compiler},
+                     {"engine", kBuildInfo.has_engine}, {"cuda", kBuildInfo.cuda}, {"torch_lib", kBuildInfo.torch_lib}}},
+          {"libraries", libraries}};
+}
+
+int show_version(const Context& context) {
+  if (context.json) {
+    print_json(document());
+    return 0;
+  }
+  print("trainctl " + version_text());
+  if (context.quiet) return 0;
+  print(fmt::format("build      {}, {}, engine {}, cuda {}", kBuildInfo.build_type, kBuildInfo.compiler,
+                    kBuildInfo.has_engine ? "on" : "off", kBuildInfo.cuda));
+  std::string libraries;
+  for (const auto& [name, version] : kBuildInfo.libraries) {
+    libraries += fmt::format("{}{} {}", libraries.empty() ? "" : ", ", name, version);
+  }
+  print("libraries  " + libraries);
+  return 0;
+}
+
+}  // namespace
+
+std::string version_text() {
+  const std::string git = kBuildInfo.git;
+  return kBuildInfo.version + (git.empty() ? "" : " (" + git + ")");
+}
+
+void add_version(CLI::App& program, Context& context) {
+  add_verb(program, context, {"version", "version, commit, build options, library versions", kMachineGroup},
+           [&context] { return show_version(context); });
+}
+
+}  // namespace trainctl::app
