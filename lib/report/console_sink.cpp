@@ -1,0 +1,49 @@
+#include "base/strings.hpp"
+#include "report/epoch_table.hpp"
+#include "report/sink.hpp"
+
+namespace trainctl::report {
+namespace {
+
+class ConsoleSink final : public Sink {
+ public:
+  explicit ConsoleSink(ConsoleOptions options)
+      : options_(std::move(options)),
+        table_({.metrics = options_.metrics, .style = options_.results_style}),
+        bar_({options_.progress, options_.messages_style}, options_.messages) {}
+
+  void on_event(int rank, const events::Event& event) override {
+    if (const auto* warning = std::get_if<events::Warning>(&event)) warn(warning->message);
+    if (rank != 0) return;
+    if (const auto* started = std::get_if<events::RunStarted>(&event)) {
+      table_.set_max_epochs(started->max_epochs);
+      bar_.set_max_epochs(started->max_epochs);
+    } else if (const auto* progress = std::get_if<events::Progress>(&event)) {
+      bar_.update(*progress);
+    } else if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) {
+      bar_.clear();
+      options_.results(table_.add(*epoch));
+    }
+  }
+
+  void on_tick(double now) override { bar_.tick(now); }
+  void close() override { bar_.clear(); }
+
+ private:
+  void warn(const std::string& message) {
+    bar_.clear();
+    options_.messages(paint("warning:", Ink::yellow, options_.messages_style) + " " + printable(message) + "\n");
+  }
+
+  ConsoleOptions options_;
+  EpochTable table_;
+  ProgressBar bar_;
+};
+
+}  // namespace
+
+std::unique_ptr<Sink> make_console_sink(ConsoleOptions options) {
+  return std::make_unique<ConsoleSink>(std::move(options));
+}
+
+}  // namespace trainctl::report

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/files.hpp"
+
+namespace trainctl::report {
+
+struct CsvField {
+  std::string name;
+  std::string cell;
+};
+
+/// A CSV file that grows by rows, each one write(). An existing file is continued: its header says the columns. A column
+/// it does not have yet is added at the end of every line, empty in the old rows.
+class CsvFile {
+ public:
+  explicit CsvFile(std::filesystem::path path) : path_(std::move(path)) {}
+
+  /// Throws Error(resource) where the file cannot be written.
+  void append(std::span<const CsvField> row);
+
+ private:
+  void open(std::span<const CsvField> row);
+  void add_columns(std::span<const std::string> names);
+
+  std::filesystem::path path_;
+  std::vector<std::string> columns_;
+  std::optional<AppendFile> file_;
+};
+
+}  // namespace trainctl::report

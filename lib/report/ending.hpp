@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace trainctl::report {
+
+/// The rank that failed first, as the supervisor saw it.
+struct FirstFailure {
+  int rank = 0;
+  std::string host;
+  std::int64_t pid = 0;
+  std::optional<int> signal;
+  std::string signal_name;  // "SIGKILL"
+  std::optional<int> exit_code;
+  std::int64_t step = 0;
+  std::string phase;        // "train"
+  std::string message;      // the worker's own sentence; empty where it could not say one
+  std::string log_tail;     // last lines of its log
+};
+
+/// The newest checkpoint that a run could continue from.
+struct KeptCheckpoint {
+  std::string path;  // relative to the run folder
+  std::int64_t step = 0;
+  bool verified = false;
+};
+
+/// How a run ended, beside what its events tell: filled in by the composition root from the supervisor's outcome.
+struct Ending {
+  std::string verdict = "ok";  // ok, failed, diverged, stopped, hang, interrupted, terminated
+  int exit_code = 0;
+  std::string message;         // one sentence; empty for ok
+  std::string started_at;      // UTC, ISO 8601
+  double wall_s = 0;           // from argv to the last process gone
+  int restarts = 0;
+  int cpu_cores = 0;           // for advice; 0: not known
+  std::optional<FirstFailure> first_failure;
+  std::optional<KeptCheckpoint> checkpoint;
+  std::string run_dir;
+  std::string config;          // path of the experiment file, for commands to type
+  std::string resume_command;  // empty: there is nothing to resume
+};
+
+}  // namespace trainctl::report

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "events/records.hpp"
+#include "report/table.hpp"
+
+namespace trainctl::report {
+
+struct EpochTableOptions {
+  std::int64_t max_epochs = 0;       // 0: not known, the epoch stands alone
+  std::vector<std::string> metrics;  // names in the order of the columns; empty: those of the first epoch
+  Style style;
+};
+
+/// The table that `run` prints as epochs end: the header once, then a line an epoch. Budget columns are whole per cent of
+/// the epoch's wall time; checkpoints count as other. Where the terminal is narrow, budget columns that are zero are left
+/// out first, then the rest of the budget, then samples/s. An epoch that improved the monitored metric carries a mark.
+class EpochTable {
+ public:
+  explicit EpochTable(EpochTableOptions options) : options_(std::move(options)) {}
+
+  /// Has an effect before the first epoch only.
+  void set_max_epochs(std::int64_t epochs) { options_.max_epochs = epochs; }
+  /// One or several lines, each with its newline; the first call brings the header.
+  std::string add(const events::EpochEnded& epoch);
+
+ private:
+  using Cell = std::function<std::string(const events::EpochEnded&)>;
+  struct Field {
+    Column column;
+    int width = 0;
+    int leave_out = 0;  // the highest goes first; 0 stays
+    Cell cell;
+    bool budget = false;
+  };
+
+  void choose_fields(const events::EpochEnded& first);
+  void add_metric(const std::string& name);
+  void add_budget(const char* header, int leave_out, const events::EpochEnded& first, double (*seconds)(const events::Timing&));
+  void fit_width();
+  [[nodiscard]] int total_width() const;
+  [[nodiscard]] std::string header() const;
+  [[nodiscard]] std::string budget_bracket() const;
+  [[nodiscard]] std::string epoch_text(std::int64_t epoch) const;
+  [[nodiscard]] std::string line(const std::vector<std::string>& cells) const;
+
+  EpochTableOptions options_;
+  std::vector<Field> fields_;
+};
+
+}  // namespace trainctl::report

@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/strings.hpp"
+#include "report/summary.hpp"
+
+namespace trainctl::report {
+namespace {
+
+constexpr std::size_t kTailLines = 12;
+
+std::string fact(const char* label, const std::string& text, const Style& style) {
+  return "  " + paint(pad(label, 8, Align::left), Ink::cyan, style) + text + '\n';
+}
+
+std::string how_it_ended(const FirstFailure& failure) {
+  if (failure.signal) {
+    const std::string name = failure.signal_name.empty() ? fmt::format("signal {}", *failure.signal) : failure.signal_name;
+    return "was ended by " + name;
+  }
+  return failure.exit_code ? fmt::format("exited with code {}", *failure.exit_code) : "stopped answering";
+}
+
+std::string where_text(const FirstFailure& failure) {
+  std::string text = fmt::format("at step {}", with_thousands(failure.step));
+  if (!failure.phase.empty()) text += fmt::format(" ({})", failure.phase);
+  return text;
+}
+
+std::string saved_text(const Ending& ending) {
+  if (!ending.checkpoint) return "nothing: no checkpoint was written yet";
+  return fmt::format("{} (step {}{})", printable(ending.checkpoint->path), with_thousands(ending.checkpoint->step),
+                     ending.checkpoint->verified ? ", verified" : ", not verified");
+}
+
+std::string cause_text(const FirstFailure& failure) {
+  if (!failure.message.empty()) return printable(failure.message);
+  if (failure.signal_name == "SIGKILL") return "it said nothing; the kernel kills so when memory runs out (see dmesg)";
+  return "it said nothing";
+}
+
+std::string tail_text(const std::string& log_tail, const Style& style) {
+  std::vector<std::string> lines = split(log_tail, '\n');
+  std::erase_if(lines, [](const std::string& each) { return each.empty(); });
+  const std::size_t first = lines.size() - std::min(lines.size(), kTailLines);
+  std::string text;
+  for (std::size_t i = first; i < lines.size(); ++i) {
+    text += paint("    | ", Ink::dim, style) + clip(printable(lines[i]), style.width - 6) + '\n';
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string failure_text(const RunRecord& record, const Ending& ending, const Style& style) {
+  const std::string label = paint("error:", Ink::red, style);
+  std::string text;
+  if (!ending.first_failure) {
+    text = fmt::format("{} {}\n", label, printable(ending.message));
+  } else {
+    const FirstFailure& failure = *ending.first_failure;
+    const std::size_t world = record.started ? static_cast<std::size_t>(record.started->world_size) : record.hellos.size();
+    text = fmt::format("{} rank {} of {} {} {}\n", label, failure.rank, std::max<std::size_t>(world, 1),
+                       how_it_ended(failure), where_text(failure));
+    text += fact("cause", cause_text(failure), style);
+    text += fact("process", fmt::format("pid {} on {}", failure.pid, printable(failure.host)), style);
+  }
+  text += fact("saved", saved_text(ending), style);
+  if (ending.first_failure && !ending.first_failure->log_tail.empty()) {
+    text += fact("log", fmt::format("end of logs/rank_{}.log:", ending.first_failure->rank), style);
+    text += tail_text(ending.first_failure->log_tail, style);
+  }
+  if (!ending.run_dir.empty()) text += fact("folder", printable(ending.run_dir), style);
+  if (!ending.resume_command.empty()) {
+    text += fact("next", paint(printable(ending.resume_command), Ink::bold, style), style);
+  }
+  return text;
+}
+
+}  // namespace trainctl::report

@@ -1,0 +1,115 @@
+#include <algorithm>
+#include <optional>
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
+#include "base/strings.hpp"
+#include "report/csv_file.hpp"
+#include "report/record.hpp"
+#include "report/sink.hpp"
+#include "report/table.hpp"
+
+namespace trainctl::report {
+namespace {
+
+std::vector<CsvField> timing_fields(const events::Timing& timing) {
+  std::vector<CsvField> fields;
+  for (const auto& [name, value] : timing_columns(timing)) {
+    fields.push_back({name, value ? exact_text(*value) : std::string()});
+  }
+  return fields;
+}
+
+class CsvSink final : public Sink {
+ public:
+  CsvSink(const fs::path& run_dir, std::vector<std::string> metrics)
+      : metrics_(std::move(metrics)), epochs_(run_dir / "epochs.csv"), timing_(run_dir / "timing.csv") {}
+
+  void on_event(int rank, const events::Event& event) override {
+    const auto* epoch = std::get_if<events::EpochEnded>(&event);
+    if (epoch == nullptr || rank != 0) return;
+    const std::vector<CsvField> timing = timing_fields(epoch->timing);
+    const std::string number = std::to_string(epoch->epoch + 1);
+    std::vector<CsvField> row{{"epoch", number}, {"step", std::to_string(epoch->global_step)}, {"lr", exact_text(epoch->lr)}};
+    for (const std::string& name : metrics_) row.push_back({name, cell(*epoch, name)});
+    for (const auto& metric : epoch->metrics) {
+      if (std::ranges::find(metrics_, metric.first) == metrics_.end()) row.push_back({metric.first, exact_text(metric.second)});
+    }
+    row.insert(row.end(), timing.begin(), timing.end());
+    epochs_.append(row);
+    std::vector<CsvField> timing_row{{"epoch", number}};
+    timing_row.insert(timing_row.end(), timing.begin(), timing.end());
+    timing_.append(timing_row);
+  }
+
+  void on_tick(double /*now*/) override {}
+  void close() override {}
+
+ private:
+  static std::string cell(const events::EpochEnded& epoch, const std::string& name) {
+    const auto value = find_metric(epoch.metrics, name);
+    return value ? exact_text(*value) : std::string();
+  }
+
+  std::vector<std::string> metrics_;
+  CsvFile epochs_;
+  CsvFile timing_;
+};
+
+class JsonlSink final : public Sink {
+ public:
+  explicit JsonlSink(const fs::path& run_dir) : file_(run_dir / "metrics.jsonl") {}
+
+  void on_event(int rank, const events::Event& event) override {
+    if (rank != 0) return;
+    if (const auto* step = std::get_if<events::StepLogged>(&event)) {
+      Json line = head("step", step->epoch, step->global_step, step->elapsed_s);
+      line["lr"] = json_number(step->lr);
+      line["train/loss"] = json_number(step->loss);
+      file_.append_line(to_line(line));
+    } else if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) {
+      elapsed_s_ += epoch->timing.wall_s;
+      Json line = head("epoch", epoch->epoch, epoch->global_step, elapsed_s_);
+      line["lr"] = json_number(epoch->lr);
+      for (const auto& [name, value] : epoch->metrics) line[name] = json_number(value);
+      file_.append_line(to_line(line));
+    }
+  }
+
+  void on_tick(double /*now*/) override {}
+  void close() override {}
+
+ private:
+  static Json head(const char* type, std::int64_t epoch, std::int64_t step, double elapsed_s) {
+    return {{"type", type}, {"epoch", epoch + 1}, {"step", step}, {"elapsed_s", json_number(elapsed_s)}};
+  }
+
+  AppendFile file_;
+  double elapsed_s_ = 0;  // an epoch does not tell it: its epochs so far
+};
+
+}  // namespace
+
+std::unique_ptr<Sink> make_csv_sink(const fs::path& run_dir, std::vector<std::string> metrics) {
+  return std::make_unique<CsvSink>(run_dir, std::move(metrics));
+}
+
+std::unique_ptr<Sink> make_jsonl_sink(const fs::path& run_dir) { return std::make_unique<JsonlSink>(run_dir); }
+
+std::vector<std::unique_ptr<Sink>> make_sinks(const SinkOptions& options) {
+  std::vector<std::unique_ptr<Sink>> sinks;
+  for (const std::string& name : options.loggers) {
+    if (name == "console") {
+      sinks.push_back(make_console_sink(options.console));
+    } else if (name == "csv") {
+      sinks.push_back(make_csv_sink(options.run_dir, options.console.metrics));
+    } else {
+      ENSURE(config, name == "jsonl", "unknown logger '{}'; there are console, csv and jsonl", printable(name));
+      sinks.push_back(make_jsonl_sink(options.run_dir));
+    }
+  }
+  return sinks;
+}
+
+}  // namespace trainctl::report

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "events/records.hpp"
+
+namespace trainctl::report {
+
+/// Everything the ranks of one run have told, in order. Tables, summaries and result.json are functions of it.
+/// Epochs are numbered from 0 here as in the events, and from 1 in everything that a person or a script reads.
+struct RunRecord {
+  std::map<int, events::Hello> hellos;        // by rank
+  std::optional<events::RunStarted> started;
+  std::vector<events::EpochEnded> epochs;     // of rank 0, ascending; an epoch that is done again replaces the old one
+  std::vector<events::CheckpointSaved> checkpoints;
+  std::optional<events::StoppedEarly> stopped_early;
+  std::vector<std::string> warnings;
+  std::map<int, events::Failed> failures;     // by rank
+  std::map<int, events::Finished> finished;   // by rank
+  std::int64_t last_step = 0;                 // the highest global step that any event told
+
+  void add(int rank, const events::Event& event);
+};
+
+/// The best epoch so far by the monitored metric.
+struct Best {
+  std::string metric;
+  double value = 0;
+  std::int64_t epoch = 0;  // from 0
+  std::string checkpoint;  // relative to the run folder; empty if none was kept
+};
+std::optional<Best> best_of(const RunRecord& record);
+
+/// The epochs after the first; the first itself if there is no other. Warm-up is told apart from them.
+std::span<const events::EpochEnded> steady_epochs(const RunRecord& record);
+
+/// Sums of the seconds and samples; samples_per_s of the whole; utilisations weighted by time; memory at its peak.
+events::Timing sum_timing(std::span<const events::EpochEnded> epochs);
+
+/// {"val/loss", ...} of the last epoch that start with `prefix` ("val/"), without it.
+events::Metrics last_metrics(const RunRecord& record, const std::string& prefix);
+std::optional<double> find_metric(const events::Metrics& metrics, const std::string& name);
+
+/// The columns of timing.csv after `epoch`, and the keys of result.json's `timing`: names as in the contract.
+std::vector<std::pair<std::string, std::optional<double>>> timing_columns(const events::Timing& timing);
+
+}  // namespace trainctl::report

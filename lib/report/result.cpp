@@ -1,0 +1,88 @@
+#include "report/result.hpp"
+
+#include <algorithm>
+
+#include "report/bottleneck.hpp"
+#include "report/format.hpp"
+
+namespace trainctl::report {
+namespace {
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json metrics_json(const events::Metrics& metrics) {
+  Json object = Json::object();
+  for (const auto& [name, value] : metrics) object[name] = json_number(value);
+  return object;
+}
+
+Json timing_json(const events::Timing& timing) {
+  Json object = Json::object();
+  for (const auto& [name, value] : timing_columns(timing)) object[name] = value ? json_number(*value) : Json(nullptr);
+  object["samples"] = timing.samples;
+  return object;
+}
+
+Json best_json(const RunRecord& record) {
+  const auto best = best_of(record);
+  if (!best) return nullptr;
+  return {{"metric", best->metric},
+          {"value", json_number(best->value)},
+          {"epoch", best->epoch + 1},
+          {"checkpoint", best->checkpoint.empty() ? Json(nullptr) : Json(best->checkpoint)}};
+}
+
+Json failure_json(const std::optional<FirstFailure>& failure) {
+  if (!failure) return nullptr;
+  return {{"rank", failure->rank},
+          {"host", failure->host},
+          {"pid", failure->pid},
+          {"signal", failure->signal_name.empty() ? or_null(failure->signal) : Json(failure->signal_name)},
+          {"exit_code", or_null(failure->exit_code)},
+          {"step", failure->step},
+          {"phase", failure->phase},
+          {"message", failure->message}};
+}
+
+Json checkpoint_json(const std::optional<KeptCheckpoint>& checkpoint) {
+  if (!checkpoint) return nullptr;
+  return {{"path", checkpoint->path}, {"step", checkpoint->step}, {"verified", checkpoint->verified}};
+}
+
+std::string data_digest(const RunRecord& record) {
+  const auto rank0 = record.finished.find(0);
+  return rank0 == record.finished.end() ? std::string() : rank0->second.data_digest;
+}
+
+}  // namespace
+
+Json result_document(const RunRecord& record, const Ending& ending) {
+  const events::Timing steady = sum_timing(steady_epochs(record));
+  Json document;
+  document["schema"] = "trainctl.result/1";
+  document["verdict"] = ending.verdict;
+  document["exit_code"] = ending.exit_code;
+  document["message"] = ending.message;
+  document["started_at"] = ending.started_at;
+  document["wall_s"] = ending.wall_s;
+  document["epochs"] = record.epochs.size();
+  document["steps"] = record.last_step;
+  document["samples_per_s"] = json_number(steady.samples_per_s);
+  document["train"] = metrics_json(last_metrics(record, "train/"));
+  document["val"] = metrics_json(last_metrics(record, "val/"));
+  document["best"] = best_json(record);
+  document["timing"] = timing_json(sum_timing(record.epochs));
+  document["bottleneck"] = to_json(find_bottleneck(steady, context_of(record, ending.cpu_cores)));
+  document["data_digest"] = data_digest(record);
+  document["world_size"] = record.started ? record.started->world_size : std::max(1, static_cast<int>(record.hellos.size()));
+  document["restarts"] = ending.restarts;
+  document["first_failure"] = failure_json(ending.first_failure);
+  document["checkpoint"] = checkpoint_json(ending.checkpoint);
+  document["resume_command"] = ending.resume_command.empty() ? Json(nullptr) : Json(ending.resume_command);
+  return document;
+}
+
+}  // namespace trainctl::report

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "events/records.hpp"
+#include "report/progress.hpp"
+
+namespace trainctl::report {
+
+/// A listener of one run. Called on one thread, in the order of arrival.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual void on_event(int rank, const events::Event& event) = 0;
+  /// A few times a second; `now` in seconds of one steady clock.
+  virtual void on_tick(double now) = 0;
+  /// The run is over; nothing follows.
+  virtual void close() = 0;
+};
+
+/// The epoch table (a result) and the bar and warnings (not results) go to two places.
+struct ConsoleOptions {
+  Write results;   // stdout
+  Write messages;  // stderr
+  Style results_style;
+  Style messages_style;
+  ProgressMode progress = ProgressMode::none;
+  std::vector<std::string> metrics;  // columns of the table; empty: those of the first epoch
+};
+std::unique_ptr<Sink> make_console_sink(ConsoleOptions options);
+
+/// epochs.csv and timing.csv of a run folder. Rows are appended and survive the process. A metric that was not there in
+/// the first row gets its column at the end, empty in the rows above.
+std::unique_ptr<Sink> make_csv_sink(const std::filesystem::path& run_dir, std::vector<std::string> metrics);
+
+/// metrics.jsonl of a run folder: {"type": "step"|"epoch", "epoch", "step", "elapsed_s", "lr", metrics...} a line.
+std::unique_ptr<Sink> make_jsonl_sink(const std::filesystem::path& run_dir);
+
+struct SinkOptions {
+  std::vector<std::string> loggers;  // "console", "csv", "jsonl"
+  std::filesystem::path run_dir;
+  ConsoleOptions console;            // its metrics are used by every sink
+};
+/// One sink a name, in their order. Throws Error(config) for a name that is none.
+std::vector<std::unique_ptr<Sink>> make_sinks(const SinkOptions& options);
+
+}  // namespace trainctl::report

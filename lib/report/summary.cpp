@@ -1,0 +1,125 @@
+#include "report/summary.hpp"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "base/strings.hpp"
+#include "report/bottleneck.hpp"
+
+namespace trainctl::report {
+namespace {
+
+constexpr int kLabelWidth = 12;
+
+std::string fact(const char* label, const std::string& text, const Style& style) {
+  return "  " + paint(pad(label, kLabelWidth, Align::left), Ink::cyan, style) + text + '\n';
+}
+
+std::string headline(const RunRecord& record, const Ending& ending, const Style& style) {
+  const std::size_t epochs = record.epochs.size();
+  std::string reason;
+  if (record.stopped_early) {
+    reason = ", stopped early: " + record.stopped_early->reason;
+  } else if (ending.verdict != "ok" && !ending.message.empty()) {
+    reason = ": " + ending.message;
+  }
+  const bool ok = ending.exit_code == 0;
+  return fmt::format("{} {} epoch{}, {} steps in {}{}\n",
+                     paint(ok ? "Finished" : "Ended (" + ending.verdict + ")", ok ? Ink::green : Ink::yellow, style),
+                     epochs, epochs == 1 ? "" : "s", with_thousands(record.last_step), human_duration(ending.wall_s),
+                     printable(reason));
+}
+
+std::string last_text(const RunRecord& record) {
+  std::string text;
+  for (const auto& [name, value] : record.epochs.back().metrics) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : "  ", printable(name), metric_text(value));
+  }
+  return text;
+}
+
+std::string best_text(const Best& best) {
+  return fmt::format("{} {} at epoch {}{}{}", printable(best.metric), metric_text(best.value), best.epoch + 1,
+                     best.checkpoint.empty() ? "" : "  ", printable(best.checkpoint));
+}
+
+std::string speed_text(const RunRecord& record) {
+  const auto steady = steady_epochs(record);
+  const events::Timing sum = sum_timing(steady);
+  const double each_s = sum.wall_s / static_cast<double>(steady.size());
+  const std::string rate = fmt::format("{} samples/s, {} an epoch", rate_text(sum.samples_per_s), human_duration(each_s));
+  if (steady.size() == record.epochs.size()) return rate + " (one epoch, warm-up included)";
+  return rate + fmt::format(" ({}, without the first)", steady.size() == 1 ? "1 epoch" : fmt::format("{} epochs", steady.size()));
+}
+
+std::string warm_up_text(const RunRecord& record) {
+  std::vector<std::string> parts;
+  if (const auto hello = record.hellos.find(0); hello != record.hellos.end()) {
+    parts.push_back("start-up " + human_duration(hello->second.startup_s));
+  }
+  const events::Timing& first = record.epochs.front().timing;
+  parts.push_back("first batch " + human_duration(first.first_batch_s));
+  parts.push_back("first epoch " + human_duration(first.wall_s));
+  return join(parts, ", ");
+}
+
+std::string budget_text(const events::Timing& sum) {
+  const std::pair<const char*, double> parts[] = {
+      {"data", sum.data_wait_s},    {"h2d", sum.h2d_s},         {"forward", sum.forward_s},
+      {"backward", sum.backward_s}, {"all-reduce", sum.allreduce_exposed_s}, {"optimizer", sum.optimizer_s},
+      {"evaluation", sum.eval_s},   {"checkpoint", sum.checkpoint_s},        {"other", sum.other_s}};
+  std::string text;
+  for (const auto& [name, seconds] : parts) {
+    if (!(seconds / sum.wall_s >= 0.005)) continue;
+    text += fmt::format("{}{} {} %", text.empty() ? "" : ", ", name, percent_text(seconds / sum.wall_s));
+  }
+  return text;
+}
+
+std::string bottleneck_text(const Bottleneck& found) {
+  const int percent = static_cast<int>(100 * found.share + 0.5);
+  switch (found.limit) {
+    case Limit::balanced: return fmt::format("none: the largest part takes {} % of the time", percent);
+    case Limit::compute:
+      return fmt::format("compute: forward and backward take {} %; all waits and overhead gone would give {:.2f}x", percent,
+                         found.headroom);
+    default: break;
+  }
+  const std::string name = name_of(found.limit);
+  return fmt::format("{}: {} % of the time; without it at most {:.2f}x as fast", name.substr(0, name.find('_')), percent,
+                     found.headroom);
+}
+
+std::string next_command(const Bottleneck& found, const Ending& ending) {
+  if (!ending.resume_command.empty()) return ending.resume_command;
+  const std::string config = ending.config.empty() ? "CONFIG" : ending.config;
+  if (found.limit == Limit::input && found.setting.starts_with("loader.num_workers=")) {
+    const std::string workers = found.setting.substr(found.setting.find('=') + 1);
+    return fmt::format("trainctl bench {} --workers 0,{}", config, workers);
+  }
+  if (!found.setting.empty()) return fmt::format("trainctl run {} {}", config, found.setting);
+  return fmt::format("trainctl bench {} --workers 0,2,4", config);
+}
+
+}  // namespace
+
+std::string summary_text(const RunRecord& record, const Ending& ending, const Style& style) {
+  std::string text = headline(record, ending, style);
+  Bottleneck found;
+  if (!record.epochs.empty()) {
+    const events::Timing steady = sum_timing(steady_epochs(record));
+    found = find_bottleneck(steady, context_of(record, ending.cpu_cores));
+    if (const auto best = best_of(record)) text += fact("best", best_text(*best), style);
+    text += fact("last", last_text(record), style);
+    text += fact("speed", speed_text(record), style);
+    text += fact("warm-up", warm_up_text(record), style);
+    if (steady.wall_s > 0) text += fact("time", budget_text(steady), style);
+    text += fact("bottleneck", bottleneck_text(found), style);
+    if (!found.advice.empty()) text += fact("", found.advice, style);
+  }
+  if (!ending.run_dir.empty()) text += fact("run folder", printable(ending.run_dir), style);
+  return text + fact("next", paint(printable(next_command(found, ending)), Ink::bold, style), style);
+}
+
+}  // namespace trainctl::report

@@ -1,0 +1,88 @@
+#include "report/sink.hpp"
+
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "invented.hpp"
+#include "report/csv_file.hpp"
+#include "support/catch.hpp"
+#include "support/golden.hpp"
+#include "support/temp_folder.hpp"
+
+using namespace trainctl;
+using namespace trainctl::report;
+
+TEST_CASE("epochs.csv and timing.csv have the columns of the contract from the first row on") {
+  TempFolder folder;
+  const auto sink = make_csv_sink(folder.path(), {"train/loss", "val/loss", "val/accuracy"});
+  auto without_validation = invented::epoch(0);
+  without_validation.metrics.resize(1);
+  sink->on_event(0, without_validation);
+  sink->on_event(0, invented::epoch(1));
+  sink->on_event(1, invented::epoch(1));
+  sink->close();
+  check_golden("report/epochs.csv", golden::read(folder / "epochs.csv"));
+  check_golden("report/timing.csv", golden::read(folder / "timing.csv"));
+}
+
+TEST_CASE("a resumed run appends to its CSV files") {
+  TempFolder folder;
+  make_csv_sink(folder.path(), {})->on_event(0, invented::epoch(0));
+  make_csv_sink(folder.path(), {})->on_event(0, invented::epoch(1));
+  const auto lines = golden::lines_of(golden::read(folder / "epochs.csv"));
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0].starts_with("epoch,step,lr,train/loss,val/loss,val/accuracy,wall_s,"));
+  CHECK(lines[2].starts_with("2,1876,0.001,0.125,"));
+}
+
+TEST_CASE("a column that comes later is added to every row, and a cut last line swallows nothing") {
+  TempFolder folder;
+  const auto path = folder / "x.csv";
+  const CsvField a{"a,b", "1"};
+  const CsvField b{"c", "2"};
+  CsvFile(path).append(std::vector{a});
+  { std::ofstream(path, std::ios::app) << "cut"; }
+  CsvFile file(path);
+  file.append(std::vector{a});
+  file.append(std::vector{b, a});
+  file.append(std::vector{a});
+  CHECK(golden::read(path) == "\"a,b\",c\n1,\ncut,\n1,\n1,2\n1,\n");
+}
+
+TEST_CASE("metrics.jsonl has one object for each logged step and each epoch") {
+  TempFolder folder;
+  const auto sink = make_jsonl_sink(folder.path());
+  sink->on_event(0, events::StepLogged{.global_step = 50, .loss = 0.5, .lr = 0.001, .elapsed_s = 0.25});
+  sink->on_event(0, events::StepLogged{.global_step = 100, .loss = 0.0 / 0.0, .lr = 0.001, .elapsed_s = 0.5});
+  sink->on_event(0, invented::epoch(0));
+  check_golden("report/metrics.jsonl", golden::read(folder / "metrics.jsonl"));
+}
+
+TEST_CASE("the console prints rows as results, and the bar and warnings as messages") {
+  std::string out;
+  std::string err;
+  const auto sink = make_console_sink({.results = [&](std::string_view text) { out += text; },
+                                       .messages = [&](std::string_view text) { err += text; },
+                                       .results_style = {},
+                                       .messages_style = {},
+                                       .progress = ProgressMode::tty,
+                                       .metrics = {}});
+  sink->on_event(0, events::RunStarted{.max_epochs = 5});
+  sink->on_event(0, events::Progress{.step_in_epoch = 1, .steps_in_epoch = 2});
+  sink->on_tick(0);
+  sink->on_tick(1);
+  sink->on_event(1, events::Warning{"slow\x1b[2J disk"});
+  CHECK_THAT(err, Contains("epoch 1/5") && Contains("\r\x1b[Kwarning: slow\\x1b[2J disk\n"));
+  sink->on_tick(1.1);
+  sink->on_event(0, invented::epoch(0));
+  CHECK(err.ends_with("\r\x1b[K"));
+  CHECK_THAT(out, Contains("1/5"));
+  sink->close();
+}
+
+TEST_CASE("sinks are made by name, and an unknown name is refused") {
+  TempFolder folder;
+  SinkOptions options{.loggers = {"csv", "jsonl"}, .run_dir = folder.path(), .console = {}};
+  CHECK(make_sinks(options).size() == 2);
+  options.loggers = {"html5"};
+  CHECK_THROWS_WITH(make_sinks(options), Contains("unknown logger 'html5'"));
+}

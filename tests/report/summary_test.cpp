@@ -1,0 +1,72 @@
+#include "report/summary.hpp"
+
+#include "invented.hpp"
+#include "report/result.hpp"
+#include "support/catch.hpp"
+#include "support/golden.hpp"
+
+using namespace trainctl;
+using namespace trainctl::report;
+
+namespace {
+
+Ending killed() {
+  Ending ending = invented::ending();
+  ending.verdict = "failed";
+  ending.exit_code = 7;
+  ending.message = "rank 0 was ended by SIGKILL at step 1,234";
+  ending.first_failure = FirstFailure{.rank = 0, .host = "node7", .pid = 4242, .signal = 9, .signal_name = "SIGKILL",
+                                      .step = 1234, .phase = "train", .log_tail = "loading\nepoch 1 \x1b[31mred\n\nbye\n"};
+  ending.checkpoint = KeptCheckpoint{.path = "checkpoints/last", .step = 938, .verified = true};
+  ending.resume_command = "trainctl run configs/mnist/ffn.yaml --run-dir runs/x --resume auto";
+  return ending;
+}
+
+}  // namespace
+
+TEST_CASE("the summary keeps warm-up apart and ends with the next command") {
+  check_golden("report/summary.txt", summary_text(invented::run(), invented::ending(), {}));
+}
+
+TEST_CASE("the summary of a run without an epoch says so and shows no averages") {
+  const std::string text = summary_text(RunRecord{}, invented::ending(), {});
+  CHECK_THAT(text, Contains("0 epochs, 0 steps"));
+  CHECK_THAT(text, !Contains("nan") && !Contains("speed"));
+}
+
+TEST_CASE("a run of one epoch says that its speed includes the warm-up") {
+  CHECK_THAT(summary_text(invented::run(1), invented::ending(), {}), Contains("one epoch, warm-up included"));
+}
+
+TEST_CASE("early stopping and its reason stand in the first line") {
+  RunRecord record = invented::run();
+  record.add(0, events::StoppedEarly{.epoch = 3, .reason = "val/loss has not improved for 3 epochs"});
+  CHECK_THAT(summary_text(record, invented::ending(), {}), Contains("stopped early: val/loss has not improved"));
+}
+
+TEST_CASE("a failure names rank, signal, step, what was saved, the log's end and the next command") {
+  check_golden("report/failure.txt", failure_text(invented::run(2), killed(), {}));
+}
+
+TEST_CASE("a failure that no rank caused is one sentence") {
+  Ending ending;
+  ending.exit_code = 11;
+  ending.message = "runs: read-only file system";
+  CHECK(failure_text(RunRecord{}, ending, {}) ==
+        "error: runs: read-only file system\n  saved   nothing: no checkpoint was written yet\n");
+}
+
+TEST_CASE("result.json has every field of the contract") {
+  check_golden("report/result.json", to_pretty(result_document(invented::run(), invented::ending())) + "\n");
+  check_golden("report/result_failed.json", to_pretty(result_document(invented::run(2), killed())) + "\n");
+}
+
+TEST_CASE("result.json of a run that never started has the same keys") {
+  const Json whole = result_document(invented::run(), invented::ending());
+  const Json empty = result_document(RunRecord{}, Ending{.verdict = "failed", .exit_code = 9, .message = "no data"});
+  for (const auto& [key, value] : whole.items()) CHECK(empty.contains(key));
+  CHECK(empty.size() == whole.size());
+  CHECK(empty["best"].is_null());
+  CHECK(empty["samples_per_s"] == 0.0);
+  CHECK(empty["bottleneck"]["verdict"] == "balanced");
+}
