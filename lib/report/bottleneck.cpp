@@ -26,8 +26,8 @@ const Part& largest(std::span<const Part> parts) { return *std::ranges::max_elem
 
 Proposal input_advice(double wait_s, double wall_s, const BottleneckContext& context) {
   if (context.cpu_cores > 0 && context.num_workers >= context.cpu_cores) {
-    return {"dataset.cache.mode=decoded", fmt::format("all {} CPU cores load already; a cache spares them the decoding",
-                                                      context.cpu_cores)};
+    return {"dataset.cache.mode=decoded",
+            fmt::format("all {} CPU cores load already; a cache spares them the decoding", context.cpu_cores)};
   }
   // Workers produce samples at a rate that is proportional to their number; the rest of the step asks for wall / rest.
   const double rest_s = std::max(wall_s - wait_s, 1e-9);
@@ -47,7 +47,7 @@ Proposal larger_batch(const BottleneckContext& context, const char* why) {
 
 Proposal compute_advice(const BottleneckContext& context) {
   if (context.on_gpu) return larger_batch(context, "a larger batch may fill the device better, while it fits");
-  return {"trainer.accelerator=gpu", "the model itself is the work; a GPU, where there is one, is the larger step"};
+  return {"", "the model itself is the work: more devices may help, other settings hardly"};
 }
 
 Proposal propose(Limit limit, const Part& part, double wall_s, const BottleneckContext& context) {
@@ -68,8 +68,9 @@ Proposal propose(Limit limit, const Part& part, double wall_s, const BottleneckC
 }  // namespace
 
 const char* name_of(Limit limit) {
-  constexpr std::array kNames{"input_bound",     "h2d_bound",        "allreduce_bound", "checkpoint_bound", "compute_bound",
-                              "optimizer_bound", "evaluation_bound", "overhead_bound",  "balanced"};
+  constexpr std::array kNames{"input_bound",      "h2d_bound",      "allreduce_bound",
+                              "checkpoint_bound", "compute_bound",  "optimizer_bound",
+                              "evaluation_bound", "overhead_bound", "balanced"};
   return kNames[static_cast<std::size_t>(limit)];
 }
 
@@ -108,7 +109,8 @@ Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext
   found.headroom = timing.wall_s / std::max(timing.wall_s - removable_s, 1e-3 * timing.wall_s);
   const Proposal proposal = propose(found.limit, part, timing.wall_s, context);
   found.setting = proposal.setting;
-  if (!proposal.setting.empty()) found.advice = fmt::format("try {}: {}", proposal.setting, proposal.sentence);
+  const bool named = !proposal.setting.empty();
+  found.advice = named ? fmt::format("try {}: {}", proposal.setting, proposal.sentence) : proposal.sentence;
   return found;
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 
+#include "base/json.hpp"
+#include "report/record.hpp"
+
 #include <array>
 #include <cstdint>
 #include <string>
-
-#include "base/json.hpp"
-#include "report/record.hpp"
 
 namespace trainctl::report {
 
@@ -23,14 +23,14 @@ struct BottleneckContext {
 };
 BottleneckContext context_of(const RunRecord& record, int cpu_cores);
 
-/// Where the time goes and what the user can win. A wait (input, h2d, allreduce, checkpoint) that takes 15 % or more is the
-/// bottleneck, since it can be hidden behind the work; else the largest piece of work (compute, optimizer, evaluation,
-/// overhead) if it takes 40 % or more; else the run is balanced.
+/// Where the time goes and what the user can win. A wait (input, h2d, allreduce, checkpoint) that takes 15 % or more is
+/// the bottleneck, since it can be hidden behind the work; else the largest piece of work (compute, optimizer,
+/// evaluation, overhead) if it takes 40 % or more; else the run is balanced.
 struct Bottleneck {
   Limit limit = Limit::balanced;
-  double share = 0;     // of the wall time, 0 to 1
-  /// Bound of the speed-up (a factor, 1 = nothing): wall time over the wall time without this part; for compute_bound and
-  /// balanced, where no setting removes the work: without all waits and overhead.
+  double share = 0;  // of the wall time, 0 to 1
+  /// Bound of the speed-up (a factor, 1 = nothing): wall time over the wall time without this part; for compute_bound
+  /// and balanced, where no setting removes the work: without all waits and overhead.
   double headroom = 1;
   std::string setting;  // an override that may help, "loader.num_workers=4"; empty if none is known
   std::string advice;   // one sentence with the setting; it is a proposal to be measured, never a promise

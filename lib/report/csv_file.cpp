@@ -1,9 +1,9 @@
 #include "report/csv_file.hpp"
 
+#include "report/table.hpp"
+
 #include <algorithm>
 #include <cstdint>
-
-#include "report/table.hpp"
 
 namespace trainctl::report {
 namespace {

@@ -15,9 +15,9 @@ struct FirstFailure {
   std::string signal_name;  // "SIGKILL"
   std::optional<int> exit_code;
   std::int64_t step = 0;
-  std::string phase;        // "train"
-  std::string message;      // the worker's own sentence; empty where it could not say one
-  std::string log_tail;     // last lines of its log
+  std::string phase;     // "train"
+  std::string message;   // the worker's own sentence; empty where it could not say one
+  std::string log_tail;  // last lines of its log
 };
 
 /// The newest checkpoint that a run could continue from.
@@ -31,11 +31,11 @@ struct KeptCheckpoint {
 struct Ending {
   std::string verdict = "ok";  // ok, failed, diverged, stopped, hang, interrupted, terminated
   int exit_code = 0;
-  std::string message;         // one sentence; empty for ok
-  std::string started_at;      // UTC, ISO 8601
-  double wall_s = 0;           // from argv to the last process gone
+  std::string message;     // one sentence; empty for ok
+  std::string started_at;  // UTC, ISO 8601
+  double wall_s = 0;       // from argv to the last process gone
   int restarts = 0;
-  int cpu_cores = 0;           // for advice; 0: not known
+  int cpu_cores = 0;  // for advice; 0: not known
   std::optional<FirstFailure> first_failure;
   std::optional<KeptCheckpoint> checkpoint;
   std::string run_dir;

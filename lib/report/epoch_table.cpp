@@ -1,11 +1,11 @@
 #include "report/epoch_table.hpp"
 
+#include "base/strings.hpp"
+#include "report/record.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-
-#include "base/strings.hpp"
-#include "report/record.hpp"
 
 namespace trainctl::report {
 namespace {
@@ -56,8 +56,8 @@ void EpochTable::choose_fields(const EpochEnded& first) {
     for (const auto& metric : first.metrics) options_.metrics.push_back(metric.first);
   }
   for (const std::string& name : options_.metrics) add_metric(name);
-  fields_.push_back({{"lr"}, 8, 1, [](const EpochEnded& e) { return fmt::format("{:.4g}", e.lr); }});
-  fields_.push_back({{"time"}, 9, 0, [](const EpochEnded& e) { return human_duration(e.timing.wall_s); }});
+  fields_.push_back({{"lr"}, 7, 1, [](const EpochEnded& e) { return fmt::format("{:.4g}", e.lr); }});
+  fields_.push_back({{"time"}, 8, 0, [](const EpochEnded& e) { return human_duration(e.timing.wall_s); }});
   add_budget("data", 3, first, [](const Timing& t) { return t.data_wait_s; });
   add_budget("h2d", 9, first, [](const Timing& t) { return t.h2d_s; });
   add_budget("fwd", 5, first, [](const Timing& t) { return t.forward_s; });

@@ -1,12 +1,12 @@
 #pragma once
 
+#include "events/records.hpp"
+#include "report/table.hpp"
+
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
-
-#include "events/records.hpp"
-#include "report/table.hpp"
 
 namespace trainctl::report {
 
@@ -16,9 +16,10 @@ struct EpochTableOptions {
   Style style;
 };
 
-/// The table that `run` prints as epochs end: the header once, then a line an epoch. Budget columns are whole per cent of
-/// the epoch's wall time; checkpoints count as other. Where the terminal is narrow, budget columns that are zero are left
-/// out first, then the rest of the budget, then samples/s. An epoch that improved the monitored metric carries a mark.
+/// The table that `run` prints as epochs end: the header once, then a line an epoch. Budget columns are whole per cent
+/// of the epoch's wall time; checkpoints count as other. Where the terminal is narrow, budget columns that are zero are
+/// left out first, then the rest of the budget, then samples/s. An epoch that improved the monitored metric carries a
+/// mark.
 class EpochTable {
  public:
   explicit EpochTable(EpochTableOptions options) : options_(std::move(options)) {}
@@ -40,7 +41,8 @@ class EpochTable {
 
   void choose_fields(const events::EpochEnded& first);
   void add_metric(const std::string& name);
-  void add_budget(const char* header, int leave_out, const events::EpochEnded& first, double (*seconds)(const events::Timing&));
+  void add_budget(const char* header, int leave_out, const events::EpochEnded& first,
+                  double (*seconds)(const events::Timing&));
   void fit_width();
   [[nodiscard]] int total_width() const;
   [[nodiscard]] std::string header() const;

@@ -1,9 +1,9 @@
+#include "base/strings.hpp"
+#include "report/summary.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-
-#include "base/strings.hpp"
-#include "report/summary.hpp"
 
 namespace trainctl::report {
 namespace {
@@ -11,12 +11,13 @@ namespace {
 constexpr std::size_t kTailLines = 12;
 
 std::string fact(const char* label, const std::string& text, const Style& style) {
-  return "  " + paint(pad(label, 8, Align::left), Ink::cyan, style) + text + '\n';
+  return "  " + paint(pad(label, 9, Align::left), Ink::cyan, style) + text + '\n';
 }
 
 std::string how_it_ended(const FirstFailure& failure) {
   if (failure.signal) {
-    const std::string name = failure.signal_name.empty() ? fmt::format("signal {}", *failure.signal) : failure.signal_name;
+    const std::string name =
+        failure.signal_name.empty() ? fmt::format("signal {}", *failure.signal) : failure.signal_name;
     return "was ended by " + name;
   }
   return failure.exit_code ? fmt::format("exited with code {}", *failure.exit_code) : "stopped answering";
@@ -60,7 +61,8 @@ std::string failure_text(const RunRecord& record, const Ending& ending, const St
     text = fmt::format("{} {}\n", label, printable(ending.message));
   } else {
     const FirstFailure& failure = *ending.first_failure;
-    const std::size_t world = record.started ? static_cast<std::size_t>(record.started->world_size) : record.hellos.size();
+    const std::size_t world =
+        record.started ? static_cast<std::size_t>(record.started->world_size) : record.hellos.size();
     text = fmt::format("{} rank {} of {} {} {}\n", label, failure.rank, std::max<std::size_t>(world, 1),
                        how_it_ended(failure), where_text(failure));
     text += fact("cause", cause_text(failure), style);

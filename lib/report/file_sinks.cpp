@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <optional>
-
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
@@ -9,6 +6,9 @@
 #include "report/record.hpp"
 #include "report/sink.hpp"
 #include "report/table.hpp"
+
+#include <algorithm>
+#include <optional>
 
 namespace trainctl::report {
 namespace {
@@ -31,10 +31,12 @@ class CsvSink final : public Sink {
     if (epoch == nullptr || rank != 0) return;
     const std::vector<CsvField> timing = timing_fields(epoch->timing);
     const std::string number = std::to_string(epoch->epoch + 1);
-    std::vector<CsvField> row{{"epoch", number}, {"step", std::to_string(epoch->global_step)}, {"lr", exact_text(epoch->lr)}};
+    std::vector<CsvField> row{
+        {"epoch", number}, {"step", std::to_string(epoch->global_step)}, {"lr", exact_text(epoch->lr)}};
     for (const std::string& name : metrics_) row.push_back({name, cell(*epoch, name)});
     for (const auto& metric : epoch->metrics) {
-      if (std::ranges::find(metrics_, metric.first) == metrics_.end()) row.push_back({metric.first, exact_text(metric.second)});
+      if (std::ranges::find(metrics_, metric.first) == metrics_.end())
+        row.push_back({metric.first, exact_text(metric.second)});
     }
     row.insert(row.end(), timing.begin(), timing.end());
     epochs_.append(row);

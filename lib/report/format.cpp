@@ -1,11 +1,11 @@
 #include "report/format.hpp"
 
+#include "base/strings.hpp"
+
 #include <fmt/format.h>
 
 #include <array>
 #include <cmath>
-
-#include "base/strings.hpp"
 
 namespace trainctl::report {
 namespace {
@@ -15,10 +15,20 @@ struct Range {
   char32_t last;
 };
 
-// Unicode's East Asian Width W and F, and the marks of width 0, as coarse blocks: names of metrics and paths need no more.
-constexpr std::array<Range, 12> kWide{{{0x1100, 0x115F}, {0x2E80, 0x303E}, {0x3041, 0xA4CF}, {0xA960, 0xA97F},
-                                       {0xAC00, 0xD7A3}, {0xF900, 0xFAFF}, {0xFE30, 0xFE6F}, {0xFF00, 0xFF60},
-                                       {0xFFE0, 0xFFE6}, {0x1F300, 0x1F64F}, {0x1F900, 0x1F9FF}, {0x20000, 0x3FFFD}}};
+// Unicode's East Asian Width W and F, and the marks of width 0, as coarse blocks: names of metrics and paths need no
+// more.
+constexpr std::array<Range, 12> kWide{{{0x1100, 0x115F},
+                                       {0x2E80, 0x303E},
+                                       {0x3041, 0xA4CF},
+                                       {0xA960, 0xA97F},
+                                       {0xAC00, 0xD7A3},
+                                       {0xF900, 0xFAFF},
+                                       {0xFE30, 0xFE6F},
+                                       {0xFF00, 0xFF60},
+                                       {0xFFE0, 0xFFE6},
+                                       {0x1F300, 0x1F64F},
+                                       {0x1F900, 0x1F9FF},
+                                       {0x20000, 0x3FFFD}}};
 constexpr std::array<Range, 5> kMarks{
     {{0x0300, 0x036F}, {0x1AB0, 0x1AFF}, {0x200B, 0x200F}, {0x20D0, 0x20FF}, {0xFE00, 0xFE0F}}};
 

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "base/json.hpp"
+
 #include <string>
 #include <string_view>
-
-#include "base/json.hpp"
 
 // How numbers and words look in every report: one place, so that the table, the summary and the bar agree.
 

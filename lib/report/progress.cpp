@@ -94,7 +94,8 @@ std::string ProgressBar::numbers(double now) const {
   const auto left = static_cast<double>(at_->steps_in_epoch - at_->step_in_epoch);
   const std::string remaining = pace_.steps_per_s > 0 ? clock_text(left / pace_.steps_per_s) : "?";
   std::string text = fmt::format("{}<{}, {}", clock_text(now - pace_.started), remaining, pace_text(pace_.steps_per_s));
-  if (at_->loss) text += std::isfinite(*at_->loss) ? fmt::format(", loss={:.3g}", *at_->loss) : ", loss=" + exact_text(*at_->loss);
+  if (at_->loss)
+    text += std::isfinite(*at_->loss) ? fmt::format(", loss={:.3g}", *at_->loss) : ", loss=" + exact_text(*at_->loss);
   return text;
 }
 

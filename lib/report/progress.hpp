@@ -1,12 +1,12 @@
 #pragma once
 
+#include "events/records.hpp"
+#include "report/format.hpp"
+
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include "events/records.hpp"
-#include "report/format.hpp"
 
 namespace trainctl::report {
 
@@ -24,8 +24,8 @@ struct ProgressOptions {
   std::int64_t max_epochs = 0;  // until RunStarted tells it
 };
 
-/// tqdm's line on a terminal: `epoch 3/90  42%|████▏     | 210/500 [00:31<00:43, 6.7 it/s, loss=0.193]`, or a plain line
-/// every 10 s. Time is a parameter, in seconds of one steady clock. A run of less than half a second shows no bar.
+/// tqdm's line on a terminal: `epoch 3/90  42%|████▏     | 210/500 [00:31<00:43, 6.7 it/s, loss=0.193]`, or a plain
+/// line every 10 s. Time is a parameter, in seconds of one steady clock. A run of less than half a second shows no bar.
 class ProgressBar {
  public:
   ProgressBar(ProgressOptions options, Write write) : options_(options), write_(std::move(write)) {}

@@ -69,10 +69,10 @@ std::span<const events::EpochEnded> steady_epochs(const RunRecord& record) {
 }
 
 Timing sum_timing(std::span<const events::EpochEnded> epochs) {
-  constexpr double Timing::*kSums[] = {&Timing::wall_s, &Timing::data_wait_s, &Timing::h2d_s, &Timing::forward_s,
-                                       &Timing::backward_s, &Timing::allreduce_exposed_s, &Timing::optimizer_s,
-                                       &Timing::eval_s, &Timing::checkpoint_s, &Timing::other_s,
-                                       &Timing::first_batch_s};
+  constexpr double Timing::*kSums[] = {&Timing::wall_s,      &Timing::data_wait_s,  &Timing::h2d_s,
+                                       &Timing::forward_s,   &Timing::backward_s,   &Timing::allreduce_exposed_s,
+                                       &Timing::optimizer_s, &Timing::eval_s,       &Timing::checkpoint_s,
+                                       &Timing::other_s,     &Timing::first_batch_s};
   Timing total;
   for (const events::EpochEnded& epoch : epochs) {
     const Timing& part = epoch.timing;

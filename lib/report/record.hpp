@@ -1,5 +1,7 @@
 #pragma once
 
+#include "events/records.hpp"
+
 #include <map>
 #include <optional>
 #include <span>
@@ -7,22 +9,20 @@
 #include <utility>
 #include <vector>
 
-#include "events/records.hpp"
-
 namespace trainctl::report {
 
 /// Everything the ranks of one run have told, in order. Tables, summaries and result.json are functions of it.
 /// Epochs are numbered from 0 here as in the events, and from 1 in everything that a person or a script reads.
 struct RunRecord {
-  std::map<int, events::Hello> hellos;        // by rank
+  std::map<int, events::Hello> hellos;  // by rank
   std::optional<events::RunStarted> started;
-  std::vector<events::EpochEnded> epochs;     // of rank 0, ascending; an epoch that is done again replaces the old one
+  std::vector<events::EpochEnded> epochs;  // of rank 0, ascending; an epoch that is done again replaces the old one
   std::vector<events::CheckpointSaved> checkpoints;
   std::optional<events::StoppedEarly> stopped_early;
   std::vector<std::string> warnings;
-  std::map<int, events::Failed> failures;     // by rank
-  std::map<int, events::Finished> finished;   // by rank
-  std::int64_t last_step = 0;                 // the highest global step that any event told
+  std::map<int, events::Failed> failures;    // by rank
+  std::map<int, events::Finished> finished;  // by rank
+  std::int64_t last_step = 0;                // the highest global step that any event told
 
   void add(int rank, const events::Event& event);
 };

@@ -1,9 +1,9 @@
 #include "report/result.hpp"
 
-#include <algorithm>
-
 #include "report/bottleneck.hpp"
 #include "report/format.hpp"
+
+#include <algorithm>
 
 namespace trainctl::report {
 namespace {
@@ -77,7 +77,8 @@ Json result_document(const RunRecord& record, const Ending& ending) {
   document["timing"] = timing_json(sum_timing(record.epochs));
   document["bottleneck"] = to_json(find_bottleneck(steady, context_of(record, ending.cpu_cores)));
   document["data_digest"] = data_digest(record);
-  document["world_size"] = record.started ? record.started->world_size : std::max(1, static_cast<int>(record.hellos.size()));
+  document["world_size"] =
+      record.started ? record.started->world_size : std::max(1, static_cast<int>(record.hellos.size()));
   document["restarts"] = ending.restarts;
   document["first_failure"] = failure_json(ending.first_failure);
   document["checkpoint"] = checkpoint_json(ending.checkpoint);

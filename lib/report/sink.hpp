@@ -1,12 +1,12 @@
 #pragma once
 
+#include "events/records.hpp"
+#include "report/progress.hpp"
+
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "events/records.hpp"
-#include "report/progress.hpp"
 
 namespace trainctl::report {
 
@@ -42,7 +42,7 @@ std::unique_ptr<Sink> make_jsonl_sink(const std::filesystem::path& run_dir);
 struct SinkOptions {
   std::vector<std::string> loggers;  // "console", "csv", "jsonl"
   std::filesystem::path run_dir;
-  ConsoleOptions console;            // its metrics are used by every sink
+  ConsoleOptions console;  // its metrics are used by every sink
 };
 /// One sink a name, in their order. Throws Error(config) for a name that is none.
 std::vector<std::unique_ptr<Sink>> make_sinks(const SinkOptions& options);

@@ -1,11 +1,11 @@
 #include "report/summary.hpp"
 
+#include "base/strings.hpp"
+#include "report/bottleneck.hpp"
+
 #include <fmt/format.h>
 
 #include <vector>
-
-#include "base/strings.hpp"
-#include "report/bottleneck.hpp"
 
 namespace trainctl::report {
 namespace {
@@ -48,9 +48,11 @@ std::string speed_text(const RunRecord& record) {
   const auto steady = steady_epochs(record);
   const events::Timing sum = sum_timing(steady);
   const double each_s = sum.wall_s / static_cast<double>(steady.size());
-  const std::string rate = fmt::format("{} samples/s, {} an epoch", rate_text(sum.samples_per_s), human_duration(each_s));
+  const std::string rate =
+      fmt::format("{} samples/s, {} an epoch", rate_text(sum.samples_per_s), human_duration(each_s));
   if (steady.size() == record.epochs.size()) return rate + " (one epoch, warm-up included)";
-  return rate + fmt::format(" ({}, without the first)", steady.size() == 1 ? "1 epoch" : fmt::format("{} epochs", steady.size()));
+  return rate + fmt::format(" ({}, without the first)",
+                            steady.size() == 1 ? "1 epoch" : fmt::format("{} epochs", steady.size()));
 }
 
 std::string warm_up_text(const RunRecord& record) {
@@ -65,10 +67,15 @@ std::string warm_up_text(const RunRecord& record) {
 }
 
 std::string budget_text(const events::Timing& sum) {
-  const std::pair<const char*, double> parts[] = {
-      {"data", sum.data_wait_s},    {"h2d", sum.h2d_s},         {"forward", sum.forward_s},
-      {"backward", sum.backward_s}, {"all-reduce", sum.allreduce_exposed_s}, {"optimizer", sum.optimizer_s},
-      {"evaluation", sum.eval_s},   {"checkpoint", sum.checkpoint_s},        {"other", sum.other_s}};
+  const std::pair<const char*, double> parts[] = {{"data", sum.data_wait_s},
+                                                  {"h2d", sum.h2d_s},
+                                                  {"forward", sum.forward_s},
+                                                  {"backward", sum.backward_s},
+                                                  {"all-reduce", sum.allreduce_exposed_s},
+                                                  {"optimizer", sum.optimizer_s},
+                                                  {"evaluation", sum.eval_s},
+                                                  {"checkpoint", sum.checkpoint_s},
+                                                  {"other", sum.other_s}};
   std::string text;
   for (const auto& [name, seconds] : parts) {
     if (!(seconds / sum.wall_s >= 0.005)) continue;
@@ -82,13 +89,13 @@ std::string bottleneck_text(const Bottleneck& found) {
   switch (found.limit) {
     case Limit::balanced: return fmt::format("none: the largest part takes {} % of the time", percent);
     case Limit::compute:
-      return fmt::format("compute: forward and backward take {} %; all waits and overhead gone would give {:.2f}x", percent,
-                         found.headroom);
+      return fmt::format("compute: forward and backward take {} %; all waits and overhead gone would give {:.2f}x",
+                         percent, found.headroom);
     default: break;
   }
   const std::string name = name_of(found.limit);
-  return fmt::format("{}: {} % of the time; without it at most {:.2f}x as fast", name.substr(0, name.find('_')), percent,
-                     found.headroom);
+  return fmt::format("{}: {} % of the time; without it at most {:.2f}x as fast", name.substr(0, name.find('_')),
+                     percent, found.headroom);
 }
 
 std::string next_command(const Bottleneck& found, const Ending& ending) {
@@ -99,7 +106,8 @@ std::string next_command(const Bottleneck& found, const Ending& ending) {
     return fmt::format("trainctl bench {} --workers 0,{}", config, workers);
   }
   if (!found.setting.empty()) return fmt::format("trainctl run {} {}", config, found.setting);
-  return fmt::format("trainctl bench {} --workers 0,2,4", config);
+  const char* axis = found.limit == Limit::compute ? "--devices 1,2" : "--workers 0,2,4";
+  return fmt::format("trainctl bench {} {}", config, axis);
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <string>
-
 #include "report/ending.hpp"
 #include "report/format.hpp"
 #include "report/record.hpp"
+
+#include <string>
 
 namespace trainctl::report {
 

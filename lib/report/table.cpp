@@ -1,10 +1,10 @@
 #include "report/table.hpp"
 
-#include <algorithm>
-#include <numeric>
-
 #include "base/error.hpp"
 #include "base/strings.hpp"
+
+#include <algorithm>
+#include <numeric>
 
 namespace trainctl::report {
 namespace {

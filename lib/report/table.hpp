@@ -1,10 +1,10 @@
 #pragma once
 
+#include "report/format.hpp"
+
 #include <span>
 #include <string>
 #include <vector>
-
-#include "report/format.hpp"
 
 namespace trainctl::report {
 

@@ -1,10 +1,10 @@
 #include "report/epoch_table.hpp"
 
-#include <limits>
-
 #include "invented.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
+
+#include <limits>
 
 using namespace trainctl::report;
 

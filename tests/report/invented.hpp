@@ -1,9 +1,9 @@
 #pragma once
 
-#include <string>
-
 #include "report/ending.hpp"
 #include "report/record.hpp"
+
+#include <string>
 
 // Invented runs: round numbers, so that every figure in a golden file can be checked by hand.
 
@@ -40,17 +40,28 @@ inline events::EpochEnded epoch(std::int64_t number) {
 inline report::RunRecord run(std::int64_t epochs = 4) {
   report::RunRecord record;
   record.add(0, events::Hello{.pid = 4242, .host = "node7", .device = "cpu", .startup_s = 0.9});
-  record.add(0, events::RunStarted{.parameters = 109386, .train_samples = 60000, .val_samples = 10000,
-                                   .steps_per_epoch = 938, .max_epochs = 5, .global_batch = 64, .precision = "32-true"});
+  record.add(0, events::RunStarted{.parameters = 109386,
+                                   .train_samples = 60000,
+                                   .val_samples = 10000,
+                                   .steps_per_epoch = 938,
+                                   .max_epochs = 5,
+                                   .global_batch = 64,
+                                   .precision = "32-true"});
   for (std::int64_t i = 0; i < epochs; ++i) {
     if (i < 3) {
-      record.add(0, events::CheckpointSaved{.path = "checkpoints/best.safetensors", .epoch = i,
-                                            .global_step = 938 * (i + 1), .metric = "val/accuracy", .value = 0.95});
+      record.add(0, events::CheckpointSaved{.path = "checkpoints/best.safetensors",
+                                            .epoch = i,
+                                            .global_step = 938 * (i + 1),
+                                            .metric = "val/accuracy",
+                                            .value = 0.95});
     }
     record.add(0, epoch(i));
   }
-  record.add(0, events::Finished{.epochs = epochs, .global_step = 938 * epochs, .data_digest = "feedfacefeedface",
-                                 .parameter_digest = "abad1dea", .stop_reason = "max_epochs"});
+  record.add(0, events::Finished{.epochs = epochs,
+                                 .global_step = 938 * epochs,
+                                 .data_digest = "feedfacefeedface",
+                                 .parameter_digest = "abad1dea",
+                                 .stop_reason = "max_epochs"});
   return record;
 }
 

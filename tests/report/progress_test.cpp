@@ -89,7 +89,8 @@ TEST_CASE("plain mode writes one whole line every 10 seconds") {
     bar.update(at(second * 10));
     bar.tick(second);
   }
-  CHECK(screen.text == "epoch 3/90  20% 100/500 [00:10<00:40, 10.0 it/s]\nepoch 3/90  40% 200/500 [00:20<00:30, 10.0 it/s]\n");
+  CHECK(screen.text ==
+        "epoch 3/90  20% 100/500 [00:10<00:40, 10.0 it/s]\nepoch 3/90  40% 200/500 [00:20<00:30, 10.0 it/s]\n");
 }
 
 TEST_CASE("no progress is shown where none is wanted") {

@@ -15,8 +15,14 @@ Ending killed() {
   ending.verdict = "failed";
   ending.exit_code = 7;
   ending.message = "rank 0 was ended by SIGKILL at step 1,234";
-  ending.first_failure = FirstFailure{.rank = 0, .host = "node7", .pid = 4242, .signal = 9, .signal_name = "SIGKILL",
-                                      .step = 1234, .phase = "train", .log_tail = "loading\nepoch 1 \x1b[31mred\n\nbye\n"};
+  ending.first_failure = FirstFailure{.rank = 0,
+                                      .host = "node7",
+                                      .pid = 4242,
+                                      .signal = 9,
+                                      .signal_name = "SIGKILL",
+                                      .step = 1234,
+                                      .phase = "train",
+                                      .log_tail = "loading\nepoch 1 \x1b[31mred\n\nbye\n"};
   ending.checkpoint = KeptCheckpoint{.path = "checkpoints/last", .step = 938, .verified = true};
   ending.resume_command = "trainctl run configs/mnist/ffn.yaml --run-dir runs/x --resume auto";
   return ending;
@@ -53,7 +59,7 @@ TEST_CASE("a failure that no rank caused is one sentence") {
   ending.exit_code = 11;
   ending.message = "runs: read-only file system";
   CHECK(failure_text(RunRecord{}, ending, {}) ==
-        "error: runs: read-only file system\n  saved   nothing: no checkpoint was written yet\n");
+        "error: runs: read-only file system\n  saved    nothing: no checkpoint was written yet\n");
 }
 
 TEST_CASE("result.json has every field of the contract") {

@@ -1,9 +1,9 @@
 #include "report/table.hpp"
 
-#include <limits>
-
 #include "support/catch.hpp"
 #include "support/golden.hpp"
+
+#include <limits>
 
 using namespace trainctl::report;
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "support/catch.hpp"
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -7,8 +9,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "support/catch.hpp"
 
 // Golden texts: tests/golden/NAME. TRAINCTL_APPROVE=1 writes what came out instead of comparing; the diff is reviewed.
 // In a golden file %float stands for any number and %path for any text without spaces; approving keeps lines with
