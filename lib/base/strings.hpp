@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +18,9 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
 std::string join(std::span<const std::string> parts, std::string_view separator);
 std::vector<std::string> split(std::string_view text, char separator);
 bool starts_with_any(std::string_view text, std::span<const std::string> prefixes);
+
+/// Bytes of the valid UTF-8 character at the front of a text that is not empty; 0 if there is none.
+std::size_t utf8_length(std::string_view text);
 
 /// Control bytes and invalid UTF-8 become \xNN, so that a file or class name cannot drive a terminal or forge a log line.
 std::string printable(std::string_view text);

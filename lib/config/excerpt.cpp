@@ -22,8 +22,6 @@ struct Cell {
   std::size_t begin = 0;  // bytes in the line
 };
 
-bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
-
 // East Asian wide characters and emoji take two columns of a terminal.
 int display_width(std::string_view character) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned>(static_cast<unsigned char>(character[i])); };
@@ -41,9 +39,7 @@ int display_width(std::string_view character) {
 std::vector<Cell> cells_of(std::string_view line) {
   std::vector<Cell> cells;
   for (std::size_t at = 0; at < line.size();) {
-    std::size_t length = 1;
-    while (length < 4 && at + length < line.size() && is_continuation(line[at + length])) ++length;
-    if (static_cast<unsigned char>(line[at]) < 0xC0) length = 1;
+    const std::size_t length = std::max<std::size_t>(utf8_length(line.substr(at)), 1);
     const std::string_view character = line.substr(at, length);
     std::string text = character == "\t" ? std::string(kTab, ' ') : printable(character);
     const int width = text == character ? display_width(character) : static_cast<int>(text.size());

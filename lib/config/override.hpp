@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/diagnostics.hpp"
+#include "config/node.hpp"
+
+namespace trainctl::config {
+
+/// Changes the tree as the command line says, in order: `a.b=c` sets, `+a.b=c` adds what must not be there, `++a.b=c`
+/// adds or sets, `~a.b` deletes what must be there, `a.0.b` goes into a list. The value is YAML. A stage in its short
+/// form becomes a map where an override goes below it; a new `type` drops the options that the file gave the old one.
+/// Whether a key exists is the schema's to say: the reader reports it at the override.
+void apply_overrides(Node& tree, const std::vector<std::string>& overrides, Diagnostics& diagnostics);
+
+}  // namespace trainctl::config
