@@ -71,6 +71,25 @@ void print(const std::string& text) { fmt::print("{}\n", text); }
 
 void print_json(const Json& document) { print(to_pretty(document)); }
 
+void print_warnings(const Context& context) {
+  if (context.quiet || context.json) return;
+  fmt::print(stderr, "{}", context.diagnostics.render(color_for(context, stderr)));
+}
+
+Json problems_json(const config::Diagnostics& diagnostics) {
+  Json problems = Json::array();
+  for (const config::Diagnostic& one : diagnostics.sorted()) {
+    const config::Position& at = one.position;
+    problems.push_back({{"file", at.source ? Json(at.source->name) : Json(nullptr)},
+                        {"line", at.line},
+                        {"column", at.column},
+                        {"severity", one.severity == config::Severity::error ? "error" : "warning"},
+                        {"message", one.message},
+                        {"hint", one.hint}});
+  }
+  return problems;
+}
+
 int report_error(const Context& context, const Error& error) {
   std::string message = error.what();
   if (error.kind() == ErrorKind::unexpected) {
@@ -80,7 +99,10 @@ int report_error(const Context& context, const Error& error) {
   if (context.json) {
     print_json({{"schema", "trainctl.error/1"},
                 {"exit_code", error.exit_code()},
-                {"message", message}});
+                {"message", message},
+                {"errors", problems_json(context.diagnostics)}});
+  } else if (context.diagnostics.error_count() > 0 && error.kind() == ErrorKind::config) {
+    fmt::print(stderr, "{}", context.diagnostics.render(color_for(context, stderr)));
   } else {
     const bool colored = color_for(context, stderr) == config::Color::on;
     fmt::print(stderr, "{}error:{} {}\n", colored ? "\x1b[1;31m" : "", colored ? "\x1b[0m" : "", message);

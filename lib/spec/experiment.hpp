@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/describe.hpp"
+#include "spec/limit.hpp"
 #include "spec/mode.hpp"
 
 // The typed experiment file: every section of it, described once. Defaults are PyTorch's or Lightning's.
@@ -16,19 +17,27 @@ namespace trainctl::spec {
 /// One split: a data set and the transforms of its samples.
 /// In YAML the keys of the data set stand beside `transforms`: {type: mnist, root: data/mnist, transforms: [...]}.
 struct DataSplit {
+  static constexpr auto kSummary = "A data set and the transforms of its samples.";
+
   config::Stage dataset;
   std::vector<config::Stage> transforms;
+
+  static void describe(config::Describe<DataSplit>& options) {
+    options.inline_stage(&DataSplit::dataset, "dataset");
+    options.stages("transforms", &DataSplit::transforms, "transform", "What is done to each sample, in this order.")
+        .example("[{type: normalize, mean: [0.1307], std: [0.3081]}]");
+  }
 };
 
-enum class CacheMode { none, encoded, decoded, device, automatic };
-constexpr std::array<const char*, 5> enum_names(CacheMode) { return {"none", "encoded", "decoded", "device", "auto"}; }
+enum class CacheMode { none, automatic };
+constexpr std::array<const char*, 2> enum_names(CacheMode) { return {"none", "auto"}; }
 
 struct Cache {
   static constexpr auto kSummary = "Where samples are kept between epochs.";
   CacheMode mode = CacheMode::automatic;
 
   static void describe(config::Describe<Cache>& options) {
-    options.field("mode", &Cache::mode, "Tier of the cache; every tier gives the same batches.");
+    options.field("mode", &Cache::mode, "auto: decoded samples stay in memory; none: read anew. The batches are the same.");
   }
 };
 
@@ -57,8 +66,8 @@ struct Loader {
 enum class Accelerator { automatic, cpu, gpu };
 constexpr std::array<const char*, 3> enum_names(Accelerator) { return {"auto", "cpu", "gpu"}; }
 
-enum class Precision { full, mixed16, mixed_bf16 };
-constexpr std::array<const char*, 3> enum_names(Precision) { return {"32-true", "16-mixed", "bf16-mixed"}; }
+enum class Precision { full };
+constexpr std::array<const char*, 1> enum_names(Precision) { return {"32-true"}; }
 
 enum class ClipAlgorithm { norm, value };
 constexpr std::array<const char*, 2> enum_names(ClipAlgorithm) { return {"norm", "value"}; }
@@ -68,7 +77,6 @@ struct Trainer {
 
   Accelerator accelerator = Accelerator::automatic;
   config::Auto<int> devices;
-  int num_nodes = 1;
   std::int64_t max_epochs = 10;
   std::optional<std::int64_t> max_steps;
   std::optional<std::string> max_time;
@@ -76,8 +84,8 @@ struct Trainer {
   std::int64_t accumulate_grad_batches = 1;
   std::optional<double> gradient_clip_val;
   ClipAlgorithm gradient_clip_algorithm = ClipAlgorithm::norm;
-  std::optional<double> limit_train_batches;
-  std::optional<double> limit_val_batches;
+  Limit limit_train_batches;
+  Limit limit_val_batches;
   std::int64_t overfit_batches = 0;
   bool fast_dev_run = false;
   std::int64_t num_sanity_val_steps = 0;
@@ -133,6 +141,10 @@ struct Dataset {
   static void describe(config::Describe<Dataset>& options);  // experiment.cpp
 };
 
+/// cross_entropy and constant_lr, with their defaults.
+config::Stage default_loss();
+config::Stage default_scheduler();
+
 /// The whole file. Plain values: copied freely between threads.
 struct Experiment {
   static constexpr auto kSummary = "A trainctl experiment.";
@@ -142,9 +154,9 @@ struct Experiment {
   Dataset dataset;
   Loader loader;
   config::Stage model;
-  config::Stage loss;       // default cross_entropy
+  config::Stage loss = default_loss();
   config::Stage optimizer;
-  config::Stage scheduler;  // default constant_lr
+  config::Stage scheduler = default_scheduler();
   config::Stage early_stopping;  // empty: none
   std::vector<config::Stage> metrics;
   Trainer trainer;

@@ -1,0 +1,35 @@
+#include "spec/monitor.hpp"
+
+#include <fmt/format.h>
+
+#include "spec/metric/top_k_accuracy.hpp"
+
+namespace trainctl::spec {
+
+bool validates(const Experiment& experiment) {
+  const Limit& limit = experiment.trainer.limit_val_batches;
+  return experiment.dataset.val.has_value() && limit.of(1) > 0;
+}
+
+std::string metric_name(const config::Stage& metric) {
+  if (metric.type == "top_k_accuracy") return fmt::format("top_{}_accuracy", metric.as<metric::TopKAccuracy>().k);
+  return metric.type;
+}
+
+std::vector<std::string> monitored_values(const Experiment& experiment) {
+  std::vector<std::string> names;
+  for (const char* split : {"val/", "train/"}) {
+    if (split[0] == 'v' && !validates(experiment)) continue;
+    names.push_back(std::string(split) + "loss");
+    for (const config::Stage& metric : experiment.metrics) names.push_back(split + metric_name(metric));
+  }
+  return names;
+}
+
+Mode mode_for(const std::string& monitor) { return monitor.ends_with("loss") ? Mode::min : Mode::max; }
+
+Mode resolve_mode(const config::Auto<Mode>& mode, const std::string& monitor) {
+  return mode.value_or(mode_for(monitor));
+}
+
+}  // namespace trainctl::spec
