@@ -1,10 +1,10 @@
 #pragma once
 
-#include <cstdio>
-
 #include "context.hpp"
 #include "report/format.hpp"
 #include "report/progress.hpp"
+
+#include <cstdio>
 
 namespace trainctl::app {
 

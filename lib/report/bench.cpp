@@ -1,0 +1,219 @@
+#include "report/bench.hpp"
+
+#include "base/strings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace trainctl::report {
+namespace {
+
+template <class Value>
+std::vector<double> each(const BenchRow& row, const Value& value) {
+  std::vector<double> values;
+  for (const Trial& trial : row.trials) values.push_back(value(trial));
+  return values;
+}
+
+double steady_epoch_s(const Trial& trial) {
+  const std::span<const double> all = trial.epoch_s;
+  return median(all.size() > 1 ? all.subspan(1) : all);
+}
+
+std::vector<double> median_epochs(const BenchRow& row) {
+  std::size_t epochs = 0;
+  for (const Trial& trial : row.trials) epochs = std::max(epochs, trial.epoch_s.size());
+  std::vector<double> medians;
+  for (std::size_t epoch = 0; epoch < epochs; ++epoch) {
+    std::vector<double> values;
+    for (const Trial& trial : row.trials) {
+      if (epoch < trial.epoch_s.size()) values.push_back(trial.epoch_s[epoch]);
+    }
+    medians.push_back(median(values));
+  }
+  return medians;
+}
+
+// NaN equals NaN here: a run that diverges in the same way is the same run.
+bool same_numbers(const std::vector<double>& a, const std::vector<double>& b) {
+  const auto same = [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); };
+  return std::ranges::equal(a, b, same);
+}
+
+std::optional<bool> same_batches(const BenchRow& base, const BenchRow& row) {
+  if (base.trials.empty() || row.trials.empty()) return std::nullopt;
+  const std::string& wanted = base.trials.front().data_digest;
+  const auto known = [](const Trial& trial) { return !trial.data_digest.empty(); };
+  if (wanted.empty() || !std::ranges::all_of(row.trials, known)) return std::nullopt;
+  return std::ranges::all_of(row.trials, [&](const Trial& trial) { return trial.data_digest == wanted; });
+}
+
+std::optional<bool> same_losses(const BenchRow& base, const BenchRow& row) {
+  if (base.trials.empty() || row.trials.empty() || base.trials.front().losses.empty()) return std::nullopt;
+  const std::vector<double>& wanted = base.trials.front().losses;
+  return std::ranges::all_of(row.trials, [&](const Trial& trial) { return same_numbers(trial.losses, wanted); });
+}
+
+RowSummary summarize_row(const BenchRow& base, const BenchRow& row) {
+  const auto total_s = [](const Trial& trial) { return trial.total_s; };
+  return {.total_s = quartiles(each(row, total_s)),
+          .epoch_s = median_epochs(row),
+          .steady_epoch_s = median(each(row, steady_epoch_s)),
+          .startup_s = median(each(row, [](const Trial& trial) { return trial.startup_s; })),
+          .samples_per_s = median(each(row, [](const Trial& trial) { return trial.samples_per_s; })),
+          .speedup = speedup(each(base, total_s), each(row, total_s)),
+          .epoch_speedup = speedup(each(base, steady_epoch_s), each(row, steady_epoch_s)),
+          .same_batches = same_batches(base, row),
+          .same_losses = same_losses(base, row)};
+}
+
+std::string duration_text(double seconds) { return std::isfinite(seconds) ? human_duration(seconds) : "-"; }
+
+// Seconds throughout: a median in minutes beside quartiles in seconds would not be comparable at a glance.
+std::string seconds_text(double seconds) { return fmt::format("{:.{}f}", seconds, seconds < 10 ? 2 : 1); }
+
+std::string total_text(const Quartiles& total) {
+  if (!std::isfinite(total.median)) return "-";
+  return fmt::format("{} s [{}, {}]", seconds_text(total.median), seconds_text(total.q1), seconds_text(total.q3));
+}
+
+std::string speedup_text(const Speedup& speedup) {
+  if (!speedup.value) return "-";
+  const std::string value = fmt::format("{:.2f}x", *speedup.value);
+  return speedup.ci95 ? value + fmt::format(" [{:.2f}, {:.2f}]", speedup.ci95->low, speedup.ci95->high) : value;
+}
+
+// The range of n values holds the true median with probability 1 - 2^(1-n), and no bootstrap reaches beyond the range.
+std::string interval_note(std::size_t repeats) {
+  if (repeats < 3) return ", without an interval below 3 repeats";
+  if (repeats >= 5) return " with its 95 % bootstrap interval";
+  return fmt::format(" with its bootstrap interval, which {} repeats can make {} % sure at most", repeats,
+                     repeats == 3 ? "75" : "87");
+}
+
+std::string same_text(const std::optional<bool>& same) {
+  if (!same) return "?";
+  return *same ? "same" : "differ";
+}
+
+std::string final_loss(const BenchRow& row) {
+  const bool none = row.trials.empty() || row.trials.front().losses.empty();
+  return none ? "-" : metric_text(row.trials.front().losses.back());
+}
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json numbers_json(const std::vector<double>& values) {
+  Json list = Json::array();
+  for (const double value : values) list.push_back(json_number(value));
+  return list;
+}
+
+Json speedup_json(const Speedup& speedup) {
+  Json interval = nullptr;
+  if (speedup.ci95) interval = Json::array({speedup.ci95->low, speedup.ci95->high});
+  return {{"value", or_null(speedup.value)}, {"ci95", interval}};
+}
+
+Json identical_json(const RowSummary& summary) {
+  if (summary.same_losses == false || summary.same_batches == false) return false;
+  return summary.same_losses && summary.same_batches ? Json(true) : Json(nullptr);
+}
+
+Json row_json(const BenchRow& row, const RowSummary& summary) {
+  Json settings = Json::object();
+  for (const auto& [key, value] : row.settings) settings[key] = value;
+  const bool ran = !row.trials.empty();
+  const Quartiles& total = summary.total_s;
+  const Json total_s{
+      {"median", json_number(total.median)}, {"q1", json_number(total.q1)}, {"q3", json_number(total.q3)}};
+  return {{"technique", row.technique},
+          {"settings", settings},
+          {"total_s", total_s},
+          {"epoch_s", numbers_json(summary.epoch_s)},
+          {"samples_per_s", json_number(summary.samples_per_s)},
+          {"speedup", speedup_json(summary.speedup)},
+          {"loss", ran ? numbers_json(row.trials.front().losses) : Json::array()},
+          {"data_digest", ran ? row.trials.front().data_digest : ""},
+          {"identical", identical_json(summary)},
+          {"same_batches", or_null(summary.same_batches)},
+          {"same_losses", or_null(summary.same_losses)},
+          {"steady_epoch_s", json_number(summary.steady_epoch_s)},
+          {"epoch_speedup", speedup_json(summary.epoch_speedup)},
+          {"startup_s", json_number(summary.startup_s)},
+          {"repeats_s", numbers_json(each(row, [](const Trial& trial) { return trial.total_s; }))}};
+}
+
+}  // namespace
+
+Trial trial_of(const RunRecord& record, double total_s) {
+  Trial trial{.total_s = total_s};
+  if (const auto hello = record.hellos.find(0); hello != record.hellos.end()) trial.startup_s = hello->second.startup_s;
+  for (const events::EpochEnded& epoch : record.epochs) {
+    trial.epoch_s.push_back(epoch.timing.wall_s);
+    if (const auto loss = find_metric(epoch.metrics, "train/loss")) trial.losses.push_back(*loss);
+  }
+  trial.samples_per_s = sum_timing(steady_epochs(record)).samples_per_s;
+  if (const auto end = record.finished.find(0); end != record.finished.end())
+    trial.data_digest = end->second.data_digest;
+  return trial;
+}
+
+std::vector<RowSummary> summarize(std::span<const BenchRow> rows) {
+  std::vector<RowSummary> summaries;
+  for (const BenchRow& row : rows) summaries.push_back(summarize_row(rows.front(), row));
+  return summaries;
+}
+
+Table bench_table(std::span<const BenchRow> rows) {
+  Table table({{"technique", Align::left},
+               {"total [quartiles]"},
+               {"epoch"},
+               {"samples/s"},
+               {"speed-up [95 %]"},
+               {"an epoch"},
+               {"final loss"},
+               {"batches", Align::left},
+               {"losses", Align::left}});
+  const std::vector<RowSummary> summaries = summarize(rows);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const RowSummary& row = summaries[i];
+    const bool base = i == 0;
+    const Speedup epoch{.value = row.epoch_speedup.value};
+    table.add({printable(rows[i].technique), total_text(row.total_s), duration_text(row.steady_epoch_s),
+               rate_text(row.samples_per_s), base ? "baseline" : speedup_text(row.speedup),
+               base ? "" : speedup_text(epoch), final_loss(rows[i]), same_text(row.same_batches),
+               same_text(row.same_losses)});
+  }
+  return table;
+}
+
+std::string bench_notes(std::span<const BenchRow> rows) {
+  if (rows.empty()) return "";
+  const std::size_t repeats = rows.front().trials.size();
+  std::string text =
+      fmt::format("{} interleaved run{} a row, each in fresh processes; total includes start-up ({}).\n", repeats,
+                  repeats == 1 ? "" : "s", duration_text(summarize(rows).front().startup_s));
+  if (rows.size() < 2) return text;
+  text += fmt::format("Speed-up is against '{}': median of the paired repeats{}.\nEpochs are those after the first.\n",
+                      printable(rows.front().technique), interval_note(repeats));
+  return text;
+}
+
+Json bench_document(std::span<const BenchRow> rows, const std::string& config) {
+  Json list = Json::array();
+  const std::vector<RowSummary> summaries = summarize(rows);
+  for (std::size_t i = 0; i < rows.size(); ++i) list.push_back(row_json(rows[i], summaries[i]));
+  return {{"schema", "trainctl.bench/1"},
+          {"config", config},
+          {"repeats", rows.empty() ? 0 : rows.front().trials.size()},
+          {"baseline", rows.empty() ? "" : rows.front().technique},
+          {"rows", list}};
+}
+
+}  // namespace trainctl::report

@@ -1,0 +1,56 @@
+#pragma once
+
+#include "base/json.hpp"
+#include "base/stats.hpp"
+#include "report/record.hpp"
+#include "report/speedup.hpp"
+#include "report/table.hpp"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trainctl::report {
+
+/// What one run of a bench gave.
+struct Trial {
+  double total_s = 0;    // from the start of its first process to the end of its last
+  double startup_s = 0;  // from exec until the worker had loaded its libraries
+  std::vector<double> epoch_s;
+  double samples_per_s = 0;    // steady epochs
+  std::vector<double> losses;  // train/loss of each epoch
+  std::string data_digest;     // of every training batch; empty where it was not computed
+};
+Trial trial_of(const RunRecord& record, double total_s);
+
+/// One setting and its repeats.
+struct BenchRow {
+  std::string technique;
+  std::vector<std::pair<std::string, std::string>> settings;  // key -> value as YAML
+  std::vector<Trial> trials;
+};
+
+/// A row against the first one.
+struct RowSummary {
+  Quartiles total_s;
+  std::vector<double> epoch_s;       // median over the repeats, for each epoch
+  double steady_epoch_s = 0;         // median of the epochs after the first
+  double startup_s = 0;              // median
+  double samples_per_s = 0;          // median
+  Speedup speedup;                   // of total_s
+  Speedup epoch_speedup;             // of the steady epochs
+  std::optional<bool> same_batches;  // as the first row's, in every repeat; nothing where no digest is known
+  std::optional<bool> same_losses;   // bit by bit; nothing where no epoch ended
+};
+std::vector<RowSummary> summarize(std::span<const BenchRow> rows);
+
+/// technique, total, epoch, samples/s, speed-ups, final loss, identity.
+Table bench_table(std::span<const BenchRow> rows);
+/// The lines below the table: what the columns mean. Plain text with its newlines.
+std::string bench_notes(std::span<const BenchRow> rows);
+/// Schema "trainctl.bench/1". `config` is the path of the experiment file.
+Json bench_document(std::span<const BenchRow> rows, const std::string& config);
+
+}  // namespace trainctl::report

@@ -1,0 +1,121 @@
+#include "report/bench.hpp"
+
+#include "invented.hpp"
+#include "support/catch.hpp"
+#include "support/golden.hpp"
+
+#include <limits>
+
+using namespace trainctl;
+using namespace trainctl::report;
+
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+Trial trial(double total_s, std::vector<double> losses = {0.5, 0.25}, std::string digest = "d1") {
+  return {.total_s = total_s,
+          .startup_s = 1,
+          .epoch_s = {total_s / 2, total_s / 4},
+          .samples_per_s = 1000 / total_s,
+          .losses = std::move(losses),
+          .data_digest = std::move(digest)};
+}
+
+std::vector<BenchRow> three_rows() {
+  return {{"num_workers=0", {{"loader.num_workers", "0"}}, {trial(10), trial(12), trial(11)}},
+          {"num_workers=4", {{"loader.num_workers", "4"}}, {trial(5), trial(6), trial(5)}},
+          {"batch_size=128",
+           {{"loader.batch_size", "128"}},
+           {trial(8, {0.5, 0.3}, "d2"), trial(8, {0.5, 0.3}, "d2"), trial(8, {0.5, 0.3}, "d2")}}};
+}
+
+}  // namespace
+
+TEST_CASE("speed-up is the median of paired ratios") {
+  const double base[] = {10, 20, 30};
+  const double other[] = {5, 10, 10};
+  const Speedup result = speedup(base, other);
+  CHECK(result.value == 2);
+  CHECK(result.pairs == 3);
+  REQUIRE(result.ci95);
+  CHECK(result.ci95->low == 2);
+  CHECK(result.ci95->high == 3);
+}
+
+TEST_CASE("the interval is reproducible, holds the value and is exact where the ratios agree") {
+  const double base[] = {10, 11, 9, 10.5, 9.5};
+  const double other[] = {5, 5, 5, 5, 5};
+  const Speedup a = speedup(base, other);
+  const Speedup b = speedup(base, other);
+  REQUIRE((a.ci95 && b.ci95));
+  CHECK(a.ci95->low == b.ci95->low);
+  CHECK(a.ci95->low <= *a.value);
+  CHECK(a.ci95->high >= *a.value);
+  CHECK(a.ci95->low >= 1.8);
+  CHECK(a.ci95->high <= 2.2);
+  const Speedup self = speedup(base, base);
+  CHECK(self.ci95->low == 1);
+  CHECK(self.ci95->high == 1);
+}
+
+TEST_CASE("there is no speed-up without a baseline, and no interval below three pairs") {
+  const double times[] = {4, 2};
+  CHECK_FALSE(speedup({}, times).value);
+  CHECK_FALSE(speedup(times, {}).value);
+  CHECK(speedup(times, times).value == 1);
+  CHECK_FALSE(speedup(times, times).ci95);
+}
+
+TEST_CASE("a time of zero or without a value drops its pair instead of dividing by zero") {
+  const double base[] = {10, 10, 10, kNaN};
+  const double other[] = {0, 5, -1, 5};
+  const Speedup result = speedup(base, other);
+  CHECK(result.value == 2);
+  CHECK(result.pairs == 1);
+  const double zeros[] = {0, 0};
+  CHECK_FALSE(speedup(base, zeros).value);
+}
+
+TEST_CASE("the bench table gives totals, speed-ups against the first row, losses and identity") {
+  const auto rows = three_rows();
+  check_golden("report/bench.txt", to_text(bench_table(rows), {.glyphs = Glyphs::unicode}) + bench_notes(rows));
+  check_golden("report/bench.md", to_markdown(bench_table(rows)));
+  check_golden("report/bench.json", to_pretty(bench_document(rows, "mnist.yaml")) + "\n");
+}
+
+TEST_CASE("a row is identical only where every repeat has the batches and losses of the first row") {
+  auto rows = three_rows();
+  rows[1].trials[2].losses[1] = 0.25000000000000006;
+  auto summaries = summarize(rows);
+  CHECK(summaries[0].same_losses == true);
+  CHECK(summaries[1].same_losses == false);
+  CHECK(summaries[1].same_batches == true);
+  CHECK(summaries[2].same_batches == false);
+  rows[1].trials[0].data_digest.clear();
+  CHECK_FALSE(summarize(rows)[1].same_batches.has_value());
+  CHECK(bench_document(rows, "x")["rows"][1]["identical"] == false);
+}
+
+TEST_CASE("losses that are NaN in the same epochs are the same losses") {
+  const std::vector<BenchRow> rows{{"a", {}, {trial(1, {0.5, kNaN})}}, {"b", {}, {trial(1, {0.5, kNaN})}}};
+  CHECK(summarize(rows)[1].same_losses == true);
+  CHECK(bench_document(rows, "x")["rows"][1]["loss"][1] == "nan");
+}
+
+TEST_CASE("a bench without rows or runs is rendered, too") {
+  CHECK(bench_document({}, "x")["rows"].empty());
+  const std::vector<BenchRow> rows{{"a", {}, {}}, {"b", {}, {}}};
+  CHECK_THAT(to_text(bench_table(rows), {}), Contains("-"));
+  CHECK(bench_document(rows, "x")["rows"][1]["speedup"]["value"].is_null());
+}
+
+TEST_CASE("a trial is read from the record of its run") {
+  const Trial read = trial_of(invented::run(), 9.75);
+  CHECK(read.total_s == 9.75);
+  CHECK(read.startup_s == 0.9);
+  CHECK(read.epoch_s == std::vector<double>{2.5, 2, 2, 2});
+  CHECK(read.losses.size() == 4);
+  CHECK(read.data_digest == "feedfacefeedface");
+  CHECK(read.samples_per_s == Approx(60000 / 1.88));
+}
