@@ -196,9 +196,8 @@ Table bench_table(std::span<const BenchRow> rows) {
 std::string bench_notes(std::span<const BenchRow> rows) {
   if (rows.empty()) return "";
   const std::size_t repeats = rows.front().trials.size();
-  std::string text =
-      fmt::format("{} interleaved run{} a row, each in fresh processes; total includes start-up ({}).\n", repeats,
-                  repeats == 1 ? "" : "s", duration_text(summarize(rows).front().startup_s));
+  std::string text = fmt::format("{} interleaved run{} a row, each in fresh processes; total includes start-up ({}).\n",
+                                 repeats, repeats == 1 ? "" : "s", duration_text(summarize(rows).front().startup_s));
   if (rows.size() < 2) return text;
   text += fmt::format("Speed-up is against '{}': median of the paired repeats{}.\nEpochs are those after the first.\n",
                       printable(rows.front().technique), interval_note(repeats));

@@ -1,0 +1,100 @@
+#include "study/bench.hpp"
+
+#include "base/error.hpp"
+#include "study/grid.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+using namespace trainctl::study;
+
+namespace {
+
+using Strings = std::vector<std::string>;
+
+Strings techniques(const std::vector<Axis>& axes) {
+  Strings names;
+  for (const Setting& setting : product(axes)) names.push_back(setting.technique);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("values are split at commas, but not inside brackets and quotes") {
+  CHECK(parse_axis("k", "0,4,8").values == Strings{"0", "4", "8"});
+  CHECK(parse_axis("k", " auto , 2").values == Strings{"auto", "2"});
+  CHECK(parse_axis("model.hidden", "[128,64],[256]").values == Strings{"[128,64]", "[256]"});
+  CHECK(parse_axis("k", "'a,b',\"c,d\"").values == Strings{"'a,b'", "\"c,d\""});
+  CHECK(parse_axis("optimizer", "{type: sgd, lr: 1},{type: adam}").values.size() == 2);
+  CHECK(parse_axis("k", "choice(a,b)").values == Strings{"a", "b"});
+}
+
+TEST_CASE("a range leaves out its stop and steps by 1 unless told otherwise") {
+  CHECK(parse_axis("k", "range(1,10,3)").values == Strings{"1", "4", "7"});
+  CHECK(parse_axis("k", "range(0,3)").values == Strings{"0", "1", "2"});
+  CHECK(parse_axis("k", "range(0.5,2,0.5)").values == Strings{"0.5", "1", "1.5"});
+  CHECK_THROWS_WITH(parse_axis("k", "range(3,1)"), Contains("range(3,1) is empty"));
+  CHECK_THROWS_WITH(parse_axis("k", "range(1,9,0)"), Contains("is empty"));
+  CHECK_THROWS_WITH(parse_axis("k", "range(1,1e9)"), Contains("more than 1000 values"));
+  CHECK_THROWS_WITH(parse_axis("k", "range(1,two)"), Contains("'two' in range() is not a number"));
+  CHECK_THROWS_WITH(parse_axis("k", "range(1)"), Contains("range() takes start, stop"));
+}
+
+TEST_CASE("a list with a hole or a value given twice is refused") {
+  CHECK_THROWS_WITH(parse_axis("loader.num_workers", "0,,4"), Contains("loader.num_workers: an empty value in '0,,4'"));
+  CHECK_THROWS_WITH(parse_axis("k", ""), Contains("an empty value"));
+  CHECK_THROWS_WITH(parse_axis("k", "4,4"), Contains("the value 4 is given twice"));
+}
+
+TEST_CASE("a grid axis is split at its first =") {
+  CHECK(parse_grid("a.b=x=1,y").values == Strings{"x=1", "y"});
+  CHECK(parse_grid("a.b=x=1,y").key == "a.b");
+  CHECK_THROWS_WITH(parse_grid("lr"), Contains("'lr' is no axis"));
+  CHECK_THROWS_WITH(parse_grid("=1,2"), Contains("is no axis"));
+}
+
+TEST_CASE("settings are all combinations, named by the last words of their keys") {
+  CHECK(techniques({{"loader.num_workers", {"0", "4"}}, {"trainer.devices", {"1", "2"}}}) ==
+        Strings{"num_workers=0, devices=1", "num_workers=0, devices=2", "num_workers=4, devices=1",
+                "num_workers=4, devices=2"});
+  CHECK(techniques({}) == Strings{"as configured"});
+  CHECK(techniques({{"optimizer.lr", {"1"}}, {"scheduler.lr", {"2"}}}) == Strings{"optimizer.lr=1, scheduler.lr=2"});
+  CHECK(product(std::vector<Axis>{{"a.b", {"1"}}}).front().overrides() == Strings{"a.b=1"});
+}
+
+TEST_CASE("a key given twice and a grid that explodes are refused") {
+  CHECK_THROWS_WITH(techniques({{"a", {"1"}}, {"a", {"2"}}}), Contains("a is given twice"));
+  const Axis wide = parse_axis("k", "range(0,100)");
+  CHECK_THROWS_WITH(techniques({wide, {"l", wide.values}}), Contains("more than 1000 combinations"));
+}
+
+TEST_CASE("rounds are interleaved: every setting once, then all again") {
+  std::string order;
+  const auto settings = product(std::vector<Axis>{{"k", {"a", "b", "c"}}});
+  const auto rows = run_rounds(settings, 2, [&](std::size_t setting, int repeat) {
+    order += fmt::format("{}{} ", setting, repeat);
+    return report::Trial{.total_s = static_cast<double>(setting + 1)};
+  });
+  CHECK(order == "00 10 20 01 11 21 ");
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[2].technique == "k=c");
+  CHECK(rows[2].trials.size() == 2);
+  CHECK(rows[2].trials[1].total_s == 3);
+}
+
+TEST_CASE("a failing run ends the bench, keeps its kind and names the row and the repeat") {
+  const auto settings = product(std::vector<Axis>{{"k", {"a", "b"}}});
+  int runs = 0;
+  const RunTrial failing = [&](std::size_t setting, int repeat) {
+    ++runs;
+    ENSURE(diverged, setting == 0 || repeat == 0, "loss is nan");
+    return report::Trial{};
+  };
+  try {
+    run_rounds(settings, 5, failing);
+    FAIL("it ran through");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::diverged);
+    CHECK(std::string(error.what()) == "k=b (run 2 of 5): loss is nan");
+  }
+  CHECK(runs == 4);
+}
