@@ -1,0 +1,152 @@
+#include "device/cuda.hpp"
+
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/error.hpp"
+
+namespace trainctl::device {
+namespace {
+
+/// Two slots: the host fills one while the copy stream sends the other.
+class CudaFeed final : public Feed {
+ public:
+  CudaFeed(at::Device device, const FeedOptions& options)
+      : fields_(image_fields(options.layout)), copies_(c10::cuda::getStreamFromPool(false, device.index())) {
+    const std::vector<std::int64_t> image{options.max_rows, fields_.height, fields_.width, fields_.channels};
+    const auto pinned = at::TensorOptions(at::kByte).pinned_memory(true);
+    for (Slot& slot : slots_) {
+      slot.host_image = at::empty(image, pinned);
+      slot.host_label = at::empty({options.max_rows}, pinned.dtype(at::kLong));
+      slot.image = at::empty(image, at::TensorOptions(at::kByte).device(device));
+      slot.label = at::empty({options.max_rows}, at::TensorOptions(at::kLong).device(device));
+    }
+    inputs_ = at::empty({options.max_rows, fields_.channels, fields_.height, fields_.width},
+                        at::TensorOptions(at::kFloat).device(device));
+    if (options.normalization) {
+      mean_ = at::tensor(options.normalization->mean).view({1, -1, 1, 1}).to(device);
+      std_ = at::tensor(options.normalization->std).view({1, -1, 1, 1}).to(device);
+    }
+  }
+
+  const DeviceBatch& put(const data::Batch& batch) override {
+    const std::int64_t rows = std::max<std::int64_t>(batch.valid, 1);
+    Slot& slot = slots_[next_++ % slots_.size()];
+    slot.copied.synchronize();  // the copy of two steps ago: the host slot is free
+    fill(slot.host_image, batch.fields[fields_.image]);
+    fill(slot.host_label, batch.fields[fields_.label]);
+    {
+      c10::cuda::CUDAStreamGuard on(copies_);
+      slot.used.block(copies_);
+      slot.image.copy_(slot.host_image, /*non_blocking=*/true);
+      slot.label.copy_(slot.host_label, /*non_blocking=*/true);
+      slot.copied.record(copies_);
+    }
+    const auto compute = c10::cuda::getCurrentCUDAStream();
+    slot.copied.block(compute);
+    batch_.inputs_nchw = inputs_.narrow(0, 0, rows);
+    batch_.inputs_nchw.copy_(slot.image.narrow(0, 0, rows).permute({0, 3, 1, 2}));
+    batch_.inputs_nchw.div_(255);
+    if (mean_.defined()) batch_.inputs_nchw.sub_(mean_).div_(std_);
+    batch_.targets = slot.label.narrow(0, 0, rows).clone();
+    slot.used.record(compute);
+    batch_.valid = batch.valid;
+    batch_.global_valid = batch.global_valid;
+    return batch_;
+  }
+
+ private:
+  struct Slot {
+    at::Tensor host_image, host_label, image, label;
+    at::cuda::CUDAEvent copied{cudaEventDisableTiming};
+    at::cuda::CUDAEvent used{cudaEventDisableTiming};
+  };
+
+  static void fill(const at::Tensor& host, std::span<const std::byte> bytes) {
+    std::memcpy(host.mutable_data_ptr(), bytes.data(), std::min(bytes.size(), host.nbytes()));
+  }
+
+  ImageFields fields_;
+  c10::cuda::CUDAStream copies_;
+  std::array<Slot, 2> slots_;
+  std::size_t next_ = 0;
+  at::Tensor inputs_, mean_, std_;
+  DeviceBatch batch_;
+};
+
+class CudaEventLine final : public EventLine {
+ public:
+  explicit CudaEventLine(int parts) : seconds_(static_cast<std::size_t>(parts)) {}
+
+  void mark(int part) override {
+    Step& step = steps_[current_];
+    if (step.used == step.marks.size()) step.marks.emplace_back();
+    Mark& mark = step.marks[step.used++];
+    mark.part = part;
+    mark.event.record();
+  }
+
+  const std::vector<double>& end_step() override {
+    current_ = 1 - current_;
+    Step& late = steps_[current_];  // launched one step before the one that has just ended
+    std::fill(seconds_.begin(), seconds_.end(), 0.0);
+    for (std::size_t i = 1; i < late.used; ++i) {
+      late.marks[i].event.synchronize();
+      seconds_[static_cast<std::size_t>(late.marks[i].part)] +=
+          late.marks[i - 1].event.elapsed_time(late.marks[i].event) / 1e3;
+    }
+    late.used = 0;
+    return seconds_;
+  }
+
+ private:
+  struct Mark {
+    int part = 0;
+    at::cuda::CUDAEvent event{cudaEventDefault};
+  };
+  struct Step {
+    std::vector<Mark> marks;
+    std::size_t used = 0;
+  };
+  std::array<Step, 2> steps_;
+  std::size_t current_ = 0;
+  std::vector<double> seconds_;
+};
+
+}  // namespace
+
+int cuda_devices() { return static_cast<int>(c10::cuda::device_count()); }
+
+void use_cuda_device(at::Device device) {
+  try {
+    c10::cuda::set_device(device.index());
+  } catch (const c10::Error& error) {
+    throw Error(ErrorKind::resource, fmt::format("{} cannot be used: {}", device.str(), error.what_without_backtrace()));
+  }
+}
+
+std::unique_ptr<Feed> make_cuda_feed(at::Device device, const FeedOptions& options) {
+  return std::make_unique<CudaFeed>(device, options);
+}
+
+std::optional<double> cuda_peak_memory_mb(at::Device device) {
+  if (!device.is_cuda()) return std::nullopt;
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
+  return static_cast<double>(stats.allocated_bytes[0].peak) / (1 << 20);
+}
+
+std::unique_ptr<EventLine> make_event_line(at::Device device, int parts) {
+  if (!device.is_cuda()) return nullptr;
+  return std::make_unique<CudaEventLine>(parts);
+}
+
+}  // namespace trainctl::device

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "device/feed.hpp"
+
+// What only a CUDA device can do. cuda.cpp does it; no_cuda.cpp, built instead where the wheel has no CUDA half, refuses.
+
+namespace trainctl::device {
+
+/// GPUs that can be used now; 0 without a driver.
+int cuda_devices();
+/// Binds the calling thread to the GPU. Throws Error(resource).
+void use_cuda_device(at::Device device);
+std::unique_ptr<Feed> make_cuda_feed(at::Device device, const FeedOptions& options);
+/// Peak of the caching allocator in MiB; nothing on a CPU.
+std::optional<double> cuda_peak_memory_mb(at::Device device);
+
+/// Marks on the device's own time line, read one step late so that measuring never waits for the step.
+class EventLine {
+ public:
+  virtual ~EventLine() = default;
+  /// Marks the end of the part begun at the previous mark; `part` is the caller's number.
+  virtual void mark(int part) = 0;
+  /// The step is launched. Returns the parts of the step before, in seconds, by number.
+  virtual const std::vector<double>& end_step() = 0;
+};
+
+/// Null on a CPU: there the host's clock tells everything.
+std::unique_ptr<EventLine> make_event_line(at::Device device, int parts);
+
+}  // namespace trainctl::device

@@ -1,0 +1,83 @@
+#include "device/feed.hpp"
+
+#include <torch/torch.h>
+
+#include <cstring>
+
+#include "base/error.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+
+namespace {
+
+struct Images {
+  std::vector<std::uint8_t> pixels;
+  std::vector<std::int64_t> labels;
+  data::Layout layout;
+  data::Batch batch;
+
+  Images(std::int64_t rows, std::int64_t height, std::int64_t width, std::int64_t channels) {
+    pixels.resize(static_cast<std::size_t>(rows * height * width * channels));
+    for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i * 37 + i / 251);
+    for (std::int64_t r = 0; r < rows; ++r) labels.push_back(r * 3);
+    layout = {{"image", data::Dtype::u8, {height, width, channels}}, {"label", data::Dtype::i64, {}}};
+    batch.rows = batch.valid = batch.global_valid = rows;
+    batch.fields = {std::as_bytes(std::span(pixels)), std::as_bytes(std::span(labels))};
+  }
+};
+
+/// ToTensor, then Normalize, in torch's own ops.
+at::Tensor torchvision(const Images& images, const data::Normalization& by) {
+  const auto& shape = images.layout[0].shape;
+  auto raw = torch::tensor(images.pixels).view({images.batch.rows, shape[0], shape[1], shape[2]});
+  auto scaled = raw.permute({0, 3, 1, 2}).contiguous().to(torch::kFloat).div(255);
+  return scaled.sub(torch::tensor(by.mean).view({1, -1, 1, 1})).div(torch::tensor(by.std).view({1, -1, 1, 1}));
+}
+
+}  // namespace
+
+TEST_CASE("the feed gives the bits of torchvision's ToTensor and Normalize") {
+  SECTION("one channel") {
+    Images images(5, 28, 28, 1);
+    const data::Normalization by{{0.1307F}, {0.3081F}};
+    const auto feed = device::make_feed(at::kCPU, {images.layout, by, 8});
+    CHECK(torch::equal(feed->put(images.batch).inputs_nchw, torchvision(images, by)));
+  }
+  SECTION("three channels") {
+    Images images(3, 16, 9, 3);
+    const data::Normalization by{{0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F}};
+    const auto feed = device::make_feed(at::kCPU, {images.layout, by, 3});
+    CHECK(torch::equal(feed->put(images.batch).inputs_nchw, torchvision(images, by)));
+  }
+  SECTION("no normalization is x / 255") {
+    Images images(2, 8, 8, 1);
+    const auto feed = device::make_feed(at::kCPU, {images.layout, std::nullopt, 2});
+    CHECK(torch::equal(feed->put(images.batch).inputs_nchw, torchvision(images, {{0.0F}, {1.0F}})));
+  }
+}
+
+TEST_CASE("the feed reuses its tensors and shows only the rows that count") {
+  Images images(6, 4, 4, 1);
+  const auto feed = device::make_feed(at::kCPU, {images.layout, std::nullopt, 6});
+  const void* first = feed->put(images.batch).inputs_nchw.data_ptr();
+  images.batch.valid = 4;
+  const device::DeviceBatch& partial = feed->put(images.batch);
+  CHECK(partial.inputs_nchw.data_ptr() == first);
+  CHECK(partial.inputs_nchw.size(0) == 4);
+  CHECK(torch::equal(partial.targets, torch::tensor({0, 3, 6, 9}, torch::kLong)));
+  images.batch.valid = 0;
+  CHECK(feed->put(images.batch).targets.size(0) == 1);
+  images.batch.valid = 6;
+  CHECK(feed->put(images.batch).targets.size(0) == 6);
+}
+
+TEST_CASE("a normalization for another number of channels is a config error") {
+  Images images(2, 4, 4, 1);
+  CHECK_THROWS_AS(device::make_feed(at::kCPU, {images.layout, data::Normalization{{0.1F, 0.2F}, {1.0F, 1.0F}}, 2}), Error);
+}
+
+TEST_CASE("samples without an image or a label are a config error") {
+  CHECK_THROWS_AS(device::image_fields({{"label", data::Dtype::i64, {}}}), Error);
+  CHECK_THROWS_AS(device::image_fields({{"image", data::Dtype::u8, {4, 4, 1}}}), Error);
+}
