@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""The documents are current: the table of ranks names the folders there are, links lead somewhere, decisions are numbered."""
+
+import re
+from pathlib import Path
+
+import layers
+import tree
+
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+README_LIMIT = 150
+
+
+def check_table(root):
+    table = layers.parse_table(tree.read(root, layers.DOC))
+    folders = {path.parts[1] for path in tree.files(root, ".cpp", ".hpp", ".h") if path.parts[0] == "lib"}
+    return ([f"{layers.DOC}: lib/{name} is not in the table of ranks" for name in sorted(folders - set(table))] +
+            [f"{layers.DOC}: the table names {name}, which is no folder of lib/"
+             for name in sorted(set(table) - folders) if not (Path(root) / name).is_dir()])
+
+
+def check_links(root):
+    violations = []
+    for path in tree.files(root, ".md"):
+        for number, line in enumerate(tree.read(root, path).splitlines(), 1):
+            for target in LINK.findall(line):
+                if "://" not in target and not (Path(root) / path.parent / target).exists():
+                    violations.append(f"{path}:{number}: the link leads nowhere: {target}")
+    return violations
+
+
+def check_decisions(root):
+    numbers = sorted(path.name[:4] for path in tree.files(root, ".md") if str(path).startswith("docs/adr/0"))
+    expected = [f"{i:04}" for i in range(1, len(numbers) + 1)]
+    return [] if numbers == expected else [f"docs/adr: numbered {', '.join(numbers)}; expected {', '.join(expected)}"]
+
+
+def check_readme(root):
+    lines = tree.read(root, "README.md").count("\n") if (Path(root) / "README.md").is_file() else 0
+    return [] if 0 < lines <= README_LIMIT else [f"README.md: {lines} lines; it has 1 to {README_LIMIT}"]
+
+
+def check(root):
+    return check_table(root) + check_links(root) + check_decisions(root) + check_readme(root)
+
+
+if __name__ == "__main__":
+    tree.run("docs", check)

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""No file over 600 lines, no function over 70. Headers over 150 lines are named, but do not fail."""
+
+import re
+
+import tree
+
+FILE_LIMIT, FUNCTION_LIMIT, HEADER_AIM = 600, 70, 150
+SCOPE = re.compile(r'\b(namespace|class|struct|union|enum)\b[^(]*$|\bextern\s+""\s*$')
+ANGLES = re.compile(r"<[^<>()]*>|\balignas\s*\([^()]*\)")
+LAMBDA = re.compile(r"\[[^\[\]]*\]\s*(<[^<>]*>\s*)?(\(|mutable|noexcept|->|$)")
+DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.M)
+
+
+def functions(text):
+    """[(first line, last line, head)] of the outermost functions; what a function holds is part of it."""
+    text = DIRECTIVE.sub(lambda match: "\n" * match.group(0).count("\n"), tree.without_comments(text))
+    found, stack, start = [], [], 0
+    for match in re.finditer(r"[{};]", text):
+        at, sign = match.start(), match.group(0)
+        kinds = [kind for kind, _, _ in stack]
+        if sign == "{":
+            head = text[start:at]
+            stack.append((kind_of(head, kinds), first_line(text, start, at), " ".join(head.split())))
+        elif sign == "}" and stack:
+            kind, line, head = stack.pop()
+            if kind == "function" and "function" not in kinds[:-1]:
+                found.append((line, text.count("\n", 0, at) + 1, head))
+        start = at + 1
+    return found
+
+
+def kind_of(head, kinds):
+    if "function" in kinds:
+        return "block"
+    if "values" in kinds or re.search(r"=\s*$|\breturn\s*$|,\s*$|^\s*$", head) and not LAMBDA.search(head):
+        return "function" if LAMBDA.search(head) else "values"
+    while ANGLES.search(head):
+        head = ANGLES.sub(" ", head)
+    if SCOPE.search(head) and "(" not in head:
+        return "scope"
+    return "function" if "(" in head else "values"
+
+
+def first_line(text, start, at):
+    skipped = len(text[start:at]) - len(text[start:at].lstrip())
+    return text.count("\n", 0, start + skipped) + 1
+
+
+def check(root):
+    violations = []
+    for path in tree.files(root, ".hpp", ".cpp", ".h", ".cu", ".cuh", ".py", ".cmake", "CMakeLists.txt"):
+        text = tree.read(root, path)
+        lines = text.count("\n")
+        if lines > FILE_LIMIT:
+            violations.append(f"{path}: {lines} lines; the limit is {FILE_LIMIT}: split it")
+        if path.suffix == ".hpp" and lines > HEADER_AIM:
+            print(f"note: {path}: {lines} lines; a header aims at {HEADER_AIM}")
+        if path.suffix in (".py", ".cmake", ".txt"):
+            continue
+        for first, last, head in functions(text):
+            if last - first + 1 > FUNCTION_LIMIT:
+                length = last - first + 1
+                violations.append(f"{path}:{first}: {length} lines in one function; the limit is {FUNCTION_LIMIT}: {head[:60]}")
+    return violations
+
+
+if __name__ == "__main__":
+    tree.run("limits", check)

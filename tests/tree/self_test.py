@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""Every check finds what is planted, and is quiet where nothing is."""
+
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import docs
+import format as formatting
+import layers
+import limits
+import lint
+import needed
+import stages
+import tree
+import words
+
+TABLE = """
+| rank | folder | what | outside library |
+| --- | --- | --- | --- |
+| 0 | `base` | x | fmt, xxhash |
+| 1 | `config` | x | yaml-cpp |
+| 3 | `data` | x | zlib |
+| | **engine half** | | |
+| 4 | `dist` | x | NCCL, c10d |
+| 6 | `train` | x | |
+| 8 | `apps/trainctl` | x | CLI11 |
+"""
+CLEAN = {
+    "docs/architecture.md": TABLE,
+    "README.md": "see [the map](docs/architecture.md)\n",
+    "lib/base/error.hpp": "#pragma once\n#include <fmt/format.h>\n#include <string>\n",
+    "lib/config/node.cpp": '#include "base/error.hpp"\n#include <yaml-cpp/yaml.h>\n#include <sys/stat.h>\n',
+    "lib/data/ring.cpp": '#include "config/node.hpp"\n#include <zlib.h>\n',
+    "lib/dist/gloo.cpp": "#include <torch/csrc/distributed/c10d/Store.hpp>\n",
+    "lib/train/trainer.cpp": '#include "dist/gloo.hpp"\n#include <torch/torch.h>\n',
+    "apps/trainctl/main.cpp": '#include <CLI/CLI.hpp>\n#include "data/ring.hpp"\n',
+    "tests/config/node_test.cpp": '#include "support/catch.hpp"\n#include "config/node.hpp"\n',
+}
+
+
+class Planted(unittest.TestCase):
+    def tree_of(self, **planted):
+        """A folder with the clean tree and the given files, by their path."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        for name, text in {**CLEAN, **planted}.items():
+            path = Path(folder.name) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return folder.name
+
+    def expect(self, found, *parts):
+        self.assertEqual(len(found), len(parts), found)
+        for line, part in zip(found, parts):
+            self.assertIn(part, line)
+
+
+class Layers(Planted):
+    def complaint(self, path, line):
+        found = layers.check(self.tree_of(**{path: "\n" + line + "\n"}))
+        self.assertLessEqual(len(found), 1, found)
+        if found and "table" not in found[0]:
+            self.assertIn(f"{path}:2:", found[0])
+        return found[0] if found else ""
+
+    def test_the_clean_tree_passes(self):
+        self.expect(layers.check(self.tree_of()))
+
+    def test_an_include_goes_down(self):
+        self.assertIn("rank 0", self.complaint("lib/base/x.cpp", '#include "config/node.hpp"'))
+        self.assertIn("engine half", self.complaint("lib/data/x.cpp", '  #  include "train/trainer.hpp"'))
+        self.assertIn("engine half", self.complaint("apps/trainctl/x.cpp", '#include "train/trainer.hpp"'))
+        self.assertIn("names no folder", self.complaint("lib/base/x.cpp", '#include "error.hpp"'))
+        self.assertIn("no folder of the table", self.complaint("lib/base/x.cpp", '#include "extra/x.hpp"'))
+        self.assertIn("not in the table", self.complaint("lib/extra/x.cpp", "int x;"))
+
+    def test_a_test_holds_to_the_rules_of_its_folder(self):
+        self.assertIn("rank 1", self.complaint("tests/config/x.cpp", '#include "data/ring.hpp"'))
+        self.assertIn("support/catch.hpp", self.complaint("tests/config/x.cpp", "#include <catch2/catch.hpp>"))
+        self.assertEqual("", self.complaint("tests/bench/x.cpp", '#include "data/ring.hpp"'))
+
+    def test_an_outside_library_has_one_home(self):
+        self.assertIn("yaml-cpp lives in config", self.complaint("lib/data/x.cpp", "#include <yaml-cpp/yaml.h>"))
+        self.assertIn("zlib lives in data", self.complaint("lib/config/x.cpp", "#include <zlib.h>"))
+        self.assertIn("c10d lives in dist", self.complaint("lib/train/x.cpp", "#include <torch/csrc/distributed/c10d/Store.hpp>"))
+        self.assertIn("never sees libtorch", self.complaint("lib/data/x.cpp", "#include <ATen/core/Tensor.h>"))
+        self.assertIn("no header includes it", self.complaint("lib/train/x.hpp", "#include <torch/torch.h>"))
+        self.assertIn("no home", self.complaint("lib/base/x.cpp", "#include <boost/asio.hpp>"))
+
+    def test_comments_are_not_includes(self):
+        self.assertEqual("", self.complaint("lib/base/x.cpp", '// #include "config/node.hpp"'))
+        self.assertEqual("", self.complaint("lib/base/x.cpp", '/* \n#include "config/node.hpp"\n*/'))
+
+    def test_dependencies_of_targets_go_down(self):
+        found = layers.check(self.tree_of(**{"lib/config/CMakeLists.txt": "trainctl_library(config\n  DEPS base data LIBS x SOURCES a.cpp)\n"}))
+        self.expect(found, "may not depend on data")
+
+    def test_a_table_that_is_gone_is_a_failure(self):
+        self.expect(layers.check(self.tree_of(**{"docs/architecture.md": "nothing\n"})), "was not found")
+
+
+class Stages(Planted):
+    FILES = {
+        "lib/stages/stages.def": "// head\nSTAGE(model, mlp)\n",
+        "lib/data/data.def": "STAGE(transform, crop)\n",
+        "lib/spec/model/mlp.hpp": "", "lib/stages/model/mlp.cpp": "void register_model_mlp(int) {}\n",
+        "lib/spec/transform/crop.hpp": "", "lib/data/transform/crop.cpp": "void register_transform_crop(int) {}\n",
+    }
+
+    def found(self, **planted):
+        return stages.check(self.tree_of(**{**self.FILES, **planted}))
+
+    def test_line_header_and_source_agree(self):
+        self.expect(self.found())
+
+    def test_what_is_missing_is_named(self):
+        self.expect(self.found(**{"lib/stages/stages.def": "STAGE(model, mlp)\nSTAGE(model, cnn)\n"}), "no header", "no source")
+        self.expect(self.found(**{"lib/stages/stages.def": "STAGE(model, mlp)\nSTAGE(model, mlp)\n"}), "twice")
+        self.expect(self.found(**{"lib/stages/stages.def": "STAGE(model, mlp)\nSTAGE(model,cnn)\n"}), "expected 'STAGE")
+        self.expect(self.found(**{"lib/stages/model/mlp.cpp": "\n"}), "register_model_mlp is missing")
+        self.expect(self.found(**{"lib/stages/model/cnn.cpp": "void register_model_cnn(int) {}\n"}), "no line STAGE(model, cnn)")
+        self.expect(self.found(**{"lib/spec/model/cnn.hpp": ""}), "no line STAGE(model, cnn), and nothing includes it")
+
+    def test_a_shared_helper_is_no_stage(self):
+        self.expect(self.found(**{"lib/stages/model/blocks.cpp": "", "lib/stages/model/blocks.hpp": "",
+                                   "lib/spec/model/base.hpp": "", "lib/spec/model/mlp.hpp": '#include "spec/model/base.hpp"\n'}))
+
+
+class Limits(Planted):
+    def lengths(self, text):
+        return [last - first + 1 for first, last, _ in limits.functions(text)]
+
+    def test_functions_are_found_and_measured(self):
+        self.assertEqual([1], self.lengths("int f() { return 1; }"))
+        self.assertEqual([4], self.lengths("namespace a {\nint f(int x)\n{\n  if (x) { x++; }\n}\n}"))
+        self.assertEqual([3, 1], self.lengths("class A {\n  void f() const {\n    g();\n  }\n  int g() { return 1; }\n  int x = 3;\n};"))
+        self.assertEqual([3], self.lengths('TEST_CASE("a {") {\n  auto f = [] { return 1; };\n}'))
+        self.assertEqual([2], self.lengths("template <class T>\nstruct A { enum class B { a, b }; T f() { return T{};\n } };"))
+        self.assertEqual([3], self.lengths("const auto f = [](int a) {\n  return a;\n};"))
+        self.assertEqual([], self.lengths("constexpr int a[] = {\n 1,\n 2};\n#define X(a) { \\\n a }\nstruct B { int x{1}; };"))
+        self.assertEqual([2], self.lengths('const char* f() {\n  return R"x({ } ")x" /* } */; } // {'))
+        self.assertEqual([2], self.lengths("struct Result f(struct In in) {\n}"))
+        self.assertEqual([2], self.lengths("template <class T>\nT f(T a, std::function<void(int)> b) { return a;}"))
+        self.assertEqual([1], self.lengths("template <class T>\nclass alignas(64) A : B<T> {\n T f(struct X) const { }\n};"))
+        self.assertEqual([1], self.lengths("namespace a { enum class E : int { x = (1), y };\nint f() { return 1; } }"))
+        self.assertEqual([2], self.lengths("class K {\n  K(int a) : a_(a) {\n}\n int a_; };"))
+        self.assertEqual([2], self.lengths("int f() { return 1'000'000;\n}"))
+
+    def test_too_long_is_named(self):
+        body = "int f() {\n" + "  g();\n" * 69 + "}\n"
+        self.expect(limits.check(self.tree_of(**{"lib/base/x.cpp": "\n" + body})), "lib/base/x.cpp:2: 71 lines")
+        self.expect(limits.check(self.tree_of(**{"lib/base/x.cpp": body.replace("  g();\n", "", 1)})))
+        self.expect(limits.check(self.tree_of(**{"lib/base/x.cpp": "\n" * 601})), "601 lines; the limit")
+
+
+class Words(Planted):
+    def test_what_does_not_belong_is_named(self):
+        home = "/ho" + "me/someone/x"
+        self.expect(words.check(self.tree_of(**{"a.md": f"see {home}\n"})), "absolute path")
+        self.expect(words.check(self.tree_of(**{"a.cpp": "// TO" + "DO later\n"})), "issue number")
+        self.expect(words.check(self.tree_of(**{"a.cpp": "// TO" + "DO(#12) later\nint x; \n"})), "white space")
+        self.expect(words.check(self.tree_of(**{"a.yaml": "a: 1"})), "no end")
+        self.expect(words.check(self.tree_of()))
+
+
+class Needed(unittest.TestCase):
+    def test_the_entries_are_read(self):
+        dynamic = " 0x1 (NEEDED)  Shared library: [libstdc++.so.6]\n 0x1 (NEEDED)  Shared library: [libtorch_cpu.so]\n"
+        self.assertEqual(["libstdc++.so.6", "libtorch_cpu.so"], needed.needed(dynamic))
+        rows = ("  1: 00 0 FUNC GLOBAL DEFAULT UND puts@GLIBC_2.2\n  2: 00 9 FUNC GLOBAL DEFAULT 12 trainctl_engine_v1@@V\n"
+                "  3: 00 9 FUNC WEAK DEFAULT 12 _ZN1a\n  4: 00 9 FUNC LOCAL DEFAULT 12 b\n  5: 00 9 FUNC WEAK HIDDEN 12 c\n")
+        self.assertEqual(["trainctl_engine_v1", "_ZN1a"], needed.exported(rows))
+
+    def test_what_is_wrong_is_named(self):
+        self.assertEqual(1, len(needed.check_program(["libc.so.6", "libtorch_cpu.so"])))
+        self.assertEqual([], needed.check_program(["libstdc++.so.6", "libspdlog.so.1.10"]))
+        right = ["libstdc++.so.6", "libtorch_cpu.so", "libc10.so"]
+        self.assertEqual([], needed.check_engine(right, ["trainctl_engine_v1"]))
+        self.assertIn("libstdc++", needed.check_engine(right[::-1], ["trainctl_engine_v1"])[0])
+        self.assertIn("2 symbols", needed.check_engine(right, ["trainctl_engine_v1", "x"])[0])
+
+
+class Docs(Planted):
+    def test_what_is_stale_is_named(self):
+        self.expect(docs.check(self.tree_of()))
+        self.expect(docs.check(self.tree_of(**{"lib/extra/x.hpp": ""})), "lib/extra is not in the table")
+        self.expect(docs.check(self.tree_of(**{"docs/architecture.md": TABLE + "| 2 | `gone` | x | |\n"})), "names gone")
+        self.expect(docs.check(self.tree_of(**{"docs/a.md": "[x](b.md) [y](https://a.b) [z](a.md#top)\n"})), "leads nowhere: b.md")
+        self.expect(docs.check(self.tree_of(**{"docs/adr/0002-x.md": "x\n"})), "numbered 0002")
+        self.expect(docs.check(self.tree_of(**{"README.md": "x\n" * 151})), "151 lines")
+
+
+class Lint(Planted):
+    def test_a_check_without_a_reason_is_named(self):
+        head = "# -a-b: because\n"
+        self.assertEqual([], lint.check_reasons(head + "Checks: '-*,c-*,-a-b'\n"))
+        self.expect(lint.check_reasons(head + "Checks: '-*,c-*,-a-b,-d-e'\n"), "-d-e has no reason")
+        self.expect(lint.check_reasons(head + "Checks: '-*,c-*'\n"), "which is not taken out")
+        self.expect(lint.check_reasons("Checks: '-*,c-* d-*'\n"), "a comma may be missing")
+
+    def test_an_empty_configuration_is_found_out(self):
+        if not lint.tidy_program():
+            self.skipTest("no clang-tidy here")
+        found = lint.check_planted(self.tree_of(**{".clang-tidy": "Checks: '-*,modernize-use-nullptr'\n"}), lint.tidy_program())
+        self.assertEqual(4, len(found), found)
+
+    def test_a_badly_formatted_source_is_named(self):
+        if not formatting.formatter():
+            self.skipTest("no clang-format here")
+        style = (Path(__file__).parents[2] / ".clang-format").read_text()
+        root = self.tree_of(**{".clang-format": style, "lib/base/x.cpp": "int  f( ) {return 1;}\n"})
+        self.assertTrue(any(line.startswith("lib/base/x.cpp:") for line in formatting.check(root, formatting.formatter())))
+
+
+class Files(unittest.TestCase):
+    def test_git_decides_what_belongs_to_the_tree(self):
+        with tempfile.TemporaryDirectory() as root:
+            for name in ("a.cpp", "ignored.cpp", "build/b.cpp"):
+                (Path(root) / name).parent.mkdir(exist_ok=True)
+                (Path(root) / name).write_text("")
+            self.assertEqual(["a.cpp", "ignored.cpp"], [str(path) for path in tree.files(root, ".cpp")])
+            (Path(root) / ".gitignore").write_text("ignored.cpp\n")
+            subprocess.run(["git", "init", "-q", root], check=True)
+            self.assertEqual(["a.cpp"], [str(path) for path in tree.files(root, ".cpp")])
+
+
+if __name__ == "__main__":
+    unittest.main()

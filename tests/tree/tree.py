@@ -1,0 +1,61 @@
+"""What the checks of this folder share: the files of the tree, and how a check ends."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+SKIPPED = 4  # CTest counts this exit code as skipped
+LEFT_OUT = {"build", "runs", "data", ".git", ".deps", "__pycache__"}
+
+
+def files(root, *suffixes):
+    """The files of the tree, as paths relative to `root`: what git knows or would add, else what is there."""
+    asked = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True)
+    if asked.returncode == 0 and asked.stdout:
+        names = asked.stdout.splitlines()
+    else:
+        names = [os.path.relpath(os.path.join(folder, name), root)
+                 for folder, _, found in os.walk(root) for name in found]
+    for name in sorted(set(names)):
+        top = name.split("/")[0]
+        if top not in LEFT_OUT and name.endswith(suffixes) and (Path(root) / name).is_file():
+            yield Path(name)
+
+
+def read(root, path):
+    return (Path(root) / path).read_text(encoding="utf-8", errors="replace")
+
+
+def without_comments(text, keep_strings=False):
+    """C++ with comments (and, unless kept, the insides of strings) blanked; line numbers stay."""
+    token = re.compile(r'R"([^(\s]*)\((?:.|\n)*?\)\1"|//(?:\\\n|[^\n])*|/\*(?:.|\n)*?\*/'
+                       r'|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Fa-f])\'(?:\\.|[^\'\\\n])+\'')
+
+    def blank(match):
+        found = match.group(0)
+        if keep_strings and not found.startswith(("//", "/*")):
+            return found
+        return ('""' if found[0] in "\"'R" else "") + "\n" * found.count("\n")
+
+    return token.sub(blank, text)
+
+
+def finish(name, violations):
+    for line in violations:
+        print(line)
+    print(f"{name}: {len(violations)} violation(s)")
+    sys.exit(1 if violations else 0)
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(SKIPPED)
+
+
+def run(name, check):
+    """The main program of a check: `check(root)` returns one line for each violation."""
+    if len(sys.argv) != 2:
+        sys.exit(f"usage: {sys.argv[0]} ROOT")
+    finish(name, check(sys.argv[1]))
