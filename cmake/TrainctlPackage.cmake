@@ -1,0 +1,27 @@
+# What `cmake --install` and the target `package` put where: bin/trainctl, lib/libtrainctl_engine.so, share/trainctl/configs.
+# With TRAINCTL_PORTABLE the small libraries lie beside the engine, so that the archive runs where only glibc and libstdc++
+# are; libtorch stays outside and is found through TRAINCTL_TORCH_ROOT when a run starts.
+option(TRAINCTL_PORTABLE "carry the small libraries in the archive" OFF)
+
+set(targets trainctl)
+if(TARGET trainctl_engine)
+  list(APPEND targets trainctl_engine)
+endif()
+set_target_properties(${targets} PROPERTIES INSTALL_RPATH "$ORIGIN:$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+if(TRAINCTL_PORTABLE)
+  install(TARGETS ${targets} RUNTIME_DEPENDENCY_SET small)
+  install(RUNTIME_DEPENDENCY_SET small
+    PRE_EXCLUDE_REGEXES "^(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\\+\\+|ld-linux.*|libtorch.*|libc10.*|libcud.*|libnccl.*)\\.so"
+    POST_EXCLUDE_REGEXES "/(torch|nvidia)/")
+else()
+  install(TARGETS ${targets})
+endif()
+install(DIRECTORY configs/ DESTINATION "${CMAKE_INSTALL_DATADIR}/trainctl/configs")
+install(FILES LICENSE CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+set(CPACK_GENERATOR TGZ)
+set(CPACK_PACKAGE_NAME trainctl)
+set(CPACK_PACKAGE_FILE_NAME "trainctl-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR}")
+set(CPACK_STRIP_FILES ON)
+set(CPACK_VERBATIM_VARIABLES ON)
+include(CPack)
