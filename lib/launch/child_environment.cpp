@@ -1,0 +1,65 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/strings.hpp"
+#include "launch/child.hpp"
+#include "launch/environment.hpp"
+
+namespace trainctl::launch {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+Variables callers_environment() {
+  Variables variables;
+  for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::size_t equals = text.find('=', 1);
+    if (equals == std::string_view::npos) continue;
+    variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return variables;
+}
+
+void set_fd(Variables& variables, const char* name, int fd) {
+  variables.erase(name);
+  if (fd >= 0) variables[name] = std::to_string(fd);
+}
+
+std::string with_libraries(const std::vector<std::string>& folders, const std::string& before) {
+  const std::string added = join(folders, ":");
+  return before.empty() ? added : added + ":" + before;
+}
+
+}  // namespace
+
+std::vector<std::string> worker_environment(const LaunchSpec& spec, int rank, const InheritedFds& fds) {
+  Variables variables = callers_environment();
+  const auto keeps = [&](const std::string& name) {
+    return variables.contains(name) && std::ranges::find(spec.keep_users, name) != spec.keep_users.end();
+  };
+  for (const auto& [name, value] : spec.environment) {
+    if (!keeps(name)) variables[name] = value;
+  }
+  // Read by the libraries while they are being loaded, so they must be there before exec.
+  variables.emplace("OMP_WAIT_POLICY", "passive");
+  variables.emplace("KINETO_LOG_LEVEL", "5");
+  variables.emplace("CUBLAS_WORKSPACE_CONFIG", ":4096:8");
+  if (!spec.library_path.empty()) {
+    variables["LD_LIBRARY_PATH"] = with_libraries(spec.library_path, variables["LD_LIBRARY_PATH"]);
+  }
+  variables[kEnvReady] = "1";
+  variables[kSupervisorPid] = std::to_string(::getpid());
+  variables[kRank] = variables[kLocalRank] = std::to_string(rank);
+  variables[kWorldSize] = variables[kLocalWorldSize] = std::to_string(spec.world_size);
+  set_fd(variables, kEventFd, fds.events);
+  set_fd(variables, kHeartbeatFd, fds.heartbeat);
+  set_fd(variables, kStoreFd, fds.store);
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : variables) entries.push_back(name + "=" + value);
+  return entries;
+}
+
+}  // namespace trainctl::launch

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "base/error.hpp"
+#include "events/records.hpp"
+
+// What is known about a rank that failed, beside its exit status.
+
+namespace trainctl::launch {
+
+/// Writes logs/rank_N.error.json: the worker's last word, for when the event pipe is gone. Throws Error(resource).
+void write_error_file(const std::filesystem::path& log_folder, int rank, const Error& error);
+/// Reads it back; nothing where there is none or it makes no sense.
+std::optional<events::Failed> read_error_file(const std::filesystem::path& log_folder, int rank);
+/// Removes the one of an earlier run in the same folder.
+void remove_error_file(const std::filesystem::path& log_folder, int rank);
+
+std::filesystem::path log_path(const std::filesystem::path& log_folder, int rank);
+/// The last lines of a log, safe to print; empty where there is none.
+std::string log_tail(const std::filesystem::path& log);
+
+/// Processes that the kernel has killed for memory, in our cgroup or else on the machine; nothing where it does not tell.
+/// `root` stands for "/" in tests.
+std::optional<std::uint64_t> memory_kills(const std::filesystem::path& root = "/");
+
+}  // namespace trainctl::launch

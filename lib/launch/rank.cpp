@@ -1,0 +1,184 @@
+#include "launch/rank.hpp"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "base/error.hpp"
+#include "events/codec.hpp"
+#include "launch/failure.hpp"
+
+namespace trainctl::launch {
+namespace {
+
+struct Pipe {
+  Fd reading;
+  Fd writing;
+};
+
+Pipe make_event_pipe() {
+  std::array<int, 2> ends{};
+  ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot make an event pipe: {}", std::strerror(errno));
+  Pipe pipe{Fd(ends[0]), Fd(ends[1])};
+  ::fcntl(pipe.reading.get(), F_SETFL, O_NONBLOCK);
+  return pipe;
+}
+
+// 0, 1 and 2 are the child's standard descriptors, even where the caller has none.
+Fd above_standard(int fd) {
+  Fd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
+  ENSURE(resource, copy.valid(), "cannot copy a descriptor: {}", std::strerror(errno));
+  return copy;
+}
+
+int open_pidfd(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
+
+}  // namespace
+
+Rank::Rank(const Start& start, int rank, const Fd& store) : page_(events::HeartbeatPage::create()) {
+  Pipe pipe = make_event_pipe();
+  const Fd writing = above_standard(pipe.writing.get());
+  const Fd page = above_standard(page_.fd());
+  const Fd socket = store.valid() ? above_standard(store.get()) : Fd();
+  ChildPlan plan;
+  plan.fds = {writing.get(), page.get(), socket.get()};
+  plan.argv = start.spec.argv;
+  plan.environment = worker_environment(start.spec, rank, plan.fds);
+  plan.log_path = log_path(start.spec.log_folder, rank);
+  plan.mask = start.mask;
+  remove_error_file(start.spec.log_folder, rank);
+  end_.rank = rank;
+  end_.pid = start_child(plan);
+  pidfd_ = Fd(open_pidfd(end_.pid));  // where the kernel has none, SIGCHLD wakes the loop
+  events_ = std::move(pipe.reading);
+}
+
+Rank::~Rank() {
+  if (!alive_) return;
+  kill();
+  // Bounded: a process in an uninterruptible wait is left behind; it dies when that ends.
+  constexpr int kRounds = 2000;
+  for (int i = 0; i < kRounds && ::waitpid(end_.pid, nullptr, WNOHANG) == 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void Rank::append_to(std::vector<pollfd>& polls) const {
+  if (alive_ && pidfd_.valid()) polls.push_back({pidfd_.get(), POLLIN, 0});
+  if (events_.valid()) polls.push_back({events_.get(), POLLIN, 0});
+}
+
+void Rank::read_events(const EventHandler& on_event, int round) {
+  if (events_.valid()) read_once(on_event, round);
+}
+
+events::LineReader::State Rank::read_once(const EventHandler& on_event, int round) {
+  using State = events::LineReader::State;
+  const State state = lines_.read_some(events_.get(), [&](std::string_view line) {
+    if (!events_.valid()) return;  // an earlier line was bad
+    std::optional<events::Event> event;
+    try {
+      event = events::decode(line);
+    } catch (const Error& error) {
+      blame({static_cast<int>(ErrorKind::unexpected), error.message()}, round);
+      return;
+    }
+    take_event(*event, round);
+    on_event(end_.rank, *event);
+  });
+  if (state == State::too_long) {
+    blame({static_cast<int>(ErrorKind::unexpected), "it sent an event line above the limit of 1 MiB"}, round);
+  }
+  if (state == State::closed) events_.reset();
+  return events_.valid() ? state : State::closed;
+}
+
+void Rank::take_event(const events::Event& event, int round) {
+  if (std::holds_alternative<events::Hello>(event)) said_hello_ = true;
+  if (std::holds_alternative<events::Finished>(event)) end_.finished = true;
+  if (const auto* progress = std::get_if<events::Progress>(&event)) {
+    told_step_ = progress->global_step;
+    told_phase_ = progress->phase;
+  }
+  const auto* failed = std::get_if<events::Failed>(&event);
+  if (failed == nullptr || is_stop_code(failed->kind)) return;
+  told_step_ = failed->global_step;
+  told_phase_ = failed->phase;
+  is_leaving_ = true;
+  if (!end_.report) end_.seen_in_round = round;
+  if (!end_.report) end_.report = Report{failed->kind, failed->message};
+}
+
+void Rank::reap(const EventHandler& on_event, int round) {
+  if (!alive_ || !is_dead_already()) return;
+  // While the process is not reaped its group's number cannot be taken by others.
+  ::kill(-end_.pid, SIGKILL);
+  constexpr int kMostReads = 64;
+  for (int i = 0; i < kMostReads && events_.valid(); ++i) {
+    if (read_once(on_event, round) != events::LineReader::State::more) break;
+  }
+  events_.reset();
+  int status = 0;
+  rusage usage{};
+  if (::wait4(end_.pid, &status, 0, &usage) != end_.pid) status = 0;
+  alive_ = false;
+  peak_rss_kib_ = usage.ru_maxrss;
+  note_end(status);
+  if (end_.seen_in_round == 0) end_.seen_in_round = round;
+}
+
+void Rank::note_end(int status) {
+  if (WIFSIGNALED(status)) {
+    end_.signal = WTERMSIG(status);
+    end_.dumped_core = WCOREDUMP(status);
+  } else {
+    end_.exit_code = WEXITSTATUS(status);
+  }
+}
+
+void Rank::terminate() {
+  if (!alive_ || end_.told_to_stop || is_leaving_ || is_dead_already()) return;
+  end_.told_to_stop = true;
+  ::kill(end_.pid, SIGTERM);
+}
+
+void Rank::kill() {
+  if (!alive_ || is_dead_already()) return;
+  end_.killed_by_us = true;
+  ::kill(-end_.pid, SIGKILL);
+  ::kill(end_.pid, SIGKILL);
+}
+
+void Rank::blame(Report report, int round) {
+  events_.reset();
+  if (end_.report) return;
+  end_.report = std::move(report);
+  end_.seen_in_round = round;
+}
+
+RankEnd Rank::end() const {
+  RankEnd end = end_;
+  const events::Heartbeat& beat = page_.get();
+  const bool stamped = beat.monotonic_ns.load(std::memory_order_acquire) != 0;
+  end.step = stamped ? beat.global_step.load(std::memory_order_relaxed) : told_step_;
+  const auto phase = static_cast<events::Phase>(beat.phase.load(std::memory_order_relaxed));
+  end.phase = events::phase_name(stamped ? phase : told_phase_);
+  return end;
+}
+
+bool Rank::is_dead_already() const {
+  siginfo_t info{};
+  const int result = ::waitid(P_PID, static_cast<id_t>(end_.pid), &info, WEXITED | WNOHANG | WNOWAIT);
+  return result != 0 || info.si_pid == end_.pid;
+}
+
+}  // namespace trainctl::launch

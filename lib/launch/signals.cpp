@@ -1,0 +1,61 @@
+#include "launch/signals.hpp"
+
+#include <pthread.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.hpp"
+
+namespace trainctl::launch {
+namespace {
+
+sigset_t watched_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&set, signal);
+  // A blocked signal is delivered even where it is ignored, so nohup would end the job.
+  struct sigaction hangup {};
+  if (::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaddset(&set, SIGHUP);
+  return set;
+}
+
+}  // namespace
+
+SignalGuard::SignalGuard() : watched_(watched_signals()) {
+  fd_ = Fd(::signalfd(-1, &watched_, SFD_CLOEXEC | SFD_NONBLOCK));
+  ENSURE(resource, fd_.valid(), "cannot watch signals: {}", std::strerror(errno));
+  // Where SIGCHLD is ignored, the kernel reaps children itself and their end is lost.
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &standard, &child_action_before_);
+  ::pthread_sigmask(SIG_BLOCK, &watched_, &mask_before_);
+}
+
+SignalGuard::~SignalGuard() {
+  const bool nested = sigismember(&mask_before_, SIGTERM) == 1;
+  if (!nested) take();
+  ::sigaction(SIGCHLD, &child_action_before_, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+}
+
+std::vector<int> SignalGuard::take() {
+  std::vector<int> signals;
+  signalfd_siginfo info{};
+  while (::read(fd_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+    if (info.ssi_signo != SIGCHLD) signals.push_back(static_cast<int>(info.ssi_signo));
+  }
+  return signals;
+}
+
+sigset_t SignalGuard::child_mask() const {
+  sigset_t mask = mask_before_;
+  for (int signal = 1; signal < NSIG; ++signal) {
+    if (sigismember(&watched_, signal) == 1) sigdelset(&mask, signal);
+  }
+  return mask;
+}
+
+}  // namespace trainctl::launch

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <csignal>
+#include <vector>
+
+#include "base/files.hpp"
+
+namespace trainctl::launch {
+
+/// Blocks the signals that stop a job, for the calling thread, and delivers them (and SIGCHLD) through a descriptor.
+/// Those that arrived meanwhile are dropped at the end, then mask and dispositions are as before. Guards may be nested:
+/// an outer one lets a verb write its results after supervise() without being interrupted.
+class SignalGuard {
+ public:
+  SignalGuard();
+  ~SignalGuard();
+  SignalGuard(const SignalGuard&) = delete;
+  SignalGuard& operator=(const SignalGuard&) = delete;
+
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  /// The stop signals that have arrived, in order; does not wait. SIGCHLD only wakes.
+  std::vector<int> take();
+  /// What a child starts with: the mask of before, without the stop signals.
+  [[nodiscard]] sigset_t child_mask() const;
+
+ private:
+  sigset_t watched_{};
+  sigset_t mask_before_{};
+  struct sigaction child_action_before_ {};
+  Fd fd_;
+};
+
+}  // namespace trainctl::launch

@@ -1,0 +1,257 @@
+#include "launch/supervisor.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "launch/failure.hpp"
+#include "launch/leftovers.hpp"
+#include "launch/rank.hpp"
+#include "launch/signals.hpp"
+#include "launch/store_server.hpp"
+
+namespace trainctl::launch {
+namespace {
+
+constexpr double kTickS = 0.2;
+// A worker that has said Finished may hang in the destructors of its libraries: its results are safe.
+constexpr double kExitS = 10;
+// After SIGKILL a process may stay in an uninterruptible wait: it is left behind.
+constexpr double kBurialS = 5;
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this machine";
+}
+
+// A worker's end of a new store socket; the other is the server's.
+Fd connect_store(StoreServer& store, int rank) {
+  std::array<int, 2> ends{};
+  const bool made = ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0;
+  ENSURE(resource, made, "cannot make a store socket: {}", std::strerror(errno));
+  store.add_client(rank, Fd(ends[0]));
+  return Fd(ends[1]);
+}
+
+class Watch {
+ public:
+  Watch(const LaunchSpec& spec, const EventHandler& on_event, const TickHandler& on_tick, const Clock& clock)
+      : spec_(spec), on_event_(on_event), on_tick_(on_tick), clock_(clock), memory_kills_before_(memory_kills()) {}
+
+  void start();
+  Outcome run();
+
+ private:
+  void turn();
+  int wait();
+  void tick();
+  void take_signals();
+  void look_for_the_dead();
+  void check_start();
+  void check_exits();
+  void check_deadlines();
+  void check_failures();
+  void begin_stop();
+  void kill_all();
+  void report_cuts();
+  [[nodiscard]] std::string memory_hint(const Rank& rank) const;
+  [[nodiscard]] bool is_over() const;
+  [[nodiscard]] Outcome conclude() const;
+
+  const LaunchSpec& spec_;
+  const EventHandler& on_event_;
+  const TickHandler& on_tick_;
+  const Clock& clock_;
+  std::optional<std::uint64_t> memory_kills_before_;
+
+  // Destroyed from the last to the first: ranks die while orphans are kept and signals are blocked.
+  SignalGuard signals_;
+  OrphanKeeper orphans_;
+  StoreServer store_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+
+  int round_ = 1;
+  double started_at_ = 0;
+  double next_tick_ = 0;
+  std::optional<int> stop_signal_;
+  std::optional<double> kill_at_;    // set: the job is ending
+  std::optional<double> killed_at_;
+  std::vector<std::optional<double>> finished_at_;
+  bool all_started_ = false;
+};
+
+void Watch::start() {
+  make_folder(spec_.log_folder);
+  for (int rank = 0; rank < spec_.world_size; ++rank) {
+    const Fd socket = spec_.world_size > 1 ? connect_store(store_, rank) : Fd();
+    ranks_.push_back(std::make_unique<Rank>(Rank::Start{spec_, signals_.child_mask()}, rank, socket));
+  }
+  finished_at_.resize(ranks_.size());
+  started_at_ = clock_.now();
+}
+
+Outcome Watch::run() {
+  while (!is_over()) turn();
+  return conclude();
+}
+
+// Nothing here waits but poll; whoever is not ready answers EAGAIN.
+void Watch::turn() {
+  const int ready = wait();
+  take_signals();
+  look_for_the_dead();
+  for (const auto& rank : ranks_) rank->read_events(on_event_, round_);
+  store_.serve();
+  report_cuts();
+  check_start();
+  check_exits();
+  check_failures();
+  check_deadlines();
+  if (ready == 0 || clock_.now() >= next_tick_) tick();
+  ++round_;
+}
+
+int Watch::wait() {
+  std::vector<pollfd> polls{{signals_.fd(), POLLIN, 0}};
+  for (const auto& rank : ranks_) rank->append_to(polls);
+  store_.append_to(polls);
+  const double left = std::clamp(next_tick_ - clock_.now(), 0.0, kTickS);
+  return ::poll(polls.data(), polls.size(), static_cast<int>(std::ceil(left * 1000)));
+}
+
+void Watch::tick() {
+  next_tick_ = clock_.now() + kTickS;
+  if (on_tick_) on_tick_();
+}
+
+void Watch::take_signals() {
+  for (const int signal : signals_.take()) {
+    if (kill_at_) {
+      kill_all();
+    } else {
+      stop_signal_ = signal;
+      begin_stop();
+    }
+  }
+}
+
+void Watch::look_for_the_dead() {
+  for (const auto& rank : ranks_) {
+    if (!rank->is_alive()) continue;
+    rank->reap(on_event_, round_);
+    if (rank->is_alive()) continue;
+    const RankEnd end = rank->end();
+    if (end.signal == SIGKILL && !end.killed_by_us) rank->hint_at_memory(memory_hint(*rank));
+    // Somebody stopped the workers themselves, as Slurm does: the job ends as if we had been asked.
+    if (!kill_at_ && end.exit_code && is_stop_code(*end.exit_code) && !is_failure(end)) {
+      stop_signal_ = *end.exit_code == static_cast<int>(ErrorKind::interrupted) ? SIGINT : SIGTERM;
+      begin_stop();
+    }
+  }
+}
+
+std::string Watch::memory_hint(const Rank& rank) const {
+  const double peak_bytes = static_cast<double>(rank.peak_rss_kib()) * 1024;
+  const auto now = memory_kills();
+  if (memory_kills_before_ && now && *now > *memory_kills_before_) {
+    return fmt::format(" for want of memory: the kernel's oom_kill counter rose; its peak was {}", human_bytes(peak_bytes));
+  }
+  return fmt::format(", sent by another process or by the kernel (perhaps out of memory: its peak was {}; see `dmesg`)",
+                     human_bytes(peak_bytes));
+}
+
+void Watch::check_start() {
+  if (all_started_ || kill_at_) return;
+  std::vector<std::string> missing;
+  Rank* first = nullptr;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    if (ranks_[i]->said_hello()) continue;
+    missing.push_back(std::to_string(i));
+    if (first == nullptr) first = ranks_[i].get();
+  }
+  all_started_ = missing.empty();
+  if (all_started_ || clock_.now() - started_at_ < spec_.init_timeout_s) return;
+  first->blame({static_cast<int>(ErrorKind::hang),
+                fmt::format("rank{} {} of {} did not report within {} of the start", missing.size() == 1 ? "" : "s",
+                            join(missing, ", "), ranks_.size(), human_duration(spec_.init_timeout_s))},
+               round_);
+}
+
+void Watch::check_exits() {
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    if (!ranks_[i]->is_alive() || !ranks_[i]->said_finished()) continue;
+    if (!finished_at_[i]) finished_at_[i] = clock_.now();
+    if (clock_.now() - *finished_at_[i] > kExitS) ranks_[i]->kill();
+  }
+}
+
+void Watch::check_failures() {
+  const bool failed = std::ranges::any_of(ranks_, [](const auto& rank) { return rank->has_failed(); });
+  if (failed && !kill_at_) begin_stop();
+}
+
+void Watch::check_deadlines() {
+  if (kill_at_ && !killed_at_ && clock_.now() >= *kill_at_) kill_all();
+}
+
+void Watch::begin_stop() {
+  kill_at_ = clock_.now() + spec_.grace_s;
+  for (const auto& rank : ranks_) rank->terminate();
+}
+
+void Watch::kill_all() {
+  if (!killed_at_) killed_at_ = clock_.now();
+  for (const auto& rank : ranks_) rank->kill();
+}
+
+void Watch::report_cuts() {
+  for (const StoreServer::Cut& cut : store_.take_cuts()) {
+    on_event_(cut.rank, events::Warning{fmt::format("rank {} was cut off from the store: {}", cut.rank, cut.reason)});
+  }
+}
+
+bool Watch::is_over() const {
+  const bool none_alive = std::ranges::none_of(ranks_, [](const auto& rank) { return rank->is_alive(); });
+  return none_alive || (killed_at_ && clock_.now() - *killed_at_ > kBurialS);
+}
+
+Outcome Watch::conclude() const {
+  JobEnd job;
+  job.stop_signal = stop_signal_;
+  job.host = host_name();
+  for (const auto& rank : ranks_) {
+    RankEnd end = rank->end();
+    const bool speechless = !end.report && is_failure(end);
+    if (const auto written = speechless ? read_error_file(spec_.log_folder, end.rank) : std::nullopt) {
+      end.report = Report{written->kind, written->message};
+    }
+    job.ranks.push_back(std::move(end));
+  }
+  Outcome outcome = judge(job);
+  const auto add_tail = [&](RankFailure& failure) {
+    failure.log_tail = log_tail(log_path(spec_.log_folder, failure.rank));
+  };
+  if (outcome.first_failure) add_tail(*outcome.first_failure);
+  std::ranges::for_each(outcome.consequences, add_tail);
+  return outcome;
+}
+
+}  // namespace
+
+Outcome supervise(const LaunchSpec& spec, const EventHandler& on_event, const TickHandler& on_tick, const Clock& clock) {
+  ASSERT(spec.world_size >= 1);
+  Watch watch(spec, on_event, on_tick, clock);
+  watch.start();
+  return watch.run();
+}
+
+}  // namespace trainctl::launch

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "launch/supervisor.hpp"
+
+// Pure: how ranks ended -> how the job ended.
+
+namespace trainctl::launch {
+
+/// A rank's own report of why it ends, or ours where it broke the rules.
+struct Report {
+  int kind = 1;
+  std::string message;
+};
+
+/// All that decides about one rank.
+struct RankEnd {
+  int rank = 0;
+  pid_t pid = 0;
+  int seen_in_round = 0;          // of the watch loop, when the failure was first seen
+  std::optional<int> signal;      // how the process ended; neither: it was left behind, the kernel did not let it end
+  std::optional<int> exit_code;
+  bool dumped_core = false;
+  bool finished = false;          // it said Finished
+  bool told_to_stop = false;      // SIGTERM was sent before it ended
+  bool killed_by_us = false;      // SIGKILL was sent before it ended
+  std::optional<Report> report;
+  std::string memory_hint;        // for a SIGKILL that nobody claims: " (perhaps ...)"
+  std::int64_t step = 0;
+  std::string phase;
+};
+
+/// Exit codes by which a worker says that it ended on a stop signal: 75, 130, 143.
+bool is_stop_code(int code);
+
+/// Whether this rank's end is a failure and not the consequence of our own signals.
+bool is_failure(const RankEnd& end);
+
+struct JobEnd {
+  std::vector<RankEnd> ranks;
+  std::optional<int> stop_signal;  // that the supervisor got, or that a worker told of by its exit code
+  std::string host;
+};
+
+/// Exit code, verdict, first cause and consequences. Log tails are left empty.
+Outcome judge(const JobEnd& job);
+
+}  // namespace trainctl::launch

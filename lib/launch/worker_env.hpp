@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "launch/failure.hpp"
+
+// The worker's side of launch/environment.hpp.
+
+namespace trainctl::launch {
+
+/// What the supervisor told this worker. Descriptors are inherited and closed by exec; -1: none.
+struct WorkerEnv {
+  bool supervised = false;  // started by a supervisor; else by hand: one rank, nobody listens
+  int rank = 0;
+  int world_size = 1;
+  int local_rank = 0;
+  int local_world_size = 1;
+  int event_fd = -1;
+  int heartbeat_fd = -1;
+  int store_fd = -1;
+};
+
+/// Reads the environment strictly: Error(config) names the variable that is missing, garbage or out of range, or the
+/// descriptor that is not open. Error(rank_failed) where the parent is not the supervisor any more.
+WorkerEnv read_worker_env();
+
+/// From here on SIGTERM and SIGINT only set the number that stop_signal() points to; the training thread polls it.
+/// Does not interrupt system calls (SA_RESTART).
+void install_stop_flag();
+/// 0, or the signal that asks for a stop. To be handed to the engine, which has no state in common with the front half.
+const volatile int* stop_signal();
+
+}  // namespace trainctl::launch

@@ -1,0 +1,159 @@
+// A worker that does what its arguments say, one after the other: "hello", "1:kill=9" (rank 1 only), "finish".
+// "supervise WORLD LOGS WORDS..." makes it the supervisor of such workers, so that tests can kill that as well.
+
+#include <dirent.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "base/clock.hpp"
+#include "events/heartbeat.hpp"
+#include "events/pipe.hpp"
+#include "launch/store.hpp"
+#include "launch/supervisor.hpp"
+#include "launch/worker_env.hpp"
+
+namespace {
+
+using namespace trainctl;
+
+class Worker {
+ public:
+  explicit Worker(launch::WorkerEnv env)
+      : env_(env), events_(env.event_fd), page_(events::HeartbeatPage::attach(env.heartbeat_fd)) {}
+
+  void obey(std::string word) {
+    const std::size_t colon = word.find(':');
+    if (colon != std::string::npos) {
+      if (std::stoi(word) != env_.rank) return;
+      word = word.substr(colon + 1);
+    }
+    const std::size_t equals = word.find('=');
+    const std::string argument = equals == std::string::npos ? "" : word.substr(equals + 1);
+    actions_.at(word.substr(0, equals))(argument);
+  }
+
+ private:
+  void train() {
+    for (std::int64_t step = 1; *launch::stop_signal() == 0; ++step) {
+      page_.get().stamp(events::Phase::train, step);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    events_.write(events::Finished{.stop_reason = "signal"});
+    ::_exit(128 + *launch::stop_signal());
+  }
+
+  void fail(int kind) {
+    events_.write(events::Failed{env_.rank, kind, "boom", 3, events::Phase::train});
+    ::_exit(kind);
+  }
+
+  static void print_fds() {
+    DIR* folder = ::opendir("/proc/self/fd");
+    while (const dirent* entry = ::readdir(folder)) {
+      if (entry->d_name[0] != '.' && std::stoi(entry->d_name) != ::dirfd(folder)) std::printf("fd %s\n", entry->d_name);
+    }
+    std::fflush(stdout);
+  }
+
+  static void linger() {
+    ::signal(SIGTERM, SIG_IGN);
+    while (true) ::pause();
+  }
+
+  static void start_daemon() {
+    if (::fork() != 0) return;
+    ::setsid();
+    if (::fork() != 0) ::_exit(0);
+    linger();
+  }
+
+  void meet() {
+    launch::StoreClient store(env_.store_fd);
+    store.set("rank" + std::to_string(env_.rank), "here");
+    std::vector<std::string> keys;
+    for (int rank = 0; rank < env_.world_size; ++rank) keys.push_back("rank" + std::to_string(rank));
+    store.wait(keys, std::chrono::seconds(30));
+    if (store.add("met", 1) == env_.world_size) store.set("all", "yes");
+    store.wait({"all"}, std::chrono::seconds(30));
+  }
+
+  void spoil_store() const {
+    const std::string garbage(1000, '\xff');
+    const ssize_t written = ::write(env_.store_fd, garbage.data(), garbage.size());
+    if (written < 0) ::_exit(99);
+  }
+
+  void write_raw(const std::string& bytes) const {
+    const ssize_t written = ::write(env_.event_fd, bytes.data(), bytes.size());
+    if (written < 0) ::_exit(99);
+  }
+
+  void flood() {
+    while (true) events_.write(events::Warning{std::string(1000, 'x')});
+  }
+
+  using Action = std::function<void(const std::string& argument)>;
+  launch::WorkerEnv env_;
+  events::EventWriter events_;
+  events::HeartbeatPage page_;
+  std::map<std::string, Action> actions_{
+      {"hello", [this](const auto&) { events_.write(events::Hello{.rank = env_.rank, .pid = ::getpid()}); }},
+      {"finish", [this](const auto&) { events_.write(events::Finished{.stop_reason = "max_epochs"}); }},
+      {"warn", [this](const auto& text) { events_.write(events::Warning{text}); }},
+      {"step", [this](const auto& n) { page_.get().stamp(events::Phase::train, std::stoll(n)); }},
+      {"train", [this](const auto&) { train(); }},
+      {"fail", [this](const auto& kind) { fail(std::stoi(kind)); }},
+      {"write_error", [this](const auto& folder) {
+         launch::write_error_file(folder, env_.rank, Error(ErrorKind::data, "row 7 is damaged"));
+       }},
+      {"kill", [](const auto& signal) { ::kill(::getpid(), std::stoi(signal)); linger(); }},
+      {"exit", [](const auto& code) { ::_exit(std::stoi(code)); }},
+      {"sleep_ms", [](const auto& ms) { std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(ms))); }},
+      {"catch_term", [](const auto&) { launch::install_stop_flag(); }},
+      {"ignore_term", [](const auto&) { ::signal(SIGTERM, SIG_IGN); }},
+      {"wait", [](const auto&) { while (true) ::pause(); }},
+      {"linger", [](const auto&) { linger(); }},
+      {"grandchild", [](const auto&) { if (::fork() == 0) linger(); }},
+      {"daemon", [](const auto&) { start_daemon(); }},
+      {"print", [](const auto& text) { std::printf("%s\n", text.c_str()); std::fflush(stdout); }},
+      {"print_env", [](const auto& name) { std::printf("%s=%s\n", name.c_str(), std::getenv(name.c_str())); std::fflush(stdout); }},
+      {"print_fds", [](const auto&) { print_fds(); }},
+      {"garbage", [this](const auto&) { write_raw("\x01 this is no event\n"); }},
+      {"long_line", [this](const auto&) { while (true) write_raw(std::string(10'000, 'x')); }},
+      {"flood", [this](const auto&) { flood(); }},
+      {"close_pipe", [this](const auto&) { ::close(env_.event_fd); }},
+      {"meet", [this](const auto&) { meet(); }},
+      {"spoil_store", [this](const auto&) { spoil_store(); }},
+  };
+};
+
+int supervise_words(int argc, char** argv) {
+  launch::LaunchSpec spec;
+  spec.world_size = std::atoi(argv[2]);
+  spec.log_folder = argv[3];
+  spec.argv = {argv[0]};
+  spec.argv.insert(spec.argv.end(), argv + 4, argv + argc);
+  const auto announce = [](int rank, const events::Event& event) {
+    if (!std::holds_alternative<events::Hello>(event)) return;
+    std::printf("hello %d\n", rank);
+    std::fflush(stdout);
+  };
+  return launch::supervise(spec, announce, {}, steady_clock()).exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc > 3 && std::string(argv[1]) == "supervise") return supervise_words(argc, argv);
+  Worker worker(launch::read_worker_env());
+  for (int i = 1; i < argc; ++i) worker.obey(argv[i]);
+  return 0;
+}

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "launch/supervisor.hpp"
+#include "support/temp_folder.hpp"
+
+namespace trainctl::launch {
+
+inline std::string contents(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// A job of fake workers in a temp folder, marked so that its processes can be counted.
+class Job {
+ public:
+  explicit Job(std::vector<std::string> words, int world_size = 1) {
+    spec.argv = {TRAINCTL_FAKE_WORKER};
+    spec.argv.insert(spec.argv.end(), words.begin(), words.end());
+    spec.world_size = world_size;
+    spec.log_folder = folder / "logs";
+    spec.environment["TRAINCTL_TEST_MARK"] = folder.path().string();
+    spec.grace_s = 1;
+    spec.init_timeout_s = 60;
+  }
+
+  Outcome run(const EventHandler& on_event = {}) {
+    const EventHandler keep = [&](int rank, const events::Event& event) {
+      events.emplace_back(rank, event);
+      if (on_event) on_event(rank, event);
+    };
+    return supervise(spec, keep, [this] { ++ticks; }, steady_clock());
+  }
+
+  /// Pids of living processes that carry the mark.
+  [[nodiscard]] std::vector<int> processes() const {
+    const std::string mark = "TRAINCTL_TEST_MARK=" + folder.path().string();
+    std::vector<int> found;
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+      const std::string name = entry.path().filename().string();
+      if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+      if (contents(entry.path() / "environ").find(mark) != std::string::npos) found.push_back(std::stoi(name));
+    }
+    return found;
+  }
+
+  /// The processes that are still there after a generous time.
+  [[nodiscard]] std::size_t survivors(double within_s = 5) const {
+    for (int i = 0; i < static_cast<int>(within_s * 100); ++i) {
+      if (processes().empty()) return 0;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return processes().size();
+  }
+
+  [[nodiscard]] std::string log(int rank) const {
+    return contents(spec.log_folder / ("rank_" + std::to_string(rank) + ".log"));
+  }
+
+  template <class Record>
+  [[nodiscard]] int count() const {
+    int number = 0;
+    for (const auto& [rank, event] : events) number += std::holds_alternative<Record>(event) ? 1 : 0;
+    return number;
+  }
+
+  TempFolder folder;
+  LaunchSpec spec;
+  std::vector<std::pair<int, events::Event>> events;
+  int ticks = 0;
+};
+
+inline std::size_t open_descriptors() {
+  std::size_t number = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++number;
+  return number;
+}
+
+}  // namespace trainctl::launch

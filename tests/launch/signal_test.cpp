@@ -1,0 +1,174 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+
+#include "base/files.hpp"
+#include "launch/job.hpp"
+#include "launch/signals.hpp"
+#include "support/catch.hpp"
+
+extern char** environ;
+
+namespace trainctl::launch {
+namespace {
+
+// Raises `signal` in the supervisor once every rank has said Hello.
+EventHandler raise_when_ready(int signal, int world) {
+  return [signal, world, ready = 0](int, const events::Event& event) mutable {
+    if (std::holds_alternative<events::Hello>(event) && ++ready == world) std::raise(signal);
+  };
+}
+
+// A supervisor in a process of its own, ready when its ranks are.
+class SupervisorProcess {
+ public:
+  SupervisorProcess(const Job& job, std::vector<std::string> words, int world) {
+    ::setenv("TRAINCTL_TEST_MARK", job.folder.path().c_str(), 1);
+    std::array<int, 2> ends{};
+    REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+    words.insert(words.begin(), {TRAINCTL_FAKE_WORKER, "supervise", std::to_string(world), job.spec.log_folder.string()});
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    REQUIRE(::posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(), environ) == 0);
+    posix_spawn_file_actions_destroy(&actions);
+    ::close(ends[1]);
+    ::unsetenv("TRAINCTL_TEST_MARK");
+    output_ = Fd(ends[0]);
+    await_hellos(world);
+  }
+
+  int wait() {
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    return status;
+  }
+
+  pid_t pid = 0;
+
+ private:
+  void await_hellos(int world) const {
+    std::string text;
+    while (std::ranges::count(text, '\n') < world) {
+      std::array<char, 256> buffer;
+      const ssize_t count = ::read(output_.get(), buffer.data(), buffer.size());
+      REQUIRE(count > 0);
+      text.append(buffer.data(), static_cast<std::size_t>(count));
+    }
+  }
+
+  Fd output_;
+};
+
+}  // namespace
+
+TEST_CASE("a stop signal ends the job cleanly with its documented code") {
+  const std::vector<std::pair<int, int>> codes{{SIGINT, 130}, {SIGTERM, 143}, {SIGUSR1, 143}, {SIGUSR2, 143}, {SIGHUP, 143}};
+  for (const auto& [signal, code] : codes) {
+    Job job({"catch_term", "hello", "train"}, 2);
+    const Outcome outcome = job.run(raise_when_ready(signal, 2));
+    CHECK(outcome.exit_code == code);
+    CHECK(outcome.verdict == (code == 130 ? "interrupted" : "terminated"));
+    CHECK(outcome.stopped_by_signal == signal);
+    CHECK_FALSE(outcome.first_failure);
+    CHECK(job.count<events::Finished>() == 2);
+    CHECK(job.survivors() == 0);
+  }
+}
+
+TEST_CASE("workers that do not heed the stop are killed after the grace time") {
+  Job job({"ignore_term", "hello", "wait"}, 2);
+  job.spec.grace_s = 0.3;
+  const Outcome outcome = job.run(raise_when_ready(SIGTERM, 2));
+  CHECK(outcome.exit_code == 143);
+  CHECK_FALSE(outcome.first_failure);
+  CHECK(job.survivors() == 0);
+}
+
+TEST_CASE("a second signal kills at once") {
+  Job job({"ignore_term", "hello", "wait"}, 2);
+  job.spec.grace_s = 600;
+  EventHandler twice = [ready = 0](int, const events::Event&) mutable {
+    if (++ready < 2) return;
+    std::raise(SIGINT);
+    std::raise(SIGTERM);
+  };
+  const Outcome outcome = job.run(twice);
+  CHECK((outcome.exit_code == 130 || outcome.exit_code == 143));  // the kernel decides which of the two comes first
+  CHECK(job.survivors() == 0);
+}
+
+TEST_CASE("a worker that dies while the job stops is told of, the code stays") {
+  Job job({"0:catch_term", "1:ignore_term", "hello", "0:train", "1:sleep_ms=100", "1:fail=9"}, 2);
+  const Outcome outcome = job.run(raise_when_ready(SIGINT, 2));
+  CHECK(outcome.exit_code == 130);
+  REQUIRE(outcome.first_failure);
+  CHECK(outcome.first_failure->rank == 1);
+  CHECK_THAT(outcome.message, Contains("stopped by SIGINT; meanwhile rank 1"));
+}
+
+TEST_CASE("a stop signal sent to one worker stops the job as if the supervisor had got it") {
+  Job job({"catch_term", "hello", "train"}, 2);
+  const Outcome outcome = job.run([](int rank, const events::Event& event) {
+    const auto* hello = std::get_if<events::Hello>(&event);
+    if (rank == 1 && hello != nullptr) ::kill(static_cast<pid_t>(hello->pid), SIGTERM);
+  });
+  CHECK(outcome.exit_code == 143);
+  CHECK_FALSE(outcome.first_failure);
+}
+
+TEST_CASE("the caller's mask, dispositions and ignored SIGHUP are as before") {
+  sigset_t before;
+  sigset_t after;
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &before);
+  ::signal(SIGCHLD, SIG_IGN);
+  ::signal(SIGHUP, SIG_IGN);
+  Job job({"hello", "finish"});
+  CHECK(job.run([](int, const events::Event&) { std::raise(SIGHUP); }).exit_code == 0);
+  CHECK(::signal(SIGCHLD, SIG_DFL) == SIG_IGN);
+  CHECK(::signal(SIGHUP, SIG_DFL) == SIG_IGN);
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &after);
+  for (int signal = 1; signal < NSIG; ++signal) CHECK(sigismember(&before, signal) == sigismember(&after, signal));
+}
+
+TEST_CASE("a verb's own guard keeps late signals away until it has written its results") {
+  SignalGuard outer;
+  Job job({"hello", "finish"});
+  CHECK(job.run().exit_code == 0);
+  std::raise(SIGTERM);
+  CHECK(outer.take() == std::vector<int>{SIGTERM});
+  std::raise(SIGINT);  // dropped when the guard ends
+}
+
+TEST_CASE("Ctrl-C at a terminal reaches the supervisor only, so workers end cleanly") {
+  Job job({});
+  SupervisorProcess supervisor(job, {"catch_term", "hello", "train"}, 2);
+  for (const int pid : job.processes()) {
+    if (pid != supervisor.pid) CHECK(::getpgid(pid) == pid);
+  }
+  ::kill(supervisor.pid, SIGINT);
+  const int status = supervisor.wait();
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 130);
+  CHECK(job.survivors() == 0);
+}
+
+TEST_CASE("when the supervisor is killed its workers die as well") {
+  for (int i = 0; i < 20; ++i) {
+    Job job({});
+    SupervisorProcess supervisor(job, {"ignore_term", "hello", "wait"}, 2);
+    ::kill(supervisor.pid, SIGKILL);
+    supervisor.wait();
+    REQUIRE(job.survivors() == 0);
+  }
+}
+
+}  // namespace trainctl::launch

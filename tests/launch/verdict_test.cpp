@@ -1,0 +1,75 @@
+#include "launch/verdict.hpp"
+
+#include <csignal>
+
+#include "support/catch.hpp"
+
+namespace trainctl::launch {
+namespace {
+
+RankEnd finished(int rank) { return {.rank = rank, .exit_code = 0, .finished = true}; }
+RankEnd killed(int rank, int round) { return {.rank = rank, .seen_in_round = round, .signal = SIGKILL}; }
+RankEnd reported(int rank, int round, Report report) {
+  return {.rank = rank, .seen_in_round = round, .exit_code = report.kind, .report = report};
+}
+
+int first_rank(std::vector<RankEnd> ends) { return judge({std::move(ends), {}, "host"}).first_failure->rank; }
+
+}  // namespace
+
+TEST_CASE("the rank that failed first is the cause, the others are consequences") {
+  const Outcome outcome = judge({{reported(0, 5, {9, "later"}), reported(1, 3, {11, "disk full"}), finished(2)}, {}, "host"});
+  CHECK(outcome.exit_code == 11);
+  CHECK(outcome.first_failure->rank == 1);
+  CHECK(outcome.first_failure->host == "host");
+  REQUIRE(outcome.consequences.size() == 1);
+  CHECK(outcome.consequences[0].rank == 0);
+}
+
+TEST_CASE("a lost peer is a consequence of what killed the peer, even if it was seen earlier") {
+  CHECK(first_rank({reported(0, 3, {7, "connection reset by peer"}), killed(1, 9)}) == 1);
+  CHECK(first_rank({reported(0, 3, {1, "connection reset by peer"}), killed(1, 9)}) == 1);
+  CHECK(first_rank({reported(0, 3, {7, "lost"}), reported(1, 4, {7, "lost"}), reported(2, 9, {9, "bad row"})}) == 2);
+  CHECK(first_rank({{.rank = 0, .seen_in_round = 2, .exit_code = 1}, killed(1, 9)}) == 1);
+}
+
+TEST_CASE("a cause of its own is not overruled by a later kill") {
+  CHECK(first_rank({reported(0, 3, {9, "bad row"}), killed(1, 9)}) == 0);
+  CHECK(first_rank({killed(0, 3), reported(1, 4, {7, "lost"})}) == 0);
+  CHECK(first_rank({reported(0, 3, {7, "lost"}), reported(1, 4, {7, "lost"})}) == 0);
+}
+
+TEST_CASE("of two failures seen at once the one by a signal comes first") {
+  CHECK(first_rank({reported(0, 4, {11, "disk full"}), killed(1, 4)}) == 1);
+}
+
+TEST_CASE("what our own signals do is no failure") {
+  CHECK_FALSE(is_failure({.signal = SIGTERM, .told_to_stop = true}));
+  CHECK_FALSE(is_failure({.signal = SIGKILL, .killed_by_us = true}));
+  CHECK_FALSE(is_failure({.exit_code = 0, .told_to_stop = true}));
+  CHECK_FALSE(is_failure({.exit_code = 143, .told_to_stop = true}));
+  CHECK(is_failure({.signal = SIGTERM}));
+  CHECK(is_failure({.signal = SIGKILL, .told_to_stop = true}));
+  CHECK(is_failure({.signal = SIGSEGV, .told_to_stop = true, .killed_by_us = true}));
+  CHECK(is_failure({.exit_code = 0}));
+  CHECK(is_failure({.exit_code = 9, .told_to_stop = true}));
+}
+
+TEST_CASE("a process that could not be ended is told of") {
+  const Outcome outcome = judge({{{.rank = 0, .killed_by_us = true}}, {}, "host"});
+  CHECK(outcome.exit_code == 7);
+  CHECK_THAT(outcome.message, Contains("could not be ended"));
+}
+
+TEST_CASE("a worker's message cannot forge lines or drive the terminal") {
+  const Outcome outcome = judge({{reported(0, 1, {9, "one\n\x1b[2Jtwo"})}, {}, "host"});
+  CHECK(outcome.first_failure->message == "one | \\x1b[2Jtwo");
+}
+
+TEST_CASE("signals are named") {
+  CHECK(signal_name(SIGKILL) == "SIGKILL");
+  CHECK(signal_name(SIGUSR1) == "SIGUSR1");
+  CHECK(signal_name(61) == "signal 61");
+}
+
+}  // namespace trainctl::launch

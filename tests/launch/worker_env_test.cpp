@@ -1,0 +1,94 @@
+#include "launch/worker_env.hpp"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <map>
+
+#include "base/files.hpp"
+#include "launch/environment.hpp"
+#include "support/catch.hpp"
+
+namespace trainctl::launch {
+namespace {
+
+// The worker's variables, as this test wants them; gone at its end.
+class Environment {
+ public:
+  explicit Environment(std::map<std::string, std::string> changes) {
+    std::map<std::string, std::string> values{{kRank, "1"}, {kWorldSize, "4"}, {kLocalRank, "1"}, {kLocalWorldSize, "2"},
+                                              {kEventFd, std::to_string(open_.get())}};
+    for (auto& [name, value] : changes) values[name] = value;
+    for (const char* name : kNames) ::unsetenv(name);
+    for (const auto& [name, value] : values) {
+      if (value != "unset") ::setenv(name.c_str(), value.c_str(), 1);
+    }
+  }
+  ~Environment() {
+    for (const char* name : kNames) ::unsetenv(name);
+  }
+
+ private:
+  static constexpr std::array kNames{kRank, kWorldSize, kLocalRank, kLocalWorldSize, kEventFd, kHeartbeatFd, kStoreFd, kSupervisorPid};
+  Fd open_{::dup(STDOUT_FILENO)};
+};
+
+std::string refusal(std::map<std::string, std::string> changes) {
+  const Environment environment(std::move(changes));
+  try {
+    read_worker_env();
+  } catch (const Error& error) {
+    return std::to_string(error.exit_code()) + " " + error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("a worker reads its place from the environment") {
+  const Environment environment({{kSupervisorPid, std::to_string(::getppid())}});
+  const WorkerEnv env = read_worker_env();
+  CHECK(env.supervised);
+  CHECK(env.rank == 1);
+  CHECK(env.world_size == 4);
+  CHECK(env.local_world_size == 2);
+  CHECK(env.event_fd > 2);
+  CHECK(env.heartbeat_fd == -1);
+  CHECK(env.store_fd == -1);
+}
+
+TEST_CASE("a worker started by hand is rank 0 of 1") {
+  const Environment environment({{kEventFd, "unset"}, {kRank, "garbage"}});
+  const WorkerEnv env = read_worker_env();
+  CHECK_FALSE(env.supervised);
+  CHECK(env.rank == 0);
+  CHECK(env.world_size == 1);
+}
+
+TEST_CASE("garbage in a variable is refused by name") {
+  for (const char* garbage : {"", "x", "1x", " 1", "+1", "-1", "4", "99999999999999999999", "1.0", "\x1b"}) {
+    CHECK_THAT(refusal({{kRank, garbage}}), Contains("2 environment variable RANK is") && Contains("from 0 to 3"));
+  }
+  CHECK_THAT(refusal({{kRank, "unset"}}), Contains("RANK is not set"));
+  CHECK_THAT(refusal({{kWorldSize, "0"}}), Contains("WORLD_SIZE"));
+  CHECK_THAT(refusal({{kLocalRank, "2"}}), Contains("LOCAL_RANK is '2', expected a whole number from 0 to 1"));
+  CHECK_THAT(refusal({{kEventFd, "987654"}}), Contains("TRAINCTL_EVENT_FD names descriptor 987654, which is not open"));
+  CHECK_THAT(refusal({{kStoreFd, "0"}}), Contains("TRAINCTL_STORE_FD"));
+}
+
+TEST_CASE("a worker whose supervisor is gone does not start") {
+  CHECK_THAT(refusal({{kSupervisorPid, std::to_string(::getpid())}}), Contains("7 the supervisor"));
+}
+
+TEST_CASE("the stop flag holds the signal that asks for a stop") {
+  install_stop_flag();
+  CHECK(*stop_signal() == 0);
+  std::raise(SIGTERM);
+  CHECK(*stop_signal() == SIGTERM);
+  std::raise(SIGINT);
+  CHECK(*stop_signal() == SIGINT);
+  ::signal(SIGTERM, SIG_DFL);
+  ::signal(SIGINT, SIG_DFL);
+}
+
+}  // namespace trainctl::launch
