@@ -65,8 +65,8 @@ def quoted(name, folder, kind, layers):
     """The complaint about `#include "name"`, or None."""
     target = name.split("/")[0]
     if "/" not in name:
-        if folder.startswith("apps/"):
-            return None  # an app's own headers lie beside it
+        if kind == "test" or folder.startswith("apps/"):
+            return None  # their own headers lie beside them
         return f'"{name}" names no folder: write "{folder}/{name}"'
     if target == folder or (kind == "test" and target in ("support", "golden")):
         return None
