@@ -21,6 +21,10 @@ void Hasher::add(std::uint64_t value) { add(std::as_bytes(std::span(&value, 1)))
 std::uint64_t Hasher::value() const { return XXH3_64bits_digest(&state_->xxh); }
 std::string Hasher::hex() const { return to_hex(value()); }
 
+std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed) {
+  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+}
+
 std::string to_hex(std::uint64_t value) { return fmt::format("{:016x}", value); }
 
 }  // namespace trainctl

@@ -29,6 +29,9 @@ class Hasher {
   std::unique_ptr<State> state_;
 };
 
+/// XXH3-64 of one piece, without a Hasher's allocation.
+std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0);
+
 std::string to_hex(std::uint64_t value);
 
 }  // namespace trainctl

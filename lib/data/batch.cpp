@@ -1,11 +1,29 @@
 #include "data/batch.hpp"
 
+#include <array>
+
+#include "base/hash.hpp"
+#include "data/loader.hpp"
+
 namespace trainctl::data {
 
 std::size_t Field::bytes() const {
   std::size_t count = size_of(dtype);
   for (const std::int64_t extent : shape) count *= static_cast<std::size_t>(extent);
   return count;
+}
+
+std::uint64_t digest(const Batch& batch, const Layout& layout) {
+  std::uint64_t sum = 0;
+  for (std::int64_t row = 0; row < batch.valid; ++row) {
+    auto hash = static_cast<std::uint64_t>(batch.position + row * batch.position_step);
+    for (std::size_t field = 0; field < layout.size(); ++field) {
+      const std::size_t bytes = layout[field].bytes();
+      hash = hash_bytes(batch.fields[field].subspan(static_cast<std::size_t>(row) * bytes, bytes), hash);
+    }
+    sum += hash;
+  }
+  return sum;
 }
 
 }  // namespace trainctl::data

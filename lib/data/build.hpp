@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "data/loader.hpp"
+#include "data/registry.hpp"
 #include "spec/experiment.hpp"
 
 namespace trainctl::data {
@@ -13,8 +14,21 @@ enum class Role { train, evaluate };
 
 /// Builds the split's data set and transforms from the registry of data stages. Throws Error(data) or Error(config).
 Pipeline build_pipeline(const spec::DataSplit& split);
+Pipeline build_pipeline(const spec::DataSplit& split, const Catalogue& catalogue);
 
-/// The loader options the experiment asks for; `num_workers: auto` is decided here.
+/// The loader options the experiment asks for; `num_workers: auto` is decided here. It is 0 where batches are only
+/// gathered from memory or the training itself computes on this CPU: a thread would take a core from the maths for
+/// work of some microseconds. Where transforms feed a GPU it is up to 4 threads, one core left to the training.
 LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard);
+
+/// The transforms of a split, apart from its data set.
+struct TransformList {
+  std::vector<std::shared_ptr<const Transform>> steps;
+  std::optional<Normalization> normalization;
+};
+
+/// Builds them for images of the given shape. Throws Error(config) naming the transform: it does not fit, or `normalize`
+/// is not the last.
+TransformList build_transforms(const std::vector<config::Stage>& stages, const Field& image, const Catalogue& catalogue);
 
 }  // namespace trainctl::data

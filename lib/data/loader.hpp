@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "base/clock.hpp"
 #include "data/batch.hpp"
 #include "data/dataset.hpp"
 #include "data/transform.hpp"
@@ -31,6 +31,9 @@ struct LoaderOptions {
   std::uint64_t seed = 0;
   Shard shard;
   std::optional<std::int64_t> limit_batches;  // a prefix of each epoch
+  double limit_fraction = 1.0;                // the same as a share of the batches; at least one batch is left
+  std::int64_t tile_rows = 0;                 // samples a thread makes in one go; 0: the data set's choice
+  std::optional<std::uint64_t> memory_budget; // bytes of the ring; default: half of the available memory
 };
 
 /// A data set with its transforms, ready to be loaded.
@@ -41,9 +44,12 @@ struct Pipeline {
 };
 
 /// Batches in an order fixed by (seed, epoch) alone: the same bytes for any worker count and prefetch depth. Owns the
-/// ring of slots and the threads, which live as long as the loader; one consumer.
+/// ring of slots and the threads, which live as long as the loader; one consumer. Workers expect epoch e + 1 behind
+/// epoch e and start on it early; any other epoch begins the ring anew.
 class Loader {
  public:
+  /// Throws Error(config) where no batch comes out or a transform does not fit, Error(resource) where the ring would
+  /// exceed its memory budget.
   Loader(Pipeline pipeline, LoaderOptions options);
   ~Loader();
   Loader(const Loader&) = delete;
@@ -58,15 +64,20 @@ class Loader {
 
   /// Begins `epoch`; with workers its first batches may already be there.
   void start_epoch(std::int64_t epoch);
-  /// The next batch of the epoch, or nullptr at its end. Rethrows what a worker threw, with the sample's name.
+  /// The next batch of the epoch, or nullptr at its end. Rethrows what a worker threw, with the sample's name; the call
+  /// after that goes on with the next batch.
   const Batch* next();
+
+  /// The whole ring, for a layer above that page-locks it; every batch's fields lie in it.
+  [[nodiscard]] std::span<const std::byte> memory() const;
 
  private:
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
 
-/// Digest of a batch's valid rows: pixels, labels.
+/// Digest of a batch's valid rows: the sum, modulo 2^64, of a hash of each row and its position. So the digests of the
+/// batches of an epoch, or of several ranks, add up to the same value however the positions are split.
 std::uint64_t digest(const Batch& batch, const Layout& layout);
 
 }  // namespace trainctl::data

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace trainctl::data {
+
+constexpr std::size_t kFieldAlignment = 64;
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + kFieldAlignment - 1) / kFieldAlignment * kFieldAlignment; }
+
+/// One zeroed range of memory, taken once and touched once, aligned to 2 MiB and on huge pages where the kernel gives them.
+class Arena {
+ public:
+  Arena() = default;
+  /// Throws Error(resource) when the memory is not to be had.
+  explicit Arena(std::size_t bytes);
+  ~Arena();
+  Arena(Arena&& other) noexcept;
+  Arena& operator=(Arena&& other) noexcept;
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  [[nodiscard]] std::span<std::byte> bytes() { return bytes_; }
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  void* mapping_ = nullptr;
+  std::size_t mapped_ = 0;
+  std::span<std::byte> bytes_;
+};
+
+}  // namespace trainctl::data

@@ -1,0 +1,105 @@
+#include "data/build.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "data/machine.hpp"
+#include "data/tiles.hpp"
+
+namespace trainctl::data {
+namespace {
+
+constexpr int kMostAutoWorkers = 4;
+
+template <class Map>
+const typename Map::mapped_type& stage_of(const Map& map, const config::Stage& stage) {
+  const auto found = map.find(stage.type);
+  ENSURE(config, found != map.end(), "{} '{}' is not part of this build", stage.kind, stage.type);
+  return found->second;
+}
+
+std::string named(const config::Stage& stage) { return stage.kind + " '" + stage.type + "'"; }
+
+Normalization checked(Normalization normalization, const Field& image) {
+  const auto channels = static_cast<std::size_t>(image.shape.back());
+  ENSURE(config, normalization.mean.size() == channels && normalization.std.size() == channels,
+         "mean has {} values and std has {}, but the images have {} channel(s); give one value of each for every channel",
+         normalization.mean.size(), normalization.std.size(), channels);
+  return normalization;
+}
+
+int auto_workers(const spec::Experiment& experiment, Role role) {
+  const spec::Dataset& data = experiment.dataset;
+  const spec::DataSplit& split = role == Role::train || !data.val ? data.train : *data.val;
+  const bool gathers_only = std::all_of(split.transforms.begin(), split.transforms.end(),
+                                        [](const config::Stage& stage) { return stage.type == "normalize"; });
+  if (gathers_only || experiment.trainer.accelerator != spec::Accelerator::gpu) return 0;
+  return std::clamp(usable_cores() - 1, 0, kMostAutoWorkers);
+}
+
+/// Lightning's rule: up to 1.0 a share of the batches, above it a number of batches.
+void apply_limit(const std::optional<double>& limit, LoaderOptions& options) {
+  if (!limit) return;
+  if (*limit <= 1.0) {
+    options.limit_fraction = *limit;
+  } else {
+    options.limit_batches = static_cast<std::int64_t>(*limit);
+  }
+}
+
+}  // namespace
+
+TransformList build_transforms(const std::vector<config::Stage>& stages, const Field& image,
+                               const Catalogue& catalogue) {
+  TransformList list;
+  Field shape = image;
+  for (const config::Stage& stage : stages) {
+    in_context(named(stage), [&] {
+      ENSURE(config, !list.normalization, "it stands behind 'normalize', which must be the last transform; move it up");
+      const auto normalize = catalogue.normalizations.find(stage.type);
+      if (normalize != catalogue.normalizations.end()) {
+        list.normalization = checked(normalize->second(stage), shape);
+        return;
+      }
+      list.steps.push_back(stage_of(catalogue.transforms, stage)(stage));
+      shape = list.steps.back()->output(shape);
+    });
+  }
+  return list;
+}
+
+Pipeline build_pipeline(const spec::DataSplit& split, const Catalogue& catalogue) {
+  Pipeline pipeline;
+  in_context(named(split.dataset), [&] {
+    pipeline.dataset = stage_of(catalogue.datasets, split.dataset)(split.dataset);
+  });
+  if (split.transforms.empty()) return pipeline;
+  const std::vector<Field> image = image_steps(pipeline.dataset->layout(), {});
+  ENSURE(config, !image.empty(), "{} has no images, so 'transforms' must be empty", named(split.dataset));
+  TransformList list = build_transforms(split.transforms, image.front(), catalogue);
+  pipeline.transforms = std::move(list.steps);
+  pipeline.normalization = std::move(list.normalization);
+  return pipeline;
+}
+
+Pipeline build_pipeline(const spec::DataSplit& split) { return build_pipeline(split, builtin_catalogue()); }
+
+LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard) {
+  const spec::Loader& loader = experiment.loader;
+  const spec::Trainer& trainer = experiment.trainer;
+  LoaderOptions options;
+  options.batch_size = loader.batch_size;
+  options.num_workers = loader.num_workers.value_or(auto_workers(experiment, role));
+  options.prefetch_factor = loader.prefetch_factor;
+  options.seed = experiment.seed;
+  options.shard = shard;
+  const bool train = role == Role::train;
+  options.order = train && loader.shuffle && trainer.overfit_batches == 0 ? Order::shuffled : Order::sequential;
+  options.last_batch = train && loader.drop_last ? LastBatch::drop : LastBatch::keep;
+  apply_limit(train ? trainer.limit_train_batches : trainer.limit_val_batches, options);
+  if (trainer.overfit_batches > 0) options.limit_batches = trainer.overfit_batches;
+  if (trainer.fast_dev_run) options.limit_batches = 1;
+  return options;
+}
+
+}  // namespace trainctl::data

@@ -1,0 +1,46 @@
+#include "data/check.hpp"
+
+#include "base/error.hpp"
+#include "data/build.hpp"
+#include "data/tiles.hpp"
+
+namespace trainctl::data {
+namespace {
+
+/// Runs `body`; an Error becomes a problem at the stage.
+template <class Body>
+void collect(SplitCheck& check, const config::Stage& stage, Body&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    check.problems.push_back({stage.position, error.what()});
+  }
+}
+
+}  // namespace
+
+SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue) {
+  SplitCheck check;
+  collect(check, split.dataset, [&] {
+    const auto facts = catalogue.facts.find(split.dataset.type);
+    ENSURE(config, facts != catalogue.facts.end(), "{} '{}' is not part of this build", split.dataset.kind,
+           split.dataset.type);
+    in_context(split.dataset.kind + " '" + split.dataset.type + "'", [&] { check.facts = facts->second(split.dataset); });
+  });
+  if (!check.facts) return check;
+  // One transform more at a time, so that a problem stands at its own transform.
+  std::vector<config::Stage> stages;
+  for (const config::Stage& stage : split.transforms) {
+    stages.push_back(stage);
+    const std::size_t before = check.problems.size();
+    collect(check, stage, [&] { build_transforms(stages, check.facts->image, catalogue); });
+    if (check.problems.size() > before) stages.pop_back();
+  }
+  const TransformList list = build_transforms(stages, check.facts->image, catalogue);
+  check.facts->image = image_steps({check.facts->image}, list.steps).back();
+  return check;
+}
+
+SplitCheck check_split(const spec::DataSplit& split) { return check_split(split, builtin_catalogue()); }
+
+}  // namespace trainctl::data

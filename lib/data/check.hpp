@@ -1,0 +1,29 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/registry.hpp"
+#include "spec/experiment.hpp"
+
+namespace trainctl::data {
+
+/// One thing wrong with a split, with where the config names it.
+struct Problem {
+  config::Position position;
+  std::string message;
+};
+
+struct SplitCheck {
+  std::vector<Problem> problems;
+  /// What the split holds; the image as it leaves the transforms. Absent where the headers could not be read.
+  std::optional<Facts> facts;
+};
+
+/// Looks at a split before anything is loaded: files, headers, counts, and whether the transforms fit. Reads headers
+/// only. Never throws an Error of kind data or config.
+SplitCheck check_split(const spec::DataSplit& split);
+SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue);
+
+}  // namespace trainctl::data

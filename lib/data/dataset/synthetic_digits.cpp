@@ -1,0 +1,69 @@
+#include "spec/dataset/synthetic_digits.hpp"
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "data/machine.hpp"
+#include "data/registry.hpp"
+#include "data/render.hpp"
+
+namespace trainctl::data {
+namespace {
+
+using spec::dataset::SyntheticDigits;
+
+constexpr std::int64_t kTrainSamples = 60'000;
+constexpr std::int64_t kTestSamples = 10'000;
+constexpr std::int64_t kSamplesPerThread = 5'000;  // fewer are not worth starting one
+constexpr std::int64_t kMostThreads = 16;
+
+Facts facts_of(const SyntheticDigits& options) {
+  const std::int64_t whole = options.split == spec::Split::train ? kTrainSamples : kTestSamples;
+  return {options.samples.value_or(whole), 10, {"image", Dtype::u8, {kDigitSide, kDigitSide, 1}}};
+}
+
+class Renderer {
+ public:
+  explicit Renderer(const SyntheticDigits& options)
+      : options_(options), facts_(facts_of(options)), pixels_(image_memory(facts_)),
+        labels_(static_cast<std::size_t>(facts_.samples)) {}
+
+  std::shared_ptr<const Dataset> render() {
+    const std::int64_t wished = (facts_.samples + kSamplesPerThread - 1) / kSamplesPerThread;
+    const std::int64_t threads = std::min<std::int64_t>({wished, usable_cores(), kMostThreads});
+    {
+      std::vector<std::jthread> helpers;
+      for (std::int64_t i = 1; i < threads; ++i) helpers.emplace_back([this, i, threads] { render_share(i, threads); });
+      render_share(0, threads);
+    }
+    return std::make_shared<const MemoryDataset>(facts_, std::move(pixels_), std::move(labels_));
+  }
+
+ private:
+  void render_share(std::int64_t share, std::int64_t shares) {
+    const auto split = static_cast<std::uint32_t>(options_.split);
+    const auto all = std::span(reinterpret_cast<std::uint8_t*>(pixels_.bytes().data()), pixels_.bytes().size());
+    for (std::int64_t i = facts_.samples * share / shares; i < facts_.samples * (share + 1) / shares; ++i) {
+      const auto index = static_cast<std::size_t>(i);
+      const auto image = all.subspan(index * kDigitPixels).first<kDigitPixels>();
+      labels_[index] = render_digit({options_.seed, split, index}, image);
+    }
+  }
+
+  SyntheticDigits options_;
+  Facts facts_;
+  Arena pixels_;
+  std::vector<std::uint8_t> labels_;
+};
+
+}  // namespace
+
+void register_dataset_synthetic_digits(Catalogue& catalogue) {
+  catalogue.datasets["synthetic_digits"] = [](const config::Stage& stage) {
+    return Renderer(stage.as<SyntheticDigits>()).render();
+  };
+  catalogue.facts["synthetic_digits"] = [](const config::Stage& stage) { return facts_of(stage.as<SyntheticDigits>()); };
+}
+
+}  // namespace trainctl::data

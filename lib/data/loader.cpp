@@ -1,0 +1,275 @@
+#include "data/loader.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <csignal>
+#include <limits>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "data/arena.hpp"
+#include "data/machine.hpp"
+#include "data/order.hpp"
+#include "data/ring.hpp"
+#include "data/tiles.hpp"
+
+namespace trainctl::data {
+namespace {
+
+constexpr int kMostSlots = 256;
+
+/// Slots of the ring: what the options ask for, fewer where memory is short.
+int slots_within_budget(const LoaderOptions& options, std::size_t slot_bytes) {
+  const bool threads = options.num_workers > 0;
+  const int least = threads ? 2 : 1;
+  const int wanted = threads ? std::clamp(options.num_workers * options.prefetch_factor, least, kMostSlots) : 1;
+  const std::uint64_t budget = options.memory_budget.value_or(available_memory() / 2);
+  const auto fitting = static_cast<int>(std::min<std::uint64_t>(budget / slot_bytes, kMostSlots));
+  ENSURE(resource, fitting >= least,
+         "{} batch(es) of {} samples take {}, and the loader may take {} (half of the available memory); lower "
+         "loader.batch_size or free some memory",
+         least, options.batch_size, human_bytes(static_cast<double>(slot_bytes) * least),
+         human_bytes(static_cast<double>(budget)));
+  return std::min(wanted, fitting);
+}
+
+void block_signals() {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  ::pthread_setname_np(::pthread_self(), "trainctl-loader");
+}
+
+}  // namespace
+
+class Loader::Impl {
+ public:
+  Impl(Pipeline pipeline, LoaderOptions options);
+  ~Impl();
+
+  void start_epoch(std::int64_t epoch);
+  const Batch* next();
+
+  [[nodiscard]] const TileMaker& maker() const { return maker_; }
+  [[nodiscard]] const BatchPlan& plan() const { return plan_; }
+  [[nodiscard]] const Arena& arena() const { return arena_; }
+
+ private:
+  void make_threads();
+  void join_threads();
+  void run_worker();
+  void work(TileMaker::Scratch& scratch);
+  void run_tile(const Ring::Ticket& ticket, TileMaker::Scratch& scratch);
+  void make_inline(std::uint64_t number);
+  void fill_in(std::uint64_t number);
+  void restart(std::int64_t epoch);
+  void stop_workers();
+  void start_workers();
+
+  [[nodiscard]] std::uint64_t batches() const { return static_cast<std::uint64_t>(plan_.batches()); }
+  [[nodiscard]] std::span<std::byte> slot(std::uint64_t number) {
+    return arena_.bytes().subspan(static_cast<std::size_t>(ring_.slot_of(number)) * maker_.slot_shape().bytes,
+                                  maker_.slot_shape().bytes);
+  }
+
+  LoaderOptions options_;
+  TileMaker maker_;
+  BatchPlan plan_;
+  Orders orders_;
+  Ring ring_;
+  Arena arena_;
+
+  // The consumer's: batches are numbered from the first of base_epoch_, across epochs.
+  std::int64_t base_epoch_ = -1;
+  std::uint64_t epoch_begin_ = 0;
+  std::uint64_t epoch_end_ = 0;
+  std::uint64_t next_ = 0;
+  std::optional<std::uint64_t> held_;  // the batch that the caller may be reading
+  Batch batch_;
+  TileMaker::Scratch inline_scratch_;
+
+  // Starting and parking the threads; never touched while batches flow.
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t round_ = 0;
+  int running_ = 0;
+  bool quit_ = false;
+  std::vector<std::thread> threads_;
+};
+
+Loader::Impl::Impl(Pipeline pipeline, LoaderOptions options)
+    : options_(options),
+      maker_(std::move(pipeline), options),
+      plan_(maker_.pipeline().dataset->size(), options),
+      orders_(maker_.pipeline().dataset->size(), options),
+      ring_(slots_within_budget(options, maker_.slot_shape().bytes), maker_.tiles()),
+      arena_(static_cast<std::size_t>(ring_.slots()) * maker_.slot_shape().bytes),
+      inline_scratch_(maker_.scratch()) {
+  batch_.fields.resize(maker_.layout().size());
+  make_threads();
+}
+
+Loader::Impl::~Impl() { join_threads(); }
+
+void Loader::Impl::make_threads() {
+  threads_.reserve(static_cast<std::size_t>(std::max(0, options_.num_workers)));
+  try {
+    for (int i = 0; i < options_.num_workers; ++i) threads_.emplace_back([this] { run_worker(); });
+  } catch (const std::system_error& error) {
+    const std::size_t started = threads_.size();
+    join_threads();
+    throw Error(ErrorKind::resource, fmt::format("could start {} of {} loader threads: {}; lower loader.num_workers",
+                                                 started, options_.num_workers, error.what()));
+  }
+}
+
+void Loader::Impl::join_threads() {
+  ring_.close();
+  {
+    const std::lock_guard lock(mutex_);
+    quit_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Loader::Impl::run_worker() {
+  block_signals();
+  TileMaker::Scratch scratch = maker_.scratch();
+  std::uint64_t seen = 0;
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return quit_ || round_ != seen; });
+      if (quit_) return;
+      seen = round_;
+    }
+    work(scratch);
+    const std::lock_guard lock(mutex_);
+    if (--running_ == 0) changed_.notify_all();
+  }
+}
+
+void Loader::Impl::work(TileMaker::Scratch& scratch) {
+  while (const auto ticket = ring_.take()) {
+    std::exception_ptr error;
+    try {
+      run_tile(*ticket, scratch);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    ring_.finish(*ticket, std::move(error));
+  }
+}
+
+void Loader::Impl::run_tile(const Ring::Ticket& ticket, TileMaker::Scratch& scratch) {
+  const auto batch = static_cast<std::int64_t>(ticket.batch % batches());
+  TileJob job;
+  job.epoch = base_epoch_ + static_cast<std::int64_t>(ticket.batch / batches());
+  job.extent = plan_.extent(batch);
+  job.tile = ticket.tile;
+  job.slot = slot(ticket.batch);
+  try {
+    if (scratch.epoch != job.epoch) scratch.order = orders_.get(job.epoch);
+    scratch.epoch = job.epoch;
+    maker_.make(job, scratch);
+  } catch (Error& error) {
+    error.add_frame(fmt::format("epoch {}, batch {}", job.epoch, batch));
+    throw;
+  }
+  // One worker makes the next epoch's order while the others go on with this epoch.
+  if (ticket.tile == 0 && batch == plan_.batches() / 2 && !threads_.empty()) orders_.get(job.epoch + 1);
+}
+
+void Loader::Impl::stop_workers() {
+  ring_.close();
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return running_ == 0; });
+}
+
+void Loader::Impl::start_workers() {
+  ring_.open();
+  const std::lock_guard lock(mutex_);
+  ++round_;
+  running_ = static_cast<int>(threads_.size());
+  changed_.notify_all();
+}
+
+void Loader::Impl::restart(std::int64_t epoch) {
+  stop_workers();
+  base_epoch_ = epoch;
+  epoch_begin_ = next_ = 0;
+  held_.reset();
+  start_workers();
+}
+
+void Loader::Impl::start_epoch(std::int64_t epoch) {
+  ENSURE(config, epoch >= 0 && epoch < std::numeric_limits<std::uint32_t>::max(), "epoch {} is out of range", epoch);
+  const auto follows = [&] {
+    return base_epoch_ >= 0 && next_ == epoch_end_ &&
+           base_epoch_ + static_cast<std::int64_t>(epoch_end_ / batches()) == epoch;
+  };
+  if (follows()) {
+    epoch_begin_ = epoch_end_;
+  } else {
+    restart(epoch);
+  }
+  epoch_end_ = epoch_begin_ + batches();
+}
+
+void Loader::Impl::make_inline(std::uint64_t number) {
+  for (int tile = 0; tile < maker_.tiles(); ++tile) run_tile({number, tile}, inline_scratch_);
+}
+
+const Batch* Loader::Impl::next() {
+  ASSERT(base_epoch_ >= 0);
+  if (held_) ring_.release(*held_);
+  held_.reset();
+  if (next_ == epoch_end_) return nullptr;
+  const std::uint64_t number = next_++;
+  held_ = number;
+  if (threads_.empty()) {
+    make_inline(number);
+  } else if (const std::exception_ptr error = ring_.await(number)) {
+    std::rethrow_exception(error);
+  }
+  fill_in(number);
+  return &batch_;
+}
+
+void Loader::Impl::fill_in(std::uint64_t number) {
+  const Extent extent = plan_.extent(static_cast<std::int64_t>(number % batches()));
+  batch_.epoch = base_epoch_ + static_cast<std::int64_t>(number / batches());
+  batch_.index = static_cast<std::int64_t>(number % batches());
+  batch_.rows = extent.rows;
+  batch_.valid = extent.valid;
+  batch_.global_valid = extent.global_valid;
+  batch_.position = extent.first;
+  batch_.position_step = extent.step;
+  const std::span<const std::byte> bytes = slot(number);
+  for (std::size_t field = 0; field < maker_.layout().size(); ++field) {
+    batch_.fields[field] = bytes.subspan(maker_.slot_shape().offsets[field],
+                                         maker_.layout()[field].bytes() * static_cast<std::size_t>(extent.rows));
+  }
+}
+
+Loader::Loader(Pipeline pipeline, LoaderOptions options)
+    : impl_(std::make_unique<Impl>(std::move(pipeline), options)) {}
+Loader::~Loader() = default;
+
+const Layout& Loader::layout() const { return impl_->maker().layout(); }
+const std::optional<Normalization>& Loader::normalization() const { return impl_->maker().pipeline().normalization; }
+std::int64_t Loader::classes() const { return impl_->maker().pipeline().dataset->classes(); }
+std::int64_t Loader::samples() const { return impl_->maker().pipeline().dataset->size(); }
+std::int64_t Loader::batches_per_epoch() const { return impl_->plan().batches(); }
+std::span<const std::byte> Loader::memory() const { return impl_->arena().bytes(); }
+void Loader::start_epoch(std::int64_t epoch) { impl_->start_epoch(epoch); }
+const Batch* Loader::next() { return impl_->next(); }
+
+}  // namespace trainctl::data

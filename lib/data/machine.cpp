@@ -1,0 +1,87 @@
+#include "data/machine.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <string>
+
+namespace trainctl::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
+// Control groups v1 say "no limit" with the largest multiple of the page size.
+constexpr std::uint64_t kNoLimitV1 = std::uint64_t{1} << 60;
+
+/// The number after `key` in a file of "key value" lines; with an empty key the first number of the file.
+std::optional<std::uint64_t> read_number(const fs::path& file, const std::string& key = {}) {
+  std::ifstream in(file);
+  std::string word;
+  while (key.empty() || in >> word) {
+    if (!key.empty() && word != key) continue;
+    std::uint64_t value = 0;
+    if (in >> value) return value;
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+struct GroupFiles {
+  const char* limit;
+  const char* usage;
+  const char* reclaimable;  // page cache counts as used, but gives way
+};
+constexpr GroupFiles kV2{"memory.max", "memory.current", "inactive_file"};
+constexpr GroupFiles kV1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
+
+std::uint64_t left_in(const fs::path& group, const GroupFiles& files) {
+  const auto limit = read_number(group / files.limit);
+  if (!limit || *limit >= kNoLimitV1) return kUnlimited;
+  const std::uint64_t used = read_number(group / files.usage).value_or(0);
+  const std::uint64_t cache = read_number(group / "memory.stat", files.reclaimable).value_or(0);
+  const std::uint64_t held = used - std::min(cache, used);
+  return *limit - std::min(held, *limit);
+}
+
+/// The tightest cap from the group `path` up to the mount point.
+std::uint64_t left_below(const fs::path& mount, const std::string& path, const GroupFiles& files) {
+  std::uint64_t least = left_in(mount, files);
+  fs::path group = mount;
+  for (const fs::path& part : fs::path(path).relative_path()) {
+    group /= part;
+    least = std::min(least, left_in(group, files));
+  }
+  return least;
+}
+
+}  // namespace
+
+std::uint64_t available_memory(const fs::path& root) {
+  const auto free_kib = read_number(root / "proc/meminfo", "MemAvailable:");
+  std::uint64_t least = free_kib ? *free_kib * 1024 : kUnlimited;
+  std::ifstream groups(root / "proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    // "0::/path" is v2; "9:memory:/path" is v1.
+    const auto first = line.find(':');
+    const auto second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const std::string path = line.substr(second + 1);
+    if (controllers.empty()) least = std::min(least, left_below(root / "sys/fs/cgroup", path, kV2));
+    if (controllers == "memory") least = std::min(least, left_below(root / "sys/fs/cgroup/memory", path, kV1));
+  }
+  return least;
+}
+
+int usable_cores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
+  return std::max(1, CPU_COUNT(&cores));
+}
+
+}  // namespace trainctl::data

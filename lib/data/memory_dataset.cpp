@@ -1,0 +1,76 @@
+#include "data/memory_dataset.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/hash.hpp"
+#include "base/strings.hpp"
+#include "data/machine.hpp"
+
+namespace trainctl::data {
+namespace {
+
+// Samples asked for ahead of the copy: enough to hide a miss in memory behind copies of small images.
+constexpr std::size_t kAhead = 6;
+constexpr std::size_t kCacheLine = 64;
+constexpr std::size_t kMostPrefetched = 4096;
+
+void prefetch(const std::byte* from, std::size_t bytes) {
+  for (std::size_t offset = 0; offset < std::min(bytes, kMostPrefetched); offset += kCacheLine) {
+    __builtin_prefetch(from + offset);
+  }
+}
+
+}  // namespace
+
+MemoryDataset::MemoryDataset(Facts facts, Arena images, std::vector<std::uint8_t> labels)
+    : facts_(std::move(facts)),
+      layout_{facts_.image, {"label", Dtype::i64, {}}},
+      images_(std::move(images)),
+      labels_(std::move(labels)) {
+  ASSERT(std::ssize(labels_) == facts_.samples);
+  ASSERT(images_.bytes().size() == labels_.size() * facts_.image.bytes());
+}
+
+void MemoryDataset::fill(std::span<const std::int64_t> indices, Rows rows) const {
+  const std::size_t bytes = facts_.image.bytes();
+  const std::byte* images = images_.bytes().data();
+  const std::uint8_t* labels = labels_.data();
+  const std::size_t count = indices.size();
+  for (const std::int64_t index : indices) ASSERT(index >= 0 && index < facts_.samples);
+  const auto at = [&](std::size_t i) { return static_cast<std::size_t>(indices[i]); };
+
+  for (std::size_t i = 0; i < std::min(kAhead, count); ++i) prefetch(images + at(i) * bytes, bytes);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i + kAhead < count) {
+      prefetch(images + at(i + kAhead) * bytes, bytes);
+      __builtin_prefetch(labels + at(i + kAhead));
+    }
+    std::memcpy(rows[0].data() + i * bytes, images + at(i) * bytes, bytes);
+    const std::int64_t label = labels[at(i)];
+    std::memcpy(rows[1].data() + i * sizeof label, &label, sizeof label);
+  }
+}
+
+std::string MemoryDataset::fingerprint() const {
+  Hasher hasher;
+  for (const std::int64_t extent : facts_.image.shape) hasher.add(static_cast<std::uint64_t>(extent));
+  hasher.add(static_cast<std::uint64_t>(facts_.classes));
+  hasher.add(images_.bytes());
+  hasher.add(std::as_bytes(std::span(labels_)));
+  return hasher.hex();
+}
+
+Arena image_memory(const Facts& facts) {
+  const std::uint64_t budget = available_memory() / 2;
+  const std::uint64_t each = facts.image.bytes();
+  const auto samples = static_cast<std::uint64_t>(facts.samples);
+  ENSURE(resource, samples <= budget / each,
+         "{} samples of {} bytes do not fit into half of the available memory ({}); free some memory or use fewer samples",
+         samples, each, human_bytes(static_cast<double>(budget)));
+  return Arena(samples * each);
+}
+
+}  // namespace trainctl::data

@@ -1,0 +1,111 @@
+#include "data/order.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/philox.hpp"
+
+namespace trainctl::data {
+namespace {
+
+// No sample has this upper half of a position, so these draws are nobody else's.
+constexpr std::uint32_t kOrderStream = 0xFFFFFFFF;
+
+class WordStream {
+ public:
+  WordStream(std::uint64_t seed, std::int64_t epoch)
+      : seed_(seed), counter_{0, static_cast<std::uint32_t>(epoch), 0, kOrderStream} {}
+
+  std::uint32_t next() {
+    if (used_ == 4) {
+      block_ = philox(seed_, counter_);
+      ++counter_[0];
+      used_ = 0;
+    }
+    return block_[used_++];
+  }
+
+  /// Unbiased, in [0, bound): Lemire, "Fast random integer generation in an interval", 2019.
+  std::uint32_t below(std::uint32_t bound) {
+    std::uint64_t product = std::uint64_t{next()} * bound;
+    if (static_cast<std::uint32_t>(product) < bound) {
+      const std::uint32_t threshold = (0 - bound) % bound;
+      while (static_cast<std::uint32_t>(product) < threshold) product = std::uint64_t{next()} * bound;
+    }
+    return static_cast<std::uint32_t>(product >> 32);
+  }
+
+ private:
+  std::uint64_t seed_;
+  PhiloxBlock counter_;
+  PhiloxBlock block_{};
+  std::uint32_t used_ = 4;
+};
+
+std::int64_t limited(std::int64_t batches, const LoaderOptions& options) {
+  if (options.limit_fraction < 1.0) {
+    const auto share = static_cast<std::int64_t>(static_cast<double>(batches) * options.limit_fraction);
+    batches = std::max<std::int64_t>(share, 1);
+  }
+  return options.limit_batches ? std::min(batches, *options.limit_batches) : batches;
+}
+
+}  // namespace
+
+void shuffle(Permutation& order, std::uint64_t seed, std::int64_t epoch) {
+  std::iota(order.begin(), order.end(), std::uint32_t{0});
+  WordStream words(seed, epoch);
+  for (auto left = static_cast<std::uint32_t>(order.size()); left > 1; --left) {
+    std::swap(order[left - 1], order[words.below(left)]);
+  }
+}
+
+BatchPlan::BatchPlan(std::int64_t samples, const LoaderOptions& options)
+    : samples_(samples), batch_size_(options.batch_size), shard_(options.shard) {
+  ASSERT(shard_.world_size >= 1 && shard_.rank >= 0 && shard_.rank < shard_.world_size);
+  ENSURE(config, batch_size_ >= 1, "loader.batch_size is {}; it must be at least 1", batch_size_);
+  ENSURE(data, samples >= 1, "the data set has no samples");
+  ENSURE(data, samples < std::numeric_limits<std::uint32_t>::max(),
+         "the data set has {} samples; at most 4,294,967,294 can be put in order", samples);
+  const std::int64_t global = batch_size_ * shard_.world_size;
+  const bool keep = options.last_batch == LastBatch::keep;
+  const std::int64_t whole = keep ? (samples + global - 1) / global : samples / global;
+  ENSURE(config, whole >= 1,
+         "a batch of {} samples on each of {} ranks is more than the {} samples of the data set, and drop_last leaves "
+         "out a batch that is not full; lower loader.batch_size to at most {}",
+         batch_size_, shard_.world_size, samples, std::max<std::int64_t>(1, samples / shard_.world_size));
+  batches_ = limited(whole, options);
+  ENSURE(config, batches_ >= 1, "the limit on batches leaves none; it must be at least 1");
+}
+
+Extent BatchPlan::extent(std::int64_t batch) const {
+  const std::int64_t ranks = shard_.world_size;
+  const std::int64_t start = batch * batch_size_ * ranks;
+  Extent extent;
+  extent.first = start + shard_.rank;
+  extent.step = ranks;
+  extent.global_valid = std::min(batch_size_ * ranks, samples_ - start);
+  extent.rows = (extent.global_valid + ranks - 1) / ranks;
+  extent.valid = (extent.global_valid - shard_.rank + ranks - 1) / ranks;
+  return extent;
+}
+
+Orders::Orders(std::int64_t samples, const LoaderOptions& options)
+    : samples_(samples), kind_(options.order), seed_(options.seed) {}
+
+std::shared_ptr<const Permutation> Orders::get(std::int64_t epoch) {
+  if (kind_ == Order::sequential) return nullptr;
+  const std::lock_guard lock(mutex_);
+  Kept& kept = kept_[epoch % 2];
+  if (kept.epoch != epoch) {
+    auto order = std::make_shared<Permutation>(static_cast<std::size_t>(samples_));
+    shuffle(*order, seed_, epoch);
+    kept = {epoch, std::move(order)};
+  }
+  return kept.order;
+}
+
+}  // namespace trainctl::data

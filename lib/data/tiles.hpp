@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "data/arena.hpp"
+#include "data/loader.hpp"
+#include "data/order.hpp"
+
+namespace trainctl::data {
+
+/// The bytes of one slot: where each field begins.
+struct SlotShape {
+  std::vector<std::size_t> offsets;
+  std::size_t bytes = 0;
+
+  SlotShape(const Layout& layout, std::int64_t rows);
+};
+
+/// One batch to be made, as a worker sees it.
+struct TileJob {
+  std::int64_t epoch = 0;
+  Extent extent;
+  int tile = 0;
+  std::span<std::byte> slot;
+};
+
+/// Fills tiles: samples of the data set, then the transforms. Holds what all threads share; a Scratch is each thread's
+/// own. The same code runs in workers and in the caller.
+class TileMaker {
+ public:
+  struct Scratch {
+    std::int64_t epoch = -1;
+    std::shared_ptr<const Permutation> order;  // of that epoch
+    std::vector<std::int64_t> indices;
+    std::vector<std::span<std::byte>> rows;
+    std::vector<std::byte> source;   // images as the data set gives them
+    std::vector<std::byte> between;  // two images between transforms
+  };
+
+  /// Throws Error(config) where a transform cannot take its input.
+  TileMaker(Pipeline pipeline, const LoaderOptions& options);
+
+  [[nodiscard]] const Layout& layout() const { return layout_; }
+  [[nodiscard]] const SlotShape& slot_shape() const { return slot_shape_; }
+  [[nodiscard]] const Pipeline& pipeline() const { return pipeline_; }
+  [[nodiscard]] int tiles() const { return tiles_; }
+  [[nodiscard]] Scratch scratch() const;
+
+  void make(const TileJob& job, Scratch& scratch) const;
+
+ private:
+  void fill_block(const TileJob& job, std::int64_t first, std::int64_t count, Scratch& scratch) const;
+  void transform(const TileJob& job, std::int64_t row, std::span<const std::byte> source, Scratch& scratch) const;
+
+  Pipeline pipeline_;
+  std::uint64_t seed_;
+  std::vector<Field> steps_;  // the image before the first transform, after it, after the second ...
+  std::size_t image_ = 0;     // its field
+  Layout layout_;
+  SlotShape slot_shape_;
+  std::int64_t tile_rows_;
+  std::int64_t block_rows_;
+  int tiles_;
+};
+
+/// The shapes of the image from the data set's to the last transform's. Throws Error(config).
+std::vector<Field> image_steps(const Layout& layout, const std::vector<std::shared_ptr<const Transform>>& transforms);
+
+}  // namespace trainctl::data
