@@ -19,16 +19,16 @@ constexpr std::uint16_t kNoiseDraws = 1;
 
 // How much the digits vary: a small perceptron learns them in two epochs, a linear model does not.
 constexpr std::int64_t kUnit = 60;  // of the glyph's box, in 1/256 pixel
-constexpr int kJitter = 4;                                          // of each point, in units of the box
-constexpr int kTurn = 1000;                                         // radians
+constexpr int kJitter = 8;                                          // of each point, in units of the box
+constexpr int kTurn = 1100;                                         // radians
 constexpr int kShear = 900;
 constexpr int kStretch = 700;
-constexpr int kShift = 2 * 256;
+constexpr int kShift = 640;
 constexpr int kThin = 170;  // half the width of a stroke
 constexpr int kThick = 400;
-constexpr int kFaint = 140;  // peak brightness
-constexpr int kNoise = 30;
-constexpr int kClutterBrightness = 120;
+constexpr int kFaint = 120;  // peak brightness
+constexpr int kNoise = 56;
+constexpr int kClutterBrightness = 190;
 
 struct Point {
   std::int64_t x = 0;

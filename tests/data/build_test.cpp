@@ -1,0 +1,105 @@
+#include "data/build.hpp"
+
+#include "data/fakes.hpp"
+#include "data/machine.hpp"
+#include "spec/dataset/synthetic_digits.hpp"
+#include "spec/transform/normalize.hpp"
+#include "spec/transform/random_crop.hpp"
+#include "spec/transform/random_horizontal_flip.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+
+namespace {
+
+spec::DataSplit digits(std::vector<config::Stage> transforms) {
+  spec::dataset::SyntheticDigits options;
+  options.samples = 20;
+  return {config::make_stage("dataset", "synthetic_digits", options), std::move(transforms)};
+}
+
+config::Stage normalize(std::vector<double> mean, std::vector<double> std) {
+  return config::make_stage("transform", "normalize", spec::transform::Normalize{std::move(mean), std::move(std)});
+}
+
+config::Stage flip() {
+  return config::make_stage("transform", "random_horizontal_flip", spec::transform::RandomHorizontalFlip{});
+}
+
+config::Stage crop(int size) {
+  spec::transform::RandomCrop options;
+  options.size = size;
+  return config::make_stage("transform", "random_crop", options);
+}
+
+}  // namespace
+
+TEST_CASE("a split becomes a pipeline whose normalisation is left to the device") {
+  const Pipeline pipeline = build_pipeline(digits({crop(20), flip(), normalize({0.5}, {0.25})}));
+  CHECK(pipeline.dataset->size() == 20);
+  CHECK(pipeline.transforms.size() == 2);
+  CHECK(pipeline.normalization == Normalization{{0.5F}, {0.25F}});
+  Loader loader(pipeline, {});
+  CHECK(loader.layout()[0].shape == std::vector<std::int64_t>{20, 20, 1});
+  CHECK(loader.classes() == 10);
+}
+
+TEST_CASE("a transform behind normalize, a second normalize and wrong channels are config errors that name it") {
+  CHECK_THAT(failure_of([] { build_pipeline(digits({normalize({0.5}, {1}), flip()})); }),
+             Contains("2: transform 'random_horizontal_flip': it stands behind 'normalize', which must be the last"));
+  CHECK_THAT(failure_of([] { build_pipeline(digits({normalize({0.5}, {1}), normalize({0.5}, {1})})); }),
+             Contains("transform 'normalize': it stands behind 'normalize'"));
+  CHECK_THAT(failure_of([] { build_pipeline(digits({normalize({1, 2, 3}, {1, 2, 3})})); }),
+             Contains("mean has 3 values and std has 3, but the images have 1 channel(s)"));
+  CHECK_THAT(failure_of([] { build_pipeline(digits({normalize({1, 2}, {1})})); }),
+             Contains("mean has 2 values and std has 1"));
+}
+
+TEST_CASE("a stage that the catalogue does not hold is refused by name") {
+  CHECK_THAT(failure_of([] { build_pipeline(digits({}), Catalogue{}); }),
+             Contains("dataset 'synthetic_digits' is not part of this build"));
+}
+
+TEST_CASE("loader options follow the experiment and the role") {
+  spec::Experiment experiment;
+  experiment.seed = 5;
+  experiment.loader.batch_size = 32;
+  experiment.loader.num_workers.value = 3;
+  experiment.loader.drop_last = true;
+  experiment.trainer.limit_train_batches = 0.5;
+  experiment.trainer.limit_val_batches = 7;
+  const LoaderOptions train = loader_options(experiment, Role::train, {1, 2});
+  CHECK(train.batch_size == 32);
+  CHECK(train.num_workers == 3);
+  CHECK(train.seed == 5);
+  CHECK(train.order == Order::shuffled);
+  CHECK(train.last_batch == LastBatch::drop);
+  CHECK(train.limit_fraction == 0.5);
+  CHECK(train.shard.rank == 1);
+  const LoaderOptions evaluate = loader_options(experiment, Role::evaluate, {0, 1});
+  CHECK(evaluate.order == Order::sequential);
+  CHECK(evaluate.last_batch == LastBatch::keep);
+  CHECK(evaluate.limit_batches == 7);
+}
+
+TEST_CASE("a quick run and an overfit run limit the batches") {
+  spec::Experiment experiment;
+  experiment.trainer.overfit_batches = 4;
+  CHECK(loader_options(experiment, Role::train, {}).limit_batches == 4);
+  CHECK(loader_options(experiment, Role::train, {}).order == Order::sequential);
+  experiment.trainer.fast_dev_run = true;
+  CHECK(loader_options(experiment, Role::train, {}).limit_batches == 1);
+}
+
+TEST_CASE("num_workers auto is 0 where batches are only gathered or the CPU trains") {
+  spec::Experiment experiment;
+  experiment.dataset.train.transforms = {normalize({0.5}, {1})};
+  experiment.trainer.accelerator = spec::Accelerator::gpu;
+  CHECK(loader_options(experiment, Role::train, {}).num_workers == 0);
+  experiment.dataset.train.transforms = {flip(), normalize({0.5}, {1})};
+  CHECK(loader_options(experiment, Role::train, {}).num_workers == std::min(usable_cores() - 1, 4));
+  experiment.trainer.accelerator = spec::Accelerator::cpu;
+  CHECK(loader_options(experiment, Role::train, {}).num_workers == 0);
+}

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/error.hpp"
+#include "data/loader.hpp"
+
+namespace trainctl::data::testing {
+
+/// Images of 4x4 pixels; pixel k of sample i is (7 i + k) mod 256, its label is i.
+class CountingDataset : public Dataset {
+ public:
+  explicit CountingDataset(std::int64_t size) : size_(size) {}
+
+  [[nodiscard]] std::int64_t size() const override { return size_; }
+  [[nodiscard]] const Layout& layout() const override { return layout_; }
+  [[nodiscard]] std::int64_t classes() const override { return 0; }
+  void fill(std::span<const std::int64_t> indices, Rows rows) const override {
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      if (before) before(indices[i]);
+      for (std::size_t k = 0; k < 16; ++k) {
+        rows[0][i * 16 + k] = static_cast<std::byte>((7 * static_cast<std::size_t>(indices[i]) + k) & 255);
+      }
+      std::memcpy(rows[1].data() + i * 8, &indices[i], 8);
+    }
+  }
+  [[nodiscard]] std::string fingerprint() const override { return "counting"; }
+
+  std::function<void(std::int64_t)> before;  // called with each sample; may throw or wait
+
+ private:
+  std::int64_t size_;
+  Layout layout_{{"image", Dtype::u8, {4, 4, 1}}, {"label", Dtype::i64, {}}};
+};
+
+inline Pipeline counting(std::int64_t size) { return {std::make_shared<CountingDataset>(size), {}, {}}; }
+
+inline std::vector<std::int64_t> labels_of(const Batch& batch) {
+  std::vector<std::int64_t> labels(static_cast<std::size_t>(batch.rows));
+  std::memcpy(labels.data(), batch.fields[1].data(), labels.size() * 8);
+  return labels;
+}
+
+/// A batch with its bytes, to be compared.
+struct Copy {
+  std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t> numbers;
+  std::vector<std::vector<std::byte>> fields;
+  bool operator==(const Copy&) const = default;
+
+  explicit Copy(const Batch& batch)
+      : numbers(batch.epoch, batch.index, batch.rows, batch.valid, batch.global_valid) {
+    for (const auto field : batch.fields) fields.emplace_back(field.begin(), field.end());
+  }
+};
+
+inline std::vector<Copy> read_epoch(Loader& loader, std::int64_t epoch) {
+  std::vector<Copy> batches;
+  loader.start_epoch(epoch);
+  while (const Batch* batch = loader.next()) batches.emplace_back(*batch);
+  return batches;
+}
+
+/// The message of the Error that `body` throws, with its kind in front: "9: ...". Empty if none.
+inline std::string failure_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return std::to_string(error.exit_code()) + ": " + error.what();
+  }
+  return {};
+}
+
+}  // namespace trainctl::data::testing
