@@ -37,16 +37,6 @@ int auto_workers(const spec::Experiment& experiment, Role role) {
   return std::clamp(usable_cores() - 1, 0, kMostAutoWorkers);
 }
 
-/// Lightning's rule: up to 1.0 a share of the batches, above it a number of batches.
-void apply_limit(const std::optional<double>& limit, LoaderOptions& options) {
-  if (!limit) return;
-  if (*limit <= 1.0) {
-    options.limit_fraction = *limit;
-  } else {
-    options.limit_batches = static_cast<std::int64_t>(*limit);
-  }
-}
-
 }  // namespace
 
 TransformList build_transforms(const std::vector<config::Stage>& stages, const Field& image,
@@ -96,7 +86,9 @@ LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shar
   const bool train = role == Role::train;
   options.order = train && loader.shuffle && trainer.overfit_batches == 0 ? Order::shuffled : Order::sequential;
   options.last_batch = train && loader.drop_last ? LastBatch::drop : LastBatch::keep;
-  apply_limit(train ? trainer.limit_train_batches : trainer.limit_val_batches, options);
+  const spec::Limit& limit = train ? trainer.limit_train_batches : trainer.limit_val_batches;
+  options.limit_batches = limit.batches;
+  options.limit_fraction = limit.fraction;
   if (trainer.overfit_batches > 0) options.limit_batches = trainer.overfit_batches;
   if (trainer.fast_dev_run) options.limit_batches = 1;
   return options;

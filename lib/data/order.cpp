@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/philox.hpp"
+#include "spec/limit.hpp"
 
 namespace trainctl::data {
 namespace {
@@ -45,14 +46,6 @@ class WordStream {
   std::uint32_t used_ = 4;
 };
 
-std::int64_t limited(std::int64_t batches, const LoaderOptions& options) {
-  if (options.limit_fraction < 1.0) {
-    const auto share = static_cast<std::int64_t>(static_cast<double>(batches) * options.limit_fraction);
-    batches = std::max<std::int64_t>(share, 1);
-  }
-  return options.limit_batches ? std::min(batches, *options.limit_batches) : batches;
-}
-
 }  // namespace
 
 void shuffle(Permutation& order, std::uint64_t seed, std::int64_t epoch) {
@@ -77,7 +70,7 @@ BatchPlan::BatchPlan(std::int64_t samples, const LoaderOptions& options)
          "a batch of {} samples on each of {} ranks is more than the {} samples of the data set, and drop_last leaves "
          "out a batch that is not full; lower loader.batch_size to at most {}",
          batch_size_, shard_.world_size, samples, std::max<std::int64_t>(1, samples / shard_.world_size));
-  batches_ = limited(whole, options);
+  batches_ = spec::Limit{options.limit_batches, options.limit_fraction}.of(whole);
   ENSURE(config, batches_ >= 1, "the limit on batches leaves none; it must be at least 1");
 }
 

@@ -68,8 +68,8 @@ TEST_CASE("loader options follow the experiment and the role") {
   experiment.loader.batch_size = 32;
   experiment.loader.num_workers.value = 3;
   experiment.loader.drop_last = true;
-  experiment.trainer.limit_train_batches = 0.5;
-  experiment.trainer.limit_val_batches = 7;
+  experiment.trainer.limit_train_batches.fraction = 0.5;
+  experiment.trainer.limit_val_batches.batches = 7;
   const LoaderOptions train = loader_options(experiment, Role::train, {1, 2});
   CHECK(train.batch_size == 32);
   CHECK(train.num_workers == 3);
