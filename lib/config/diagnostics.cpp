@@ -49,7 +49,10 @@ std::string summary(const std::vector<Diagnostic>& all) {
     if (source != nullptr) name = source->is_override ? "the overrides" : printable(source->name);
     if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   }
-  return fmt::format("{} in {}\n", join(counts, " and "), join(names, ", "));
+  std::string where = names.back();
+  names.pop_back();
+  if (!names.empty()) where = join(names, ", ") + " and " + where;
+  return fmt::format("{} in {}\n", join(counts, " and "), where);
 }
 
 std::string render_one(const Diagnostic& one, Color color) {

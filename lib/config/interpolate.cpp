@@ -83,7 +83,7 @@ class Resolver {
   Node resolve(const Node& node, std::size_t depth) {
     if (node.broken) return node;
     visited_ += value_cost(node.text);
-    if (visited_ > kMaxNodes) return fail(node, fmt::format("more than {} values, references expanded", kMaxNodes), "use fewer references");
+    if (visited_ > kMaxNodes) return fail(node, fmt::format("more than {} values, references expanded", with_thousands(kMaxNodes)), "use fewer references");
     if (depth > kMaxDepth) return fail(node, fmt::format("nested more than {} deep, references expanded", kMaxDepth), "flatten the tree");
     if (node.type == Node::Type::scalar) {
       return node.text.find("${") == std::string::npos ? node : expand(node, depth);
@@ -179,8 +179,10 @@ class Resolver {
     if (std::ranges::find(chain_, path) != chain_.end()) return cycle(node, path);
     if (chain_.size() >= kMaxChain) return fail(node, fmt::format("more than {} references lead to each other", kMaxChain), "refer to the value itself");
     chain_.push_back(path);
+    const std::size_t cycles_before = cycles_met_;
     Node value = lookup(node, path, depth);
     chain_.pop_back();
+    value.broken = value.broken || cycles_met_ > cycles_before;
     if (value.broken) {
       value.position = node.position;
       return value;
@@ -211,13 +213,15 @@ class Resolver {
   Node unknown(const Node& node, const std::string& path, const Node& parent, const std::string& part) {
     const std::optional<std::string> near = nearest(part, child_names(parent));
     return fail(node, fmt::format("'${{{}}}' refers to nothing", path),
-                near ? fmt::format("did you mean '{}'?", *near) : "only what the file itself gives can be referred to, not defaults");
+                near ? fmt::format("did you mean '{}'?", *near)
+                     : "a reference sees what files and overrides give, not defaults: write the key there");
   }
 
   Node cycle(const Node& node, const std::string& path) {
     std::vector<std::string> round(std::ranges::find(chain_, path), chain_.end());
     std::set<std::string> members(round.begin(), round.end());
     round.push_back(path);
+    ++cycles_met_;
     Node broken = node;
     broken.broken = true;
     if (!cycles_.insert(members).second) return broken;
@@ -228,6 +232,7 @@ class Resolver {
   Diagnostics& diagnostics_;
   std::vector<std::string> chain_;
   std::set<std::set<std::string>> cycles_;
+  std::size_t cycles_met_ = 0;
   std::size_t visited_ = 0;
   bool exhausted_ = false;
 };

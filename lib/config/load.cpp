@@ -50,8 +50,9 @@ class Loader {
     Node tree = parse_yaml(source, text, diagnostics_);
     if (tree.broken) return tree;
     if (tree.type != Node::Type::map) {
+      const bool is_scalar = tree.type == Node::Type::scalar;
       return broken(tree.position, fmt::format("a config must be a map of keys, found {}", describe_value(tree)),
-                    "write 'key: value', with a space after the colon");
+                    is_scalar ? "write 'key: value', with a space after the colon" : "write lines such as 'key: value'");
     }
     const Node* extends = tree.find("extends");
     if (extends == nullptr) return tree;

@@ -207,7 +207,7 @@ class Applier {
     }
     const std::vector<std::string> names = child_names(parent);
     diagnostics_.error(part.position, fmt::format("there is no '{}' to delete", path_of(change_.parts, i + 1)),
-                       names.empty() ? "remove the override" : unknown_name_hint(part.name, names));
+                       names.empty() ? "remove the override" : fmt::format("there is: {}", list_some(names)));
   }
 
   const Override& change_;
@@ -219,7 +219,7 @@ class Applier {
 void apply_overrides(Node& tree, const std::vector<std::string>& overrides, Diagnostics& diagnostics) {
   for (const std::string& text : overrides) {
     const std::optional<Override> change = Parser(text, diagnostics).parse();
-    if (change && !tree.broken) Applier(*change, diagnostics).apply(tree);
+    if (change && !change->value.broken && !tree.broken) Applier(*change, diagnostics).apply(tree);
   }
 }
 

@@ -38,7 +38,7 @@ void Reader::object(const Node& node, const Schema& schema, const std::string& s
                        fmt::format("expected keys such as {}", list_some(schema.keys())));
     return;
   } else {
-    reject_unknown(node, schema, subject, nullptr);
+    reject_unknown(node, schema, subject, nullptr, nullptr);
   }
   fields(node, schema, subject, options);
 }
@@ -62,7 +62,8 @@ void Reader::missing(const Node& map, const Field& field, const std::string& sub
                      fmt::format("add '{}: {}': {}", field.key, sample, field.help));
 }
 
-void Reader::reject_unknown(const Node& map, const Schema& schema, const std::string& subject, const Schema* beside) {
+void Reader::reject_unknown(const Node& map, const Schema& schema, const std::string& subject, const Schema* beside,
+                            const StageType* type) {
   std::vector<std::string> keys = schema.keys();
   if (beside != nullptr) {
     for (const std::string& key : beside->keys()) keys.push_back(key);
@@ -70,11 +71,23 @@ void Reader::reject_unknown(const Node& map, const Schema& schema, const std::st
   for (const Entry& entry : map.entries) {
     const bool known = schema.find(entry.key) != nullptr || (beside != nullptr && beside->find(entry.key) != nullptr);
     if (known) continue;
-    const Field* section = section_with(schema, entry.key);
-    diagnostics_.error(entry.key_position, fmt::format("unknown key {} in {}", quote(entry.key), subject),
-                       section != nullptr ? fmt::format("it belongs below '{0}': write '{0}.{1}'", section->key, entry.key)
-                                          : unknown_key_hint(entry.key, keys));
+    std::string hint = unknown_key_hint(entry.key, keys);
+    if (const Field* section = section_with(schema, entry.key)) {
+      hint = fmt::format("it belongs below '{0}': write '{0}.{1}'", section->key, entry.key);
+    }
+    if (const auto others = type == nullptr ? std::vector<std::string>{} : others_with(*type, entry.key); !others.empty()) {
+      hint = fmt::format("it is an option of {}; {} has: {}", join(others, ", "), type->name, keys.empty() ? "none" : list_some(keys));
+    }
+    diagnostics_.error(entry.key_position, fmt::format("unknown key {} in {}", quote(entry.key), subject), std::move(hint));
   }
+}
+
+std::vector<std::string> Reader::others_with(const StageType& type, const std::string& key) const {
+  std::vector<std::string> others;
+  for (const std::string& name : vocabulary_.names(type.kind)) {
+    if (vocabulary_.find(type.kind, name)->schema.find(key) != nullptr) others.push_back(name);
+  }
+  return others;
 }
 
 bool Reader::stage(const Node& node, const Field& field, const std::string& kind, Stage& out) {
@@ -88,14 +101,14 @@ bool Reader::stage(const Node& node, const Field& field, const std::string& kind
     type = type_of(node, kind);
     position = type != nullptr ? node.find("type")->position : position;
   } else {
-    return fail(node, field, fmt::format("a stage: a name such as '{0}', or {{type: {0}, ...}}", example_name(kind)));
+    return fail(node, field, "a stage", fmt::format("write a name such as '{0}', or {{type: {0}, ...}}", example_name(kind)));
   }
   if (type == nullptr) return false;
   const std::string subject = fmt::format("{} '{}'", spoken(kind), type->name);
   Node options = node.type == Node::Type::map ? node : Node::map();
   options.position = position;
   std::erase_if(options.entries, [](const Entry& entry) { return entry.key == "type"; });
-  reject_unknown(options, type->schema, subject, beside);
+  reject_unknown(options, type->schema, subject, beside, type);
   const std::shared_ptr<void> values = type->schema.make_default();
   fields(options, type->schema, subject, values.get());
   out = {kind, type->name, values, type->options_type, position, std::make_shared<const Schema>(type->schema)};
@@ -158,9 +171,10 @@ bool Reader::expect_map(const Node& node, const Field& field) {
 }
 
 bool Reader::fail(const Node& node, const Field& field, const std::string& wanted, const std::string& hint) {
-  const std::string or_auto = field.type.accepts_auto ? " or auto" : "";
+  const std::string or_auto = field.type.accepts_auto ? ", or auto" : "";
   diagnostics_.error(node.position,
-                     fmt::format("'{}' must be {}{}, found {}", field.key, wanted, or_auto, describe_value(node)), hint);
+                     fmt::format("'{}' must be {}{}, found {}", field.key, wanted, or_auto, describe_value(node)),
+                     hint.empty() ? fmt::format("{}: {}", field.key, field.help) : hint);
   return false;
 }
 

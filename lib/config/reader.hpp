@@ -39,8 +39,10 @@ class Reader {
 
  private:
   void fields(const Node& map, const Schema& schema, const std::string& subject, void* options);
-  // `beside`: a schema whose fields share the map with these; null for none.
-  void reject_unknown(const Node& map, const Schema& schema, const std::string& subject, const Schema* beside);
+  // `beside`: a schema whose fields share the map with these; `type`: the stage they belong to; null for none.
+  void reject_unknown(const Node& map, const Schema& schema, const std::string& subject, const Schema* beside,
+                      const StageType* type);
+  [[nodiscard]] std::vector<std::string> others_with(const StageType& type, const std::string& key) const;
   void missing(const Node& map, const Field& field, const std::string& subject);
   const StageType* type_of(const Node& map, const std::string& kind);
   const StageType* known_type(const Node& name, const std::string& kind);

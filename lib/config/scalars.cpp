@@ -74,12 +74,16 @@ std::string without(std::string_view text, char unwanted) {
 // What to write instead of a number that YAML 1.1, Python or a spreadsheet would have understood.
 std::string number_hint(const Node& node) {
   const std::string& text = node.text;
-  if (node.quoted && parse_double(text)) return "remove the quotes: a quoted value is a string";
+  if (node.quoted && parse_double(text)) return "remove the quotes: a quoted value is a text";
   if (text.find('_') != std::string::npos && parse_double(without(text, '_'))) {
     return fmt::format("write {}, without underscores", without(text, '_'));
   }
-  if (text.find(',') != std::string::npos && parse_double(without(text, ','))) {
-    return fmt::format("write {}, or with a decimal point", without(text, ','));
+  if (const std::size_t comma = text.find(','); comma != std::string::npos) {
+    std::string point = text;
+    point[comma] = '.';
+    const bool thousands = text.size() - comma == 4 || !parse_double(point);
+    if (thousands && parse_double(without(text, ','))) return fmt::format("write {}, without commas", without(text, ','));
+    if (parse_double(point)) return fmt::format("write {}, with a decimal point", point);
   }
   if (text.ends_with('%')) {
     if (const auto percent = parse_double(std::string_view(text).substr(0, text.size() - 1))) {
@@ -238,7 +242,7 @@ bool Reader::choice(const Node& node, const Field& field, const std::vector<std:
   if (!expect_scalar(node, field, "one of " + join(names, ", "))) return false;
   const auto found = std::ranges::find(names, node.text);
   if (found == names.end()) {
-    return fail(node, field, "one of " + join(names, ", "), unknown_name_hint(node.text, names));
+    return fail(node, field, "one of " + join(names, ", "), meant_name_hint(node.text, names));
   }
   out = static_cast<std::size_t>(found - names.begin());
   return true;

@@ -18,6 +18,8 @@ constexpr std::size_t kMostListed = 12;
 constexpr Alias kKeys[] = {
     {"learning_rate", "optimizer.lr", ""},
     {"lr", "optimizer.lr", ""},
+    {"weight_decay", "optimizer.weight_decay", ""},
+    {"momentum", "optimizer.momentum", ""},
     {"wd", "optimizer.weight_decay", ""},
     {"l2", "optimizer.weight_decay", ""},
     {"decay", "optimizer.weight_decay", ""},
@@ -114,7 +116,6 @@ constexpr Alias kKeys[] = {
     {"dist_backend", "distributed.backend", ""},
     {"defaults", "extends", "list the base files under 'extends'"},
     {"include", "extends", ""},
-    {"base", "extends", ""},
     {"_base_", "extends", ""},
     {"hidden_sizes", "model.hidden", ""},
     {"hidden_dims", "model.hidden", ""},
@@ -171,7 +172,9 @@ std::optional<std::string> meant_name(const std::string& name, const std::vector
   for (const Synonym& synonym : kNames) {
     if (plain_word(synonym.word) == plain && holds(names, synonym.name)) return std::string(synonym.name);
   }
-  return nearest(name, names);
+  std::string lower = name;
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return nearest(lower, names);
 }
 
 std::string did_you_mean(const std::string& found, std::vector<std::string> all) {
@@ -179,6 +182,26 @@ std::string did_you_mean(const std::string& found, std::vector<std::string> all)
   std::string hint = fmt::format("did you mean '{}'?", found);
   if (!all.empty()) hint += fmt::format(" (also: {})", list_some(all));
   return hint;
+}
+
+std::string alias_hint(const Alias& alias, const std::vector<std::string>& keys) {
+  if (!alias.note.empty()) return std::string(alias.note);
+  const std::string_view last = alias.key.substr(alias.key.rfind('.') + 1);
+  if (holds(keys, last)) return did_you_mean(std::string(last), keys);
+  return alias.key == "type" ? "" : fmt::format("trainctl calls it '{}'", alias.key);
+}
+
+// The alias that `key` is a slip of: 'learning_rte'.
+const Alias* near_alias(const std::string& key) {
+  static const std::vector<std::string> words = [] {
+    std::vector<std::string> all;
+    for (const Alias& alias : kKeys) {
+      if (alias.word.size() > 5) all.emplace_back(alias.word);
+    }
+    return all;
+  }();
+  const std::optional<std::string> word = nearest(key, words);
+  return word && edit_distance(key, *word) <= 2 ? find_alias(*word) : nullptr;
 }
 
 }  // namespace
@@ -204,20 +227,22 @@ const Alias* find_alias(std::string_view word) {
 
 std::string unknown_key_hint(const std::string& key, const std::vector<std::string>& keys) {
   if (const Alias* alias = find_alias(key)) {
-    const std::string_view last = alias->key.substr(alias->key.rfind('.') + 1);
-    if (holds(keys, last)) {
-      return alias->note.empty() ? did_you_mean(std::string(last), keys) : std::string(alias->note);
-    }
-    if (alias->key != "type") {
-      return alias->note.empty() ? fmt::format("trainctl calls it '{}'", alias->key) : std::string(alias->note);
-    }
+    if (const std::string hint = alias_hint(*alias, keys); !hint.empty()) return hint;
   }
   if (keys.empty()) return "it takes no options: remove the key";
   if (const std::optional<std::string> found = nearest(key, keys)) return did_you_mean(*found, keys);
   if (const std::size_t dot = key.find('.'); dot != std::string::npos && holds(keys, std::string_view(key).substr(0, dot))) {
     return fmt::format("dots work in overrides only; in a file write '{}: {{{}: ...}}'", key.substr(0, dot), key.substr(dot + 1));
   }
+  if (const Alias* alias = near_alias(key)) {
+    if (const std::string hint = alias_hint(*alias, keys); !hint.empty()) return hint;
+  }
   return fmt::format("remove it; the keys here are: {}", list_some(keys));
+}
+
+std::string meant_name_hint(const std::string& name, const std::vector<std::string>& names) {
+  const std::optional<std::string> found = meant_name(name, names);
+  return found ? fmt::format("did you mean '{}'?", *found) : "";
 }
 
 std::string unknown_name_hint(const std::string& name, const std::vector<std::string>& names) {

@@ -27,4 +27,7 @@ std::string unknown_key_hint(const std::string& key, const std::vector<std::stri
 /// The hint under an unknown name out of `names`: knows CamelCase and common short names, else the nearest, else all.
 std::string unknown_name_hint(const std::string& name, const std::vector<std::string>& names);
 
+/// The same where the message lists the names already: "did you mean 'gelu'?", or nothing.
+std::string meant_name_hint(const std::string& name, const std::vector<std::string>& names);
+
 }  // namespace trainctl::config

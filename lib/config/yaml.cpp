@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/strings.hpp"
 #include "config/wording.hpp"
 #include "config/yaml_text.hpp"
 
@@ -63,7 +64,7 @@ class TreeBuilder final : public YAML::EventHandler {
       if (is_value && parent.keeps_value) {
         diagnostics_.error(parent.key_position, fmt::format("{} has no value", quote(parent.key)), "give it one, or remove the key");
       } else if (parent.node.type == Node::Type::list) {
-        diagnostics_.error(node.position, "a list item has no value", "give it one, or remove the '-'");
+        diagnostics_.error(text_.last_before(mark.line, mark.column, '-'), "a list item has no value", "give it one, or remove the '-'");
       }
       node.broken = true;
     }
@@ -87,8 +88,9 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
-    reject_tag(mark, tag);
     Node node = Node::scalar(value, tag != "?");
+    node.broken = reject_tag(mark, tag);
+    if (!text_.is_closed(mark.line, mark.column)) stop(mark, "a quoted text is not closed", "add the closing quote");
     node.position = text_.scalar(mark.line, mark.column, value);
     const std::size_t cost = value_cost(value);
     check_size(mark, cost);
@@ -112,24 +114,26 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void check_size(const YAML::Mark& mark, std::size_t more) {
     total_ += more;
-    if (total_ > kMaxNodes) stop(mark, fmt::format("more than {} values, aliases expanded", kMaxNodes), "use fewer aliases, or lists of numbers in files");
+    if (total_ > kMaxNodes) stop(mark, fmt::format("more than {} values, aliases expanded", with_thousands(kMaxNodes)), "use fewer aliases");
   }
 
   void check_depth(const YAML::Mark& mark, std::size_t depth) {
     if (depth > kMaxDepth) stop(mark, fmt::format("nested {} deep on line {}, the limit is {}", depth, mark.line + 1, kMaxDepth), "flatten the tree");
   }
 
-  void reject_tag(const YAML::Mark& mark, const std::string& tag) {
+  // True where there is a tag.
+  bool reject_tag(const YAML::Mark& mark, const std::string& tag) {
     const std::string_view rest = text_.value_at(mark.line, mark.column);
-    if (!rest.starts_with('!') && (tag.empty() || tag == "?" || tag == "!")) return;
+    if (!rest.starts_with('!') && (tag.empty() || tag == "?" || tag == "!")) return false;
     Position position = text_.position(mark.line, mark.column);
     position.length = static_cast<int>(std::min(rest.find_first_of(" ,]}"), rest.size()));
     diagnostics_.error(position, fmt::format("tags such as {} are not supported", quote(rest.substr(0, rest.find(' ')))),
                        "remove the tag; quote the value to make it a text");
+    return true;
   }
 
   void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, Node node) {
-    reject_tag(mark, tag);
+    node.broken = reject_tag(mark, tag);
     check_depth(mark, frames_.size() + 1);
     check_size(mark, 1);
     node.position = text_.position(mark.line, mark.column);
@@ -215,7 +219,11 @@ Node parse_yaml(const std::shared_ptr<const Source>& source, std::string_view te
   const YamlText raw(source, text, column);
   const Node broken = broken_node(raw.position(0, 0));
   if (!raw.check_bytes(diagnostics)) return broken;
-  TreeBuilder builder(raw, diagnostics);
+  Diagnostics found;  // a syntax error makes what was found before it doubtful
+  TreeBuilder builder(raw, found);
+  const auto keep = [&] {
+    for (const Diagnostic& one : found.sorted()) diagnostics.add(one);
+  };
   try {
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
@@ -226,11 +234,13 @@ Node parse_yaml(const std::shared_ptr<const Source>& source, std::string_view te
     while (parser.HandleNextDocument(builder)) {
     }
   } catch (const Stop&) {
+    keep();
     return broken;
   } catch (const YAML::Exception& error) {
     raw.report_syntax(error.mark.line, error.mark.column, error.msg, diagnostics);
     return broken;
   }
+  keep();
   return builder.take_root();
 }
 

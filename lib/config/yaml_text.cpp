@@ -27,10 +27,10 @@ constexpr Sentence kSentences[] = {
     {"end of sequence flow not found", "a '[' has no ']'", "close the list, or put commas between its items"},
     {"end of map not found", "this line does not fit the map above it", "indent it like the keys around it, and write 'key: value'"},
     {"end of sequence not found", "this line does not fit the list above it", "indent it like the items around it, and begin with '- '"},
-    {"illegal map value", "a ':' stands where no value may begin", "quote a text that contains ': ', and indent keys alike"},
+    {"illegal map value", "a ':' stands where no value may begin", "indent keys alike, and quote a text that contains ': '"},
     {"illegal map key", "a key stands where none may begin", "indent it like the keys around it"},
     {"illegal block entry", "a '-' stands where no list item may begin", "put the list on lines of its own, indented alike"},
-    {"illegal flow end", "a ']' or '}' closes nothing", "remove it, or open it before"},
+    {"illegal flow end", "a bracket closes what is not open", "check the brackets before it: [ ends with ], { with }"},
     {"illegal tab", "a tab indents this line", "indent with spaces"},
     {"illegal EOF in scalar", "a quoted text is not closed", "add the closing quote"},
     {"illegal document indicator", "a quoted text is not closed", "add the closing quote"},
@@ -69,6 +69,19 @@ bool has_tab_indent(std::string_view line) {
   return begin != std::string_view::npos && line.substr(0, begin).find('\t') != std::string_view::npos;
 }
 
+// One past the quote that closes the one at the front.
+std::size_t end_of_quote(std::string_view text) {
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    if (text[0] == '"' && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == text[0]) {
+      if (text[0] == '"' || !text.substr(i + 1).starts_with('\'')) return i + 1;
+      ++i;
+    }
+  }
+  return std::string_view::npos;
+}
+
 }  // namespace
 
 YamlText::YamlText(std::shared_ptr<const Source> source, std::string_view text, int first_column)
@@ -85,18 +98,24 @@ Position YamlText::at(std::size_t offset, std::size_t length) const {
   return {source_, line, static_cast<int>(offset - *(next - 1)) + shift, static_cast<int>(std::max<std::size_t>(length, 1))};
 }
 
-Position YamlText::position(int line, int column, std::size_t length) const {
-  if (line < 0 || column < 0 || static_cast<std::size_t>(line) >= starts_.size()) return at(text_.size());
-  return at(std::min(starts_[static_cast<std::size_t>(line)] + static_cast<std::size_t>(column), text_.size()), length);
+std::size_t YamlText::offset_of(int line, int column) const {
+  if (line < 0 || column < 0 || static_cast<std::size_t>(line) >= starts_.size()) return text_.size();
+  return std::min(starts_[static_cast<std::size_t>(line)] + static_cast<std::size_t>(column), text_.size());
 }
 
+Position YamlText::position(int line, int column, std::size_t length) const { return at(offset_of(line, column), length); }
+
 std::string_view YamlText::rest_of_line(int line, int column) const {
-  if (line < 0 || column < 0 || static_cast<std::size_t>(line) >= starts_.size()) return {};
-  const std::size_t begin = std::min(starts_[static_cast<std::size_t>(line)] + static_cast<std::size_t>(column), text_.size());
-  std::string_view rest = text_.substr(begin);
+  std::string_view rest = text_.substr(offset_of(line, column));
   rest = rest.substr(0, rest.find('\n'));
   if (rest.ends_with('\r')) rest.remove_suffix(1);
   return rest;
+}
+
+Position YamlText::last_before(int line, int column, char mark) const {
+  const std::size_t offset = offset_of(line, column);
+  const std::size_t found = text_.rfind(mark, offset);
+  return at(found == std::string_view::npos ? offset : found);
 }
 
 std::string_view YamlText::value_at(int line, int column) const {
@@ -109,18 +128,17 @@ std::string_view YamlText::value_at(int line, int column) const {
 }
 
 Position YamlText::scalar(int line, int column, std::string_view value) const {
-  const std::string_view whole = rest_of_line(line, column);
   const std::string_view rest = value_at(line, column);
-  const auto skipped = static_cast<int>(whole.size() - rest.size());
-  std::size_t length = 1;
-  if (rest.starts_with(value)) {
-    length = value.size();
-  } else if (rest.starts_with('"') || rest.starts_with('\'')) {
-    std::size_t end = 1;
-    while (end < rest.size() && rest[end] != rest[0]) end += rest[0] == '"' && rest[end] == '\\' ? 2 : 1;
-    length = std::min(end + 1, rest.size());
-  }
+  const auto skipped = static_cast<int>(rest_of_line(line, column).size() - rest.size());
+  std::size_t length = rest.starts_with(value) ? value.size() : 1;
+  if (rest.starts_with('"') || rest.starts_with('\'')) length = std::min(end_of_quote(rest), rest.size());
   return position(line, column + skipped, length);
+}
+
+bool YamlText::is_closed(int line, int column) const {
+  const std::string_view rest = value_at(line, column);
+  if (!rest.starts_with('"') && !rest.starts_with('\'')) return true;
+  return end_of_quote(text_.substr(static_cast<std::size_t>(rest.data() - text_.data()))) != std::string_view::npos;
 }
 
 bool YamlText::has_null(int line, int column) const {

@@ -24,6 +24,10 @@ class YamlText {
   [[nodiscard]] std::string_view value_at(int line, int column) const;
   /// The place and extent of a scalar that yaml-cpp read as `value`.
   [[nodiscard]] Position scalar(int line, int column, std::string_view value) const;
+  /// Whether a quoted text that begins there ends.
+  [[nodiscard]] bool is_closed(int line, int column) const;
+  /// The last `mark` at or before a place.
+  [[nodiscard]] Position last_before(int line, int column, char mark) const;
   /// Whether a null is written there, not left out.
   [[nodiscard]] bool has_null(int line, int column) const;
 
@@ -34,6 +38,7 @@ class YamlText {
 
  private:
   [[nodiscard]] Position at(std::size_t offset, std::size_t length = 1) const;
+  [[nodiscard]] std::size_t offset_of(int line, int column) const;
 
   std::shared_ptr<const Source> source_;
   std::string_view text_;
