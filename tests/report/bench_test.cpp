@@ -1,6 +1,6 @@
 #include "report/bench.hpp"
 
-#include "invented.hpp"
+#include "report/invented.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 

@@ -1,6 +1,6 @@
 #include "report/epoch_table.hpp"
 
-#include "invented.hpp"
+#include "report/invented.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 

@@ -1,7 +1,7 @@
 #include "report/record.hpp"
 
-#include "invented.hpp"
 #include "report/bottleneck.hpp"
+#include "report/invented.hpp"
 #include "support/catch.hpp"
 
 using namespace trainctl;

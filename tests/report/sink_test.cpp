@@ -2,8 +2,8 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
-#include "invented.hpp"
 #include "report/csv_file.hpp"
+#include "report/invented.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 #include "support/temp_folder.hpp"

@@ -1,6 +1,6 @@
 #include "report/summary.hpp"
 
-#include "invented.hpp"
+#include "report/invented.hpp"
 #include "report/result.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
