@@ -2,9 +2,11 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/diagnostics.hpp"
+#include "config/load.hpp"
 #include "config/node.hpp"
 #include "config/schema.hpp"
 #include "spec/experiment.hpp"
@@ -17,12 +19,17 @@ const config::Vocabulary& builtin_vocabulary();
 struct Loaded {
   Experiment experiment;
   config::Node tree;  // as read, overrides and interpolation applied
+  std::vector<config::ConfigFile> files;  // as written: the file itself, then what it extends
 };
 
 /// Files -> tree -> typed experiment -> cross-field checks. `overrides` as on the command line. Throws one
 /// Error(config) that prints every problem; warnings are returned in `diagnostics`.
 Loaded load_experiment(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                        config::Diagnostics& diagnostics);
+
+/// The same for a text that is in no file; `name` stands in its diagnostics.
+Loaded load_experiment_text(const std::string& name, std::string_view text, const std::vector<std::string>& overrides,
+                            config::Diagnostics& diagnostics);
 
 /// The resolved experiment as YAML that load_experiment reads back to the same experiment, each value with its origin
 /// ("# mnist.yaml:14", "# override", "# default") as a comment.

@@ -1,0 +1,61 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/strings.hpp"
+#include "spec/checker.hpp"
+#include "spec/monitor.hpp"
+#include "spec/scheduler/reduce_lr_on_plateau.hpp"
+#include "spec/stopper/patience.hpp"
+
+namespace trainctl::spec {
+namespace {
+
+constexpr const char* kModeNames[] = {"min", "max"};
+
+std::string hint_for(const Experiment& experiment, const std::string& monitor) {
+  const std::vector<std::string> values = monitored_values(experiment);
+  if (monitor.starts_with("val/") && !validates(experiment)) {
+    const char* cure = experiment.dataset.val ? "raise 'trainer.limit_val_batches'" : "add 'dataset.val'";
+    return fmt::format("{}, or monitor one of: {}", cure, join(values, ", "));
+  }
+  if (const auto found = nearest(monitor, values)) return fmt::format("did you mean '{}'? (all: {})", *found, join(values, ", "));
+  return fmt::format("measured are: {}; more come by 'metrics: [...]'", join(values, ", "));
+}
+
+void check_monitor(Checker& checker, const std::string& stage, const std::string& monitor, const config::Auto<Mode>& mode) {
+  const std::string path = stage + ".monitor";
+  if (!checker.sound(path) || !checker.sound("metrics") || !checker.sound("dataset.val")) return;
+  const std::vector<std::string> values = monitored_values(checker.experiment());
+  if (std::ranges::find(values, monitor) == values.end()) {
+    const bool unvalidated = monitor.starts_with("val/") && !validates(checker.experiment());
+    checker.error(path, fmt::format("'{}' names '{}', but {}", path, monitor,
+                                    unvalidated ? "this run has no validation" : "no such value is measured"),
+                  hint_for(checker.experiment(), monitor));
+    return;
+  }
+  const Mode fitting = mode_for(monitor);
+  if (mode.is_auto() || *mode.value == fitting || !checker.sound(stage + ".mode")) return;
+  checker.error(stage + ".mode",
+                fmt::format("mode '{}' does not fit '{}': {} is better", kModeNames[static_cast<int>(*mode.value)], monitor,
+                            fitting == Mode::min ? "lower" : "higher"),
+                fmt::format("write {}, or leave the mode out", kModeNames[static_cast<int>(fitting)]));
+}
+
+}  // namespace
+
+void check_monitors(Checker& checker) {
+  const Experiment& experiment = checker.experiment();
+  if (experiment.early_stopping.options_type == typeid(stopper::Patience)) {
+    const auto& patience = experiment.early_stopping.as<stopper::Patience>();
+    check_monitor(checker, "early_stopping", patience.monitor, patience.mode);
+  }
+  if (experiment.scheduler.options_type == typeid(scheduler::ReduceLrOnPlateau)) {
+    const auto& plateau = experiment.scheduler.as<scheduler::ReduceLrOnPlateau>();
+    check_monitor(checker, "scheduler", plateau.monitor, plateau.mode);
+  }
+  const Checkpoint& checkpoint = experiment.checkpoint;
+  if (checkpoint.monitor) check_monitor(checker, "checkpoint", *checkpoint.monitor, checkpoint.mode);
+}
+
+}  // namespace trainctl::spec

@@ -1,0 +1,75 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "spec/checker.hpp"
+#include "spec/metric/top_k_accuracy.hpp"
+#include "spec/monitor.hpp"
+#include "spec/optimizer/sgd.hpp"
+#include "spec/transform/normalize.hpp"
+
+namespace trainctl::spec {
+namespace {
+
+void check_optimizer(Checker& checker) {
+  const config::Stage& stage = checker.experiment().optimizer;
+  if (stage.options_type != typeid(optimizer::Sgd) || !checker.sound("optimizer")) return;
+  const auto& sgd = stage.as<optimizer::Sgd>();
+  if (!sgd.nesterov) return;
+  if (sgd.momentum == 0) {
+    checker.error("optimizer.nesterov", "nesterov needs a momentum above 0", "add 'momentum: 0.9'");
+  } else if (sgd.dampening != 0) {
+    checker.error("optimizer.nesterov", fmt::format("nesterov needs a dampening of 0, found {}", sgd.dampening), "remove 'dampening'");
+  }
+}
+
+void check_normalize(Checker& checker, const std::string& path, const DataSplit& split) {
+  for (std::size_t i = 0; i < split.transforms.size(); ++i) {
+    const std::string place = fmt::format("{}.transforms.{}", path, i);
+    if (split.transforms[i].options_type != typeid(transform::Normalize) || !checker.sound(place)) continue;
+    const auto& options = split.transforms[i].as<transform::Normalize>();
+    if (options.mean.size() == options.std.size()) continue;
+    checker.error(place + ".std", fmt::format("normalize has {} value(s) of mean, but {} of std", options.mean.size(), options.std.size()),
+                  "give one of each for every channel");
+  }
+}
+
+bool same(const config::Node& a, const config::Node& b) {
+  return a.type == b.type && a.text == b.text && std::ranges::equal(a.items, b.items, same) &&
+         std::ranges::equal(a.entries, b.entries, [](const config::Entry& x, const config::Entry& y) {
+           return x.key == y.key && same(x.value, y.value);
+         });
+}
+
+void check_splits(Checker& checker) {
+  const Dataset& data = checker.experiment().dataset;
+  check_normalize(checker, "dataset.train", data.train);
+  if (data.val) check_normalize(checker, "dataset.val", *data.val);
+  if (data.test) check_normalize(checker, "dataset.test", *data.test);
+  if (!data.val || !checker.sound("dataset") || !data.train.dataset || !data.val->dataset) return;
+  if (same(config::write_stage(data.train.dataset), config::write_stage(data.val->dataset))) {
+    checker.warning("dataset.val", "validation uses the very samples that are trained on", "give it another split, e.g. 'split: test'");
+  }
+}
+
+void check_metrics(Checker& checker) {
+  std::map<std::string, int> seen;
+  const std::vector<config::Stage>& metrics = checker.experiment().metrics;
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    const std::string path = fmt::format("metrics.{}", i);
+    if (metrics[i] && checker.sound(path) && seen[metric_name(metrics[i])]++ > 0) {
+      checker.error(path, fmt::format("the metric '{}' is listed twice", metric_name(metrics[i])), "remove one of them");
+    }
+  }
+}
+
+}  // namespace
+
+void check_stages(Checker& checker) {
+  check_optimizer(checker);
+  check_splits(checker);
+  check_metrics(checker);
+}
+
+}  // namespace trainctl::spec

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <string>
+
+#include "config/diagnostics.hpp"
+#include "config/node.hpp"
+#include "spec/experiment.hpp"
+
+namespace trainctl::spec {
+
+/// What the cross-field checks share: the typed experiment, the tree that says where each value stands, and the list of
+/// problems. Keys are named by path: "trainer.devices", "dataset.train.transforms.0.mean".
+class Checker {
+ public:
+  Checker(const Experiment& experiment, const config::Node& tree, config::Diagnostics& diagnostics)
+      : experiment_(experiment), tree_(tree), diagnostics_(diagnostics) {}
+
+  [[nodiscard]] const Experiment& experiment() const { return experiment_; }
+
+  /// False where something at or below `path` could not be read: what builds on it would be a false alarm.
+  [[nodiscard]] bool sound(const std::string& path) const;
+  /// Whether the file or an override gives the key.
+  [[nodiscard]] bool given(const std::string& path) const;
+
+  /// At the value of `path`, or at the nearest value above it that was written.
+  void error(const std::string& path, std::string message, std::string hint = {});
+  void warning(const std::string& path, std::string message, std::string hint = {});
+
+ private:
+  [[nodiscard]] config::Position at(const std::string& path) const;
+
+  const Experiment& experiment_;
+  const config::Node& tree_;
+  config::Diagnostics& diagnostics_;
+};
+
+/// How long the run is, as far as it is known.
+struct RunLength {
+  std::int64_t epochs = 0;
+  std::optional<std::int64_t> steps;
+};
+
+void check_monitors(Checker& checker);
+void check_scheduler(Checker& checker, const RunLength& length);
+void check_stages(Checker& checker);
+void check_trainer(Checker& checker);
+
+}  // namespace trainctl::spec

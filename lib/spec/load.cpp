@@ -1,0 +1,43 @@
+#include "spec/load.hpp"
+
+#include <utility>
+
+#include "config/reader.hpp"
+#include "spec/checker.hpp"
+
+namespace trainctl::spec {
+namespace {
+
+void check(const Loaded& loaded, config::Diagnostics& diagnostics) {
+  Checker checker(loaded.experiment, loaded.tree, diagnostics);
+  const Trainer& trainer = loaded.experiment.trainer;
+  check_monitors(checker);
+  check_scheduler(checker, {.epochs = trainer.max_epochs, .steps = trainer.max_steps});
+  check_stages(checker);
+  check_trainer(checker);
+}
+
+Loaded typed(config::LoadedTree tree, config::Diagnostics& diagnostics) {
+  Loaded loaded{.experiment = {}, .tree = std::move(tree.tree), .files = std::move(tree.files)};
+  if (!loaded.tree.broken) {
+    const config::Schema& schema = *config::Codec<Experiment>::schema();
+    config::Reader(builtin_vocabulary(), diagnostics).object(loaded.tree, schema, "the experiment", &loaded.experiment);
+    check(loaded, diagnostics);
+  }
+  diagnostics.throw_if_errors();
+  return loaded;
+}
+
+}  // namespace
+
+Loaded load_experiment(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                       config::Diagnostics& diagnostics) {
+  return typed(config::load_tree(file, overrides, diagnostics), diagnostics);
+}
+
+Loaded load_experiment_text(const std::string& name, std::string_view text, const std::vector<std::string>& overrides,
+                            config::Diagnostics& diagnostics) {
+  return typed({config::load_text(name, text, overrides, diagnostics), {}}, diagnostics);
+}
+
+}  // namespace trainctl::spec
