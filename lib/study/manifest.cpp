@@ -94,7 +94,6 @@ GitState git_state(const fs::path& folder) {
 }
 
 Json manifest(const ManifestInput& input) {
-  const GitState git = git_state(input.config_file.parent_path());
   Json document = {{"schema", "trainctl.manifest/1"},
                    {"version", input.version},
                    {"started_at", input.started_at},
@@ -105,7 +104,8 @@ Json manifest(const ManifestInput& input) {
                    {"hardware", describe(input.machine)},
                    {"environment", kept_environment()},
                    {"data_fingerprints", input.data_fingerprints}};
-  document["git"] = git.commit.empty() ? Json(nullptr) : Json{{"commit", git.commit}, {"state", git.status}};
+  document["git"] =
+      input.git.commit.empty() ? Json(nullptr) : Json{{"commit", input.git.commit}, {"state", input.git.status}};
   return document;
 }
 

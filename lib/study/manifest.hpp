@@ -10,6 +10,11 @@
 
 namespace trainctl::study {
 
+struct GitState {
+  std::string commit;  // empty: not in a repository
+  std::string status;  // "clean", "modified"
+};
+
 /// What is needed to say later under what a run was made.
 struct ManifestInput {
   std::vector<std::string> argv;
@@ -19,15 +24,11 @@ struct ManifestInput {
   std::map<std::string, std::string> library_versions;   // as the worker reported them
   std::map<std::string, std::string> data_fingerprints;  // split -> hex
   Machine machine;
+  GitState git;
 };
 
 /// manifest.json. Of the environment only an allow-list of names is kept, so no secret can slip in.
 Json manifest(const ManifestInput& input);
-
-struct GitState {
-  std::string commit;  // empty: not in a repository
-  std::string status;  // "clean", "modified"
-};
 
 /// State of the repository that holds `folder`; asks git where it is installed, within a second.
 GitState git_state(const fs::path& folder);

@@ -13,7 +13,7 @@ TEST_CASE("the manifest keeps listed environment names and no others") {
   ::setenv("TCTL_SECRET_TOKEN", "hunter2", 1);
   const Json document = manifest({.argv = {"trainctl", "run"}, .config_file = "a.yaml", .version = "1.2.3",
                                   .started_at = "now", .library_versions = {{"torch", "2.11.0"}},
-                                  .data_fingerprints = {{"train", "00ff"}}, .machine = read_machine()});
+                                  .data_fingerprints = {{"train", "00ff"}}, .machine = read_machine(), .git = {}});
   CHECK(document["environment"]["OMP_NUM_THREADS"] == "3");
   CHECK(to_line(document).find("hunter2") == std::string::npos);
   CHECK(document["libraries"]["torch"] == "2.11.0");

@@ -1,0 +1,182 @@
+#include "study/run.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/strings.hpp"
+#include "config/load.hpp"
+#include "launch/environment.hpp"
+#include "launch/signals.hpp"
+#include "launch/supervisor.hpp"
+#include "report/result.hpp"
+#include "study/manifest.hpp"
+
+namespace trainctl::study {
+namespace {
+
+bool wants_gpus(const spec::Trainer& trainer, const Machine& machine) {
+  if (trainer.accelerator == spec::Accelerator::cpu) return false;
+  if (trainer.accelerator == spec::Accelerator::gpu) return true;
+  return !machine.gpus.empty();
+}
+
+// The experiment file verbatim; the files it extends below, as comments, so that the folder alone tells everything.
+std::string as_written(const std::vector<config::ConfigFile>& files) {
+  std::string text;
+  for (const config::ConfigFile& file : files) {
+    if (&file == &files.front()) {
+      text = file.text;
+      continue;
+    }
+    text += fmt::format("{}# extends {}:\n", text.ends_with('\n') ? "" : "\n", printable(file.path.string()));
+    for (const std::string& line : split(file.text, '\n')) text += "#   " + line + "\n";
+  }
+  return text;
+}
+
+// libgomp reads it while it is loaded, so it has to be there before the worker is exec'd.
+std::map<std::string, std::string> worker_environment(const spec::Trainer& trainer, const Machine& machine, int ranks) {
+  const int share = std::max(1, machine.cores / ranks);
+  return {{"OMP_NUM_THREADS", std::to_string(trainer.num_threads.value_or(share))}};
+}
+
+launch::LaunchSpec launch_spec(const RunRequest& request, const fs::path& folder, const Machine& machine) {
+  const spec::Trainer& trainer = request.loaded.experiment.trainer;
+  launch::LaunchSpec launch;
+  launch.argv = {request.executable.string(), "worker", "--run-dir", folder.string()};
+  launch.world_size = world_size_of(trainer, machine);
+  launch.environment = worker_environment(trainer, machine, launch.world_size);
+  if (const char* root = std::getenv(launch::kTorchRoot)) launch.library_path = {std::string(root) + "/lib"};
+  if (trainer.num_threads.is_auto()) launch.keep_users.emplace_back("OMP_NUM_THREADS");
+  launch.log_folder = folder / "logs";
+  return launch;
+}
+
+report::FirstFailure told(const launch::RankFailure& failure) {
+  return {.rank = failure.rank,
+          .host = failure.host,
+          .pid = failure.pid,
+          .signal = failure.signal,
+          .signal_name = failure.signal_name,
+          .exit_code = failure.exit_code,
+          .step = failure.step,
+          .phase = failure.phase,
+          .message = failure.message,
+          .log_tail = failure.log_tail};
+}
+
+// One run from its folder to result.json.
+class Run {
+ public:
+  Run(const RunRequest& request, fs::path folder, const Clock& clock)
+      : request_(request), clock_(clock), started_(clock.now()), machine_(read_machine()), git_(git_state(request.config_file.parent_path())) {
+    outcome_.folder = std::move(folder);
+    outcome_.ending.started_at = utc_timestamp();
+    outcome_.ending.run_dir = outcome_.folder.string();
+    outcome_.ending.config = request.config_file.string();
+    outcome_.ending.cpu_cores = machine_.cores;
+  }
+
+  RunOutcome execute(const MakeSinks& make_sinks) {
+    try {
+      write_inputs();
+      sinks_ = make_sinks(outcome_.folder);
+      end_as(launch::supervise(
+          launch_spec(request_, outcome_.folder, machine_), [&](int rank, const auto& event) { on_event(rank, event); },
+          [&] { on_tick(); }, clock_));
+      for (const auto& sink : sinks_) sink->close();
+    } catch (const Error& error) {
+      fail_with(error);
+    } catch (const std::exception& error) {
+      fail_with(Error(ErrorKind::unexpected, error.what()));
+    }
+    write_result();
+    return std::move(outcome_);
+  }
+
+ private:
+  void write_inputs() {
+    make_folder(outcome_.folder / "logs");
+    make_folder(outcome_.folder / "checkpoints");
+    write_atomically(outcome_.folder / "config.yaml", as_written(request_.loaded.files));
+    write_atomically(outcome_.folder / "config.resolved.yaml", spec::dump_resolved(request_.loaded));
+    write_manifest();
+  }
+
+  void write_manifest() {
+    ManifestInput input{.argv = request_.argv,
+                        .config_file = request_.config_file,
+                        .version = request_.version,
+                        .started_at = outcome_.ending.started_at,
+                        .library_versions = {},
+                        .data_fingerprints = {},
+                        .machine = machine_,
+                        .git = git_};
+    if (const auto hello = outcome_.record.hellos.find(0); hello != outcome_.record.hellos.end()) {
+      input.library_versions = hello->second.versions;
+    }
+    if (outcome_.record.started) input.data_fingerprints = outcome_.record.started->data_fingerprints;
+    write_atomically(outcome_.folder / "manifest.json", to_pretty(manifest(input)) + "\n");
+  }
+
+  void on_event(int rank, const events::Event& event) {
+    outcome_.record.add(rank, event);
+    // Only now are versions and data known; before, the manifest told what was asked for.
+    if (std::holds_alternative<events::RunStarted>(event)) write_manifest();
+    for (const auto& sink : sinks_) sink->on_event(rank, event);
+  }
+
+  void on_tick() {
+    for (const auto& sink : sinks_) sink->on_tick(clock_.now());
+  }
+
+  void end_as(const launch::Outcome& outcome) {
+    report::Ending& ending = outcome_.ending;
+    ending.exit_code = outcome.exit_code;
+    ending.verdict = outcome.verdict;
+    ending.message = outcome.message;
+    if (outcome.first_failure) ending.first_failure = told(*outcome.first_failure);
+  }
+
+  void fail_with(const Error& error) {
+    outcome_.ending.exit_code = error.exit_code();
+    outcome_.ending.verdict = "failed";
+    outcome_.ending.message = error.what();
+  }
+
+  void write_result() {
+    outcome_.ending.wall_s = clock_.now() - started_;
+    outcome_.result = report::result_document(outcome_.record, outcome_.ending);
+    try {
+      write_atomically(outcome_.folder / "result.json", to_pretty(outcome_.result) + "\n");
+    } catch (const Error& error) {
+      if (outcome_.ending.exit_code == 0) fail_with(error);
+    }
+  }
+
+  const RunRequest& request_;
+  const Clock& clock_;
+  double started_;
+  Machine machine_;
+  GitState git_;
+  RunOutcome outcome_;
+  Sinks sinks_;
+};
+
+}  // namespace
+
+int world_size_of(const spec::Trainer& trainer, const Machine& machine) {
+  if (!wants_gpus(trainer, machine)) return trainer.devices.value_or(1);
+  const int present = static_cast<int>(machine.gpus.size());
+  ENSURE(resource, present > 0, "trainer.accelerator is gpu, but this machine has no NVIDIA device; use trainer.accelerator=cpu");
+  const int asked = trainer.devices.value_or(present);
+  ENSURE(resource, asked <= present, "trainer.devices is {}, but this machine has {} GPUs", asked, present);
+  return asked;
+}
+
+RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks, const Clock& clock) {
+  const launch::SignalGuard guard;  // a signal after the last worker has gone must not cost the result
+  return Run(request, make_run_folder(request.folder), clock).execute(make_sinks);
+}
+
+}  // namespace trainctl::study

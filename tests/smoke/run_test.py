@@ -1,0 +1,277 @@
+"""Drives `trainctl run` as a user does: real processes, small data. Needs TRAINCTL_BINARY; real MNIST is optional."""
+
+import csv
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+BINARY = os.environ["TRAINCTL_BINARY"]
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+DIGITS = """\
+name: smoke
+seed: 7
+dataset:
+  train: {type: synthetic_digits, split: train, samples: 2000, transforms: [{type: normalize, mean: [0.2], std: [0.3]}]}
+  val: {type: synthetic_digits, split: test, samples: 500, transforms: [{type: normalize, mean: [0.2], std: [0.3]}]}
+loader: {batch_size: 50}
+model: {type: mlp, hidden: [32]}
+optimizer: {type: adam, lr: 0.002}
+metrics: [accuracy]
+trainer: {max_epochs: 3, accelerator: cpu, devices: 1, num_threads: 1}
+"""
+# Enough work to be interrupted, whatever the machine's speed.
+ENDLESS = ["trainer.max_epochs=100000", "++early_stopping=~"]
+
+
+def start(folder, *words, **options):
+    return subprocess.Popen([BINARY, *map(str, words)], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, **options)
+
+
+def run(folder, *words, timeout=240):
+    process = start(folder, *words)
+    out, err = process.communicate(timeout=timeout)
+    return process.returncode, out, err
+
+
+def marked(mark):
+    """Processes that carry the mark in their environment: everything a run has started."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
+            if f"SMOKE_MARK={mark}".encode() in (entry / "environ").read_bytes() and state != "Z":
+                found.append(int(entry.name))
+        except OSError:
+            pass
+    return found
+
+
+class Smoke(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory(prefix="trainctl-smoke-")
+        self.addCleanup(self.scratch.cleanup)
+        self.folder = pathlib.Path(self.scratch.name)
+        (self.folder / "digits.yaml").write_text(DIGITS)
+
+    def train(self, *words, config="digits.yaml", code=0, **options):
+        """Runs to the end in a fresh run folder; returns that folder's result.json."""
+        run_dir = pathlib.Path(tempfile.mkdtemp(dir=self.folder, prefix="run-"))
+        returned, out, err = run(self.folder, "run", config, *words, "--run-dir", run_dir, **options)
+        self.assertEqual(returned, code, out + err)
+        self.out, self.err, self.run_dir = out, err, run_dir
+        return json.loads((run_dir / "result.json").read_text())
+
+    def losses(self, run_dir):
+        with open(run_dir / "epochs.csv", newline="") as rows:
+            return [(row["train/loss"], row["val/loss"]) for row in csv.DictReader(rows)]
+
+
+class ARunLeavesItsFolder(Smoke):
+    def test_every_file_of_the_contract(self):
+        result = self.train()
+        for name in ["config.yaml", "config.resolved.yaml", "manifest.json", "metrics.jsonl", "epochs.csv", "timing.csv",
+                     "result.json", "checkpoints/best.safetensors", "logs/rank_0.log"]:
+            self.assertTrue((self.run_dir / name).is_file(), name)
+        self.assertEqual([p.name for p in self.run_dir.rglob(".*")], [], "a temporary file was left")
+        self.assertEqual(result["schema"], "trainctl.result/1")
+        self.assertEqual((result["verdict"], result["exit_code"], result["epochs"], result["steps"]), ("ok", 0, 3, 120))
+        self.assertIsNone(result["first_failure"])
+        self.assertLess(result["train"]["loss"], 1.5)
+        self.assertGreater(result["val"]["accuracy"], 0.5)
+        manifest = json.loads((self.run_dir / "manifest.json").read_text())
+        self.assertTrue(manifest["libraries"]["torch"].startswith("2.11"))
+        self.assertIn("train", manifest["data_fingerprints"])
+
+    def test_timing_adds_up_to_the_wall_time(self):
+        self.train()
+        parts = ["data_wait_s", "h2d_s", "forward_s", "backward_s", "allreduce_exposed_s", "optimizer_s", "eval_s",
+                 "checkpoint_s", "other_s"]
+        with open(self.run_dir / "timing.csv", newline="") as rows:
+            for row in csv.DictReader(rows):
+                total = sum(float(row[part]) for part in parts)
+                self.assertAlmostEqual(total / float(row["wall_s"]), 1.0, delta=0.02)
+
+    def test_the_same_seed_gives_the_same_run(self):
+        first = self.train("loader.num_workers=0")
+        again = self.losses(self.run_dir)
+        second = self.train("loader.num_workers=2", "loader.prefetch_factor=3")
+        self.assertEqual(self.losses(self.run_dir), again)
+        self.assertEqual(first["data_digest"], second["data_digest"])
+        other = self.train("seed=8")
+        self.assertNotEqual(other["data_digest"], first["data_digest"])
+
+    def test_the_resolved_config_runs_to_the_same_losses(self):
+        self.train()
+        losses, resolved = self.losses(self.run_dir), self.run_dir / "config.resolved.yaml"
+        self.train(config=resolved)
+        self.assertEqual(self.losses(self.run_dir), losses)
+
+    def test_json_is_one_document_on_stdout(self):
+        run_dir = self.folder / "json"
+        code, out, _ = run(self.folder, "run", "digits.yaml", "--json", "--run-dir", run_dir)
+        self.assertEqual(code, 0)
+        self.assertEqual(json.loads(out), json.loads((run_dir / "result.json").read_text()))
+
+    def test_the_table_has_a_row_an_epoch_and_names_the_run_folder(self):
+        self.train()
+        self.assertIn("val/accuracy", self.out)
+        self.assertIn("samples/s", self.out)
+        self.assertIn(str(self.run_dir), self.out)
+
+
+class TwoRanksAreOne(Smoke):
+    def test_two_processes_follow_one_with_the_doubled_batch(self):
+        alone = self.train("loader.batch_size=100")
+        one = self.losses(self.run_dir)
+        pair = self.train("trainer.devices=2")
+        two = self.losses(self.run_dir)
+        self.assertEqual(pair["world_size"], 2)
+        self.assertEqual(pair["data_digest"], alone["data_digest"])
+        self.assertEqual(pair["steps"], alone["steps"])
+        for left, right in zip(one, two):
+            for a, b in zip(left, right):
+                self.assertAlmostEqual(float(a), float(b), delta=2e-4 * max(1.0, abs(float(a))))
+        self.assertTrue((self.run_dir / "logs/rank_1.log").is_file())
+
+    def test_one_dead_rank_ends_the_other(self):
+        mark = f"{os.getpid()}-pair"
+        run_dir = self.folder / "pair"
+        process = start(self.folder, "run", "digits.yaml", "trainer.devices=2", *ENDLESS, "--run-dir", run_dir,
+                        env={**os.environ, "SMOKE_MARK": mark})
+        worker = worker_of(run_dir, mark, process, rank=1)
+        os.kill(worker, signal.SIGKILL)
+        process.communicate(timeout=60)
+        result = json.loads((run_dir / "result.json").read_text())
+        self.assertEqual((process.returncode, result["first_failure"]["rank"]), (7, 1))
+        self.assertEqual(marked(mark), [])
+
+
+def worker_of(run_dir, mark, process, rank=0, timeout=120):
+    """Waits until the run trains, then gives the pid of a rank's worker."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            if (run_dir / "epochs.csv").read_text().count("\n") >= 2:
+                for pid in marked(mark):
+                    environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+                    if pid != process.pid and f"RANK={rank}".encode() in environment:
+                        return pid
+        except OSError:
+            pass
+        time.sleep(0.05)
+    out, err = process.communicate(timeout=10) if process.poll() is not None else ("", "")
+    raise AssertionError("the run did not start to train: " + out + err)
+
+
+class ARunThatEndsBadly(Smoke):
+    def endless(self, name, *words):
+        self.mark = f"{os.getpid()}-{name}"
+        self.run_dir = self.folder / name
+        process = start(self.folder, "run", "digits.yaml", *ENDLESS, *words, "--run-dir", self.run_dir,
+                        env={**os.environ, "SMOKE_MARK": self.mark})
+        self.addCleanup(process.kill)
+        return process, worker_of(self.run_dir, self.mark, process)
+
+    def end(self, process, code):
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, code, out + err)
+        self.assertEqual(marked(self.mark), [], "processes were left")
+        return json.loads((self.run_dir / "result.json").read_text()), err
+
+    def test_a_killed_worker_is_named_with_rank_signal_and_step(self):
+        process, worker = self.endless("killed")
+        os.kill(worker, signal.SIGKILL)
+        result, err = self.end(process, 7)
+        failure = result["first_failure"]
+        self.assertEqual((failure["rank"], failure["signal"], failure["pid"]), (0, "SIGKILL", worker))
+        self.assertGreaterEqual(failure["step"], 40)
+        self.assertEqual(result["exit_code"], 7)
+        self.assertIn("SIGKILL", err)
+        self.assertIn("rank 0", err)
+
+    def test_ctrl_c_ends_with_130_and_a_result(self):
+        process, _ = self.endless("interrupted")
+        process.send_signal(signal.SIGINT)
+        result, _ = self.end(process, 130)
+        self.assertEqual(result["exit_code"], 130)
+
+    def test_sigterm_ends_with_143_and_a_result(self):
+        process, _ = self.endless("terminated")
+        process.send_signal(signal.SIGTERM)
+        result, _ = self.end(process, 143)
+        self.assertEqual(result["exit_code"], 143)
+
+    def test_a_killed_supervisor_leaves_no_worker(self):
+        process, _ = self.endless("orphan")
+        process.kill()
+        process.communicate(timeout=30)
+        deadline = time.monotonic() + 10
+        while marked(self.mark) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.assertEqual(marked(self.mark), [])
+
+    def test_a_diverging_run_is_exit_6(self):
+        result = self.train("optimizer.type=sgd", "++optimizer.lr=1e30", code=6)
+        self.assertEqual(result["verdict"], "diverged")
+
+    def test_a_batch_larger_than_the_data_is_a_config_error(self):
+        code, out, err = run(self.folder, "run", "digits.yaml", "loader.batch_size=5000", "--run-dir", self.folder / "b")
+        self.assertEqual(code, 2, out + err)
+        self.assertIn("5000", err)
+        self.assertFalse((self.folder / "b").exists())
+
+    def test_an_occupied_run_folder_is_refused(self):
+        (self.folder / "busy").mkdir()
+        (self.folder / "busy/file").write_text("mine")
+        code, _, err = run(self.folder, "run", "digits.yaml", "--run-dir", self.folder / "busy")
+        self.assertEqual(code, 2)
+        self.assertIn("not empty", err)
+
+    def test_a_root_that_cannot_be_written_is_exit_11(self):
+        (self.folder / "file").write_text("")
+        code, _, err = run(self.folder, "run", "digits.yaml", "--out", self.folder / "file")
+        self.assertEqual(code, 11)
+        self.assertIn("--out", err)
+
+
+class RealMnist(Smoke):
+    """The classic tutorial run: 784-128-64-10, Adam 1e-3, batch 64, 5 epochs."""
+
+    def setUp(self):
+        super().setUp()
+        if not (pathlib.Path(os.environ.get("TRAINCTL_DATA", "")) / "mnist").is_dir():
+            self.skipTest("set TRAINCTL_DATA to a folder with mnist/")
+
+    def test_the_tutorial_run_reaches_its_published_losses(self):
+        result = self.train(config=SOURCE / "configs/mnist/ffn.yaml")
+        losses = [float(train) for train, _ in self.losses(self.run_dir)]
+        self.assertTrue(0.22 <= losses[0] <= 0.29, losses)
+        self.assertLess(losses[4], 0.07)
+        self.assertGreaterEqual(result["val"]["accuracy"], 0.97)
+
+    def test_lenet_in_miniature(self):
+        result = self.train("trainer.max_epochs=1", "++trainer.limit_train_batches=150", config=SOURCE / "configs/mnist/lenet.yaml")
+        self.assertGreater(result["val"]["accuracy"], 0.85)
+
+
+class Quickstart(Smoke):
+    def test_the_quickstart_reaches_95_percent_in_two_epochs(self):
+        result = self.train(config=SOURCE / "configs/quickstart.yaml")
+        self.assertEqual(result["epochs"], 2)
+        self.assertGreaterEqual(result["val"]["accuracy"], 0.95)
+
+    def test_a_linear_model_does_not_reach_90_percent(self):
+        result = self.train("model=linear", config=SOURCE / "configs/quickstart.yaml")
+        self.assertLess(result["val"]["accuracy"], 0.90)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
