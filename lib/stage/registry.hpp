@@ -1,10 +1,14 @@
 #pragma once
 
+#include <fmt/ranges.h>
+
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "base/error.hpp"
 #include "config/stage.hpp"
 #include "stage/stages.hpp"
 
@@ -26,11 +30,19 @@ class Registry {
 
   [[nodiscard]] std::unique_ptr<Interface> build(const config::Stage& stage, const Context& context) const {
     const auto found = factories_.find(stage.type);
-    ENSURE(config, found != factories_.end(), "{} '{}' is not part of this build", stage.kind, stage.type);
+    ENSURE(config, found != factories_.end(), "{} '{}' is not part of this build; it has: {}", stage.kind,
+           stage.type, fmt::join(names(), ", "));
     return in_context(stage.kind + " '" + stage.type + "'", [&] { return found->second(stage, context); });
   }
 
   [[nodiscard]] bool has(const std::string& name) const { return factories_.contains(name); }
+
+  /// Every name, in alphabetical order.
+  [[nodiscard]] std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const auto& [name, factory] : factories_) all.push_back(name);
+    return all;
+  }
 
  private:
   std::map<std::string, Factory> factories_;

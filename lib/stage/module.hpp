@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "stage/stages.hpp"
+
+namespace trainctl::stage {
+
+/// Base of our models: owns parameters and buffers under their PyTorch names. Layers keep handles to the same tensors,
+/// so moving a model to a device keeps every tensor's identity.
+class Module : public Model {
+ public:
+  [[nodiscard]] std::vector<NamedTensor> parameters() const override { return parameters_; }
+  [[nodiscard]] std::vector<NamedTensor> buffers() const override { return buffers_; }
+  void set_mode(RunMode mode) override { mode_ = mode; }
+  void to(at::Device device) override;
+
+ protected:
+  /// Makes `tensor` a trainable leaf called `name` and returns it.
+  at::Tensor add_parameter(std::string name, at::Tensor tensor);
+  at::Tensor add_buffer(std::string name, at::Tensor tensor);
+  [[nodiscard]] bool training() const { return mode_ == RunMode::train; }
+
+ private:
+  std::vector<NamedTensor> parameters_;
+  std::vector<NamedTensor> buffers_;
+  RunMode mode_ = RunMode::train;
+};
+
+}  // namespace trainctl::stage

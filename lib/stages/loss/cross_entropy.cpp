@@ -1,0 +1,48 @@
+#include "spec/loss/cross_entropy.hpp"
+
+#include <ATen/core/Reduction.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "stages/builtin.hpp"
+
+namespace trainctl::stages {
+namespace {
+
+constexpr std::int64_t kIgnoreIndex = -100;  // torch's default
+
+/// As torch.nn.CrossEntropyLoss: with class weights the mean is weighted, too.
+class CrossEntropy final : public stage::Loss {
+ public:
+  CrossEntropy(const spec::loss::CrossEntropy& options, const stage::LossContext& context)
+      : label_smoothing_(options.label_smoothing) {
+    const std::vector<double>& weight = options.weight;
+    if (weight.empty()) return;
+    ENSURE(config, static_cast<std::int64_t>(weight.size()) == context.classes,
+           "weight has {} values, but the data has {} classes: give one for each class", weight.size(), context.classes);
+    ENSURE(config, std::any_of(weight.begin(), weight.end(), [](double w) { return w > 0; }),
+           "weight holds only zeros: give at least one class a weight above 0");
+    weight_ = at::tensor(weight, at::kFloat).to(context.device);
+  }
+
+  at::Tensor forward(const at::Tensor& logits, const at::Tensor& targets) override {
+    return at::cross_entropy_loss(logits, targets, weight_, at::Reduction::Mean, kIgnoreIndex, label_smoothing_);
+  }
+
+ private:
+  double label_smoothing_;
+  std::optional<at::Tensor> weight_;
+};
+
+}  // namespace
+
+void register_loss_cross_entropy(stage::Catalogue& catalogue) {
+  catalogue.losses.add<spec::loss::CrossEntropy>("cross_entropy", [](const auto& options, const auto& context) {
+    return std::make_unique<CrossEntropy>(options, context);
+  });
+}
+
+}  // namespace trainctl::stages

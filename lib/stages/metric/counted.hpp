@@ -1,0 +1,41 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include <string>
+#include <utility>
+
+#include "stage/stages.hpp"
+
+namespace trainctl::stages {
+
+/// A fraction of hits as two sums, [hits, rows]: exact in float64 up to 2^53 rows, whatever the batches and ranks.
+class Counted : public stage::Metric {
+ public:
+  Counted(std::string name, at::Device device)
+      : name_(std::move(name)), sums_(at::zeros({2}, at::TensorOptions(at::kDouble).device(device))),
+        hits_(sums_.select(0, 0)), rows_(sums_.select(0, 1)) {}
+
+  [[nodiscard]] std::string name() const override { return name_; }
+  at::Tensor& sums() override { return sums_; }
+  /// NaN before the first row.
+  [[nodiscard]] double value() const override {
+    const at::Tensor host = sums_.cpu();
+    return host.const_data_ptr<double>()[0] / host.const_data_ptr<double>()[1];
+  }
+  void reset() override { sums_.zero_(); }
+
+ protected:
+  /// `hit`: bool, any shape. Adds on the device, without waiting for it.
+  void count(const at::Tensor& hit, std::int64_t rows) {
+    hits_.add_(hit.sum());
+    rows_.add_(rows);
+  }
+
+ private:
+  std::string name_;
+  at::Tensor sums_, hits_, rows_;
+};
+
+}  // namespace trainctl::stages

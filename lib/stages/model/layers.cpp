@@ -1,0 +1,78 @@
+#include "stages/model/layers.hpp"
+
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/tanh.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <cmath>
+
+#include "base/error.hpp"
+
+namespace trainctl::stages {
+
+at::Tensor Linear::operator()(const at::Tensor& x) const { return at::linear(x, weight, bias); }
+
+at::Tensor Conv2d::operator()(const at::Tensor& x_nchw) const {
+  const std::array<std::int64_t, 2> stride{1, 1};
+  const std::array<std::int64_t, 2> pad{padding, padding};
+  return at::conv2d(x_nchw, weight, bias, stride, pad);
+}
+
+at::Tensor draw_weight(at::IntArrayRef shape) {
+  double fan_in = 1;
+  for (const std::int64_t size : shape.slice(1)) fan_in *= static_cast<double>(size);
+  // The arithmetic of torch.nn.init, step by step: the same seed gives PyTorch's bits.
+  const double gain = std::sqrt(2.0 / (1 + std::pow(std::sqrt(5.0), 2)));
+  const double bound = std::sqrt(3.0) * (gain / std::sqrt(fan_in));
+  return at::empty(shape, at::kFloat).uniform_(-bound, bound);
+}
+
+at::Tensor draw_bias(std::int64_t out, std::int64_t fan_in) {
+  const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
+  return at::empty({out}, at::kFloat).uniform_(-bound, bound);
+}
+
+at::Tensor activate(spec::model::Activation activation, const at::Tensor& x) {
+  using spec::model::Activation;
+  switch (activation) {
+    case Activation::relu: return at::relu(x);
+    case Activation::gelu: return at::gelu(x);
+    case Activation::tanh: return at::tanh(x);
+    case Activation::sigmoid: return at::sigmoid(x);
+  }
+  ASSERT(false);
+}
+
+std::int64_t checked_features(const stage::ModelContext& context) {
+  std::int64_t features = 1;
+  for (const std::int64_t size : context.input_shape) {
+    ENSURE(config, size > 0, "the input has the shape {} (C x H x W): every size must be above 0",
+           fmt::join(context.input_shape, "x"));
+    features *= size;
+  }
+  ENSURE(config, !context.input_shape.empty(), "the input has no shape: expected C x H x W");
+  ENSURE(config, context.classes > 0, "the data has {} classes: expected at least 1", context.classes);
+  return features;
+}
+
+Linear LayeredModule::add_linear(const std::string& name, std::int64_t in, std::int64_t out, Bias bias) {
+  Linear layer;
+  layer.weight = add_parameter(name + ".weight", draw_weight({out, in}));
+  if (bias == Bias::with) layer.bias = add_parameter(name + ".bias", draw_bias(out, in));
+  return layer;
+}
+
+Conv2d LayeredModule::add_conv2d(const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel) {
+  Conv2d layer;
+  layer.weight = add_parameter(name + ".weight", draw_weight({out, in, kernel, kernel}));
+  layer.bias = add_parameter(name + ".bias", draw_bias(out, in * kernel * kernel));
+  return layer;
+}
+
+}  // namespace trainctl::stages

@@ -1,0 +1,57 @@
+#include "spec/model/lenet.hpp"
+
+#include <ATen/ops/max_pool2d.h>
+#include <fmt/ranges.h>
+
+#include "stages/builtin.hpp"
+#include "stages/model/layers.hpp"
+
+namespace trainctl::stages {
+namespace {
+
+constexpr std::int64_t kClassicSize = 32;  // LeCun et al. 1998; 28x28 digits are padded to it by the first convolution
+
+/// Padding of the first convolution for the input's size.
+std::int64_t first_padding(const std::vector<std::int64_t>& shape) {
+  ENSURE(config, shape.size() == 3, "the input has the shape {}: lenet needs images, C x H x W", fmt::join(shape, "x"));
+  const bool square = shape[1] == shape[2];
+  ENSURE(config, square && (shape[1] == kClassicSize || shape[1] == kClassicSize - 4),
+         "the input is {}x{}: lenet needs 28x28 or 32x32; resize the images or choose model mlp", shape[1], shape[2]);
+  return (kClassicSize - shape[1]) / 2;
+}
+
+/// conv1 (6), pool, conv2 (16), pool, fc1 (120), fc2 (84), fc3: the names of PyTorch's tutorial.
+class Lenet final : public LayeredModule {
+ public:
+  Lenet(const spec::model::Lenet& options, const stage::ModelContext& context) : activation_(options.activation) {
+    checked_features(context);
+    const std::int64_t padding = first_padding(context.input_shape);
+    conv1_ = add_conv2d("conv1", context.input_shape[0], 6, 5);
+    conv1_.padding = padding;
+    conv2_ = add_conv2d("conv2", 6, 16, 5);
+    fc1_ = add_linear("fc1", 16 * 5 * 5, 120);
+    fc2_ = add_linear("fc2", 120, 84);
+    fc3_ = add_linear("fc3", 84, context.classes);
+  }
+
+  at::Tensor forward(const at::Tensor& inputs_nchw) override {
+    at::Tensor x = at::max_pool2d(activate(activation_, conv1_(inputs_nchw)), {2, 2});
+    x = at::max_pool2d(activate(activation_, conv2_(x)), {2, 2});
+    x = activate(activation_, fc1_(x.flatten(1)));
+    return fc3_(activate(activation_, fc2_(x)));
+  }
+
+ private:
+  spec::model::Activation activation_;
+  Conv2d conv1_, conv2_;
+  Linear fc1_, fc2_, fc3_;
+};
+
+}  // namespace
+
+void register_model_lenet(stage::Catalogue& catalogue) {
+  catalogue.models.add<spec::model::Lenet>(
+      "lenet", [](const auto& options, const auto& context) { return std::make_unique<Lenet>(options, context); });
+}
+
+}  // namespace trainctl::stages

@@ -1,0 +1,115 @@
+#include "stages/optimizer/fused.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_zero.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros_like.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace trainctl::stages {
+namespace {
+
+/// Equal strides, where a stride means anything: those of dimensions of size 1 do not.
+bool same_layout(const at::Tensor& a, const at::Tensor& b) {
+  if (a.sizes() != b.sizes()) return false;
+  for (std::int64_t d = 0; d < a.dim(); ++d) {
+    if (a.stride(d) != b.stride(d) && a.size(d) != 1) return false;
+  }
+  return true;
+}
+
+void check_layout(const stage::NamedTensor& parameter, const at::Tensor& gradient) {
+  const at::Tensor& p = parameter.tensor;
+  ENSURE(unexpected, same_layout(p, gradient) && p.scalar_type() == gradient.scalar_type() &&
+                         p.device() == gradient.device(),
+         "the gradient of '{}' has shape [{}] and strides [{}], the parameter [{}] and [{}]: they must be laid out alike",
+         parameter.name, fmt::join(gradient.sizes(), ", "), fmt::join(gradient.strides(), ", "),
+         fmt::join(p.sizes(), ", "), fmt::join(p.strides(), ", "));
+}
+
+/// In order of first appearance, so that runs agree.
+std::vector<std::vector<stage::NamedTensor>> by_device_and_dtype(const std::vector<stage::NamedTensor>& parameters) {
+  std::vector<std::vector<stage::NamedTensor>> groups;
+  std::map<std::pair<std::string, at::ScalarType>, std::size_t> index;
+  for (const stage::NamedTensor& parameter : parameters) {
+    ENSURE(unexpected, parameter.tensor.is_non_overlapping_and_dense(), "parameter '{}' is not dense in memory",
+           parameter.name);
+    const auto key = std::pair(parameter.tensor.device().str(), parameter.tensor.scalar_type());
+    const auto [place, added] = index.try_emplace(key, groups.size());
+    if (added) groups.emplace_back();
+    groups[place->second].push_back(parameter);
+  }
+  return groups;
+}
+
+}  // namespace
+
+ParameterGroup::ParameterGroup(std::vector<stage::NamedTensor> members, std::size_t state_kinds)
+    : members_(std::move(members)), state_(state_kinds), active_state_(state_kinds) {
+  for (auto& kind : state_) {
+    for (const stage::NamedTensor& member : members_) kind.push_back(at::zeros_like(member.tensor.detach()));
+  }
+}
+
+void ParameterGroup::collect() {
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const at::Tensor& gradient = members_[i].tensor.grad();
+    if (!gradient.defined()) continue;
+    if (n == active_.size() || active_[n] != i) return rebuild();
+    if (!gradients_[n].is_same(gradient)) {
+      check_layout(members_[i], gradient);
+      gradients_[n] = gradient;
+    }
+    ++n;
+  }
+  if (n != active_.size()) rebuild();
+}
+
+void ParameterGroup::rebuild() {
+  active_.clear();
+  parameters_.clear();
+  gradients_.clear();
+  for (auto& kind : active_state_) kind.clear();
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const at::Tensor& gradient = members_[i].tensor.grad();
+    if (!gradient.defined()) continue;
+    check_layout(members_[i], gradient);
+    active_.push_back(i);
+    parameters_.push_back(members_[i].tensor);
+    gradients_.push_back(gradient);
+    for (std::size_t k = 0; k < state_.size(); ++k) active_state_[k].push_back(state_[k][i]);
+  }
+}
+
+FusedOptimizer::FusedOptimizer(const stage::OptimizerContext& context, double lr, std::size_t state_kinds)
+    : initial_lr_(lr), lr_(lr) {
+  ENSURE(config, !context.parameters.empty(), "there is nothing to train: every parameter is frozen");
+  for (auto& members : by_device_and_dtype(context.parameters)) {
+    ParameterGroup& group = groups_.emplace_back(std::move(members), state_kinds);
+    // CUDA kernels read a float; on the CPU the rate keeps the precision that was asked for.
+    const at::ScalarType dtype = group.device().is_cpu() ? at::kDouble : at::kFloat;
+    group.lr = at::full({}, lr, at::TensorOptions(dtype).device(group.device()));
+  }
+}
+
+void FusedOptimizer::zero_grad() {
+  const at::NoGradGuard guard;
+  for (ParameterGroup& group : groups_) {
+    group.collect();
+    if (!group.none_active()) at::_foreach_zero_(group.gradients());
+  }
+}
+
+void FusedOptimizer::set_lr(double lr) {
+  if (lr == lr_) return;
+  lr_ = lr;
+  for (ParameterGroup& group : groups_) group.lr.fill_(lr);
+}
+
+}  // namespace trainctl::stages

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "stage/stages.hpp"
+
+namespace trainctl::stages {
+
+/// Parameters of one device and dtype: what a fused kernel takes in one call. The lists of those that have a gradient
+/// are kept between steps and mended where something changed, so that a step allocates nothing.
+class ParameterGroup {
+ public:
+  /// `members` share device and dtype; `state_kinds` tensors are kept for each, zero at first.
+  ParameterGroup(std::vector<stage::NamedTensor> members, std::size_t state_kinds);
+
+  /// Brings the lists up to date. Throws where a gradient is laid out otherwise than its parameter: the CPU kernels
+  /// would not notice and update the wrong elements.
+  void collect();
+
+  [[nodiscard]] bool all_active() const { return active_.size() == members_.size(); }
+  [[nodiscard]] bool none_active() const { return active_.empty(); }
+  /// Of parameters with a gradient; index into the members.
+  [[nodiscard]] const std::vector<std::size_t>& active() const { return active_; }
+  [[nodiscard]] const std::vector<at::Tensor>& parameters() const { return parameters_; }
+  [[nodiscard]] const std::vector<at::Tensor>& gradients() const { return gradients_; }
+  [[nodiscard]] const std::vector<at::Tensor>& state(std::size_t kind) const { return active_state_[kind]; }
+  [[nodiscard]] std::size_t size() const { return members_.size(); }
+  [[nodiscard]] at::Device device() const { return members_.front().tensor.device(); }
+
+  /// The learning rate as the kernels read it: on the parameters' device.
+  at::Tensor lr;
+
+ private:
+  void rebuild();
+
+  std::vector<stage::NamedTensor> members_;
+  std::vector<std::vector<at::Tensor>> state_;  // [kind][member]
+  std::vector<std::size_t> active_;
+  std::vector<at::Tensor> parameters_, gradients_;
+  std::vector<std::vector<at::Tensor>> active_state_;
+};
+
+/// What the optimizers on fused kernels share: groups, learning rate, clearing of gradients.
+class FusedOptimizer : public stage::Optimizer {
+ public:
+  FusedOptimizer(const stage::OptimizerContext& context, double lr, std::size_t state_kinds);
+
+  /// Gradients become zero in place: they may be views into a reducer's bucket.
+  void zero_grad() override;
+  void set_lr(double lr) override;
+  [[nodiscard]] double initial_lr() const override { return initial_lr_; }
+
+ protected:
+  std::vector<ParameterGroup>& groups() { return groups_; }
+
+ private:
+  std::vector<ParameterGroup> groups_;
+  double initial_lr_;
+  double lr_;
+};
+
+}  // namespace trainctl::stages

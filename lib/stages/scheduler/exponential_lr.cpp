@@ -1,0 +1,32 @@
+#include "spec/scheduler/exponential_lr.hpp"
+
+#include <cmath>
+
+#include "stages/builtin.hpp"
+#include "stages/scheduler/warmed_up.hpp"
+
+namespace trainctl::stages {
+namespace {
+
+class ExponentialLr final : public WarmedUp {
+ public:
+  ExponentialLr(const spec::scheduler::ExponentialLr& options, const stage::SchedulerContext& context)
+      : WarmedUp(options, context), gamma_(options.gamma) {}
+
+ private:
+  [[nodiscard]] double curve(std::int64_t t) const override {
+    return initial_lr() * std::pow(gamma_, static_cast<double>(t));
+  }
+
+  double gamma_;
+};
+
+}  // namespace
+
+void register_scheduler_exponential_lr(stage::Catalogue& catalogue) {
+  catalogue.schedulers.add<spec::scheduler::ExponentialLr>("exponential_lr", [](const auto& options, const auto& context) {
+    return std::make_unique<ExponentialLr>(options, context);
+  });
+}
+
+}  // namespace trainctl::stages

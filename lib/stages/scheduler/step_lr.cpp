@@ -1,0 +1,32 @@
+#include "spec/scheduler/step_lr.hpp"
+
+#include <cmath>
+
+#include "stages/builtin.hpp"
+#include "stages/scheduler/warmed_up.hpp"
+
+namespace trainctl::stages {
+namespace {
+
+class StepLr final : public WarmedUp {
+ public:
+  StepLr(const spec::scheduler::StepLr& options, const stage::SchedulerContext& context)
+      : WarmedUp(options, context), options_(options) {}
+
+ private:
+  [[nodiscard]] double curve(std::int64_t t) const override {
+    return initial_lr() * std::pow(options_.gamma, static_cast<double>(t / options_.step_size));
+  }
+
+  spec::scheduler::StepLr options_;
+};
+
+}  // namespace
+
+void register_scheduler_step_lr(stage::Catalogue& catalogue) {
+  catalogue.schedulers.add<spec::scheduler::StepLr>("step_lr", [](const auto& options, const auto& context) {
+    return std::make_unique<StepLr>(options, context);
+  });
+}
+
+}  // namespace trainctl::stages

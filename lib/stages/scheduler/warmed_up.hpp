@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "spec/scheduler/warmup.hpp"
+#include "stage/stages.hpp"
+
+namespace trainctl::stages {
+
+/// A linear warm-up in front of a curve, as torch's SequentialLR of a LinearLR and the scheduler: the curve counts its
+/// intervals from the end of the warm-up.
+class WarmedUp : public stage::Scheduler {
+ public:
+  WarmedUp(const spec::scheduler::Warmup& warmup, const stage::SchedulerContext& context)
+      : warmup_(warmup), context_(context) {}
+
+  [[nodiscard]] double lr(std::int64_t epoch, std::int64_t global_step) const final;
+  void observe(std::int64_t, double) override {}
+  [[nodiscard]] std::string monitor() const override { return {}; }
+
+ protected:
+  /// The rate `t` intervals after the warm-up.
+  [[nodiscard]] virtual double curve(std::int64_t t) const = 0;
+  [[nodiscard]] double initial_lr() const { return context_.initial_lr; }
+  /// Intervals of the run that are left after the warm-up.
+  [[nodiscard]] std::int64_t intervals_after_warmup() const;
+  /// Whether the epoch begins within the warm-up.
+  [[nodiscard]] bool warming_up(std::int64_t epoch) const;
+
+ private:
+  [[nodiscard]] std::int64_t intervals(std::int64_t epochs) const;
+
+  spec::scheduler::Warmup warmup_;
+  stage::SchedulerContext context_;
+};
+
+}  // namespace trainctl::stages

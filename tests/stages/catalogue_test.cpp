@@ -1,0 +1,66 @@
+#include <ATen/ops/ones.h>
+
+#include "config/reader.hpp"
+#include "spec/load.hpp"
+#include "stages/builtin.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+
+namespace {
+
+/// The stage as the front half would read it: defaults, and an example for each required option.
+config::Stage stage_with_defaults(const std::string& kind, const std::string& name) {
+  const config::StageType* type = spec::builtin_vocabulary().find(kind, name);
+  REQUIRE(type != nullptr);
+  const std::shared_ptr<const void> options = type->schema.make_default();
+  return {kind, name, options, type->options_type, {}, {}};
+}
+
+const at::Tensor& weight() {
+  static const at::Tensor tensor = at::ones({2, 2}).requires_grad_(true);
+  return tensor;
+}
+
+void build(const config::Stage& stage, const stage::Catalogue& all) {
+  if (stage.kind == "model") CHECK(all.models.build(stage, {{1, 28, 28}, 10}) != nullptr);
+  if (stage.kind == "loss") CHECK(all.losses.build(stage, {10}) != nullptr);
+  if (stage.kind == "optimizer") CHECK(all.optimizers.build(stage, {{{"weight", weight()}}}) != nullptr);
+  if (stage.kind == "scheduler") CHECK(all.schedulers.build(stage, {0.1, 10, 100}) != nullptr);
+  if (stage.kind == "stopper") CHECK(all.stoppers.build(stage, {}) != nullptr);
+  if (stage.kind == "metric") CHECK(all.metrics.build(stage, {10}) != nullptr);
+}
+
+#define STAGE(kind, name) {#kind, #name},
+const std::vector<std::pair<std::string, std::string>> kListed{
+#include "stages/stages.def"
+};
+#undef STAGE
+
+}  // namespace
+
+TEST_CASE("every stage of stages.def is built from its default options") {
+  const stage::Catalogue all = stages::builtin_catalogue();
+  for (const auto& [kind, name] : kListed) {
+    INFO(kind << "/" << name);
+    build(stage_with_defaults(kind, name), all);
+  }
+}
+
+TEST_CASE("the front half and the engine know the same stages") {
+  const stage::Catalogue all = stages::builtin_catalogue();
+  const config::Vocabulary& front = spec::builtin_vocabulary();
+  CHECK(all.models.names() == front.names("model"));
+  CHECK(all.losses.names() == front.names("loss"));
+  CHECK(all.optimizers.names() == front.names("optimizer"));
+  CHECK(all.schedulers.names() == front.names("scheduler"));
+  CHECK(all.stoppers.names() == front.names("stopper"));
+  CHECK(all.metrics.names() == front.names("metric"));
+}
+
+TEST_CASE("the engine refuses a stage that stages.def does not list") {
+  config::Stage stage = stage_with_defaults("optimizer", "adam");
+  stage.type = "lion";
+  CHECK_THROWS_WITH(stages::builtin_catalogue().optimizers.build(stage, {{{"weight", weight()}}}),
+                    "optimizer 'lion' is not part of this build; it has: adam, adamw, sgd");
+}
