@@ -19,7 +19,9 @@ std::string hint_for(const Experiment& experiment, const std::string& monitor) {
     const char* cure = experiment.dataset.val ? "raise 'trainer.limit_val_batches'" : "add 'dataset.val'";
     return fmt::format("{}, or monitor one of: {}", cure, join(values, ", "));
   }
-  if (const auto found = nearest(monitor, values)) return fmt::format("did you mean '{}'? (all: {})", *found, join(values, ", "));
+  const auto longer = std::ranges::find_if(values, [&](const std::string& value) { return value.starts_with(monitor); });
+  const auto found = longer != values.end() ? std::optional(*longer) : nearest(monitor, values);
+  if (found) return fmt::format("did you mean '{}'? (all: {})", *found, join(values, ", "));
   return fmt::format("measured are: {}; more come by 'metrics: [...]'", join(values, ", "));
 }
 

@@ -42,12 +42,24 @@ bool same(const config::Node& a, const config::Node& b) {
          });
 }
 
+// The tree of its normalize; null where it has none.
+config::Node normalization_of(const DataSplit& split) {
+  for (const config::Stage& stage : split.transforms) {
+    if (stage.options_type == typeid(transform::Normalize)) return config::write_stage(stage);
+  }
+  return {};
+}
+
 void check_splits(Checker& checker) {
   const Dataset& data = checker.experiment().dataset;
   check_normalize(checker, "dataset.train", data.train);
   if (data.val) check_normalize(checker, "dataset.val", *data.val);
   if (data.test) check_normalize(checker, "dataset.test", *data.test);
   if (!data.val || !checker.sound("dataset") || !data.train.dataset || !data.val->dataset) return;
+  if (!same(normalization_of(data.train), normalization_of(*data.val))) {
+    checker.warning("dataset.val", "validation samples are not normalized as the training samples are",
+                    "give both splits the same 'normalize'");
+  }
   if (same(config::write_stage(data.train.dataset), config::write_stage(data.val->dataset))) {
     checker.warning("dataset.val", "validation uses the very samples that are trained on", "give it another split, e.g. 'split: test'");
   }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "spec/metric/top_k_accuracy.hpp"
 
 namespace trainctl::spec {
@@ -21,7 +23,10 @@ std::vector<std::string> monitored_values(const Experiment& experiment) {
   for (const char* split : {"val/", "train/"}) {
     if (split[0] == 'v' && !validates(experiment)) continue;
     names.push_back(std::string(split) + "loss");
-    for (const config::Stage& metric : experiment.metrics) names.push_back(split + metric_name(metric));
+    for (const config::Stage& metric : experiment.metrics) {
+      const std::string name = split + metric_name(metric);
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
   }
   return names;
 }

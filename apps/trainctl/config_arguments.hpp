@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "spec/load.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace trainctl::app {
+
+struct Context;
+
+/// What a verb that works on one experiment takes: CONFIG [key=value ...], or -c CONFIG.
+struct ConfigArguments {
+  std::string file;
+  std::vector<std::string> overrides;
+};
+
+/// `a.b=c`, `+a.b=c`, `++a.b=c`, `~a.b`: an override; everything else, and what begins with '.' or '/', is a file.
+bool is_override(std::string_view word);
+
+/// Adds CONFIG, the overrides and -c/--config.
+void add_config_arguments(CLI::App& verb, ConfigArguments& arguments);
+
+/// Loads and checks the experiment, its data files included; its warnings are in `context.diagnostics`. Throws
+/// Error(config) with every problem of the config, or Error(data) where only the data is at fault.
+spec::Loaded load_checked(const ConfigArguments& arguments, Context& context);
+
+/// The same without a look at the data.
+spec::Loaded load_config(const ConfigArguments& arguments, Context& context);
+
+}  // namespace trainctl::app

@@ -1,0 +1,71 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/strings.hpp"
+#include "context.hpp"
+#include "spec/load.hpp"
+#include "verbs.hpp"
+
+namespace trainctl::app {
+namespace {
+
+// In the order of the experiment file; a kind that is not named here follows.
+std::vector<std::string> kinds_in_order(const config::Vocabulary& vocabulary) {
+  constexpr std::array kOrder{"dataset", "transform", "model", "loss", "optimizer", "scheduler", "stopper", "metric"};
+  const auto rank = [&](const std::string& kind) { return std::ranges::find(kOrder, kind) - kOrder.begin(); };
+  std::vector<std::string> kinds = vocabulary.kinds();
+  std::ranges::stable_sort(kinds, {}, rank);
+  return kinds;
+}
+
+Json document(const config::Vocabulary& vocabulary, const std::vector<std::string>& kinds) {
+  Json all = Json::object();
+  for (const std::string& kind : kinds) {
+    Json& stages = all[kind] = Json::array();
+    for (const std::string& name : vocabulary.names(kind)) {
+      stages.push_back({{"name", name}, {"summary", vocabulary.find(kind, name)->schema.summary}});
+    }
+  }
+  return {{"schema", "trainctl.list/1"}, {"kinds", all}};
+}
+
+void print_kind(const config::Vocabulary& vocabulary, const std::string& kind) {
+  print(kind + ":");
+  for (const std::string& name : vocabulary.names(kind)) {
+    print(fmt::format("  {:<24}{}", name, vocabulary.find(kind, name)->schema.summary));
+  }
+}
+
+int list(const std::string& wanted, const Context& context) {
+  const config::Vocabulary& vocabulary = spec::builtin_vocabulary();
+  std::vector<std::string> kinds = kinds_in_order(vocabulary);
+  if (!wanted.empty()) {
+    const bool known = std::ranges::find(kinds, wanted) != kinds.end();
+    const auto near = nearest(wanted, kinds);
+    ENSURE(config, known, "unknown kind '{}'; {}", printable(wanted),
+           near ? fmt::format("did you mean '{}'?", *near) : "the kinds are: " + join(kinds, ", "));
+    kinds = {wanted};
+  }
+  if (context.json) {
+    print_json(document(vocabulary, kinds));
+    return 0;
+  }
+  for (const std::string& kind : kinds) print_kind(vocabulary, kind);
+  return 0;
+}
+
+}  // namespace
+
+void add_list(CLI::App& program, Context& context) {
+  const auto kind = std::make_shared<std::string>();
+  CLI::App& verb = add_verb(program, context, {"list", "every data set, model, optimizer ... with one line each", kConfigGroup},
+                            [kind, &context] { return list(*kind, context); });
+  verb.add_option("kind", *kind, "only this kind: dataset, transform, model, loss, optimizer, scheduler, stopper, metric")
+      ->type_name("[KIND]");
+}
+
+}  // namespace trainctl::app

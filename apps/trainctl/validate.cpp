@@ -1,0 +1,96 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/strings.hpp"
+#include "config_arguments.hpp"
+#include "context.hpp"
+#include "verbs.hpp"
+
+namespace trainctl::app {
+namespace {
+
+struct ValidateArguments {
+  std::vector<std::string> words;
+};
+
+struct Verdict {
+  std::string file;
+  int exit_code = 0;
+  std::string message;
+  config::Diagnostics diagnostics;
+};
+
+Verdict judge(const std::string& file, const std::vector<std::string>& overrides) {
+  Context own;
+  Verdict verdict{.file = file};
+  try {
+    load_checked({file, overrides}, own);
+  } catch (const Error& error) {
+    verdict.exit_code = error.exit_code();
+    verdict.message = error.what();
+  }
+  verdict.diagnostics = std::move(own.diagnostics);
+  return verdict;
+}
+
+// An error in a config outranks one in the data.
+int worse(int a, int b) { return a == 2 || b == 2 ? 2 : std::max(a, b); }
+
+Json document(const std::vector<Verdict>& verdicts, int exit_code) {
+  Json files = Json::array();
+  for (const Verdict& verdict : verdicts) {
+    Json problems = problems_json(verdict.diagnostics);
+    if (verdict.exit_code != 0 && verdict.diagnostics.error_count() == 0) {
+      problems.push_back({{"file", verdict.file}, {"line", 0}, {"column", 0}, {"severity", "error"}, {"message", verdict.message}, {"hint", ""}});
+    }
+    files.push_back({{"file", verdict.file}, {"ok", verdict.exit_code == 0}, {"exit_code", verdict.exit_code}, {"errors", problems}});
+  }
+  return {{"schema", "trainctl.validate/1"}, {"ok", exit_code == 0}, {"exit_code", exit_code}, {"files", files}};
+}
+
+void print_verdict(const Verdict& verdict, const Context& context) {
+  const std::string problems = verdict.diagnostics.render(color_for(context, stderr));
+  if (!problems.empty() && !(context.quiet && verdict.exit_code == 0)) {
+    fmt::print(stderr, "{}", problems);
+  }
+  if (verdict.exit_code == 0) {
+    print(printable(verdict.file) + ": OK");
+  } else if (verdict.diagnostics.error_count() == 0) {
+    fmt::print(stderr, "error: {}\n", verdict.message);
+  }
+}
+
+int validate(const ValidateArguments& arguments, const Context& context) {
+  std::vector<std::string> files = arguments.words;
+  const auto overrides_at = std::ranges::stable_partition(files, [](const std::string& word) { return !is_override(word); }).begin();
+  const std::vector<std::string> overrides(overrides_at, files.end());
+  files.erase(overrides_at, files.end());
+  ENSURE(config, !files.empty(), "no experiment file is given: write its path after the verb");
+  std::vector<Verdict> verdicts;
+  int exit_code = 0;
+  for (const std::string& file : files) {
+    verdicts.push_back(judge(file, overrides));
+    exit_code = worse(exit_code, verdicts.back().exit_code);
+    if (!context.json) print_verdict(verdicts.back(), context);
+  }
+  if (context.json) print_json(document(verdicts, exit_code));
+  return exit_code;
+}
+
+}  // namespace
+
+void add_validate(CLI::App& program, Context& context) {
+  const auto arguments = std::make_shared<ValidateArguments>();
+  CLI::App& verb = add_verb(program, context, {"validate", "every error of experiment files, before anything starts", kConfigGroup},
+                            [arguments, &context] { return validate(*arguments, context); });
+  verb.alias("check");
+  verb.add_option("words", arguments->words, "experiment files, and overrides that are laid over each of them")
+      ->type_name("CONFIG... [key=value ...]");
+  verb.add_option("-c,--config", arguments->words, "the same")->type_name("FILE");
+  verb.footer("Exit codes: 0 all are fine; 2 an error in a file; 9 an error in the data it names.");
+}
+
+}  // namespace trainctl::app

@@ -1,0 +1,68 @@
+#include "spec/experiment.hpp"
+
+#include <filesystem>
+
+#include "experiment_yaml.hpp"
+#include "spec/dataset/mnist.hpp"
+#include "spec/dataset/synthetic_digits.hpp"
+#include "spec/loss/cross_entropy.hpp"
+#include "spec/model/mlp.hpp"
+#include "spec/optimizer/adamw.hpp"
+#include "spec/transform/normalize.hpp"
+#include "support/catch.hpp"
+
+namespace spec = trainctl::spec;
+
+TEST_CASE("what a file leaves out has PyTorch's and Lightning's defaults", "[spec]") {
+  const spec::Experiment experiment = load_sound({"~metrics", "~name"}).experiment;
+  CHECK(experiment.name == "experiment");
+  CHECK(experiment.loss.type == "cross_entropy");
+  CHECK(experiment.loss.as<spec::loss::CrossEntropy>().label_smoothing == 0);
+  CHECK(experiment.scheduler.type == "constant_lr");
+  CHECK_FALSE(experiment.early_stopping);
+  CHECK(experiment.metrics.empty());
+  CHECK(experiment.loader.batch_size == 64);
+  CHECK(experiment.loader.num_workers.is_auto());
+  CHECK_FALSE(experiment.dataset.test.has_value());
+  CHECK(experiment.trainer.limit_val_batches.of(10) == 10);
+  CHECK(experiment.loggers == std::vector{spec::Logger::console, spec::Logger::csv, spec::Logger::jsonl});
+  CHECK(load_sound({"optimizer=adamw"}).experiment.optimizer.as<spec::optimizer::Adamw>().weight_decay == 0.01);
+}
+
+TEST_CASE("a split holds its data set's keys beside its transforms", "[spec]") {
+  const spec::DataSplit split = load_sound({"dataset.train.samples=2000"}).experiment.dataset.train;
+  CHECK(split.dataset.kind == "dataset");
+  CHECK(split.dataset.as<spec::dataset::SyntheticDigits>().samples == 2000);
+  REQUIRE(split.transforms.size() == 1);
+  CHECK(split.transforms[0].as<spec::transform::Normalize>().mean == std::vector{0.1307});
+}
+
+TEST_CASE("a split may be the bare name of a data set", "[spec]") {
+  const spec::DataSplit split = load_sound({"dataset.train=synthetic_digits", "~dataset.val"}).experiment.dataset.train;
+  CHECK(split.dataset.type == "synthetic_digits");
+  CHECK(split.transforms.empty());
+}
+
+TEST_CASE("a wrong key in a split is told with the keys of the data set and of the split", "[spec]") {
+  CHECK_THAT(problems_of({"dataset.train.transform=[]"}), Contains("unknown key 'transform' in dataset 'synthetic_digits'") && Contains("'transforms'"));
+}
+
+TEST_CASE("the relative root of a data set starts at the current folder in an override", "[spec]") {
+  const spec::Experiment experiment = load_sound({"dataset.train={type: mnist, root: data/mnist}", "~dataset.val"}).experiment;
+  CHECK(experiment.dataset.train.dataset.as<spec::dataset::Mnist>().root == std::filesystem::current_path() / "data/mnist");
+}
+
+TEST_CASE("an experiment needs data, a model and an optimizer", "[spec]") {
+  const std::string problems = problems_of({"~dataset", "~model", "~optimizer"});
+  CHECK_THAT(problems, Contains("the experiment needs 'dataset'"));
+  CHECK_THAT(problems, Contains("the experiment needs 'model'"));
+  CHECK_THAT(problems, Contains("the experiment needs 'optimizer'"));
+}
+
+TEST_CASE("what this release does not do is refused, not ignored", "[spec]") {
+  CHECK_THAT(problems_of({"trainer.precision=16-mixed"}), Contains("'precision' must be one of 32-true"));
+  CHECK_THAT(problems_of({"dataset.cache.mode=decoded"}), Contains("'mode' must be one of none, auto"));
+  CHECK_THAT(problems_of({"trainer.num_nodes=2"}), Contains("unknown key 'num_nodes'"));
+  CHECK_THAT(problems_of({"loggers=[tensorboard]"}), Contains("'loggers' must be one of console, csv, jsonl"));
+  CHECK_THAT(problems_of({"checkpoint.save_top_k=3"}), Contains("'save_top_k' must be"));
+}

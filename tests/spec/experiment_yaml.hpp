@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "spec/load.hpp"
+
+/// A sound experiment that tests change by overrides.
+inline constexpr const char* kSound = R"(name: sound
+dataset:
+  train: {type: synthetic_digits, split: train, transforms: [{type: normalize, mean: [0.1307], std: [0.3081]}]}
+  val: {type: synthetic_digits, split: test, transforms: [{type: normalize, mean: [0.1307], std: [0.3081]}]}
+model: mlp
+optimizer: adam
+metrics: [accuracy]
+trainer: {accelerator: cpu, max_epochs: 5}
+)";
+
+inline trainctl::spec::Loaded load_sound(const std::vector<std::string>& overrides) {
+  trainctl::config::Diagnostics diagnostics;
+  return trainctl::spec::load_experiment_text("sound.yaml", kSound, overrides, diagnostics);
+}
+
+/// Every problem of kSound with the overrides, rendered; empty where there is none.
+inline std::string problems_of(const std::vector<std::string>& overrides) {
+  trainctl::config::Diagnostics diagnostics;
+  try {
+    trainctl::spec::load_experiment_text("sound.yaml", kSound, overrides, diagnostics);
+  } catch (const trainctl::Error& error) {
+    if (error.kind() != trainctl::ErrorKind::config) throw;
+  }
+  return diagnostics.render();
+}
