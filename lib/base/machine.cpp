@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <optional>
 #include <sstream>
 
 namespace trainctl {
@@ -39,30 +38,12 @@ std::uint64_t meminfo(const std::string& key) {
   return kib * 1024;
 }
 
-// Nothing where the file is absent or says "max".
-std::optional<std::uint64_t> number_in(const fs::path& file) {
-  std::ifstream in(file);
-  std::uint64_t number = 0;
-  if (in >> number) return number;
-  return std::nullopt;
-}
-
 fs::path cgroup_folder() {
   std::ifstream in("/proc/self/cgroup");
   for (std::string line; std::getline(in, line);) {
     if (line.starts_with("0::")) return fs::path(kCgroupRoot) / fs::path(line.substr(3)).relative_path();
   }
   return kCgroupRoot;
-}
-
-std::uint64_t cgroup_room() {
-  std::uint64_t room = std::numeric_limits<std::uint64_t>::max();
-  for (fs::path folder = cgroup_folder(); folder.string().starts_with(kCgroupRoot); folder = folder.parent_path()) {
-    const auto limit = number_in(folder / "memory.max");
-    const auto used = number_in(folder / "memory.current");
-    if (limit && used) room = std::min(room, *limit - std::min(*limit, *used));
-  }
-  return room;
 }
 
 double cgroup_cores() {
@@ -102,8 +83,6 @@ int usable_cores() {
   const int allowed = known ? CPU_COUNT(&set) : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
   return std::max(1, static_cast<int>(std::min(std::ceil(cgroup_cores()), static_cast<double>(allowed))));
 }
-
-std::uint64_t available_memory() { return std::min(meminfo("MemAvailable"), cgroup_room()); }
 
 Machine read_machine() {
   Machine machine;

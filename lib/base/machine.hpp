@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,8 @@ Machine read_machine();
 /// Number of cores this process may run on: affinity and cgroup CPU quota, at least 1.
 int usable_cores();
 
-/// Bytes that may still be allocated: MemAvailable, or less where a cgroup limits it.
-std::uint64_t available_memory();
+/// Bytes that may still be allocated: MemAvailable, or less where a cgroup (v1 or v2) limits it; page cache that would
+/// give way counts as free. `root` is "/" outside tests.
+std::uint64_t available_memory(const std::filesystem::path& root = "/");
 
 }  // namespace trainctl

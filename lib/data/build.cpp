@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "data/machine.hpp"
+#include "base/machine.hpp"
 #include "data/tiles.hpp"
 
 namespace trainctl::data {

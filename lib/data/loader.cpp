@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/machine.hpp"
 #include "base/strings.hpp"
 #include "data/arena.hpp"
-#include "data/machine.hpp"
 #include "data/order.hpp"
 #include "data/ring.hpp"
 #include "data/tiles.hpp"

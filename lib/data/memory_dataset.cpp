@@ -6,8 +6,8 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/machine.hpp"
 #include "base/strings.hpp"
-#include "data/machine.hpp"
 
 namespace trainctl::data {
 namespace {

@@ -1,7 +1,7 @@
 #include "data/build.hpp"
 
+#include "base/machine.hpp"
 #include "data/fakes.hpp"
-#include "data/machine.hpp"
 #include "spec/dataset/synthetic_digits.hpp"
 #include "spec/transform/normalize.hpp"
 #include "spec/transform/random_crop.hpp"

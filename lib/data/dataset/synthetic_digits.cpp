@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "data/machine.hpp"
+#include "base/machine.hpp"
 #include "data/registry.hpp"
 #include "data/render.hpp"
 

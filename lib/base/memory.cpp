@@ -1,14 +1,13 @@
-#include "data/machine.hpp"
-
-#include <sched.h>
+#include "base/machine.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <optional>
 #include <string>
 
-namespace trainctl::data {
+namespace trainctl {
 namespace {
 
 namespace fs = std::filesystem;
@@ -77,11 +76,4 @@ std::uint64_t available_memory(const fs::path& root) {
   return least;
 }
 
-int usable_cores() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
-  return std::max(1, CPU_COUNT(&cores));
-}
-
-}  // namespace trainctl::data
+}  // namespace trainctl
