@@ -34,6 +34,15 @@ bool is_name(std::string_view text) {
          std::ranges::all_of(text, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; });
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 // The end of the reference that begins at `begin` ("${"), one past its brace; npos if it is not closed.
 std::size_t end_of_reference(std::string_view text, std::size_t begin) {
   int open = 0;
@@ -158,7 +167,10 @@ class Resolver {
     if (!is_name(name)) {
       return fail(node, fmt::format("{} names no environment variable", quote("${env:" + what + "}")), "write ${env:NAME} or ${env:NAME,default}");
     }
-    if (const char* value = std::getenv(name.c_str())) return typed_value(value, node.position);
+    if (const char* value = std::getenv(name.c_str())) {
+      if (is_utf8(value)) return typed_value(value, node.position);
+      return fail(node, fmt::format("the environment variable '{}' is not valid UTF-8: {}", name, quote(value)), "set it to a text");
+    }
     if (comma == std::string::npos) {
       return fail(node, fmt::format("the environment variable '{}' is not set", name), fmt::format("set it, or give a default: ${{env:{},default}}", name));
     }

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/strings.hpp"
+#include "config/fields.hpp"
 #include "config/reader.hpp"
 #include "config/wording.hpp"
 
@@ -112,25 +113,8 @@ std::string integer_hint(const Node& node) {
   return number_hint(node);
 }
 
-std::string shown(double bound) {
-  return std::nearbyint(bound) == bound && std::abs(bound) < 1e15 ? fmt::format("{:.0f}", bound) : fmt::format("{}", bound);
-}
-
-std::string lower_text(const Bound& bound) {
-  return fmt::format("{} {}", bound.inclusive ? "at least" : "above", shown(bound.value));
-}
-
-std::string upper_text(const Bound& bound) {
-  return fmt::format("{} {}", bound.inclusive ? "at most" : "below", shown(bound.value));
-}
-
 std::string both(const std::string& lower, const std::string& upper) {
   return lower.empty() || upper.empty() ? lower + upper : lower + " and " + upper;
-}
-
-// "at least 1 and at most 64", "above 0"; empty without bounds.
-std::string bounds_text(const Field& field) {
-  return both(field.minimum ? lower_text(*field.minimum) : "", field.maximum ? upper_text(*field.maximum) : "");
 }
 
 bool inside(double value, const std::optional<Bound>& minimum, const std::optional<Bound>& maximum) {

@@ -75,7 +75,7 @@ struct StageType {
 template <class Options>
 Schema schema_of();  // config/describe.hpp
 
-/// The tree of an options struct as it would be written, defaults included.
+/// The tree of an options struct as it would be written, defaults included; null where its inline stage is empty.
 Node write_options(const Schema& schema, const void* options);
 
 /// Every stage the front half can name, a value: tests build their own.

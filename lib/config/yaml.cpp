@@ -176,6 +176,10 @@ class TreeBuilder final : public YAML::EventHandler {
       diagnostics_.error(node.position, fmt::format("a key must be a word, found {}", describe_value(node)), "write 'key: value'");
       return;
     }
+    if (node.text.size() > kMaxKeyBytes) {
+      diagnostics_.error(node.position, fmt::format("a key of {} bytes, the limit is {}", node.text.size(), kMaxKeyBytes), "shorten it");
+      return;
+    }
     if (node.text == "<<") {
       diagnostics_.error(node.position, "merge keys are not supported", "use 'extends' for a base file, or write the keys out");
       return;

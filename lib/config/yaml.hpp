@@ -16,6 +16,7 @@ inline constexpr std::size_t kMaxDepth = 64;
 inline constexpr std::size_t kMaxNodes = 100'000;  // aliases and interpolations expanded
 inline constexpr std::size_t kMaxAliases = 100;
 inline constexpr std::size_t kMaxKeys = 10'000;  // of one map
+inline constexpr std::size_t kMaxKeyBytes = 256;
 
 /// What a scalar counts against kMaxNodes: long texts count more, so that the cap bounds memory as well.
 constexpr std::size_t value_cost(std::string_view text) { return 1 + text.size() / 160; }

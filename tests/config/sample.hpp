@@ -202,7 +202,7 @@ struct Experiment {
   static constexpr auto kSummary = "An experiment of the tests.";
   std::string name = "experiment";
   std::uint64_t seed = 0;
-  Data dataset;
+  std::optional<Data> dataset;
   Loader loader;
   Stage model;
   Stage optimizer;

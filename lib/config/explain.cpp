@@ -1,0 +1,228 @@
+#include "config/explain.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "config/dump.hpp"
+#include "config/fields.hpp"
+#include "config/tree_path.hpp"
+#include "config/wording.hpp"
+
+namespace trainctl::config {
+namespace {
+
+// What a dotted key has led to so far: a struct, a kind of stages, one stage, or a plain field.
+struct Place {
+  const Schema* schema = nullptr;
+  const Schema* owner = nullptr;  // of `field`, for its default
+  const Field* field = nullptr;
+  const FieldType* type = nullptr;
+  const StageType* stage = nullptr;
+  std::string kind;
+  std::vector<std::string> same;
+};
+
+class Finder {
+ public:
+  Finder(const Schema& schema, const Vocabulary& vocabulary) : schema_(schema), vocabulary_(vocabulary) {}
+
+  std::optional<Place> find(const std::string& key) const {
+    const std::vector<std::string> parts = split_path(key);
+    Place top;
+    top.schema = &schema_;
+    if (auto found = walk(top, parts, 0)) return found;
+    const std::vector<std::string> kinds = vocabulary_.kinds();
+    if (std::ranges::find(kinds, parts[0]) == kinds.end()) return std::nullopt;
+    Place kind;
+    kind.kind = parts[0];
+    return walk(kind, parts, 1);
+  }
+
+ private:
+  std::optional<Place> walk(Place place, const std::vector<std::string>& parts, std::size_t begin) const {
+    for (std::size_t i = begin; i < parts.size(); ++i) {
+      std::optional<Place> next = step(place, parts[i]);
+      if (!next) return std::nullopt;
+      place = std::move(*next);
+    }
+    return place;
+  }
+
+  std::optional<Place> step(const Place& place, const std::string& part) const {
+    const bool is_index = !part.empty() && std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; });
+    if (place.type != nullptr && place.type->item && (is_index || place.type->type == ValueType::map)) {
+      return place_of(*place.field, *place.type->item, place.owner);
+    }
+    if (place.schema != nullptr) {
+      if (const Field* field = place.schema->find(part)) return place_of(*field, field->type, place.schema);
+    }
+    if (place.stage != nullptr) {
+      const Field* field = place.stage->schema.find(part);
+      if (field == nullptr) return std::nullopt;
+      return place_of(*field, field->type, &place.stage->schema);
+    }
+    return place.kind.empty() ? std::nullopt : below_kind(place.kind, part);
+  }
+
+  [[nodiscard]] std::optional<Place> below_kind(const std::string& kind, const std::string& part) const {
+    if (const StageType* stage = vocabulary_.find(kind, part)) {
+      Place place;
+      place.stage = stage;
+      return place;
+    }
+    std::optional<Place> found;
+    std::vector<std::string> holders;
+    for (const std::string& name : vocabulary_.names(kind)) {
+      const StageType* stage = vocabulary_.find(kind, name);
+      const Field* field = stage->schema.find(part);
+      if (field == nullptr) continue;
+      holders.push_back(name);
+      if (!found) found = place_of(*field, field->type, &stage->schema);
+    }
+    if (found) found->same = holders;
+    return found;
+  }
+
+  [[nodiscard]] static std::optional<Place> place_of(const Field& field, const FieldType& type, const Schema* owner) {
+    Place place;
+    place.field = &field;
+    place.type = &type;
+    place.owner = owner;
+    place.kind = type.stage_kind;
+    if (type.item && type.item->type == ValueType::stage) place.kind = type.item->stage_kind;
+    if (type.object) {
+      place.schema = type.object.get();
+      if (type.object->inline_stage) place.kind = type.object->inline_stage->type.stage_kind;
+    }
+    return place;
+  }
+
+  const Schema& schema_;
+  const Vocabulary& vocabulary_;
+};
+
+std::string default_text(const Place& place) {
+  const bool shown = place.owner != nullptr && &place.field->type == place.type && !place.field->required && !place.type->object;
+  if (!shown) return "";
+  const std::shared_ptr<void> options = place.owner->make_default();
+  Node usual = place.field->write(options.get());
+  if (usual.find("type") != nullptr) usual = *usual.find("type");
+  std::string text = dump(usual);
+  text.pop_back();
+  return text;
+}
+
+// Whole words that end alike come first: `lr` is found as optimizer.adam.lr.
+std::string suggestion(const std::string& key, const Schema& schema, const Vocabulary& vocabulary) {
+  const std::string last = split_path(key).back();
+  std::vector<std::string> ending;
+  std::vector<std::string> all;
+  for (const KnownKey& known : known_keys(schema, vocabulary)) {
+    if (split_path(known.key).back() == last) ending.push_back(known.key);
+    all.push_back(known.key);
+  }
+  if (!ending.empty()) return fmt::format("did you mean {}?", list_some(ending));
+  if (const Alias* alias = find_alias(last); alias != nullptr && !alias->key.empty()) {
+    return fmt::format("trainctl calls it '{}'", alias->key);
+  }
+  if (const auto near = nearest(key, all)) return fmt::format("did you mean '{}'?", *near);
+  return fmt::format("the sections are: {}", list_some(schema.keys()));
+}
+
+void add_known(const Schema& schema, const Vocabulary& vocabulary, const std::string& prefix, std::vector<KnownKey>& keys);
+
+void add_stage_keys(const std::string& kind, const Vocabulary& vocabulary, const std::string& prefix, std::vector<KnownKey>& keys) {
+  keys.push_back({prefix + "type", vocabulary.names(kind), "Which " + kind + "."});
+  for (const std::string& name : vocabulary.names(kind)) {
+    for (const Field& field : vocabulary.find(kind, name)->schema.fields) {
+      const std::string key = prefix + field.key;
+      if (std::ranges::find(keys, key, &KnownKey::key) != keys.end()) continue;
+      keys.push_back({key, values_of(field.type, vocabulary), field.help});
+    }
+  }
+}
+
+void add_known(const Schema& schema, const Vocabulary& vocabulary, const std::string& prefix, std::vector<KnownKey>& keys) {
+  if (schema.inline_stage) add_stage_keys(schema.inline_stage->type.stage_kind, vocabulary, prefix, keys);
+  for (const Field& field : schema.fields) {
+    keys.push_back({prefix + field.key, values_of(field.type, vocabulary), field.help});
+    const std::string below = prefix + field.key + ".";
+    if (field.type.object) add_known(*field.type.object, vocabulary, below, keys);
+    if (field.type.type == ValueType::stage) add_stage_keys(field.type.stage_kind, vocabulary, below, keys);
+  }
+}
+
+std::string example_line(const Place& place, const std::string& usual) {
+  const Field& field = *place.field;
+  if (!field.example.empty()) return fmt::format("{}: {}", field.key, field.example);
+  return usual.empty() || usual == "~" ? "" : fmt::format("{}: {}", field.key, usual);
+}
+
+}  // namespace
+
+Explanation explain(const std::string& key, const Schema& schema, const Vocabulary& vocabulary) {
+  const std::optional<Place> place = Finder(schema, vocabulary).find(key);
+  ENSURE(config, place.has_value(), "unknown key {}: {}", quote(key), suggestion(key, schema, vocabulary));
+  Explanation result;
+  result.key = key;
+  if (place->stage != nullptr) {
+    result.type = place->stage->kind;
+    result.help = place->stage->schema.summary;
+    result.below = place->stage->schema.keys();
+    result.example = fmt::format("{}: {{type: {}}}", place->stage->kind, place->stage->name);
+    return result;
+  }
+  if (!place->kind.empty()) result.below = vocabulary.names(place->kind);
+  if (place->schema != nullptr) {
+    for (const std::string& name : place->schema->keys()) result.below.push_back(name);
+    result.help = place->schema->summary;
+  }
+  if (place->field == nullptr) {
+    result.type = "stage";
+    result.help = "A kind of stage.";
+    return result;
+  }
+  result.type = type_text(*place->type, vocabulary);
+  result.default_value = default_text(*place);
+  result.bounds = bounds_text(*place->field);
+  result.help = place->field->help;
+  result.required = place->field->required;
+  result.same = place->same;
+  result.example = example_line(*place, result.default_value);
+  return result;
+}
+
+std::string to_text(const Explanation& explanation) {
+  std::string text = fmt::format("{}: {}\n", printable(explanation.key), explanation.help);
+  const auto row = [&](const char* name, const std::string& value) {
+    if (!value.empty()) text += fmt::format("  {:<9}{}\n", name, value);
+  };
+  row("type", explanation.type);
+  row("default", explanation.required ? "none: required" : explanation.default_value);
+  row("bounds", explanation.bounds);
+  row("of", join(explanation.same, ", "));
+  row("below", join(explanation.below, ", "));
+  row("example", explanation.example);
+  return text;
+}
+
+Json to_json(const Explanation& explanation) {
+  return {{"schema", "trainctl.explain/1"},      {"key", explanation.key},         {"type", explanation.type},
+          {"default", explanation.default_value}, {"required", explanation.required}, {"bounds", explanation.bounds},
+          {"help", explanation.help},            {"example", explanation.example}, {"below", explanation.below},
+          {"of", explanation.same}};
+}
+
+std::vector<KnownKey> known_keys(const Schema& schema, const Vocabulary& vocabulary) {
+  std::vector<KnownKey> keys;
+  add_known(schema, vocabulary, "", keys);
+  return keys;
+}
+
+}  // namespace trainctl::config

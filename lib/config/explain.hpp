@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json.hpp"
+#include "config/schema.hpp"
+
+namespace trainctl::config {
+
+/// What is known about one key.
+struct Explanation {
+  std::string key;            // "optimizer.adam.lr"
+  std::string type;           // "number"
+  std::string default_value;  // YAML; empty: there is none
+  std::string bounds;         // "above 0"
+  std::string help;
+  std::string example;             // a line of YAML
+  std::vector<std::string> below;  // keys or stages one level down
+  std::vector<std::string> same;   // other stages with this option
+  bool required = false;
+};
+
+/// Finds a dotted key: `trainer.max_epochs`, `optimizer`, `optimizer.lr` (any optimizer's), `optimizer.adam`,
+/// `optimizer.adam.lr`, `transform.normalize.mean`. Throws Error(config) with the nearest key where there is none.
+Explanation explain(const std::string& key, const Schema& schema, const Vocabulary& vocabulary);
+
+/// A paragraph for people, with a line break at its end.
+std::string to_text(const Explanation& explanation);
+Json to_json(const Explanation& explanation);
+
+/// A key that an override may set, for completion.
+struct KnownKey {
+  std::string key;                  // "trainer.precision", "optimizer.lr"
+  std::vector<std::string> values;  // "32-true", ...; empty: any
+  std::string help;
+};
+
+/// Every key of the file in its order, sections and stages before what is in them.
+std::vector<KnownKey> known_keys(const Schema& schema, const Vocabulary& vocabulary);
+
+}  // namespace trainctl::config

@@ -1,0 +1,73 @@
+#include "config/explain.hpp"
+#include "config/json_schema.hpp"
+#include "config/support.hpp"
+#include "support/catch.hpp"
+#include "support/golden.hpp"
+
+using namespace trainctl;
+
+namespace {
+
+std::string explained(const std::string& key) {
+  return config::to_text(config::explain(key, sample::schema(), sample::vocabulary()));
+}
+
+}  // namespace
+
+TEST_CASE("the JSON schema of a file is drawn from the descriptions") {
+  check_golden("config/schema.json", to_pretty(config::json_schema(sample::schema(), sample::vocabulary())) + "\n");
+}
+
+TEST_CASE("the JSON schema of one stage stands alone") {
+  const Json schema = config::json_schema(*sample::vocabulary().find("optimizer", "adam"), sample::vocabulary());
+  CHECK(schema["properties"]["type"]["const"] == "adam");
+  CHECK(schema["additionalProperties"] == false);
+  CHECK(schema["properties"]["lr"]["default"] == 0.001);
+  CHECK(schema["properties"]["lr"]["anyOf"][0]["exclusiveMinimum"] == 0);
+  CHECK(schema["properties"]["betas"]["minItems"] == 2);
+}
+
+TEST_CASE("values become JSON with their types") {
+  const Json json = config::to_json(sample::tree("{a: 1, b: 0.5, c: true, d: x, e: '1', f: [~], g: .inf, h: 1e3}"));
+  CHECK(to_line(json) == R"({"a":1,"b":0.5,"c":true,"d":"x","e":"1","f":[null],"g":".inf","h":1000.0})");
+}
+
+TEST_CASE("explain answers for sections, stages, options and lists") {
+  std::string text;
+  for (const char* key : {"trainer", "trainer.max_epochs", "trainer.precision", "trainer.gradient_clip_val", "loader.num_workers",
+                          "optimizer", "optimizer.adam", "optimizer.adam.lr", "optimizer.lr", "optimizer.adam.betas",
+                          "scheduler.step_lr.step_size", "transform.normalize.mean", "dataset.train", "dataset.train.transforms",
+                          "dataset.train.transforms.0.normalize.std", "dataset.train.digits.samples", "dataset.mnist.root",
+                          "metrics.top_k_accuracy.k", "class_weights.cat", "phases.0.epochs", "loggers", "metric"}) {
+    text += explained(key) + "\n";
+  }
+  check_golden("config/explain.txt", text);
+}
+
+TEST_CASE("explain suggests a key for what it does not know") {
+  CHECK_THROWS_WITH(explained("lr"), Contains("unknown key 'lr': did you mean optimizer.lr?"));
+  CHECK_THROWS_WITH(explained("trainer.max_epoch"), Contains("did you mean 'trainer.max_epochs'?"));
+  CHECK_THROWS_WITH(explained("epochs"), Contains("did you mean phases.0.epochs?") || Contains("trainctl calls it 'trainer.max_epochs'"));
+  CHECK_THROWS_WITH(explained("optimizer.adam.momentum"), Contains("did you mean optimizer.momentum?"));
+  CHECK_THROWS_WITH(explained("qqqqqqqqqq"), Contains("the sections are: name, seed"));
+}
+
+TEST_CASE("an explanation is a document too") {
+  const Json json = config::to_json(config::explain("optimizer.adam.lr", sample::schema(), sample::vocabulary()));
+  CHECK(json["schema"] == "trainctl.explain/1");
+  CHECK(json["default"] == "0.001");
+  CHECK(json["bounds"] == "above 0");
+}
+
+TEST_CASE("every key for completion can be explained and comes with its values") {
+  const auto keys = config::known_keys(sample::schema(), sample::vocabulary());
+  CHECK(keys.size() > 40);
+  for (const config::KnownKey& known : keys) {
+    INFO(known.key);
+    CHECK_FALSE(known.help.empty());
+    if (!known.key.ends_with(".type")) CHECK_NOTHROW(explained(known.key));
+    if (known.key == "trainer.precision") CHECK(known.values.size() == 3);
+    if (known.key == "optimizer.type") CHECK(known.values == std::vector<std::string>{"adam", "sgd"});
+    if (known.key == "loader.pin_memory") CHECK(known.values == std::vector<std::string>{"true", "false", "auto"});
+  }
+}

@@ -1,0 +1,85 @@
+#include "base/error.hpp"
+#include "config/diagnostics.hpp"
+#include "config/yaml.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+using config::Color;
+using config::Diagnostics;
+using config::make_source;
+using config::Position;
+
+TEST_CASE("diagnostics come in the order of the file, each once") {
+  const auto source = make_source("a.yaml", "one: 1\ntwo: 2\n");
+  Diagnostics diagnostics;
+  diagnostics.error({source, 2, 1, 3}, "second");
+  diagnostics.error({source, 1, 6, 1}, "first, at the value");
+  diagnostics.error({source, 1, 1, 3}, "first");
+  diagnostics.error({source, 2, 1, 3}, "second");
+  const auto sorted = diagnostics.sorted();
+  REQUIRE(sorted.size() == 3);
+  CHECK(sorted[0].message == "first");
+  CHECK(sorted[1].message == "first, at the value");
+  CHECK(sorted[2].message == "second");
+}
+
+TEST_CASE("a warning is counted and printed, and does not stop") {
+  const auto source = make_source("a.yaml", "one: 1\n");
+  Diagnostics diagnostics;
+  diagnostics.warning({source, 1, 6, 1}, "slow", "choose another");
+  CHECK(diagnostics.error_count() == 0);
+  CHECK_NOTHROW(diagnostics.throw_if_errors());
+  CHECK(diagnostics.render() == "a.yaml:1:6: warning: slow\n    1 | one: 1\n      |      ^ choose another\n1 warning in a.yaml\n");
+}
+
+TEST_CASE("errors are thrown as one error of kind config") {
+  Diagnostics diagnostics;
+  diagnostics.error({}, "no device");
+  diagnostics.error({}, "no data");
+  try {
+    diagnostics.throw_if_errors();
+    FAIL("nothing was thrown");
+  } catch (const Error& error) {
+    CHECK(error.exit_code() == 2);
+    CHECK(error.message() == "error: no device\nerror: no data\n2 errors in the config\n");
+  }
+}
+
+TEST_CASE("colour is put around the same text") {
+  const auto source = make_source("a.yaml", "one: 1\n");
+  Diagnostics diagnostics;
+  diagnostics.error({source, 1, 1, 3}, "bad", "good");
+  const std::string text = diagnostics.render(Color::on);
+  CHECK_THAT(text, Contains("\x1b[1;31merror:\x1b[0m"));
+  CHECK_THAT(text, Contains("\x1b[1;32m^~~\x1b[0m good"));
+}
+
+TEST_CASE("an excerpt shows tabs, wide characters and long lines with the caret in place") {
+  const auto render = [](std::string_view line, int column, int length) {
+    Diagnostics diagnostics;
+    diagnostics.error({make_source("a", line), 1, column, length}, "m");
+    return diagnostics.render();
+  };
+  CHECK_THAT(render("\tx: 1", 2, 1), Contains("    1 |     x: 1\n      |     ^\n"));
+  CHECK_THAT(render("\xE6\x95\xB0: 1", 6, 1), StartsWith("a:1:4: error"));
+  CHECK_THAT(render("\xE6\x95\xB0: 1", 6, 1), Contains("      |     ^\n"));
+  CHECK_THAT(render("a\x1b[0m: 1", 8, 1), Contains("a\\x1b[0m: 1"));
+  const std::string wide = std::string(300, 'a') + "X" + std::string(300, 'b');
+  const std::string text = render(wide, 301, 1);
+  CHECK_THAT(text, Contains("..."));
+  CHECK(text.size() < 400);
+  CHECK_THAT(render(wide, 601, 500), Contains("^"));
+}
+
+TEST_CASE("a flood of errors is cut, and counted in full") {
+  const auto source = make_source("a.yaml", "x: 1\n");
+  Diagnostics diagnostics;
+  for (int i = 0; i < 500; ++i) diagnostics.error({source, 1, 1, 1}, std::to_string(i));
+  CHECK_THAT(diagnostics.render(), Contains("... and 450 more\n500 errors in a.yaml\n"));
+}
+
+TEST_CASE("a place outside the text is still reported") {
+  Diagnostics diagnostics;
+  diagnostics.error({make_source("a.yaml", "x"), 7, 9, 3}, "late", "hint");
+  CHECK(diagnostics.render() == "a.yaml:7:9: error: late\n      | hint\n1 error in a.yaml\n");
+}
