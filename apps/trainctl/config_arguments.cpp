@@ -4,6 +4,7 @@
 
 #include "base/strings.hpp"
 #include "context.hpp"
+#include "data_checks.hpp"
 
 namespace trainctl::app {
 namespace {
@@ -43,7 +44,9 @@ spec::Loaded load_config(const ConfigArguments& arguments, Context& context) {
 }
 
 spec::Loaded load_checked(const ConfigArguments& arguments, Context& context) {
-  return load_config(arguments, context);
+  spec::Loaded loaded = load_config(arguments, context);
+  check_data(loaded, context.diagnostics);
+  return loaded;
 }
 
 }  // namespace trainctl::app

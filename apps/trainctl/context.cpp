@@ -101,7 +101,7 @@ int report_error(const Context& context, const Error& error) {
                 {"exit_code", error.exit_code()},
                 {"message", message},
                 {"errors", problems_json(context.diagnostics)}});
-  } else if (context.diagnostics.error_count() > 0 && error.kind() == ErrorKind::config) {
+  } else if (context.diagnostics.error_count() > 0) {
     fmt::print(stderr, "{}", context.diagnostics.render(color_for(context, stderr)));
   } else {
     const bool colored = color_for(context, stderr) == config::Color::on;

@@ -89,7 +89,7 @@ void add_validate(CLI::App& program, Context& context) {
   verb.alias("check");
   verb.add_option("words", arguments->words, "experiment files, and overrides that are laid over each of them")
       ->type_name("CONFIG... [key=value ...]");
-  verb.add_option("-c,--config", arguments->words, "the same")->type_name("FILE");
+  verb.add_option("-c,--config", arguments->words, "an experiment file, too")->type_name("FILE");
   verb.footer("Exit codes: 0 all are fine; 2 an error in a file; 9 an error in the data it names.");
 }
 

@@ -27,13 +27,15 @@ std::string hint_for(const Experiment& experiment, const std::string& monitor) {
 
 void check_monitor(Checker& checker, const std::string& stage, const std::string& monitor, const config::Auto<Mode>& mode) {
   const std::string path = stage + ".monitor";
-  if (!checker.sound(path) || !checker.sound("metrics") || !checker.sound("dataset.val")) return;
-  const std::vector<std::string> values = monitored_values(checker.experiment());
+  const Experiment& experiment = checker.experiment();
+  const bool knows_splits = experiment.dataset.train.dataset || experiment.dataset.val;
+  if (!checker.sound(path) || !checker.sound("metrics") || !knows_splits) return;
+  const std::vector<std::string> values = monitored_values(experiment);
   if (std::ranges::find(values, monitor) == values.end()) {
-    const bool unvalidated = monitor.starts_with("val/") && !validates(checker.experiment());
+    const bool unvalidated = monitor.starts_with("val/") && !validates(experiment);
     checker.error(path, fmt::format("'{}' names '{}', but {}", path, monitor,
                                     unvalidated ? "this run has no validation" : "no such value is measured"),
-                  hint_for(checker.experiment(), monitor));
+                  hint_for(experiment, monitor));
     return;
   }
   const Mode fitting = mode_for(monitor);

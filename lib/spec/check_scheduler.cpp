@@ -66,8 +66,10 @@ void check_drops(Checker& checker, const config::Stage& stage, std::optional<std
 void check_scheduler(Checker& checker, const RunLength& length) {
   const config::Stage& stage = checker.experiment().scheduler;
   const scheduler::Warmup* options = warmup_of(stage);
-  if (options == nullptr || !checker.sound("scheduler") || !checker.sound("trainer.max_epochs")) return;
-  const auto run = options->interval == Interval::epoch ? std::optional(length.epochs) : length.steps;
+  if (options == nullptr || !checker.sound("scheduler")) return;
+  const bool knows_length = checker.sound("trainer.max_epochs") && checker.sound("trainer.max_steps");
+  std::optional<std::int64_t> run;
+  if (knows_length) run = options->interval == Interval::epoch ? length.epochs : length.steps;
   if (run && options->warmup > 0 && options->warmup >= *run) {
     checker.error("scheduler.warmup", fmt::format("the warm-up of {} must be shorter than the run of {}",
                                                   counted(options->warmup, options->interval), counted(*run, options->interval)));

@@ -14,7 +14,8 @@ namespace {
 
 void check_optimizer(Checker& checker) {
   const config::Stage& stage = checker.experiment().optimizer;
-  if (stage.options_type != typeid(optimizer::Sgd) || !checker.sound("optimizer")) return;
+  const bool readable = checker.sound("optimizer.momentum") && checker.sound("optimizer.dampening");
+  if (stage.options_type != typeid(optimizer::Sgd) || !readable) return;
   const auto& sgd = stage.as<optimizer::Sgd>();
   if (!sgd.nesterov) return;
   if (sgd.momentum == 0) {

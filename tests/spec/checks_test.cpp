@@ -89,6 +89,13 @@ TEST_CASE("trainer keys that contradict one another are told", "[spec]") {
   CHECK_THAT(problems_of({"trainer.devices=1000"}), Contains("warning: 1000 processes share"));
 }
 
+TEST_CASE("a mistake elsewhere in a section does not hide a contradiction", "[spec]") {
+  CHECK_THAT(problems_of({"optimizer={type: sgd, learning_rate: 1, nesterov: true}"}), Contains("nesterov needs") && Contains("2 errors"));
+  CHECK_THAT(problems_of({"early_stopping={type: patience, monitor: val/acc}", "dataset.val.split=valid"}), Contains("2 errors"));
+  CHECK_THAT(problems_of({"scheduler={type: multi_step_lr, milestones: [3, 2]}", "trainer.max_epochs=05"}), Contains("2 errors"));
+  CHECK_THAT(problems_of({"early_stopping=patience", "dataset=3"}), Contains("1 error in"));
+}
+
 TEST_CASE("all problems come at once, each at its own place", "[spec]") {
   const std::string problems = problems_of({"optimizer.learning_rate=1", "trainer.max_epochs=0", "checkpoint.monitor=val/f1"});
   CHECK_THAT(problems, Contains("unknown key 'learning_rate'") && Contains("'max_epochs' must be") && Contains("names 'val/f1'"));

@@ -1,0 +1,152 @@
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/golden.hpp"
+#include "support/program.hpp"
+#include "support/temp_folder.hpp"
+
+namespace {
+
+// The verbs that --help names, in its order.
+std::vector<std::string> verbs() {
+  std::vector<std::string> names;
+  for (const std::string& line : golden::lines_of(run_program({"completion", "fish"}).out)) {
+    const std::string mark = "-n __fish_use_subcommand -a ";
+    const std::size_t at = line.find(mark);
+    if (at == std::string::npos) continue;
+    const std::size_t first = at + mark.size();
+    names.push_back(line.substr(first, line.find(' ', first) - first));
+  }
+  return names;
+}
+
+// What a shell command prints.
+std::string output_of(const std::string& command) {
+  std::FILE* pipe = ::popen(command.c_str(), "r");
+  std::string text;
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) text += static_cast<char>(c);
+  ::pclose(pipe);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("without a verb trainctl prints its help", "[smoke]") {
+  const ProgramRun run = run_program({});
+  CHECK(run.exit_code == 0);
+  CHECK(run.out == run_program({"--help"}).out);
+  check_golden("cli/help.txt", run.out);
+}
+
+TEST_CASE("each verb has a help of its own", "[smoke]") {
+  const std::vector<std::string> names = verbs();
+  REQUIRE(names.size() >= 4);
+  for (const std::string& verb : names) {
+    const ProgramRun run = run_program({verb, "--help"});
+    CAPTURE(verb, run.err);
+    CHECK(run.exit_code == 0);
+    check_golden("cli/help_" + verb + ".txt", run.out);
+  }
+}
+
+TEST_CASE("a wrong command line ends with 2 and names what was meant", "[smoke]") {
+  const auto fails = [](const std::vector<std::string>& arguments, const std::string& message) {
+    const ProgramRun run = run_program(arguments);
+    CAPTURE(arguments);
+    CHECK(run.exit_code == 2);
+    CHECK(run.out.empty());
+    CHECK_THAT(run.err, StartsWith("error: ") && Contains(message));
+  };
+  fails({"validat"}, "unknown verb 'validat'; did you mean 'validate'?");
+  fails({"version", "--jsn"}, "unknown flag '--jsn'; did you mean '--json'?");
+  fails({"version", "now"}, "unexpected argument 'now'");
+  fails({"version", "--color", "blue"}, "'blue' is not one of auto, always, never");
+  fails({"completion"}, "shell");
+  fails({"completion", "tcsh"}, "unknown shell 'tcsh'");
+  fails({"list", "optimiser"}, "did you mean 'optimizer'?");
+}
+
+TEST_CASE("with --json an error is a document on stdout", "[smoke]") {
+  const ProgramRun run = run_program({"version", "--json", "--bogus"});
+  CHECK(run.exit_code == 2);
+  CHECK(run.err.empty());
+  const trainctl::Json document = run.json();
+  CHECK(document["schema"] == "trainctl.error/1");
+  CHECK(document["exit_code"] == 2);
+  CHECK(document["errors"].is_array());
+}
+
+TEST_CASE("a control sequence in an argument does not reach the terminal", "[smoke]") {
+  const ProgramRun run = run_program({"\x1b[2J"});
+  CHECK(run.exit_code == 2);
+  CHECK(run.err.find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("version tells the commit and the libraries", "[smoke]") {
+  CHECK_THAT(run_program({"version"}).out, StartsWith("trainctl 0."));
+  const trainctl::Json document = run_program({"version", "--json"}).json();
+  CHECK(document["schema"] == "trainctl.version/1");
+  for (const char* library : {"CLI11", "fmt", "nlohmann_json", "yaml-cpp"}) CHECK_FALSE(document["libraries"][library].get<std::string>().empty());
+}
+
+TEST_CASE("list names every stage with its summary", "[smoke]") {
+  check_golden("cli/list.txt", run_program({"list"}).out);
+  const trainctl::Json document = run_program({"list", "optimizer", "--json"}).json();
+  CHECK(document["kinds"].size() == 1);
+  CHECK(document["kinds"]["optimizer"].size() == 3);
+}
+
+TEST_CASE("a full disk under stdout is told", "[smoke]") {
+  const std::string command = std::string(TRAINCTL_BINARY) + " list > /dev/full 2> /dev/null";
+  const int status = std::system(command.c_str());
+  CHECK(WEXITSTATUS(status) == 11);
+}
+
+TEST_CASE("bash completes verbs, flags, keys and values", "[smoke]") {
+  const TempFolder folder;
+  std::ofstream(folder / "complete.bash") << "source <(" TRAINCTL_BINARY " completion bash)\n"
+                                             "COMP_LINE=\"$1\" COMP_POINT=${#1} COMP_WORDS=($1) COMP_WORDBREAKS=' ='\n"
+                                             "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_trainctl\necho \"${COMPREPLY[*]}\"\n";
+  const auto complete = [&](const std::string& line) {
+    return output_of("bash " + (folder / "complete.bash").string() + " '" + line + "' 2>&1");
+  };
+  CHECK_THAT(complete("trainctl va"), StartsWith("validate"));
+  CHECK_THAT(complete("trainctl validate --js"), StartsWith("--json"));
+  CHECK_THAT(complete("trainctl validate x.yaml optimizer.lr"), StartsWith("optimizer.lr="));
+  CHECK_THAT(complete("trainctl validate x.yaml trainer.accelerator=c"), StartsWith("cpu"));
+  CHECK_THAT(complete("trainctl validate x.yaml ++loader.shu"), Contains("++loader.shuffle="));
+  CHECK_THAT(complete("trainctl list opti"), StartsWith("optimizer"));
+}
+
+TEST_CASE("the surface grows only on purpose", "[smoke]") {
+  const std::vector<std::string> lines = golden::lines_of(run_program({"completion", "fish"}).out);
+  const std::vector<std::string> shared{"--help", "--json", "--quiet", "--verbose", "--color", "--progress"};
+  std::string surface = "# Verbs and flags. A change here is a change of what scripts rely on.\n";
+  for (const std::string& flag : shared) surface += "* " + flag + "\n";
+  for (const std::string& verb : verbs()) {
+    surface += verb + "\n";
+    const std::string mark = "'__fish_seen_subcommand_from " + verb + "' -l ";
+    for (const std::string& line : lines) {
+      const std::size_t at = line.find(mark);
+      const std::string flag = at == std::string::npos ? "" : "--" + line.substr(at + mark.size());
+      if (!flag.empty() && std::ranges::find(shared, flag) == shared.end()) surface += verb + " " + flag + "\n";
+    }
+  }
+  surface += "# Keys of the experiment file, and what they may be where that is a choice.\n";
+  const std::string mark = "from validate' -a '";
+  for (const std::string& line : lines) {
+    const std::size_t at = line.find(mark);
+    if (at == std::string::npos) continue;
+    std::istringstream words(line.substr(at + mark.size(), line.size() - at - mark.size() - 1));
+    for (std::string word; words >> word;) surface += word + "\n";
+  }
+  check_golden("surface.txt", surface);
+}

@@ -1,0 +1,91 @@
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/golden.hpp"
+#include "support/program.hpp"
+#include "support/temp_folder.hpp"
+
+namespace {
+
+const std::string kConfigs = TRAINCTL_SOURCE_DIR "/configs/";
+
+std::string write(const TempFolder& folder, const std::string& name, const std::string& text) {
+  std::ofstream(folder / name) << text;
+  return (folder / name).string();
+}
+
+}  // namespace
+
+TEST_CASE("validate finds twelve planted mistakes in one pass, each on its line", "[smoke]") {
+  const ProgramRun run = run_program({"validate", "mistakes.yaml"}, {.folder = TRAINCTL_GOLDEN_DIR "/cli"});
+  CHECK(run.exit_code == 2);
+  CHECK(run.out.empty());
+  check_golden("cli/mistakes.txt", run.err);
+
+  const ProgramRun as_json = run_program({"validate", "mistakes.yaml", "--json"}, {.folder = TRAINCTL_GOLDEN_DIR "/cli"});
+  CHECK(as_json.exit_code == 2);
+  const trainctl::Json document = as_json.json();
+  CHECK(document["schema"] == "trainctl.validate/1");
+  std::vector<int> lines;
+  for (const trainctl::Json& problem : document["files"][0]["errors"]) lines.push_back(problem["line"]);
+  CHECK(lines == std::vector{2, 4, 7, 9, 10, 11, 14, 15, 16, 19, 22, 23});
+}
+
+TEST_CASE("the configs that come with trainctl are fine", "[smoke]") {
+  for (const char* name : {"quickstart.yaml"}) {
+    const ProgramRun run = run_program({"validate", kConfigs + name});
+    CAPTURE(name, run.err);
+    CHECK(run.exit_code == 0);
+    CHECK_THAT(run.out, EndsWith("quickstart.yaml: OK\n"));
+    CHECK(run.err.empty());
+  }
+}
+
+TEST_CASE("the MNIST configs are fine where the data is", "[smoke]") {
+  if (std::getenv("TRAINCTL_DATA") == nullptr) skip("TRAINCTL_DATA is not set");
+  const ProgramRun run = run_program({"check", kConfigs + "mnist/ffn.yaml", kConfigs + "mnist/lenet.yaml"});
+  CAPTURE(run.err);
+  CHECK(run.exit_code == 0);
+  CHECK(std::ranges::count(run.out, '\n') == 2);
+}
+
+TEST_CASE("validate takes several files and lays the overrides over each", "[smoke]") {
+  const TempFolder folder;
+  const std::string broken = write(folder, "broken.yaml", "model: mlp\n");
+  const ProgramRun run = run_program({"validate", kConfigs + "quickstart.yaml", broken, "optimizer=sgd", "--json"});
+  CHECK(run.exit_code == 2);
+  const trainctl::Json document = run.json();
+  CHECK(document["ok"] == false);
+  CHECK(document["files"][0]["ok"] == true);
+  CHECK(document["files"][1]["ok"] == false);
+  CHECK(document["files"][1]["errors"].size() == 1);  // only the data set: the override brought the optimizer
+}
+
+TEST_CASE("an override's mistake is shown in the override", "[smoke]") {
+  const ProgramRun run = run_program({"validate", kConfigs + "quickstart.yaml", "trainer.max_epoch=3"});
+  CHECK(run.exit_code == 2);
+  CHECK_THAT(run.err, Contains("trainer.max_epoch=3") && Contains("did you mean 'max_epochs'?"));
+}
+
+TEST_CASE("a file that cannot be read is an error with its name", "[smoke]") {
+  const ProgramRun run = run_program({"validate", "no-such.yaml"});
+  CHECK(run.exit_code == 2);
+  CHECK_THAT(run.err, StartsWith("error: ") && Contains("no-such.yaml"));
+  const ProgramRun none = run_program({"validate"});
+  CHECK(none.exit_code == 2);
+  CHECK_THAT(none.err, Contains("no experiment file is given"));
+}
+
+TEST_CASE("data that cannot be read ends with 9, a config that does not fit its data with 2", "[smoke]") {
+  const TempFolder folder;
+  const std::string quickstart = kConfigs + "quickstart.yaml";
+  const ProgramRun missing = run_program({"validate", quickstart, "dataset.train={type: mnist, root: " + (folder / "none").string() + "}", "~dataset.val"});
+  CHECK(missing.exit_code == 9);
+  CHECK_THAT(missing.err, Contains("does not exist"));
+  const ProgramRun large = run_program({"validate", quickstart, "loader.batch_size=100000"});
+  CHECK(large.exit_code == 2);
+  CHECK_THAT(large.err, Contains("a batch of 100,000 is larger than the training data: 60,000 samples"));
+}
