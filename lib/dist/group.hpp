@@ -1,0 +1,29 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "dist/communicator.hpp"
+#include "launch/store.hpp"
+
+namespace trainctl::dist {
+
+/// Where this rank stands and how it finds the others.
+struct GroupOptions {
+  Place place;
+  std::shared_ptr<launch::StoreClient> store;
+  std::string prefix = "trainctl";  // one for each group and restart
+  std::string address = "127.0.0.1";
+  std::chrono::milliseconds timeout{600'000};
+};
+
+/// c10d's Gloo over TCP: CPU tensors.
+std::unique_ptr<Communicator> make_gloo(const GroupOptions& options);
+
+/// NCCL on `device`. Throws Error(resource) in a build without it (no_nccl.cpp).
+std::unique_ptr<Communicator> make_nccl(const GroupOptions& options, c10::Device device);
+
+}  // namespace trainctl::dist

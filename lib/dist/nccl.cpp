@@ -1,0 +1,26 @@
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+
+#include "dist/c10d_group.hpp"
+
+static_assert(NCCL_MAJOR == 2 && NCCL_MINOR == 28, "NCCL's header must be the wheel's: c10d holds an ncclConfig_t by value");
+
+namespace trainctl::dist {
+
+std::unique_ptr<Communicator> make_nccl(const GroupOptions& options, c10::Device device) {
+  using Type = c10d::ProcessGroup::BackendType;
+  const Place place = options.place;
+  return collective("forming the NCCL group", place, [&] {
+    const auto store = make_c10d_store(options);
+    auto nccl = c10d::ProcessGroupNCCL::Options::create(/*is_high_priority_stream=*/true);
+    nccl->timeout = options.timeout;
+    auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, place.rank, place.world_size, nccl);
+    backend->setBoundDeviceId(device);
+    backend->eagerConnectSingleDevice(device);
+    auto group = c10::make_intrusive<c10d::ProcessGroup>(store, place.rank, place.world_size);
+    group->setBackend(at::kCUDA, Type::NCCL, backend);
+    group->setDefaultBackend(Type::NCCL);
+    return wrap_group(std::move(group), device);
+  });
+}
+
+}  // namespace trainctl::dist
