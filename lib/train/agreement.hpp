@@ -1,0 +1,52 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+#include "base/clock.hpp"
+#include "dist/communicator.hpp"
+
+namespace trainctl::train {
+
+/// Why training should end before its last epoch.
+enum class Stop { none, signal, time };
+
+struct StopSources {
+  const volatile int* signal = nullptr;  // 0, or the signal that asks for a stop
+  double deadline = 0;                   // on the clock of the timer; 0: none
+};
+
+/// Lets all ranks end after the same step, whoever was asked. With several ranks on CPUs the wishes are summed in the
+/// background of each step and read one step later; on GPUs they are exchanged at log points only, where the host waits
+/// for the device anyway.
+class Agreement {
+ public:
+  enum class Cadence { every_step, log_points };
+
+  Agreement(dist::Communicator& communicator, StopSources sources, Cadence cadence);
+  ~Agreement();
+  Agreement(const Agreement&) = delete;
+  Agreement& operator=(const Agreement&) = delete;
+
+  enum class At { step, log_point };
+  /// At the end of a step; `now` as of the timer.
+  Stop after_step(At at, double now);
+  /// Waits for all ranks: between epochs.
+  Stop settle(double now);
+  /// This rank's own wish, without asking the others.
+  [[nodiscard]] Stop own(double now) const;
+
+ private:
+  Stop read();
+  void start(double now);
+
+  dist::Communicator& communicator_;
+  StopSources sources_;
+  Cadence cadence_;
+  bool alone_;
+  at::Tensor wishes_;  // int32: [signal, time]
+  std::unique_ptr<dist::Pending> pending_;
+};
+
+}  // namespace trainctl::train

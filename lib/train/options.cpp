@@ -1,0 +1,50 @@
+#include "train/options.hpp"
+
+#include "base/error.hpp"
+#include "spec/duration.hpp"
+#include "spec/monitor.hpp"
+
+namespace trainctl::train {
+namespace {
+
+std::string monitor_of(const spec::Experiment& experiment, const std::string& stopper_monitor) {
+  if (experiment.checkpoint.monitor) return *experiment.checkpoint.monitor;
+  if (!stopper_monitor.empty()) return stopper_monitor;
+  return spec::validates(experiment) ? "val/loss" : "train/loss";
+}
+
+}  // namespace
+
+Options options_from(const spec::Experiment& experiment, at::Device device, const std::string& stopper_monitor) {
+  const spec::Trainer& trainer = experiment.trainer;
+  ENSURE(config, trainer.precision == spec::Precision::full,
+         "trainer.precision: this build trains in 32-true only; leave the key out");
+  Options options;
+  options.device = device;
+  options.max_epochs = trainer.max_epochs;
+  options.max_steps = trainer.max_steps;
+  if (trainer.max_time) {
+    options.max_time_s = spec::parse_duration(*trainer.max_time);
+    ENSURE(config, options.max_time_s.has_value(), "trainer.max_time '{}' is not a duration", *trainer.max_time);
+  }
+  options.accumulate = trainer.accumulate_grad_batches;
+  options.clip = trainer.gradient_clip_val;
+  options.clip_algorithm = trainer.gradient_clip_algorithm;
+  options.sanity_steps = trainer.num_sanity_val_steps;
+  options.validate_every = trainer.check_val_every_n_epoch;
+  options.log_every = trainer.log_every_n_steps;
+  options.detect_anomaly = trainer.detect_anomaly;
+  options.monitor = monitor_of(experiment, stopper_monitor);
+  options.mode = spec::resolve_mode(experiment.checkpoint.mode, options.monitor);
+  options.save_best = experiment.checkpoint.save_top_k > 0;
+  options.save_last = experiment.checkpoint.save_last;
+  options.save_every = experiment.checkpoint.every_n_epochs;
+  if (trainer.fast_dev_run) {  // does it run at all? leaves nothing behind
+    options.max_epochs = 1;
+    options.sanity_steps = 0;
+    options.save_best = options.save_last = false;
+  }
+  return options;
+}
+
+}  // namespace trainctl::train

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "spec/experiment.hpp"
+#include "spec/mode.hpp"
+
+namespace trainctl::train {
+
+/// What the loop does, with every `auto` and every implication of the experiment resolved.
+struct Options {
+  at::Device device = at::kCPU;
+  std::int64_t max_epochs = 1;
+  std::optional<std::int64_t> max_steps;
+  std::optional<double> max_time_s;
+  std::int64_t accumulate = 1;
+  std::optional<double> clip;
+  spec::ClipAlgorithm clip_algorithm = spec::ClipAlgorithm::norm;
+  std::int64_t sanity_steps = 0;
+  std::int64_t validate_every = 1;  // epochs
+  std::int64_t log_every = 50;      // steps
+  bool detect_anomaly = false;
+  std::string monitor = "train/loss";  // decides which weights are best
+  spec::Mode mode = spec::Mode::min;
+  bool save_best = true;
+  bool save_last = true;
+  std::int64_t save_every = 1;  // epochs
+};
+
+/// checkpoint.monitor, else the early stopper's, else val/loss, else train/loss. Throws Error(config) for a precision
+/// that this build cannot train in.
+Options options_from(const spec::Experiment& experiment, at::Device device, const std::string& stopper_monitor);
+
+}  // namespace trainctl::train

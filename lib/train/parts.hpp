@@ -1,0 +1,53 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/clock.hpp"
+#include "device/cuda.hpp"
+#include "events/records.hpp"
+
+namespace trainctl::train {
+
+enum class Part { data_wait, h2d, forward, backward, allreduce, optimizer, eval, checkpoint, other };
+inline constexpr std::size_t kParts = 9;
+
+/// Where an epoch's time goes. Exactly one part runs at any time, so the parts sum to the wall time by construction: one
+/// clock reading at each change. On a GPU the parts of a step come from events that are read one step late, and what
+/// the device did not use is waiting for data or other.
+class PartTimer {
+ public:
+  /// `line` is null on a CPU.
+  PartTimer(const Clock& clock, std::unique_ptr<device::EventLine> line);
+
+  void begin_epoch();
+  /// Ends the running part and begins `part`.
+  void enter(Part part);
+  /// Some of the time booked on `from` belonged to `to`.
+  void move(Part from, Part to, double seconds);
+  /// All work of a step is launched.
+  void end_step();
+  /// Closes the epoch. Fills everything but the probes of the process.
+  events::Timing end_epoch(std::int64_t samples);
+
+  /// The clock as read at the last change: for whoever needs a time of no great precision.
+  [[nodiscard]] double last_reading() const { return last_; }
+
+ private:
+  using Seconds = std::array<double, kParts>;
+  void add_late_step();
+  [[nodiscard]] Seconds with_device_times(double wall) const;
+
+  const Clock& clock_;
+  std::unique_ptr<device::EventLine> line_;
+  Part current_ = Part::other;
+  double begun_ = 0;
+  double last_ = 0;
+  double first_batch_ = -1;
+  Seconds host_{};
+  Seconds device_{};
+};
+
+}  // namespace trainctl::train

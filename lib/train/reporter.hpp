@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "train/loss_meter.hpp"
+#include "train/session.hpp"
+
+namespace trainctl::train {
+
+/// Tells the supervisor where training stands: the shared page at every step, the progress bar a few times a second,
+/// a log line every so many steps. Only rank 0 speaks of progress.
+class Reporter {
+ public:
+  Reporter(const Session& session, at::Device device);
+
+  /// Begins an epoch: `meter` starts from nothing.
+  void begin_epoch();
+  void step(events::Phase phase, const Position& position, double now, const LossMeter* meter);
+  /// A log point: all ranks call it at the same step. Returns the mean loss since the last one.
+  double log(const Position& position, double lr, double now, const LossMeter& meter);
+  void emit(const events::Event& event) const;
+
+ private:
+  struct Mark {
+    double total = 0;
+    std::int64_t rows = 0;
+  };
+  [[nodiscard]] std::optional<double> recent_loss(const LossMeter& meter);
+
+  const Session& session_;
+  bool speaks_;
+  bool reads_freely_;  // a CPU: reading a loss waits for nothing
+  double begun_;
+  double last_progress_;
+  std::optional<double> shown_loss_;
+  Mark progress_mark_;
+  Mark log_mark_;
+};
+
+}  // namespace trainctl::train

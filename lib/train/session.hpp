@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "data/loader.hpp"
+#include "dist/communicator.hpp"
+#include "events/heartbeat.hpp"
+#include "events/records.hpp"
+#include "stage/stages.hpp"
+
+namespace trainctl::train {
+
+using EventSink = std::function<void(const events::Event&)>;
+
+/// What the loop works with; owned by the engine or by a test, and alive as long as the Trainer.
+struct Session {
+  stage::Model& model;
+  stage::Loss& loss;
+  stage::Optimizer& optimizer;
+  stage::Scheduler& scheduler;
+  stage::Stopper* stopper = nullptr;  // null: no early stopping
+  std::vector<std::unique_ptr<stage::Metric>>& metrics;
+  data::Loader& train;
+  data::Loader* validation = nullptr;  // null: no validation
+  std::int64_t batch_size = 0;         // rows of a full batch of one rank
+  dist::Communicator& communicator;
+  dist::BucketOptions buckets;
+  const Clock& clock;
+  EventSink emit;
+  events::Heartbeat* heartbeat = nullptr;
+  const volatile int* stop_signal = nullptr;
+  std::filesystem::path run_dir;  // checkpoints/ is written below it
+};
+
+/// Where the run stands.
+struct Position {
+  std::int64_t epoch = 0;
+  std::int64_t step_in_epoch = 0;
+  std::int64_t steps_in_epoch = 0;
+  std::int64_t global_step = 0;
+};
+
+}  // namespace trainctl::train

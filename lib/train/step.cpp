@@ -1,0 +1,91 @@
+#include "train/step.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
+
+#include <string_view>
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+
+namespace trainctl::train {
+namespace {
+
+/// Autograd's anomaly mode names the operation; to the user that is a run that diverged.
+[[noreturn]] void rethrow_anomaly(const c10::Error& error) {
+  const std::string_view text = error.what_without_backtrace();
+  if (text.find("returned nan values") == std::string_view::npos) throw error;
+  throw Error(ErrorKind::diverged,
+              fmt::format("detect_anomaly: {}; lower optimizer.lr or set trainer.gradient_clip_val",
+                          printable(text.substr(0, text.find('\n')))));
+}
+
+}  // namespace
+
+std::vector<at::Tensor> trainable(const stage::Model& model) {
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, tensor] : model.parameters()) {
+    if (tensor.requires_grad()) tensors.push_back(tensor);
+  }
+  return tensors;
+}
+
+StepRunner::StepRunner(const Session& session, const Options& options, PartTimer& timer, dist::GradSync& sync)
+    : session_(session), timer_(timer), sync_(sync), meter_(options.device), names_anomalies_(options.detect_anomaly),
+      world_size_(session.communicator.place().world_size), on_cpu_(options.device.is_cpu()) {
+  if (options.clip) clipper_.emplace(trainable(session.model), *options.clip, options.clip_algorithm);
+}
+
+StepRunner::Result StepRunner::run(const MicroBatch& micro, double lr) {
+  timer_.enter(Part::optimizer);
+  if (micro.opens) session_.optimizer.zero_grad();
+  timer_.enter(Part::forward);
+  if (micro.closes) sync_.before_forward();
+  const at::Tensor logits = session_.model.forward(micro.batch.inputs_nchw);
+  const at::Tensor loss = session_.loss.forward(logits, micro.batch.targets);
+  if (!meter_.add(loss, micro.batch.valid)) return Result::not_finite;
+  timer_.enter(Part::backward);
+  backward(loss, micro);
+  if (micro.closes) update(lr);
+  timer_.enter(Part::other);
+  measure(logits, micro);
+  timer_.end_step();
+  return Result::ok;
+}
+
+void StepRunner::backward(const at::Tensor& loss, const MicroBatch& micro) {
+  // The mean over this rank's rows becomes its share of the mean over the window; the average over the ranks divides by
+  // the world.
+  const std::int64_t rows = micro.batch.valid * world_size_;
+  const bool whole = rows == micro.window_rows;
+  const at::Tensor share = whole ? loss : loss * (static_cast<double>(rows) / static_cast<double>(micro.window_rows));
+  try {
+    if (!micro.closes) {
+      share.backward();
+      return;
+    }
+    const double exposed = sync_.backward(share);
+    if (on_cpu_ && world_size_ > 1) {
+      timer_.enter(Part::allreduce);
+      timer_.move(Part::backward, Part::allreduce, exposed);
+    }
+  } catch (const c10::Error& error) {
+    if (!names_anomalies_) throw;
+    rethrow_anomaly(error);
+  }
+}
+
+void StepRunner::update(double lr) {
+  timer_.enter(Part::optimizer);
+  if (clipper_) (*clipper_)();
+  session_.optimizer.set_lr(lr);
+  session_.optimizer.step();
+}
+
+void StepRunner::measure(const at::Tensor& logits, const MicroBatch& micro) {
+  if (micro.batch.valid == 0) return;
+  const at::NoGradGuard guard;
+  for (const auto& metric : session_.metrics) metric->update(logits, micro.batch.targets);
+}
+
+}  // namespace trainctl::train

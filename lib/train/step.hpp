@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "device/feed.hpp"
+#include "train/clip.hpp"
+#include "train/loss_meter.hpp"
+#include "train/options.hpp"
+#include "train/parts.hpp"
+#include "train/session.hpp"
+
+namespace trainctl::train {
+
+/// One batch of an optimizer step. With accumulation several of them make a window, and their gradients add up to those
+/// of one large batch.
+struct MicroBatch {
+  const device::DeviceBatch& batch;
+  std::int64_t window_rows = 0;  // rows of the whole window over all ranks
+  bool opens = true;
+  bool closes = true;
+};
+
+/// Forward, backward and update of one batch.
+class StepRunner {
+ public:
+  StepRunner(const Session& session, const Options& options, PartTimer& timer, dist::GradSync& sync);
+
+  enum class Result { ok, not_finite };
+  /// `not_finite`: the loss is seen to be so before anything was updated (CPU only; a GPU tells at the log point).
+  Result run(const MicroBatch& micro, double lr);
+
+  LossMeter& meter() { return meter_; }
+
+ private:
+  void backward(const at::Tensor& loss, const MicroBatch& micro);
+  void update(double lr);
+  void measure(const at::Tensor& logits, const MicroBatch& micro);
+
+  const Session& session_;
+  PartTimer& timer_;
+  dist::GradSync& sync_;
+  LossMeter meter_;
+  std::optional<Clipper> clipper_;
+  bool names_anomalies_;
+  int world_size_;
+  bool on_cpu_;
+};
+
+/// The parameters that are trained.
+std::vector<at::Tensor> trainable(const stage::Model& model);
+
+}  // namespace trainctl::train

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/clock.hpp"
+
+namespace trainctl::train {
+
+struct ThreadChoice {
+  int threads = 1;
+  std::string why;  // "probe: 2 threads take 1.70x of 1"
+};
+
+struct ThreadProbe {
+  int most = 2;                          // threads to compare with one
+  std::function<void()> step;            // one step of a throwaway model
+  std::function<void(int)> set_threads;  // at::set_num_threads
+};
+
+/// Times steps with one and with `most` threads, in turns, for well under a second where a step is short, and leaves the
+/// faster number set. More threads only where the median is at least 1.15 times faster: beside other work they lose more
+/// than they win.
+ThreadChoice probe_threads(const ThreadProbe& probe, const Clock& clock);
+
+}  // namespace trainctl::train

@@ -1,0 +1,235 @@
+#include "train/trainer.hpp"
+
+#include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/error.hpp"
+#include "device/probes.hpp"
+
+namespace trainctl::train {
+namespace {
+
+Agreement::Cadence cadence_for(at::Device device) {
+  return device.is_cpu() ? Agreement::Cadence::every_step : Agreement::Cadence::log_points;
+}
+
+const double* find(const events::Metrics& metrics, const std::string& name) {
+  const auto found = std::find_if(metrics.begin(), metrics.end(), [&](const auto& m) { return m.first == name; });
+  return found == metrics.end() ? nullptr : &found->second;
+}
+
+StopSources stop_sources(const Session& session, const Options& options) {
+  return {session.stop_signal, options.max_time_s ? session.clock.now() + *options.max_time_s : 0};
+}
+
+}  // namespace
+
+std::unique_ptr<dist::GradSync> synchronise(const Session& session) {
+  for (const auto& [name, buffer] : session.model.buffers()) {
+    session.communicator.broadcast(buffer, "broadcast of buffer '" + name + "'");
+  }
+  return session.communicator.sync_gradients(trainable(session.model), session.buckets);
+}
+
+Trainer::Trainer(const Session& session, Options options)
+    : session_(session), options_(std::move(options)),
+      timer_(session.clock, device::make_event_line(options_.device, static_cast<int>(kParts))),
+      sync_(synchronise(session)),
+      feed_(device::make_feed(options_.device,
+                              {session.train.layout(), session.train.normalization(), session.batch_size})),
+      step_(session, options_, timer_, *sync_), keeper_(session, options_), reporter_(session, options_.device),
+      agreement_(session.communicator, stop_sources(session, options_), cadence_for(options_.device)) {
+  if (session.validation != nullptr) evaluator_.emplace(session, options_);
+}
+
+events::Finished Trainer::run() {
+  torch::autograd::AnomalyMode::set_enabled(options_.detect_anomaly);
+  session_.model.set_mode(stage::RunMode::train);
+  sanity_check();
+  while (train_epoch() && finish_epoch() && stop_reason_.empty() && position_.epoch + 1 < options_.max_epochs) {
+    ++position_.epoch;
+  }
+  return finish();
+}
+
+void Trainer::sanity_check() {
+  if (evaluator_ && options_.sanity_steps > 0) {
+    timer_.begin_epoch();
+    validate(options_.sanity_steps);
+  }
+}
+
+bool Trainer::train_epoch() {
+  phase_ = events::Phase::train;
+  timer_.begin_epoch();
+  reporter_.begin_epoch();
+  cpu_before_ = device::cpu_seconds();
+  read_before_ = device::storage_bytes_read();
+  step_.meter().reset();
+  for (const auto& metric : session_.metrics) metric->reset();
+  digest_ = 0;
+  rows_in_epoch_ = 0;
+  position_.step_in_epoch = 0;
+  position_.steps_in_epoch = session_.train.batches_per_epoch();
+  session_.train.start_epoch(position_.epoch);
+  for (std::int64_t i = 0; i < position_.steps_in_epoch && stop_ == Stop::none && !at_step_limit(); ++i) train_batch(i);
+  return stop_ != Stop::signal;
+}
+
+void Trainer::train_batch(std::int64_t index) {
+  timer_.enter(Part::data_wait);
+  const data::Batch* batch = session_.train.next();
+  ASSERT(batch != nullptr);
+  timer_.enter(Part::h2d);
+  const device::DeviceBatch& on_device = feed_->put(*batch);
+  const bool opens = index % options_.accumulate == 0;
+  const bool closes = (index + 1) % options_.accumulate == 0 || index + 1 == position_.steps_in_epoch;
+  if (opens) {
+    window_rows_ = window_rows(index);
+    lr_ = session_.scheduler.lr(position_.epoch, position_.global_step);
+  }
+  if (step_.run({on_device, window_rows_, opens, closes}, lr_) == StepRunner::Result::not_finite) {
+    throw_diverged(std::numeric_limits<double>::quiet_NaN());
+  }
+  digest_ += data::digest(*batch, session_.train.layout());
+  rows_in_epoch_ += batch->global_valid;
+  ++position_.step_in_epoch;
+  if (closes) {
+    ++position_.global_step;
+    after_step();
+  }
+}
+
+void Trainer::after_step() {
+  const double now = timer_.last_reading();
+  const bool logs = position_.global_step % options_.log_every == 0;
+  if (logs) check_loss(reporter_.log(position_, lr_, now, step_.meter()));
+  reporter_.step(events::Phase::train, position_, now, &step_.meter());
+  stop_ = agreement_.after_step(logs ? Agreement::At::log_point : Agreement::At::step, now);
+}
+
+bool Trainer::at_step_limit() const { return options_.max_steps && position_.global_step >= *options_.max_steps; }
+
+std::int64_t Trainer::rows_of(std::int64_t batch) const {
+  const std::int64_t full = session_.batch_size * session_.communicator.place().world_size;
+  return std::min(full, session_.train.samples() - batch * full);
+}
+
+std::int64_t Trainer::window_rows(std::int64_t first) const {
+  const std::int64_t end = std::min(first + options_.accumulate, position_.steps_in_epoch);
+  std::int64_t rows = 0;
+  for (std::int64_t batch = first; batch < end; ++batch) rows += rows_of(batch);
+  return rows;
+}
+
+void Trainer::check_loss(double loss) const {
+  if (!std::isfinite(loss)) throw_diverged(loss);
+}
+
+void Trainer::throw_diverged(double loss) const {
+  throw Error(ErrorKind::diverged,
+              fmt::format("the training loss is {} at step {} of epoch {}: lower optimizer.lr, set "
+                          "trainer.gradient_clip_val, or find the operation with trainer.detect_anomaly=true",
+                          loss, position_.global_step, position_.epoch + 1));
+}
+
+std::optional<events::Metrics> Trainer::validate(std::optional<std::int64_t> limit) {
+  phase_ = events::Phase::validate;
+  timer_.enter(Part::eval);
+  const bool alone = session_.communicator.place().world_size == 1;
+  Position shown = position_;
+  shown.steps_in_epoch = limit.value_or(session_.validation->batches_per_epoch());
+  auto metrics = evaluator_->run(limit, [&](std::int64_t batch) {
+    const double now = session_.clock.now();
+    shown.step_in_epoch = batch + 1;
+    reporter_.step(events::Phase::validate, shown, now, nullptr);
+    return !(alone && agreement_.own(now) == Stop::signal);
+  });
+  timer_.enter(Part::other);
+  return metrics;
+}
+
+bool Trainer::finish_epoch() {
+  events::EpochEnded ended;
+  ended.epoch = position_.epoch;
+  ended.global_step = position_.global_step;
+  ended.lr = lr_;
+  ended.metrics = collect_metrics(session_, step_.meter(), "train");
+  check_loss(ended.metrics.front().second);
+  if (evaluator_ && (position_.epoch + 1) % options_.validate_every == 0) {
+    const auto validation = validate(std::nullopt);
+    if (!validation) {
+      stop_ = Stop::signal;
+      return false;
+    }
+    ended.metrics.insert(ended.metrics.end(), validation->begin(), validation->end());
+  }
+  judge(ended.metrics, ended);
+  timer_.enter(Part::checkpoint);
+  keeper_.save_due(position_.epoch);
+  timer_.enter(Part::other);
+  if (stop_ == Stop::none) stop_ = agreement_.settle(timer_.last_reading());
+  ended.data_digest = epoch_digest();
+  ended.timing = timer_.end_epoch(rows_in_epoch_);
+  add_probes(ended.timing);
+  ++epochs_done_;
+  if (session_.communicator.place().rank == 0) reporter_.emit(ended);
+  if (at_step_limit()) stop_reason_ = "max_steps";
+  if (stop_ == Stop::time) stop_reason_ = "max_time";
+  if (!early_reason_.empty()) {
+    stop_reason_ = "early_stopping";
+    if (session_.communicator.place().rank == 0) reporter_.emit(events::StoppedEarly{position_.epoch, early_reason_});
+  }
+  return stop_ != Stop::signal;
+}
+
+void Trainer::judge(const events::Metrics& metrics, events::EpochEnded& ended) {
+  if (const double* value = find(metrics, options_.monitor)) ended.improved = keeper_.observe(position_, *value);
+  if (const double* value = find(metrics, session_.scheduler.monitor())) {
+    session_.scheduler.observe(position_.epoch, *value);
+  }
+  if (session_.stopper == nullptr) return;
+  if (const double* value = find(metrics, session_.stopper->monitor())) {
+    const stage::StopDecision decision = session_.stopper->observe(position_.epoch, *value);
+    if (decision.stop) early_reason_ = decision.reason;
+  }
+}
+
+void Trainer::add_probes(events::Timing& timing) {
+  const double wall = std::max(timing.wall_s, 1e-9);
+  timing.cpu_percent = 100 * (device::cpu_seconds() - cpu_before_) / wall;
+  timing.rss_mb = device::peak_rss_mb();
+  timing.gpu_mem_mb = device::cuda_peak_memory_mb(options_.device);
+  timing.read_mb_s = static_cast<double>(device::storage_bytes_read() - read_before_) / 1e6 / wall;
+}
+
+std::string Trainer::epoch_digest() {
+  const at::Tensor sum = at::empty({1}, at::kLong);
+  auto* value = reinterpret_cast<std::uint64_t*>(sum.mutable_data_ptr<std::int64_t>());
+  *value = digest_;
+  session_.communicator.sum(sum, "sum of the data digests");
+  digest_of_epochs_.add(*value);
+  return to_hex(*value);
+}
+
+events::Finished Trainer::finish() {
+  phase_ = events::Phase::shutdown;
+  reporter_.step(phase_, position_, session_.clock.now(), nullptr);
+  keeper_.save_all(position_);
+  if (session_.stopper != nullptr && session_.stopper->restore_best() && stop_ != Stop::signal) keeper_.restore_best();
+  if (stop_ == Stop::signal) stop_reason_ = "signal";
+  events::Finished finished;
+  finished.epochs = epochs_done_;
+  finished.global_step = position_.global_step;
+  finished.data_digest = digest_of_epochs_.hex();
+  finished.parameter_digest = digest_weights(weights_of(session_.model));
+  finished.stop_reason = stop_reason_.empty() ? "max_epochs" : stop_reason_;
+  return finished;
+}
+
+}  // namespace trainctl::train

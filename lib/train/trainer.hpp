@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/hash.hpp"
+#include "train/agreement.hpp"
+#include "train/evaluate.hpp"
+#include "train/keeper.hpp"
+#include "train/options.hpp"
+#include "train/reporter.hpp"
+#include "train/session.hpp"
+#include "train/step.hpp"
+
+namespace trainctl::train {
+
+/// The epoch loop. Knows the interfaces of the stages, never a concrete one.
+class Trainer {
+ public:
+  /// Gives every rank rank 0's weights. `session` outlives the trainer.
+  Trainer(const Session& session, Options options);
+
+  /// Trains to the end and returns the last event. Throws Error(diverged) for a loss that is not finite, Error(data)
+  /// from the loader, Error(rank_failed) or Error(hang) where another rank is lost.
+  events::Finished run();
+
+  [[nodiscard]] std::int64_t global_step() const { return position_.global_step; }
+  [[nodiscard]] events::Phase phase() const { return phase_; }
+
+ private:
+  void sanity_check();
+  /// Returns false where the epoch is not to be finished: a signal.
+  bool train_epoch();
+  void train_batch(std::int64_t index);
+  void after_step();
+  void check_loss(double loss) const;
+  [[noreturn]] void throw_diverged(double loss) const;
+  [[nodiscard]] bool at_step_limit() const;
+  [[nodiscard]] std::int64_t rows_of(std::int64_t batch) const;
+  [[nodiscard]] std::int64_t window_rows(std::int64_t first) const;
+
+  /// Validation, best weights, early stopping, the event. Returns false after a signal.
+  bool finish_epoch();
+  std::optional<events::Metrics> validate(std::optional<std::int64_t> limit);
+  void judge(const events::Metrics& metrics, events::EpochEnded& ended);
+  void add_probes(events::Timing& timing);
+  std::string epoch_digest();
+  events::Finished finish();
+
+  const Session& session_;
+  Options options_;
+  PartTimer timer_;
+  std::unique_ptr<dist::GradSync> sync_;
+  std::unique_ptr<device::Feed> feed_;
+  StepRunner step_;
+  std::optional<Evaluator> evaluator_;
+  Keeper keeper_;
+  Reporter reporter_;
+  Agreement agreement_;
+  Position position_;
+  events::Phase phase_ = events::Phase::startup;
+  Stop stop_ = Stop::none;
+  std::string stop_reason_;  // set where the run ends before its last epoch
+  std::string early_reason_;
+  std::int64_t epochs_done_ = 0;
+  std::int64_t window_rows_ = 0;
+  std::int64_t rows_in_epoch_ = 0;
+  double lr_ = 0;
+  std::uint64_t digest_ = 0;  // of the epoch, this rank's part
+  Hasher digest_of_epochs_;
+  double cpu_before_ = 0;
+  std::int64_t read_before_ = 0;
+};
+
+/// Weights and buffers of rank 0 on every rank, and what exchanges the gradients.
+std::unique_ptr<dist::GradSync> synchronise(const Session& session);
+
+}  // namespace trainctl::train

@@ -1,0 +1,77 @@
+#include "train/weights.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
+
+#include <span>
+
+#include "base/error.hpp"
+#include "base/hash.hpp"
+#include "base/safetensors.hpp"
+
+namespace trainctl::train {
+namespace {
+
+std::span<const std::byte> bytes_of(const at::Tensor& host) {
+  return {static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()};
+}
+
+at::Tensor on_host(const at::Tensor& tensor) { return tensor.detach().cpu().contiguous(); }
+
+const char* dtype_name(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kFloat: return "F32";
+    case at::kDouble: return "F64";
+    case at::kHalf: return "F16";
+    case at::kBFloat16: return "BF16";
+    case at::kLong: return "I64";
+    case at::kInt: return "I32";
+    case at::kByte: return "U8";
+    case at::kBool: return "BOOL";
+    default: throw Error(ErrorKind::unexpected, fmt::format("weights of type {} cannot be saved", at::toString(dtype)));
+  }
+}
+
+}  // namespace
+
+std::vector<stage::NamedTensor> weights_of(const stage::Model& model) {
+  std::vector<stage::NamedTensor> all = model.parameters();
+  for (stage::NamedTensor& buffer : model.buffers()) all.push_back(std::move(buffer));
+  return all;
+}
+
+Snapshot::Snapshot(std::vector<stage::NamedTensor> weights) : weights_(std::move(weights)) {
+  for (const auto& [name, tensor] : weights_) copies_.push_back({name, at::empty_like(tensor.detach())});
+}
+
+void Snapshot::take() {
+  const at::NoGradGuard guard;
+  for (std::size_t i = 0; i < weights_.size(); ++i) copies_[i].tensor.copy_(weights_[i].tensor);
+}
+
+void Snapshot::restore() const {
+  const at::NoGradGuard guard;
+  for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i].tensor.copy_(copies_[i].tensor);
+}
+
+void save_weights(const std::filesystem::path& path, const std::vector<stage::NamedTensor>& weights,
+                  const std::map<std::string, std::string>& metadata) {
+  std::vector<at::Tensor> hosts;  // keeps the bytes alive
+  std::vector<safetensors::View> views;
+  for (const auto& [name, tensor] : weights) {
+    hosts.push_back(on_host(tensor));
+    views.push_back({name, dtype_name(tensor.scalar_type()), hosts.back().sizes().vec(), bytes_of(hosts.back())});
+  }
+  safetensors::write(path, views, metadata);
+}
+
+std::string digest_weights(const std::vector<stage::NamedTensor>& weights) {
+  Hasher hasher;
+  for (const auto& [name, tensor] : weights) {
+    hasher.add(name);
+    hasher.add(bytes_of(on_host(tensor)));
+  }
+  return hasher.hex();
+}
+
+}  // namespace trainctl::train

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "stage/stages.hpp"
+
+namespace trainctl::train {
+
+/// Parameters, then buffers: what a trained model is.
+std::vector<stage::NamedTensor> weights_of(const stage::Model& model);
+
+/// A copy that is made once and then overwritten in place.
+class Snapshot {
+ public:
+  explicit Snapshot(std::vector<stage::NamedTensor> weights);
+  void take();
+  void restore() const;
+  [[nodiscard]] const std::vector<stage::NamedTensor>& tensors() const { return copies_; }
+
+ private:
+  std::vector<stage::NamedTensor> weights_;
+  std::vector<stage::NamedTensor> copies_;
+};
+
+/// A safetensors file. Throws Error(resource) where it cannot be written.
+void save_weights(const std::filesystem::path& path, const std::vector<stage::NamedTensor>& weights,
+                  const std::map<std::string, std::string>& metadata);
+
+/// XXH3 of names and bytes, 16 hex digits: to compare ranks and runs.
+std::string digest_weights(const std::vector<stage::NamedTensor>& weights);
+
+}  // namespace trainctl::train
