@@ -1,0 +1,58 @@
+#include "engine/entry.h"
+
+#include <filesystem>
+#include <optional>
+
+#include "engine/failure.hpp"
+#include "engine/worker.hpp"
+#include "events/heartbeat.hpp"
+#include "events/pipe.hpp"
+#include "launch/failure.hpp"
+
+namespace trainctl::engine {
+namespace {
+
+/// The error file is for when the pipe is gone, the event for when the disk is full; neither may hide the cause.
+void tell(const TrainctlEngineRequest& request, const Error& error, events::Failed failed,
+          const train::EventSink& emit) {
+  failed.kind = error.exit_code();
+  failed.message = error.what();
+  try {
+    launch::write_error_file(std::filesystem::path(request.run_dir) / "logs", request.rank, error);
+  } catch (...) {
+  }
+  try {
+    emit(failed);
+  } catch (...) {
+  }
+}
+
+int run(const TrainctlEngineRequest& request) {
+  std::optional<events::EventWriter> writer;
+  if (request.event_fd >= 0) writer.emplace(request.event_fd);
+  const train::EventSink emit = [&writer](const events::Event& event) {
+    if (writer) writer->write(event);
+  };
+  std::optional<events::HeartbeatPage> page;
+  std::optional<Worker> worker;
+  try {
+    if (request.heartbeat_fd >= 0) page.emplace(events::HeartbeatPage::attach(request.heartbeat_fd));
+    worker.emplace(request, page ? &page->get() : nullptr, emit);
+    return worker->run();
+  } catch (...) {
+    const Error error = as_error(std::current_exception());
+    tell(request, error, worker ? worker->failure_at() : events::Failed{.rank = request.rank}, emit);
+    return error.exit_code();
+  }
+}
+
+}  // namespace
+}  // namespace trainctl::engine
+
+extern "C" int trainctl_engine_v1(const TrainctlEngineRequest* request) {
+  try {
+    return trainctl::engine::run(*request);
+  } catch (...) {
+    return static_cast<int>(trainctl::ErrorKind::unexpected);
+  }
+}

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "data/loader.hpp"
+#include "dist/communicator.hpp"
+#include "engine/entry.h"
+#include "spec/experiment.hpp"
+#include "stage/registry.hpp"
+
+namespace trainctl::engine {
+
+/// The data of a run, as this rank sees it.
+struct RunData {
+  std::unique_ptr<data::Loader> train;
+  std::unique_ptr<data::Loader> validation;  // null: no validation
+  std::map<std::string, std::string> fingerprints;
+  int num_workers = 0;
+
+  /// One sample as the model sees it.
+  [[nodiscard]] stage::ModelContext model_context() const;
+};
+
+/// Throws Error(data), or Error(config) where the splits do not fit each other.
+RunData build_data(const spec::Experiment& experiment, data::Shard shard);
+
+/// The stages of a run, on their device. Loss and metrics hold on to it.
+struct RunStages {
+  std::unique_ptr<stage::Model> model;
+  std::unique_ptr<stage::Loss> loss;
+  std::unique_ptr<stage::Optimizer> optimizer;
+  std::unique_ptr<stage::Scheduler> scheduler;
+  std::unique_ptr<stage::Stopper> stopper;  // null: none
+  std::vector<std::unique_ptr<stage::Metric>> metrics;
+};
+
+struct StageSetup {
+  const spec::Experiment& experiment;
+  const stage::Catalogue& catalogue;
+  stage::ModelContext model;
+  at::Device device = at::kCPU;
+  std::int64_t batches_per_epoch = 0;
+};
+
+/// The model draws its weights from the global generator: seed before.
+RunStages build_stages(const StageSetup& setup);
+
+/// One rank: nothing to form. Else Gloo on CPUs and NCCL on GPUs, found through the supervisor's store.
+std::unique_ptr<dist::Communicator> build_communicator(const TrainctlEngineRequest& request,
+                                                       const spec::Distributed& options, at::Device device);
+
+}  // namespace trainctl::engine

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "stage/registry.hpp"
+#include "spec/experiment.hpp"
+#include "train/threads.hpp"
+
+namespace trainctl::engine {
+
+/// What decides the number of CPU threads of this process.
+struct ThreadContext {
+  const spec::Experiment& experiment;
+  const stage::Catalogue& catalogue;
+  stage::ModelContext model;
+  at::Device device = at::kCPU;
+  int local_world_size = 1;
+};
+
+/// trainer.num_threads, or for `auto` what a short probe with a throwaway model finds; sets it. Draws random numbers:
+/// seed afterwards.
+train::ThreadChoice choose_threads(const ThreadContext& context);
+
+}  // namespace trainctl::engine

@@ -1,0 +1,154 @@
+#include "engine/worker.hpp"
+
+#include <ATen/Context.h>
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <ctime>
+#include <fstream>
+#include <sstream>
+
+#include "base/clock.hpp"
+#include "base/machine.hpp"
+#include "base/philox.hpp"
+#include "device/choose.hpp"
+#include "engine/parts.hpp"
+#include "engine/threads.hpp"
+#include "spec/load.hpp"
+#include "stages/builtin.hpp"
+#include "train/trainer.hpp"
+
+namespace trainctl::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+spec::Experiment load(const fs::path& run_dir) {
+  config::Diagnostics diagnostics;  // warnings were printed before the worker was started
+  return spec::load_experiment(run_dir / "config.resolved.yaml", {}, diagnostics).experiment;
+}
+
+/// Seconds since this process was exec'd; 0 where /proc does not tell.
+double seconds_since_exec() {
+  std::ifstream file("/proc/self/stat");
+  std::string line;
+  std::getline(file, line);
+  const std::size_t after_name = line.rfind(')');
+  if (after_name == std::string::npos) return 0;
+  std::istringstream fields(line.substr(after_name + 1));
+  std::string field;
+  for (int i = 0; i < 20; ++i) fields >> field;  // field 22 is the start, in ticks since boot
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  const double started = std::strtod(field.c_str(), nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started;
+}
+
+void set_up_libtorch(const spec::Trainer& trainer) {
+  at::Context& context = at::globalContext();
+  context.setDeterministicAlgorithms(trainer.deterministic, /*warn_only=*/false);
+  context.setDeterministicCuDNN(trainer.deterministic);
+}
+
+/// Every rank draws the same weights; what comes after (dropout) is a stream of its own for each rank.
+void seed_rank(std::uint64_t seed, int rank) {
+  CounterRng stream(seed, /*epoch=*/0, static_cast<std::uint64_t>(rank), /*operation=*/0xffff);
+  at::manual_seed(stream.next_u64());
+}
+
+std::int64_t count(const std::vector<stage::NamedTensor>& tensors) {
+  std::int64_t elements = 0;
+  for (const auto& [name, tensor] : tensors) elements += tensor.numel();
+  return elements;
+}
+
+events::RunStarted describe(const spec::Experiment& experiment, const RunData& data, const stage::Model& model) {
+  events::RunStarted started;
+  started.parameters = count(model.parameters());
+  for (const at::Tensor& tensor : train::trainable(model)) started.trainable_parameters += tensor.numel();
+  started.train_samples = data.train->samples();
+  started.val_samples = data.validation ? data.validation->samples() : 0;
+  started.max_epochs = experiment.trainer.fast_dev_run ? 1 : experiment.trainer.max_epochs;
+  started.num_workers = data.num_workers;
+  started.precision = enum_names(experiment.trainer.precision)[static_cast<std::size_t>(experiment.trainer.precision)];
+  started.data_fingerprints = data.fingerprints;
+  return started;
+}
+
+int exit_code_for(const events::Finished& finished, const volatile int* stop_signal) {
+  if (finished.stop_reason != "signal") return 0;
+  const bool interrupted = stop_signal != nullptr && *stop_signal == SIGINT;
+  return static_cast<int>(interrupted ? ErrorKind::interrupted : ErrorKind::terminated);
+}
+
+}  // namespace
+
+Worker::Worker(const TrainctlEngineRequest& request, events::Heartbeat* heartbeat, train::EventSink emit)
+    : request_(request), heartbeat_(heartbeat), emit_(std::move(emit)) {}
+
+void Worker::enter(events::Phase phase) {
+  phase_ = phase;
+  if (heartbeat_ != nullptr) heartbeat_->stamp(phase, global_step_);
+}
+
+events::Failed Worker::failure_at() const {
+  events::Failed failed;
+  failed.rank = request_.rank;
+  failed.global_step = global_step_;
+  failed.phase = phase_;
+  return failed;
+}
+
+int Worker::run() {
+  enter(events::Phase::startup);
+  ENSURE(config, std::string_view(request_.mode) == "train", "the engine does not know the mode '{}'", request_.mode);
+  const fs::path run_dir = request_.run_dir;
+  const spec::Experiment experiment = load(run_dir);
+  const at::Device device = device::choose_device(experiment.trainer.accelerator, request_.local_rank);
+  emit_(events::Hello{request_.rank, getpid(), read_machine().host, device.str(), seconds_since_exec(),
+                      {{"torch", TORCH_VERSION}}});
+  set_up_libtorch(experiment.trainer);
+
+  RunData data = build_data(experiment, {request_.rank, request_.world_size});
+  const stage::Catalogue catalogue = stages::builtin_catalogue();
+  const stage::ModelContext shape = data.model_context();
+  const train::ThreadChoice threads =
+      choose_threads({experiment, catalogue, shape, device, request_.local_world_size});
+  at::manual_seed(experiment.seed);
+  RunStages built = build_stages({experiment, catalogue, shape, device, data.train->batches_per_epoch()});
+  seed_rank(experiment.seed, request_.rank);
+
+  const auto communicator = build_communicator(request_, experiment.distributed, device);
+  const std::string monitor = built.stopper ? built.stopper->monitor() : "";
+  const train::Session session{.model = *built.model, .loss = *built.loss, .optimizer = *built.optimizer,
+                               .scheduler = *built.scheduler, .stopper = built.stopper.get(), .metrics = built.metrics,
+                               .train = *data.train, .validation = data.validation.get(),
+                               .batch_size = experiment.loader.batch_size, .communicator = *communicator,
+                               .buckets = {.cap_bytes = static_cast<std::size_t>(experiment.distributed.bucket_cap_mb * (1 << 20))},
+                               .clock = steady_clock(), .emit = emit_, .heartbeat = heartbeat_,
+                               .stop_signal = request_.stop_signal, .run_dir = run_dir};
+  train::Trainer trainer(session, train::options_from(experiment, device, monitor));
+  if (request_.rank == 0) {
+    events::RunStarted started = describe(experiment, data, *built.model);
+    started.world_size = request_.world_size;
+    started.steps_per_epoch = data.train->batches_per_epoch();
+    started.global_batch = experiment.loader.batch_size * request_.world_size;
+    started.num_threads = threads.threads;
+    started.num_threads_why = threads.why;
+    emit_(started);
+  }
+  events::Finished finished;
+  try {
+    finished = trainer.run();
+  } catch (...) {
+    phase_ = trainer.phase();
+    global_step_ = trainer.global_step();
+    throw;
+  }
+  enter(events::Phase::shutdown);
+  emit_(finished);
+  return exit_code_for(finished, request_.stop_signal);
+}
+
+}  // namespace trainctl::engine
