@@ -38,7 +38,7 @@ train::ThreadChoice fixed(int threads, std::string why) {
 train::ThreadChoice choose_threads(const ThreadContext& context) {
   const spec::Trainer& trainer = context.experiment.trainer;
   const int cores = std::max(usable_cores() / context.local_world_size, 1);
-  if (trainer.num_threads) return fixed(*trainer.num_threads, "asked");
+  if (trainer.num_threads.value) return fixed(*trainer.num_threads.value, "asked");
   if (!context.device.is_cpu()) return fixed(1, "the GPU computes");
   if (trainer.deterministic) return fixed(1, "deterministic");
   if (cores == 1) return fixed(1, "one core for each process");
