@@ -2,18 +2,17 @@
 #include <memory>
 #include <string>
 
+#include "base/files.hpp"
 #include "context.hpp"
 #include "engine_library.hpp"
+#include "launch/failure.hpp"
 #include "launch/worker_env.hpp"
 #include "verbs.hpp"
 
 namespace trainctl::app {
 namespace {
 
-int work(const std::string& run_dir) {
-  launch::install_stop_flag();
-  const launch::WorkerEnv environment = launch::read_worker_env();
-  const TrainctlEngineRun engine = load_engine();
+int start_engine(const std::string& run_dir, const launch::WorkerEnv& environment) {
   const TrainctlEngineRequest request{.run_dir = run_dir.c_str(),
                                       .mode = "train",
                                       .rank = environment.rank,
@@ -24,15 +23,17 @@ int work(const std::string& run_dir) {
                                       .heartbeat_fd = environment.heartbeat_fd,
                                       .store_fd = environment.store_fd,
                                       .stop_signal = launch::stop_signal()};
-  return engine(&request);
+  return load_engine()(&request);
 }
 
-// An error before the engine runs has to reach the supervisor, too: the log alone would hide it.
-int work_and_tell(const std::string& run_dir) {
+int work(const std::string& run_dir) {
+  launch::install_stop_flag();
+  const launch::WorkerEnv environment = launch::read_worker_env();
   try {
-    return work(run_dir);
+    return start_engine(run_dir, environment);
   } catch (const Error& error) {
-    launch::write_error_file(std::filesystem::path(run_dir) / "logs", launch::rank_or_zero(), error);
+    // The engine tells its own errors; this one, from before it ran, has to reach the supervisor, too.
+    launch::write_error_file(fs::path(run_dir) / "logs", environment.rank, error);
     throw;
   }
 }
@@ -42,7 +43,7 @@ int work_and_tell(const std::string& run_dir) {
 void add_worker(CLI::App& program, Context& context) {
   const auto run_dir = std::make_shared<std::string>();
   CLI::App& verb = add_verb(program, context, {"worker", "one rank of a run; started by run, not by hand", ""},
-                            [run_dir] { return work_and_tell(*run_dir); });
+                            [run_dir] { return work(*run_dir); });
   verb.add_option("--run-dir", *run_dir, "run folder with config.resolved.yaml")->required();
 }
 
