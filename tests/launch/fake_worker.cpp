@@ -60,6 +60,7 @@ class Worker {
     while (const dirent* entry = ::readdir(folder)) {
       if (entry->d_name[0] != '.' && std::stoi(entry->d_name) != ::dirfd(folder)) std::printf("fd %s\n", entry->d_name);
     }
+    ::closedir(folder);
     std::fflush(stdout);
   }
 
