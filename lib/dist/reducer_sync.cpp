@@ -1,5 +1,4 @@
 #include <torch/csrc/distributed/c10d/comm.hpp>
-#include <torch/csrc/distributed/c10d/default_comm_hooks.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include <algorithm>
@@ -12,15 +11,18 @@ namespace {
 
 using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 
-/// c10d's all-reduce hook, which always divides the bucket (the Reducer alone multiplies by a rounded 1/world where a
-/// gradient is not yet a view), with a stamp: when the last bucket leaves, the gradients are computed.
-class StampedHook final : public c10d::AllReduceCommHook {
+/// What c10d's own all-reduce hook does (it is not exported): always divides the bucket, where the Reducer alone would
+/// multiply by a rounded 1/world while a gradient is not yet a view. With a stamp: when the last bucket leaves, the
+/// gradients are computed.
+class StampedHook final : public c10d::CppCommHookInterface<Group> {
  public:
-  StampedHook(const Group& group, double& last_launch) : AllReduceCommHook(group), last_launch_(last_launch) {}
+  StampedHook(const Group& group, double& last_launch) : CppCommHookInterface(group), last_launch_(last_launch) {}
 
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
     last_launch_ = steady_clock().now();
-    return AllReduceCommHook::runHook(bucket);
+    std::vector<at::Tensor> flat{bucket.getBufferRef()};
+    flat[0].div_(state_->getSize());
+    return state_->allreduce(flat)->getFuture();
   }
 
  private:
