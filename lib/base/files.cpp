@@ -16,7 +16,7 @@ namespace {
 [[noreturn]] void fail(const std::string& what, const std::string& label, int cause) {
   const char* hint = "";
   if (cause == ENOSPC || cause == EDQUOT) hint = "; free some space or choose another folder with --out";
-  if (cause == EROFS || cause == EACCES) hint = "; choose a writable folder with --out";
+  if (cause == EROFS || cause == EACCES || cause == EPERM || cause == ENOTDIR) hint = "; choose a writable folder with --out";
   throw Error(ErrorKind::resource, fmt::format("cannot {} {}: {}{}", what, label, std::strerror(cause), hint));
 }
 

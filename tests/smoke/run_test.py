@@ -255,7 +255,7 @@ class RealMnist(Smoke):
         losses = [float(train) for train, _ in self.losses(self.run_dir)]
         self.assertTrue(0.22 <= losses[0] <= 0.29, losses)
         self.assertLess(losses[4], 0.07)
-        self.assertGreaterEqual(result["val"]["accuracy"], 0.97)
+        self.assertGreaterEqual(result["best"]["value"], 0.97, "best validation accuracy of the five epochs")
 
     def test_lenet_in_miniature(self):
         result = self.train("trainer.max_epochs=1", "++trainer.limit_train_batches=150", config=SOURCE / "configs/mnist/lenet.yaml")
@@ -274,4 +274,7 @@ class Quickstart(Smoke):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    program = unittest.main(verbosity=2, exit=False)
+    failed = not program.result.wasSuccessful()
+    all_skipped = len(program.result.skipped) == program.result.testsRun
+    raise SystemExit(1 if failed else 4 if all_skipped else 0)  # 4: CTest shows it as skipped
