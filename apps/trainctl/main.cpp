@@ -12,7 +12,7 @@ namespace trainctl::app {
 namespace {
 
 // The order of `trainctl --help`.
-constexpr std::array kVerbs{add_run, add_worker, add_validate, add_list, add_completion, add_version};
+constexpr std::array kVerbs{add_run, add_worker, add_data, add_validate, add_list, add_completion, add_version};
 
 void describe_program(CLI::App& program, Context& context) {
   program.name("trainctl");

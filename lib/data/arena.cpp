@@ -1,13 +1,13 @@
 #include "data/arena.hpp"
 
+#include "base/error.hpp"
+#include "base/strings.hpp"
+
 #include <sys/mman.h>
 
 #include <cstdint>
 #include <cstring>
 #include <utility>
-
-#include "base/error.hpp"
-#include "base/strings.hpp"
 
 namespace trainctl::data {
 namespace {

@@ -6,9 +6,12 @@
 namespace trainctl::data {
 
 constexpr std::size_t kFieldAlignment = 64;
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + kFieldAlignment - 1) / kFieldAlignment * kFieldAlignment; }
+constexpr std::size_t aligned(std::size_t bytes) {
+  return (bytes + kFieldAlignment - 1) / kFieldAlignment * kFieldAlignment;
+}
 
-/// One zeroed range of memory, taken once and touched once, aligned to 2 MiB and on huge pages where the kernel gives them.
+/// One zeroed range of memory, taken once and touched once, aligned to 2 MiB and on huge pages where the kernel gives
+/// them.
 class Arena {
  public:
   Arena() = default;

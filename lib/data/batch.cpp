@@ -1,9 +1,9 @@
 #include "data/batch.hpp"
 
-#include <array>
-
 #include "base/hash.hpp"
 #include "data/loader.hpp"
+
+#include <array>
 
 namespace trainctl::data {
 

@@ -28,12 +28,12 @@ using Layout = std::vector<Field>;
 /// next call of Loader::next().
 struct Batch {
   std::int64_t epoch = 0;
-  std::int64_t index = 0;         // batch of the epoch, from 0
-  std::int64_t rows = 0;          // rows in memory, at least 1
-  std::int64_t valid = 0;         // the first `valid` rows count; the rest is padding of weight 0
-  std::int64_t global_valid = 0;  // summed over the ranks: known to every rank by arithmetic
-  std::int64_t position = 0;      // of row 0 in the epoch's order over all ranks
-  std::int64_t position_step = 1; // from one row to the next
+  std::int64_t index = 0;                          // batch of the epoch, from 0
+  std::int64_t rows = 0;                           // rows in memory, at least 1
+  std::int64_t valid = 0;                          // the first `valid` rows count; the rest is padding of weight 0
+  std::int64_t global_valid = 0;                   // summed over the ranks: known to every rank by arithmetic
+  std::int64_t position = 0;                       // of row 0 in the epoch's order over all ranks
+  std::int64_t position_step = 1;                  // from one row to the next
   std::vector<std::span<const std::byte>> fields;  // in the order of the layout
 };
 

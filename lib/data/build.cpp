@@ -1,10 +1,10 @@
 #include "data/build.hpp"
 
-#include <algorithm>
-
 #include "base/error.hpp"
 #include "base/machine.hpp"
 #include "data/tiles.hpp"
+
+#include <algorithm>
 
 namespace trainctl::data {
 namespace {
@@ -22,9 +22,10 @@ std::string named(const config::Stage& stage) { return stage.kind + " '" + stage
 
 Normalization checked(Normalization normalization, const Field& image) {
   const auto channels = static_cast<std::size_t>(image.shape.back());
-  ENSURE(config, normalization.mean.size() == channels && normalization.std.size() == channels,
-         "mean has {} values and std has {}, but the images have {} channel(s); give one value of each for every channel",
-         normalization.mean.size(), normalization.std.size(), channels);
+  ENSURE(
+      config, normalization.mean.size() == channels && normalization.std.size() == channels,
+      "mean has {} values and std has {}, but the images have {} channel(s); give one value of each for every channel",
+      normalization.mean.size(), normalization.std.size(), channels);
   return normalization;
 }
 
@@ -60,9 +61,8 @@ TransformList build_transforms(const std::vector<config::Stage>& stages, const F
 
 Pipeline build_pipeline(const spec::DataSplit& split, const Catalogue& catalogue) {
   Pipeline pipeline;
-  in_context(named(split.dataset), [&] {
-    pipeline.dataset = stage_of(catalogue.datasets, split.dataset)(split.dataset);
-  });
+  in_context(named(split.dataset),
+             [&] { pipeline.dataset = stage_of(catalogue.datasets, split.dataset)(split.dataset); });
   if (split.transforms.empty()) return pipeline;
   const std::vector<Field> image = image_steps(pipeline.dataset->layout(), {});
   ENSURE(config, !image.empty(), "{} has no images, so 'transforms' must be empty", named(split.dataset));

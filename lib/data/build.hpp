@@ -1,12 +1,12 @@
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <vector>
-
 #include "data/loader.hpp"
 #include "data/registry.hpp"
 #include "spec/experiment.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
 
 namespace trainctl::data {
 
@@ -27,8 +27,9 @@ struct TransformList {
   std::optional<Normalization> normalization;
 };
 
-/// Builds them for images of the given shape. Throws Error(config) naming the transform: it does not fit, or `normalize`
-/// is not the last.
-TransformList build_transforms(const std::vector<config::Stage>& stages, const Field& image, const Catalogue& catalogue);
+/// Builds them for images of the given shape. Throws Error(config) naming the transform: it does not fit, or
+/// `normalize` is not the last.
+TransformList build_transforms(const std::vector<config::Stage>& stages, const Field& image,
+                               const Catalogue& catalogue);
 
 }  // namespace trainctl::data

@@ -1,5 +1,9 @@
 #include "data/byte_source.hpp"
 
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/strings.hpp"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,10 +12,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-
-#include "base/error.hpp"
-#include "base/files.hpp"
-#include "base/strings.hpp"
 
 namespace trainctl::data {
 namespace {
@@ -92,8 +92,9 @@ class GzipSource final : public ByteSource {
     const int code = ::inflate(&stream_, Z_NO_FLUSH);
     const std::uint64_t at = consumed_ - stream_.avail_in;
     ENSURE(resource, code != Z_MEM_ERROR, "zlib is out of memory while it unpacks {}", named(path_));
-    ENSURE(data, code == Z_OK || code == Z_BUF_ERROR || code == Z_STREAM_END, "{} is not a sound gzip file: {} at byte {}",
-           named(path_), stream_.msg != nullptr ? stream_.msg : "bad stream", at);
+    ENSURE(data, code == Z_OK || code == Z_BUF_ERROR || code == Z_STREAM_END,
+           "{} is not a sound gzip file: {} at byte {}", named(path_),
+           stream_.msg != nullptr ? stream_.msg : "bad stream", at);
     if (code != Z_STREAM_END) return;
     ended_ = true;
     ENSURE(data, at == packed_.most(), "{} has {} bytes behind the end of its gzip stream, at byte {}; expected none",

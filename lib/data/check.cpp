@@ -25,7 +25,8 @@ SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue)
     const auto facts = catalogue.facts.find(split.dataset.type);
     ENSURE(config, facts != catalogue.facts.end(), "{} '{}' is not part of this build", split.dataset.kind,
            split.dataset.type);
-    in_context(split.dataset.kind + " '" + split.dataset.type + "'", [&] { check.facts = facts->second(split.dataset); });
+    in_context(split.dataset.kind + " '" + split.dataset.type + "'",
+               [&] { check.facts = facts->second(split.dataset); });
   });
   if (!check.facts) return check;
   // One transform more at a time, so that a problem stands at its own transform.

@@ -1,11 +1,11 @@
 #pragma once
 
+#include "data/registry.hpp"
+#include "spec/experiment.hpp"
+
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "data/registry.hpp"
-#include "spec/experiment.hpp"
 
 namespace trainctl::data {
 

@@ -1,12 +1,12 @@
 #pragma once
 
+#include "data/batch.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
-
-#include "data/batch.hpp"
 
 namespace trainctl::data {
 

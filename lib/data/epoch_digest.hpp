@@ -1,9 +1,9 @@
 #pragma once
 
+#include "data/loader.hpp"
+
 #include <cstdint>
 #include <vector>
-
-#include "data/loader.hpp"
 
 namespace trainctl::data {
 

@@ -1,15 +1,15 @@
 #include "data/idx.hpp"
 
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/strings.hpp"
+#include "data/byte_source.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
 #include <vector>
-
-#include "base/error.hpp"
-#include "base/files.hpp"
-#include "base/strings.hpp"
-#include "data/byte_source.hpp"
 
 namespace trainctl::data {
 namespace {
@@ -56,8 +56,8 @@ class IdxReader {
     ENSURE(data, got == out.size(), "{} ends at byte {}; its header promises {} samples, which end at byte {}", where(),
            offset_, count_, offset_ - got + out.size());
     std::byte extra{};
-    ENSURE(data, source_->read({&extra, 1}) == 0, "{} goes on behind byte {}, where its {} samples end", where(), offset_,
-           count_);
+    ENSURE(data, source_->read({&extra, 1}) == 0, "{} goes on behind byte {}, where its {} samples end", where(),
+           offset_, count_);
   }
 
  private:
@@ -71,18 +71,20 @@ class IdxReader {
 
   void expect_side(const char* what) {
     const std::uint32_t found = word(what);
-    ENSURE(data, found == kSide, "{} says at byte {} that its images have {} {}; expected {}", where(), offset_ - 4, found,
-           what, kSide);
+    ENSURE(data, found == kSide, "{} says at byte {} that its images have {} {}; expected {}", where(), offset_ - 4,
+           found, what, kSide);
   }
 
   // Before anything is allocated: a header may promise what no file of this length can hold.
   void expect_length() const {
     const std::uint64_t promised = offset_ + static_cast<std::uint64_t>(count_ * sample_bytes_);
     const bool packed = path_.extension() == ".gz";
-    ENSURE(data, promised <= source_->most(), "{} says at byte 4 that it has {} samples, which take {} bytes; {} {} bytes",
-           named(path_), count_, promised, packed ? "unpacked it has at most" : "the file has", source_->most());
-    ENSURE(data, packed || promised == source_->most(), "{} has {} bytes; its header promises {} samples, which take {}",
-           named(path_), source_->most(), count_, promised);
+    ENSURE(data, promised <= source_->most(),
+           "{} says at byte 4 that it has {} samples, which take {} bytes; {} {} bytes", named(path_), count_, promised,
+           packed ? "unpacked it has at most" : "the file has", source_->most());
+    ENSURE(data, packed || promised == source_->most(),
+           "{} has {} bytes; its header promises {} samples, which take {}", named(path_), source_->most(), count_,
+           promised);
   }
 
   [[nodiscard]] std::string where() const {
@@ -116,8 +118,11 @@ auto with_advice(const std::string& type, Body&& body) {
     return body();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::data) throw;
-    throw Error(ErrorKind::data, fmt::format("{}; fetch the files with 'scripts/fetch-data {}', or correct the root of "
-                                             "the data set", error.message(), type), error.where());
+    throw Error(ErrorKind::data,
+                fmt::format("{}; fetch the files with 'scripts/fetch-data {}', or correct the root of "
+                            "the data set",
+                            error.message(), type),
+                error.where());
   }
 }
 

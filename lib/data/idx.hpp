@@ -1,11 +1,11 @@
 #pragma once
 
-#include <memory>
-#include <string>
-
 #include "data/dataset.hpp"
 #include "data/memory_dataset.hpp"
 #include "spec/dataset/idx.hpp"
+
+#include <memory>
+#include <string>
 
 namespace trainctl::data {
 

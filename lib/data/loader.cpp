@@ -1,5 +1,13 @@
 #include "data/loader.hpp"
 
+#include "base/error.hpp"
+#include "base/machine.hpp"
+#include "base/strings.hpp"
+#include "data/arena.hpp"
+#include "data/order.hpp"
+#include "data/ring.hpp"
+#include "data/tiles.hpp"
+
 #include <pthread.h>
 
 #include <algorithm>
@@ -10,14 +18,6 @@
 #include <system_error>
 #include <thread>
 #include <utility>
-
-#include "base/error.hpp"
-#include "base/machine.hpp"
-#include "base/strings.hpp"
-#include "data/arena.hpp"
-#include "data/order.hpp"
-#include "data/ring.hpp"
-#include "data/tiles.hpp"
 
 namespace trainctl::data {
 namespace {

@@ -1,15 +1,15 @@
 #pragma once
 
+#include "data/batch.hpp"
+#include "data/dataset.hpp"
+#include "data/transform.hpp"
+
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
-
-#include "data/batch.hpp"
-#include "data/dataset.hpp"
-#include "data/transform.hpp"
 
 namespace trainctl::data {
 
@@ -30,10 +30,10 @@ struct LoaderOptions {
   LastBatch last_batch = LastBatch::keep;
   std::uint64_t seed = 0;
   Shard shard;
-  std::optional<std::int64_t> limit_batches;  // a prefix of each epoch
-  double limit_fraction = 1.0;                // the same as a share of the batches; at least one batch is left
-  std::int64_t tile_rows = 0;                 // samples a thread makes in one go; 0: the data set's choice
-  std::optional<std::uint64_t> memory_budget; // bytes of the ring; default: half of the available memory
+  std::optional<std::int64_t> limit_batches;   // a prefix of each epoch
+  double limit_fraction = 1.0;                 // the same as a share of the batches; at least one batch is left
+  std::int64_t tile_rows = 0;                  // samples a thread makes in one go; 0: the data set's choice
+  std::optional<std::uint64_t> memory_budget;  // bytes of the ring; default: half of the available memory
 };
 
 /// A data set with its transforms, ready to be loaded.

@@ -1,13 +1,13 @@
 #include "data/memory_dataset.hpp"
 
-#include <algorithm>
-#include <cstring>
-#include <utility>
-
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/machine.hpp"
 #include "base/strings.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
 
 namespace trainctl::data {
 namespace {
@@ -67,9 +67,10 @@ Arena image_memory(const Facts& facts) {
   const std::uint64_t budget = available_memory() / 2;
   const std::uint64_t each = facts.image.bytes();
   const auto samples = static_cast<std::uint64_t>(facts.samples);
-  ENSURE(resource, samples <= budget / each,
-         "{} samples of {} bytes do not fit into half of the available memory ({}); free some memory or use fewer samples",
-         samples, each, human_bytes(static_cast<double>(budget)));
+  ENSURE(
+      resource, samples <= budget / each,
+      "{} samples of {} bytes do not fit into half of the available memory ({}); free some memory or use fewer samples",
+      samples, each, human_bytes(static_cast<double>(budget)));
   return Arena(samples * each);
 }
 

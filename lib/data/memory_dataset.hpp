@@ -1,11 +1,11 @@
 #pragma once
 
+#include "data/arena.hpp"
+#include "data/dataset.hpp"
+
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include "data/arena.hpp"
-#include "data/dataset.hpp"
 
 namespace trainctl::data {
 

@@ -1,13 +1,13 @@
 #include "data/order.hpp"
 
+#include "base/error.hpp"
+#include "base/philox.hpp"
+#include "spec/limit.hpp"
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
 #include <utility>
-
-#include "base/error.hpp"
-#include "base/philox.hpp"
-#include "spec/limit.hpp"
 
 namespace trainctl::data {
 namespace {

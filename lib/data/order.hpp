@@ -1,12 +1,12 @@
 #pragma once
 
+#include "data/loader.hpp"
+
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
-
-#include "data/loader.hpp"
 
 namespace trainctl::data {
 
@@ -20,7 +20,7 @@ void shuffle(Permutation& order, std::uint64_t seed, std::int64_t epoch);
 struct Extent {
   std::int64_t first = 0;
   std::int64_t step = 1;
-  std::int64_t rows = 1;   // as many on every rank
+  std::int64_t rows = 1;  // as many on every rank
   std::int64_t valid = 0;
   std::int64_t global_valid = 0;
 };

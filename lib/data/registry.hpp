@@ -1,14 +1,14 @@
 #pragma once
 
-#include <functional>
-#include <map>
-#include <memory>
-#include <string>
-
 #include "config/stage.hpp"
 #include "data/dataset.hpp"
 #include "data/memory_dataset.hpp"
 #include "data/transform.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
 
 namespace trainctl::data {
 

@@ -1,11 +1,11 @@
 #include "data/render.hpp"
 
+#include "base/philox.hpp"
+#include "data/glyphs.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
-
-#include "base/philox.hpp"
-#include "data/glyphs.hpp"
 
 namespace trainctl::data {
 namespace {
@@ -19,8 +19,8 @@ constexpr std::uint16_t kNoiseDraws = 1;
 
 // How much the digits vary: a small perceptron learns them in two epochs, a linear model does not.
 constexpr std::int64_t kUnit = 60;  // of the glyph's box, in 1/256 pixel
-constexpr int kJitter = 8;                                          // of each point, in units of the box
-constexpr int kTurn = 1100;                                         // radians
+constexpr int kJitter = 8;          // of each point, in units of the box
+constexpr int kTurn = 1100;         // radians
 constexpr int kShear = 900;
 constexpr int kStretch = 700;
 constexpr int kShift = 640;

@@ -1,9 +1,9 @@
 #include "data/tiles.hpp"
 
+#include "base/error.hpp"
+
 #include <algorithm>
 #include <utility>
-
-#include "base/error.hpp"
 
 namespace trainctl::data {
 namespace {
@@ -33,7 +33,8 @@ SlotShape::SlotShape(const Layout& layout, std::int64_t rows) {
 }
 
 std::vector<Field> image_steps(const Layout& layout, const std::vector<std::shared_ptr<const Transform>>& transforms) {
-  const auto image = std::find_if(layout.begin(), layout.end(), [](const Field& field) { return field.name == "image"; });
+  const auto image =
+      std::find_if(layout.begin(), layout.end(), [](const Field& field) { return field.name == "image"; });
   if (image == layout.end()) {
     ENSURE(config, transforms.empty(), "the data set has no images, so its transforms have nothing to work on");
     return {};

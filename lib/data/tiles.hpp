@@ -1,14 +1,14 @@
 #pragma once
 
+#include "data/arena.hpp"
+#include "data/loader.hpp"
+#include "data/order.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
-
-#include "data/arena.hpp"
-#include "data/loader.hpp"
-#include "data/order.hpp"
 
 namespace trainctl::data {
 

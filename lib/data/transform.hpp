@@ -1,12 +1,12 @@
 #pragma once
 
+#include "base/philox.hpp"
+#include "data/batch.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
-
-#include "base/philox.hpp"
-#include "data/batch.hpp"
 
 namespace trainctl::data {
 
@@ -17,8 +17,8 @@ struct Normalization {
   bool operator==(const Normalization&) const = default;
 };
 
-/// One step on one uint8 HWC image. Stateless; called from several threads at once. All its randomness comes from `rng`,
-/// which is keyed by (seed, epoch, global position, place in the list).
+/// One step on one uint8 HWC image. Stateless; called from several threads at once. All its randomness comes from
+/// `rng`, which is keyed by (seed, epoch, global position, place in the list).
 class Transform {
  public:
   virtual ~Transform() = default;

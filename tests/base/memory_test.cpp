@@ -1,9 +1,8 @@
 #include "base/machine.hpp"
-
-#include <fstream>
-
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
+
+#include <fstream>
 
 using namespace trainctl;
 

@@ -1,17 +1,17 @@
 // Samples a second of the loader on an in-memory set of MNIST's shape, beside the limit of the machine: a plain gather
 // of the same rows into one warm buffer. Rounds are interleaved; only the ratios mean anything.
 
-#include <fmt/format.h>
-
-#include <cstring>
-#include <map>
-#include <vector>
-
 #include "base/clock.hpp"
 #include "base/stats.hpp"
 #include "data/loader.hpp"
 #include "data/memory_dataset.hpp"
 #include "data/order.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <map>
+#include <vector>
 
 using namespace trainctl;
 using namespace trainctl::data;

@@ -47,13 +47,21 @@ TEST_CASE("a split becomes a pipeline whose normalisation is left to the device"
 }
 
 TEST_CASE("a transform behind normalize, a second normalize and wrong channels are config errors that name it") {
-  CHECK_THAT(failure_of([] { build_pipeline(digits({normalize({0.5}, {1}), flip()})); }),
+  CHECK_THAT(failure_of([] {
+               build_pipeline(digits({normalize({0.5}, {1}), flip()}));
+             }),
              Contains("2: transform 'random_horizontal_flip': it stands behind 'normalize', which must be the last"));
-  CHECK_THAT(failure_of([] { build_pipeline(digits({normalize({0.5}, {1}), normalize({0.5}, {1})})); }),
+  CHECK_THAT(failure_of([] {
+               build_pipeline(digits({normalize({0.5}, {1}), normalize({0.5}, {1})}));
+             }),
              Contains("transform 'normalize': it stands behind 'normalize'"));
-  CHECK_THAT(failure_of([] { build_pipeline(digits({normalize({1, 2, 3}, {1, 2, 3})})); }),
+  CHECK_THAT(failure_of([] {
+               build_pipeline(digits({normalize({1, 2, 3}, {1, 2, 3})}));
+             }),
              Contains("mean has 3 values and std has 3, but the images have 1 channel(s)"));
-  CHECK_THAT(failure_of([] { build_pipeline(digits({normalize({1, 2}, {1})})); }),
+  CHECK_THAT(failure_of([] {
+               build_pipeline(digits({normalize({1, 2}, {1})}));
+             }),
              Contains("mean has 2 values and std has 1"));
 }
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include "base/error.hpp"
+#include "data/loader.hpp"
+
 #include <cstring>
 #include <functional>
 #include <map>
@@ -7,9 +10,6 @@
 #include <string>
 #include <tuple>
 #include <vector>
-
-#include "base/error.hpp"
-#include "data/loader.hpp"
 
 namespace trainctl::data::testing {
 
@@ -53,8 +53,7 @@ struct Copy {
   std::vector<std::vector<std::byte>> fields;
   bool operator==(const Copy&) const = default;
 
-  explicit Copy(const Batch& batch)
-      : numbers(batch.epoch, batch.index, batch.rows, batch.valid, batch.global_valid) {
+  explicit Copy(const Batch& batch) : numbers(batch.epoch, batch.index, batch.rows, batch.valid, batch.global_valid) {
     for (const auto field : batch.fields) fields.emplace_back(field.begin(), field.end());
   }
 };

@@ -1,12 +1,12 @@
 #include "data/idx.hpp"
 
-#include <cmath>
-#include <cstring>
-
 #include "data/fakes.hpp"
 #include "data/idx_files.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
+
+#include <cmath>
+#include <cstring>
 
 using namespace trainctl;
 using namespace trainctl::data;
@@ -124,11 +124,13 @@ TEST_CASE("a wrong header is refused with what was found and what was expected")
     write_file(folder / kImages, images);
     return load_failure(folder);
   };
-  CHECK_THAT(failure_with(0, 0x801), Contains("starts with 0x00000801 at byte 0; an IDX file of images starts with 0x00000803"));
+  CHECK_THAT(failure_with(0, 0x801),
+             Contains("starts with 0x00000801 at byte 0; an IDX file of images starts with 0x00000803"));
   CHECK_THAT(failure_with(0, 0x1F8B0808), Contains("is gzip without .gz in its name"));
   CHECK_THAT(failure_with(4, 0), Contains("says at byte 4 that it has no samples"));
   CHECK_THAT(failure_with(4, 4), Contains("has 3936 bytes; its header promises 4 samples, which take 3152"));
-  CHECK_THAT(failure_with(4, 6), Contains("says at byte 4 that it has 6 samples, which take 4720 bytes; the file has 3936"));
+  CHECK_THAT(failure_with(4, 6),
+             Contains("says at byte 4 that it has 6 samples, which take 4720 bytes; the file has 3936"));
   CHECK_THAT(failure_with(4, 0x80000000), Contains("has 2147483648 samples"));
   CHECK_THAT(failure_with(4, 0xFFFFFFFF), Contains("has 4294967295 samples"));
   CHECK_THAT(failure_with(8, 27), Contains("says at byte 8 that its images have 27 rows; expected 28"));

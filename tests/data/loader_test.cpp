@@ -1,17 +1,17 @@
 #include "data/loader.hpp"
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <set>
-#include <thread>
-
 #include "data/epoch_digest.hpp"
 #include "data/fakes.hpp"
 #include "data/registry.hpp"
 #include "spec/transform/random_crop.hpp"
 #include "spec/transform/random_horizontal_flip.hpp"
 #include "support/catch.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <thread>
 
 using namespace trainctl;
 using namespace trainctl::data;

@@ -1,11 +1,11 @@
 #include "data/order.hpp"
 
-#include <algorithm>
-#include <set>
-
 #include "base/hash.hpp"
 #include "data/fakes.hpp"
 #include "support/catch.hpp"
+
+#include <algorithm>
+#include <set>
 
 using namespace trainctl;
 using namespace trainctl::data;

@@ -1,10 +1,10 @@
 #include "data/ring.hpp"
 
+#include "support/catch.hpp"
+
 #include <chrono>
 #include <stdexcept>
 #include <thread>
-
-#include "support/catch.hpp"
 
 using namespace trainctl::data;
 

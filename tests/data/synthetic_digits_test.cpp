@@ -1,12 +1,12 @@
 #include "spec/dataset/synthetic_digits.hpp"
 
-#include <array>
-
 #include "base/hash.hpp"
 #include "data/fakes.hpp"
 #include "data/registry.hpp"
 #include "data/render.hpp"
 #include "support/catch.hpp"
+
+#include <array>
 
 using namespace trainctl;
 using namespace trainctl::data;

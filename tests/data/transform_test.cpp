@@ -1,13 +1,13 @@
 #include "data/transform.hpp"
 
-#include <array>
-#include <set>
-
 #include "data/fakes.hpp"
 #include "data/registry.hpp"
 #include "spec/transform/random_crop.hpp"
 #include "spec/transform/random_horizontal_flip.hpp"
 #include "support/catch.hpp"
+
+#include <array>
+#include <set>
 
 using namespace trainctl;
 using namespace trainctl::data;

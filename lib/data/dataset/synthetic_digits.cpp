@@ -1,12 +1,12 @@
 #include "spec/dataset/synthetic_digits.hpp"
 
-#include <algorithm>
-#include <thread>
-#include <vector>
-
 #include "base/machine.hpp"
 #include "data/registry.hpp"
 #include "data/render.hpp"
+
+#include <algorithm>
+#include <thread>
+#include <vector>
 
 namespace trainctl::data {
 namespace {
@@ -26,7 +26,9 @@ Facts facts_of(const SyntheticDigits& options) {
 class Renderer {
  public:
   explicit Renderer(const SyntheticDigits& options)
-      : options_(options), facts_(facts_of(options)), pixels_(image_memory(facts_)),
+      : options_(options),
+        facts_(facts_of(options)),
+        pixels_(image_memory(facts_)),
         labels_(static_cast<std::size_t>(facts_.samples)) {}
 
   std::shared_ptr<const Dataset> render() {
@@ -63,7 +65,9 @@ void register_dataset_synthetic_digits(Catalogue& catalogue) {
   catalogue.datasets["synthetic_digits"] = [](const config::Stage& stage) {
     return Renderer(stage.as<SyntheticDigits>()).render();
   };
-  catalogue.facts["synthetic_digits"] = [](const config::Stage& stage) { return facts_of(stage.as<SyntheticDigits>()); };
+  catalogue.facts["synthetic_digits"] = [](const config::Stage& stage) {
+    return facts_of(stage.as<SyntheticDigits>());
+  };
 }
 
 }  // namespace trainctl::data

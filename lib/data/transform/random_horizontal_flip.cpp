@@ -1,9 +1,9 @@
 #include "spec/transform/random_horizontal_flip.hpp"
 
+#include "data/registry.hpp"
+
 #include <algorithm>
 #include <cstring>
-
-#include "data/registry.hpp"
 
 namespace trainctl::data {
 namespace {

@@ -1,0 +1,87 @@
+#include "base/hash.hpp"
+#include "config_arguments.hpp"
+#include "context.hpp"
+#include "data/build.hpp"
+#include "data/epoch_digest.hpp"
+#include "verbs.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace trainctl::app {
+namespace {
+
+struct HashArguments {
+  ConfigArguments config;
+  std::optional<int> workers;
+  std::optional<int> prefetch_factor;
+  std::optional<std::int64_t> epochs;
+  int world_size = 1;
+};
+
+Json document(const data::EpochDigests& digests, const data::LoaderOptions& options) {
+  Json epochs = Json::array();
+  for (const std::uint64_t epoch : digests.epochs) epochs.push_back(to_hex(epoch));
+  return {{"schema", "trainctl.data_hash/1"},
+          {"digest", to_hex(digests.digest)},
+          {"epochs", epochs},
+          {"workers", options.num_workers},
+          {"prefetch_factor", options.prefetch_factor},
+          {"world_size", options.shard.world_size}};
+}
+
+int hash(const HashArguments& arguments, Context& context) {
+  const spec::Loaded loaded = load_checked(arguments.config, context);
+  print_warnings(context);
+  data::LoaderOptions options = data::loader_options(loaded.experiment, data::Role::train, {0, arguments.world_size});
+  options.num_workers = arguments.workers.value_or(options.num_workers);
+  options.prefetch_factor = arguments.prefetch_factor.value_or(options.prefetch_factor);
+  const std::int64_t epochs = arguments.epochs.value_or(loaded.experiment.trainer.max_epochs);
+  const data::EpochDigests digests =
+      data::digest_epochs(data::build_pipeline(loaded.experiment.dataset.train), options, epochs);
+  if (context.json) {
+    print_json(document(digests, options));
+    return 0;
+  }
+  for (std::size_t epoch = 0; epoch < digests.epochs.size(); ++epoch) {
+    print(fmt::format("epoch {:<4} {}", epoch + 1, to_hex(digests.epochs[epoch])));
+  }
+  print(fmt::format("{:<10} {}", "all", to_hex(digests.digest)));
+  return 0;
+}
+
+void add_hash(CLI::App& data, Context& context) {
+  const auto arguments = std::make_shared<HashArguments>();
+  CLI::App& verb = add_verb(data, context, {"hash", "digest of the training batches", kConfigGroup},
+                            [arguments, &context] { return hash(*arguments, context); });
+  add_config_arguments(verb, arguments->config);
+  verb.add_option("--workers", arguments->workers, "loader threads instead of loader.num_workers")
+      ->check(CLI::Range(0, 256).description(""))
+      ->type_name("N");
+  verb.add_option("--prefetch-factor", arguments->prefetch_factor, "batches ahead instead of loader.prefetch_factor")
+      ->check(CLI::Range(1, 64).description(""))
+      ->type_name("K");
+  verb.add_option("--epochs", arguments->epochs, "epochs to load instead of trainer.max_epochs")
+      ->check(CLI::Range(1, 1'000'000).description(""))
+      ->type_name("E");
+  verb.add_option("--world-size", arguments->world_size, "load the shares of so many ranks, one after the other")
+      ->check(CLI::Range(1, 4096).description(""))
+      ->type_name("R");
+  verb.footer(
+      "The digest is the same for any number of workers, any prefetch factor and any number of ranks (as long as\n"
+      "no batch is left out: loader.drop_last, trainer.limit_train_batches).");
+}
+
+}  // namespace
+
+void add_data(CLI::App& program, Context& context) {
+  CLI::App& verb = *program.add_subcommand("data", "look at the batches of an experiment")->group(kConfigGroup);
+  add_global_flags(verb, context);
+  verb.require_subcommand(1);
+  add_hash(verb, context);
+}
+
+}  // namespace trainctl::app
