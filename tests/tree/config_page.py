@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""docs/config.md says what `trainctl schema` says: every key, its type, default and sentence.
+
+usage: config_page.py TRAINCTL docs/config.md [--write]
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import tree
+
+HEAD = """# Every key of the experiment file
+
+Written from the same descriptions that parse the file: `trainctl explain KEY` shows one of them, `trainctl schema` all as JSON Schema.
+Where a stage is asked for, its name alone will do if none of its options is required. `${...}` may stand for any value.
+"""
+
+
+def bounds(node):
+    signs = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+    return ", ".join(f"{sign} {node[key]}" for key, sign in signs.items() if key in node)
+
+
+def kind_of(node):
+    """The sentence's worth of a type."""
+    if "$ref" in node:
+        name = node["$ref"].removeprefix("#/$defs/")
+        return "" if name == "reference" else f"[{name}](#{name})"
+    if "anyOf" in node:
+        return " or ".join(filter(None, map(kind_of, node["anyOf"])))
+    if "oneOf" in node:
+        return "a stage"
+    if "enum" in node:
+        return ", ".join(f"`{choice}`" for choice in node["enum"])
+    if "const" in node:
+        return f"`{node['const']}`"
+    if node.get("type") == "array":
+        exactly = f"{node['minItems']} " if node.get("minItems") == node.get("maxItems") and "minItems" in node else ""
+        return f"list of {exactly}{kind_of(node['items'])}"
+    if node.get("type") == "object" and isinstance(node.get("additionalProperties"), dict):
+        return f"map of {kind_of(node['additionalProperties'])}"
+    if node.get("type") == "object":
+        return "section"
+    if node.get("type") == "null":
+        return "`~`"
+    limits = bounds(node)
+    return node["type"] + (f" {limits}" if limits else "")
+
+
+def default_of(key, node, required):
+    if key in required:
+        return "required"
+    return f"`{json.dumps(node['default'])}`" if "default" in node else ""
+
+
+def rows(node, prefix=""):
+    """Table rows of an object; the keys of a section follow it, with its name before theirs."""
+    found = []
+    for key, child in node.get("properties", {}).items():
+        if key == "type" and "const" in child:
+            continue
+        section = section_of(child)
+        shown = "section" if section else kind_of(child)
+        default = "" if section else default_of(key, child, node.get("required", []))
+        cells = [f"`{prefix}{key}`", shown, default, child.get("description", "")]
+        found.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        if section:
+            found += rows(section, f"{prefix}{key}.")
+    return found
+
+
+def section_of(node):
+    """The object behind a key; of the forms of a stage that has keys of its own, what they have in common."""
+    for form in node.get("anyOf", [node]):
+        if form.get("type") == "object" and "properties" in form:
+            return form
+        objects = [option for option in form.get("oneOf", []) if "properties" in option]
+        if objects:
+            common = set.intersection(*(set(option["properties"]) for option in objects))
+            return {"properties": {key: value for key, value in objects[0]["properties"].items() if key in common}}
+    return None
+
+
+def table(node):
+    lines = rows(node)
+    return ["", "| key | what | default | |", "| --- | --- | --- | --- |", *lines] if lines else []
+
+
+def page(schema):
+    lines = HEAD.splitlines() + ["", "## The file", *table(schema)]
+    definitions = schema["$defs"]
+    kinds = [name for name in definitions if "." not in name and name != "reference"]
+    for kind in kinds:
+        lines += ["", f"## {kind}"]
+        for name, node in definitions.items():
+            if name.startswith(f"{kind}."):
+                lines += ["", f"### {name.removeprefix(kind + '.')}", "", node.get("description", ""), *table(node)]
+    return "\n".join(lines) + "\n"
+
+
+def check(program, path, write):
+    asked = subprocess.run([program, "schema"], capture_output=True, text=True, check=True)
+    expected = page(json.loads(asked.stdout))
+    if write:
+        Path(path).write_text(expected)
+    found = Path(path).read_text() if Path(path).is_file() else ""
+    return [] if found == expected else [f"{path} is not what '{program} schema' says: run {Path(__file__).name} with --write"]
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (3, 4):
+        sys.exit(__doc__)
+    tree.finish("config_page", check(sys.argv[1], sys.argv[2], sys.argv[3:] == ["--write"]))
