@@ -206,6 +206,13 @@ class Lint(Planted):
         found = lint.check_planted(self.tree_of(**{".clang-tidy": "Checks: '-*,modernize-use-nullptr'\n"}), lint.tidy_program())
         self.assertEqual(4, len(found), found)
 
+    def test_a_broken_script_is_named(self):
+        if not lint.shutil.which("shellcheck"):
+            self.skipTest("no shellcheck here")
+        script = "#!/bin/bash\necho $1\n"
+        self.assertTrue(any("scripts/x" in line for line in lint.check_scripts(self.tree_of(**{"scripts/x": script}))))
+        self.assertEqual([], lint.check_scripts(self.tree_of(**{"scripts/x": script.replace("$1", '"$1"')})))
+
     def test_a_badly_formatted_source_is_named(self):
         if not formatting.formatter():
             self.skipTest("no clang-format here")

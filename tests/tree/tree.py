@@ -11,7 +11,7 @@ LEFT_OUT = {"build", "runs", "data", ".git", ".deps", "__pycache__"}
 
 
 def files(root, *suffixes):
-    """The files of the tree, as paths relative to `root`: what git knows or would add, else what is there."""
+    """The files of the tree (all, or those with one of the endings), relative to `root`: what git knows or would add, else what is there."""
     asked = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True)
     if asked.returncode == 0 and asked.stdout:
         names = asked.stdout.splitlines()
@@ -20,7 +20,7 @@ def files(root, *suffixes):
                  for folder, _, found in os.walk(root) for name in found]
     for name in sorted(set(names)):
         top = name.split("/")[0]
-        if top not in LEFT_OUT and name.endswith(suffixes) and (Path(root) / name).is_file():
+        if top not in LEFT_OUT and name.endswith(suffixes or "") and (Path(root) / name).is_file():
             yield Path(name)
 
 
