@@ -155,7 +155,10 @@ void draw_glyph(Canvas& canvas, const Glyph& glyph, Draws& draws) {
   for (const Stroke& stroke : glyph) {
     Point last;
     for (std::size_t i = 0; i < stroke.size(); ++i) {
-      const Point point = placement.of(stroke[i].x + draws.within(kJitter), stroke[i].y + draws.within(kJitter));
+      // Two statements: the order of a call's arguments is the compiler's choice.
+      const std::int64_t x = stroke[i].x + draws.within(kJitter);
+      const std::int64_t y = stroke[i].y + draws.within(kJitter);
+      const Point point = placement.of(x, y);
       if (i > 0) canvas.line(last, point, pen);
       last = point;
     }
