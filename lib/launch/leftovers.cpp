@@ -19,7 +19,8 @@ namespace {
 // "12 (any name) S 1 ...": the name may hold anything, so the parent is counted from the last parenthesis.
 pid_t parent_of(const std::filesystem::path& process) {
   std::ifstream file(process / "stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  std::getline(file, text, '\0');  // all of it; fails quietly where the process ends meanwhile
   const std::size_t end = text.rfind(')');
   if (end == std::string::npos) return -1;
   std::istringstream rest(text.substr(end + 1));

@@ -69,6 +69,12 @@ class Worker {
     while (true) ::pause();
   }
 
+  static void die_by(int signal) {
+    ::signal(signal, SIG_DFL);  // sanitizers catch crashes
+    ::kill(::getpid(), signal);
+    linger();
+  }
+
   static void start_daemon() {
     if (::fork() != 0) return;
     ::setsid();
@@ -115,7 +121,7 @@ class Worker {
       {"write_error", [this](const auto& folder) {
          launch::write_error_file(folder, env_.rank, Error(ErrorKind::data, "row 7 is damaged"));
        }},
-      {"kill", [](const auto& signal) { ::kill(::getpid(), std::stoi(signal)); linger(); }},
+      {"kill", [](const auto& signal) { die_by(std::stoi(signal)); }},
       {"exit", [](const auto& code) { ::_exit(std::stoi(code)); }},
       {"sleep_ms", [](const auto& ms) { std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(ms))); }},
       {"catch_term", [](const auto&) { launch::install_stop_flag(); }},

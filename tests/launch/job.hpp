@@ -16,7 +16,10 @@ namespace trainctl::launch {
 
 inline std::string contents(const std::filesystem::path& path) {
   std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::string bytes;
+  for (std::string part; std::getline(file, part, '\0');) bytes += part + '\0';  // does not throw when a process ends
+  if (!bytes.empty()) bytes.pop_back();
+  return bytes;
 }
 
 /// A job of fake workers in a temp folder, marked so that its processes can be counted.
