@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/strings.hpp"
+#include "config/explain.hpp"
 #include "context.hpp"
-#include "option_keys.hpp"
 #include "spec/load.hpp"
 #include "verbs.hpp"
 
@@ -21,23 +21,21 @@ struct VerbWords {
   bool takes_files = false;
 };
 
-void add_unique(std::vector<std::string>& words, const std::string& word) {
-  if (std::ranges::find(words, word) == words.end()) words.push_back(word);
-}
+std::vector<config::KnownKey> keys() { return config::known_keys(spec::experiment_schema(), spec::builtin_vocabulary()); }
 
 // "optimizer.lr=" and "trainer.accelerator=cpu".
 std::vector<std::string> override_words() {
   std::vector<std::string> words;
-  for (const OptionKey& key : option_keys()) {
-    add_unique(words, key.path + "=");
-    for (const std::string& choice : key.choices) add_unique(words, key.path + "=" + choice);
+  for (const config::KnownKey& key : keys()) {
+    words.push_back(key.key + "=");
+    for (const std::string& value : key.values) words.push_back(key.key + "=" + value);
   }
   return words;
 }
 
 std::vector<std::string> key_words() {
   std::vector<std::string> words;
-  for (const OptionKey& key : option_keys()) add_unique(words, key.path);
+  for (const config::KnownKey& key : keys()) words.push_back(key.key);
   return words;
 }
 

@@ -31,7 +31,7 @@ void check_limits(Checker& checker) {
     checker.error("trainer.max_time", fmt::format("'max_time' must be a span of time, found '{}'", printable(*trainer.max_time)),
                   "write \"DD:HH:MM:SS\", or 90s, 30m, 1h30m, 2d");
   }
-  if (trainer.overfit_batches > 0 && checker.given("trainer.limit_train_batches")) {
+  if (trainer.overfit_batches > 0 && trainer.limit_train_batches != Limit{}) {
     checker.error("trainer.overfit_batches", "'overfit_batches' and 'limit_train_batches' both say how long an epoch is", "remove one of them");
   }
   if (trainer.check_val_every_n_epoch > trainer.max_epochs && checker.sound("trainer")) {
@@ -53,7 +53,7 @@ void check_trainer(Checker& checker) {
   check_devices(checker);
   check_limits(checker);
   check_backend(checker);
-  if (checker.given("trainer.gradient_clip_algorithm") && !trainer.gradient_clip_val) {
+  if (trainer.gradient_clip_algorithm != ClipAlgorithm::norm && !trainer.gradient_clip_val) {
     checker.warning("trainer.gradient_clip_algorithm", "nothing is clipped: 'gradient_clip_val' is not set");
   }
 }

@@ -33,8 +33,6 @@ bool Checker::sound(const std::string& path) const {
   return node == nullptr || !touches(*node, diagnostics_.sorted());
 }
 
-bool Checker::given(const std::string& path) const { return config::find_path(tree_, path) != nullptr; }
-
 config::Position Checker::at(const std::string& path) const {
   const config::Node* deepest = &tree_;
   for (const std::string& part : config::split_path(path)) {

@@ -19,8 +19,6 @@ class Checker {
 
   /// False where something at or below `path` could not be read: what builds on it would be a false alarm.
   [[nodiscard]] bool sound(const std::string& path) const;
-  /// Whether the file or an override gives the key.
-  [[nodiscard]] bool given(const std::string& path) const;
 
   /// At the value of `path`, or at the nearest value above it that was written.
   void error(const std::string& path, std::string message, std::string hint = {});

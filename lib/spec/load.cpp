@@ -20,8 +20,8 @@ void check(const Loaded& loaded, config::Diagnostics& diagnostics) {
 Loaded typed(config::LoadedTree tree, config::Diagnostics& diagnostics) {
   Loaded loaded{.experiment = {}, .tree = std::move(tree.tree), .files = std::move(tree.files)};
   if (!loaded.tree.broken) {
-    const config::Schema& schema = *config::Codec<Experiment>::schema();
-    config::Reader(builtin_vocabulary(), diagnostics).object(loaded.tree, schema, "the experiment", &loaded.experiment);
+    config::Reader reader(builtin_vocabulary(), diagnostics);
+    reader.object(loaded.tree, experiment_schema(), "the experiment", &loaded.experiment);
     check(loaded, diagnostics);
   }
   diagnostics.throw_if_errors();

@@ -16,6 +16,9 @@ namespace trainctl::spec {
 /// Every stage that this build knows (stages.def and data.def) and the sections of the experiment.
 const config::Vocabulary& builtin_vocabulary();
 
+/// The description of the whole file.
+const config::Schema& experiment_schema();
+
 struct Loaded {
   Experiment experiment;
   config::Node tree;  // as read, overrides and interpolation applied
@@ -30,6 +33,9 @@ Loaded load_experiment(const std::filesystem::path& file, const std::vector<std:
 /// The same for a text that is in no file; `name` stands in its diagnostics.
 Loaded load_experiment_text(const std::string& name, std::string_view text, const std::vector<std::string>& overrides,
                             config::Diagnostics& diagnostics);
+
+/// The resolved experiment as a tree, defaults included, each value with the place it came from (none: a default).
+config::Node resolved_tree(const Loaded& loaded);
 
 /// The resolved experiment as YAML that load_experiment reads back to the same experiment, each value with its origin
 /// ("# mnist.yaml:14", "# override", "# default") as a comment.

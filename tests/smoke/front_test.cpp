@@ -104,6 +104,57 @@ TEST_CASE("list names every stage with its summary", "[smoke]") {
   CHECK(document["kinds"]["optimizer"].size() == 3);
 }
 
+TEST_CASE("explain tells a key's type, default, bounds and meaning", "[smoke]") {
+  std::string texts;
+  for (const char* key : {"optimizer.adam.lr", "trainer.limit_train_batches", "dataset.mnist.root", "early_stopping.mode", "loader.num_workers"}) {
+    texts += run_program({"explain", key}).out;
+  }
+  check_golden("cli/explain.txt", texts);
+  const trainctl::Json document = run_program({"explain", "optimizer.adam.lr", "--json"}).json();
+  CHECK(document["schema"] == "trainctl.explain/1");
+  const ProgramRun unknown = run_program({"explain", "optimizer.adam.lrr"});
+  CHECK(unknown.exit_code == 2);
+  CHECK_THAT(unknown.err, StartsWith("error: ") && Contains("optimizer.adam.lr"));
+}
+
+TEST_CASE("schema prints the JSON Schema of the file, a kind or a stage", "[smoke]") {
+  check_golden("cli/schema_sgd.json", [] {
+    trainctl::Json one = run_program({"schema", "optimizer/sgd"}).json();
+    one.erase("$defs");
+    return trainctl::to_pretty(one) + "\n";
+  }());
+  const trainctl::Json file = run_program({"schema"}).json();
+  CHECK(file["$schema"] == "https://json-schema.org/draft/2020-12/schema");
+  CHECK(file["additionalProperties"] == false);
+  CHECK(file["properties"].contains("trainer"));
+  const trainctl::Json kind = run_program({"schema", "optimizer", "--json"}).json();
+  CHECK(kind["schema"] == "trainctl.schema/1");
+  CHECK(kind["json_schema"]["oneOf"].size() == 3);
+  CHECK_THAT(run_program({"schema", "optimizer/adan"}).err, Contains("did you mean 'adam'?"));
+  CHECK_THAT(run_program({"schema", "optimizr"}).err, Contains("did you mean 'optimizer'?"));
+}
+
+TEST_CASE("show-config prints the resolved experiment with the origin of each value", "[smoke]") {
+  const ProgramOptions in_configs{.folder = TRAINCTL_SOURCE_DIR "/configs"};
+  check_golden("cli/show_config.txt", run_program({"show-config", "quickstart.yaml", "trainer.max_epochs=3"}, in_configs).out);
+  check_golden("cli/show_config_minimal.txt", run_program({"show-config", "--minimal", "quickstart.yaml"}, in_configs).out);
+  check_golden("cli/show_config_full.txt", run_program({"show-config", "--full", "quickstart.yaml"}, in_configs).out);
+  const trainctl::Json document = run_program({"show-config", "-c", "quickstart.yaml", "seed=7", "--json"}, in_configs).json();
+  CHECK(document["schema"] == "trainctl.config/1");
+  CHECK(document["config"]["seed"] == 7);
+  CHECK(document["origins"]["seed"] == "override");
+  CHECK(document["origins"]["loader.batch_size"] == "quickstart.yaml:16");
+  CHECK(document["origins"]["loader.shuffle"] == "default");
+}
+
+TEST_CASE("show-config takes one config and says so", "[smoke]") {
+  const ProgramRun two = run_program({"show-config", "a.yaml", "b.yaml"});
+  CHECK(two.exit_code == 2);
+  CHECK_THAT(two.err, Contains("'b.yaml' is neither an override"));
+  const ProgramRun both = run_program({"show-config", "a.yaml", "--full", "--minimal"});
+  CHECK(both.exit_code == 2);
+}
+
 TEST_CASE("a full disk under stdout is told", "[smoke]") {
   const std::string command = std::string(TRAINCTL_BINARY) + " list > /dev/full 2> /dev/null";
   const int status = std::system(command.c_str());

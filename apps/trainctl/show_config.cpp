@@ -1,0 +1,75 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "base/strings.hpp"
+#include "config/dump.hpp"
+#include "config/json_schema.hpp"
+#include "config_arguments.hpp"
+#include "context.hpp"
+#include "verbs.hpp"
+
+namespace trainctl::app {
+namespace {
+
+struct ShowArguments {
+  ConfigArguments config;
+  bool minimal = false;
+  bool full = false;
+};
+
+std::string origin_of(const config::Node& value) {
+  const config::Source* source = value.position.source.get();
+  if (source == nullptr) return "default";
+  return source->is_override ? "override" : fmt::format("{}:{}", printable(source->name), value.position.line);
+}
+
+// {"optimizer.lr": "mnist.yaml:14", ...} of every value that is no map.
+void collect_origins(const config::Node& node, const std::string& path, Json& origins) {
+  if (node.type != config::Node::Type::map) {
+    origins[path] = origin_of(node);
+    return;
+  }
+  for (const config::Entry& entry : node.entries) {
+    collect_origins(entry.value, path.empty() ? entry.key : path + "." + entry.key, origins);
+  }
+}
+
+Json document(const spec::Loaded& loaded, const config::Node& tree) {
+  Json files = Json::array();
+  for (const config::ConfigFile& file : loaded.files) files.push_back(file.path.string());
+  Json origins = Json::object();
+  collect_origins(tree, "", origins);
+  return {{"schema", "trainctl.config/1"}, {"files", files}, {"config", config::to_json(tree)}, {"origins", origins}};
+}
+
+int show_config(const ShowArguments& arguments, Context& context) {
+  const spec::Loaded loaded = load_config(arguments.config, context);
+  print_warnings(context);
+  const config::Schema& schema = spec::experiment_schema();
+  const config::Vocabulary& vocabulary = spec::builtin_vocabulary();
+  config::Node tree = spec::resolved_tree(loaded);
+  if (arguments.minimal) tree = config::without_defaults(tree, schema, vocabulary);
+  if (context.json) {
+    print_json(document(loaded, tree));
+    return 0;
+  }
+  config::DumpOptions options{.comments = config::Comments::origins, .schema = &schema, .vocabulary = &vocabulary};
+  if (arguments.minimal) options.comments = config::Comments::none;
+  if (arguments.full) options.comments = config::Comments::help;
+  fmt::print("{}", config::dump(tree, options));
+  return 0;
+}
+
+}  // namespace
+
+void add_show_config(CLI::App& program, Context& context) {
+  const auto arguments = std::make_shared<ShowArguments>();
+  CLI::App& verb = add_verb(program, context, {"show-config", "the resolved experiment, each value with its origin", kConfigGroup},
+                            [arguments, &context] { return show_config(*arguments, context); });
+  add_config_arguments(verb, arguments->config);
+  CLI::Option* minimal = verb.add_flag("--minimal", arguments->minimal, "only what differs from the defaults");
+  verb.add_flag("--full", arguments->full, "every key with what it means, as a file to start from")->excludes(minimal);
+}
+
+}  // namespace trainctl::app
