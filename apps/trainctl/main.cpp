@@ -12,8 +12,19 @@ namespace trainctl::app {
 namespace {
 
 // The order of `trainctl --help`.
-constexpr std::array kVerbs{add_run,     add_worker, add_bench,  add_validate,   add_show_config,
-                           add_explain, add_list,   add_schema, add_completion, add_version};
+constexpr std::array kVerbs{
+    add_run,
+    add_worker,
+    add_data,
+    add_validate,
+    add_show_config,
+    add_explain,
+    add_list,
+    add_schema,
+    add_doctor,
+    add_completion,
+    add_version,
+};
 
 void describe_program(CLI::App& program, Context& context) {
   program.name("trainctl");

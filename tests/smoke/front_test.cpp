@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -153,6 +154,24 @@ TEST_CASE("show-config takes one config and says so", "[smoke]") {
   CHECK_THAT(two.err, Contains("'b.yaml' is neither an override"));
   const ProgramRun both = run_program({"show-config", "a.yaml", "--full", "--minimal"});
   CHECK(both.exit_code == 2);
+}
+
+TEST_CASE("doctor names what it looked at and what is missing", "[smoke]") {
+  const ProgramRun run = run_program({"doctor", "--json"}, {.environment = {{"TRAINCTL_TORCH_ROOT", "/no/such/torch"}, {"OMP_WAIT_POLICY", "ACTIVE"}}});
+  CHECK(run.exit_code == 11);
+  const trainctl::Json document = run.json();
+  CHECK(document["schema"] == "trainctl.doctor/1");
+  CHECK(document["health"] == "broken");
+  std::map<std::string, trainctl::Json> findings;
+  for (const trainctl::Json& one : document["findings"]) findings[one["name"]] = one;
+  for (const char* name : {"system", "cpu", "memory", "disk", "limits", "engine", "libtorch", "gpu", "threads", "data"}) {
+    CAPTURE(name);
+    CHECK(findings.contains(name));
+  }
+  CHECK(findings["libtorch"]["health"] == "broken");
+  CHECK_THAT(findings["libtorch"]["cure"].get<std::string>(), Contains("scripts/setup"));
+  CHECK(findings["threads"]["health"] == "degraded");
+  CHECK_THAT(run_program({"doctor"}).out, StartsWith("trainctl 0.") && Contains("libtorch"));
 }
 
 TEST_CASE("a full disk under stdout is told", "[smoke]") {
