@@ -1,0 +1,151 @@
+#include <torch/torch.h>
+
+#include "base/error.hpp"
+#include "dist/communicator.hpp"
+#include "support/catch.hpp"
+#include "support/rank_group.hpp"
+
+using namespace trainctl;
+
+namespace {
+
+/// y = x * w + b, with weights that differ from rank to rank.
+std::vector<at::Tensor> parameters_of(int rank) {
+  return {torch::full({3, 2}, 1.0 + rank, torch::requires_grad()), torch::full({3}, 0.5 * rank, torch::requires_grad())};
+}
+
+at::Tensor loss_of(const std::vector<at::Tensor>& p, double input) {
+  return (at::linear(torch::full({1, 2}, input), p[0], p[1]) * torch::tensor({1.0F, 2.0F, 3.0F})).sum();
+}
+
+std::string message_of(const std::exception_ptr& thrown, ErrorKind kind) {
+  REQUIRE(thrown);
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    CHECK(error.kind() == kind);
+    return error.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a world of one sends nothing and keeps its values") {
+  const auto alone = dist::make_single();
+  const at::Tensor values = torch::tensor({1.0, 2.0});
+  alone->sum(values, "sum");
+  alone->broadcast(values, "broadcast");
+  alone->barrier("barrier");
+  CHECK(torch::equal(values, torch::tensor({1.0, 2.0})));
+  auto p = parameters_of(0);
+  const auto sync = alone->sync_gradients(p, {});
+  sync->before_forward();
+  CHECK(sync->backward(loss_of(p, 2.0)) == 0.0);
+  CHECK(torch::equal(p[1].grad(), torch::tensor({1.0F, 2.0F, 3.0F})));
+}
+
+TEST_CASE("Gloo ranks add and broadcast through the supervisor's store") {
+  const int world = GENERATE(2, 3);
+  RankGroup group(world);
+  std::vector<at::Tensor> sums(static_cast<std::size_t>(world));
+  std::vector<at::Tensor> copies(static_cast<std::size_t>(world));
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    const auto at = static_cast<std::size_t>(rank);
+    sums[at] = torch::tensor({std::int64_t{1} << rank, std::int64_t{-1}});
+    communicator->sum(sums[at], "sum of bits");
+    copies[at] = torch::full({2}, 10.0 + rank);
+    communicator->broadcast(copies[at], "copy");
+    communicator->barrier("end");
+  });
+  for (std::size_t rank = 0; rank < sums.size(); ++rank) {
+    CHECK(torch::equal(sums[rank], torch::tensor({(std::int64_t{1} << world) - 1, std::int64_t{-world}})));
+    CHECK(torch::equal(copies[rank], torch::full({2}, 10.0)));
+  }
+}
+
+TEST_CASE("the Reducer starts from rank 0's weights and averages gradients, also after accumulation") {
+  RankGroup group(3);
+  std::vector<std::vector<at::Tensor>> parameters;
+  for (int rank = 0; rank < 3; ++rank) parameters.push_back(parameters_of(rank));
+  std::vector<at::Tensor> first(3);
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    auto& p = parameters[static_cast<std::size_t>(rank)];
+    const auto sync = communicator->sync_gradients(p, {});
+    for (int step = 0; step < 2; ++step) {
+      for (at::Tensor& tensor : p) {
+        if (tensor.grad().defined()) tensor.mutable_grad().zero_();
+      }
+      if (step == 1) loss_of(p, 10.0).backward();  // accumulated: not exchanged yet
+      sync->before_forward();
+      expect(sync->backward(loss_of(p, 1.0 + rank)) >= 0.0, "seconds below 0");
+      if (step == 0) first[static_cast<std::size_t>(rank)] = p[0].grad().clone();
+    }
+  });
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    const at::Tensor rows = torch::tensor({{1.0F, 1.0F}, {2.0F, 2.0F}, {3.0F, 3.0F}});
+    CHECK(torch::equal(parameters[rank][0], parameters[0][0]));
+    CHECK(parameters[rank][1].item<float>() == 0.0F);
+    CHECK(torch::allclose(first[rank], rows * 2.0));                       // inputs 1, 2, 3
+    CHECK(torch::allclose(parameters[rank][0].grad(), rows * (10.0 + 2.0)));
+    CHECK(torch::equal(parameters[rank][0].grad(), parameters[0][0].grad()));
+  }
+}
+
+TEST_CASE("ranks whose parameters differ in shape are refused") {
+  RankGroup group(2);
+  const auto thrown = group.run([](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    communicator->sync_gradients({torch::zeros({2 + rank, 2}, torch::requires_grad())}, {});
+  });
+  CHECK((thrown[0] || thrown[1]));
+}
+
+TEST_CASE("a rank that is gone is an error that names the call") {
+  RankGroup group(2);
+  const auto thrown = group.run([](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    if (rank == 1) return;  // leaves the group
+    communicator->sum(torch::ones({1}), "sum of the losses");
+  });
+  CHECK_FALSE(thrown[1]);
+  CHECK_THAT(message_of(thrown[0], ErrorKind::rank_failed), Contains("rank 0 of 2: 'sum of the losses'"));
+}
+
+TEST_CASE("a rank that is gone during backward is an error that names the gradients") {
+  RankGroup group(2);
+  const auto thrown = group.run([](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    auto p = parameters_of(rank);
+    const auto sync = communicator->sync_gradients(p, {});
+    if (rank == 1) return;
+    sync->before_forward();
+    sync->backward(loss_of(p, 1.0));
+  });
+  CHECK_THAT(message_of(thrown[0], ErrorKind::rank_failed), Contains("all-reduce of the gradients"));
+}
+
+TEST_CASE("a rank that does not come in time is a hang") {
+  RankGroup group(2);
+  std::atomic<bool> over = false;
+  const auto thrown = group.run(
+      [&over](int rank, std::unique_ptr<dist::Communicator> communicator) {
+        if (rank == 0) {
+          try {
+            communicator->sum(torch::ones({1}), "late");
+          } catch (...) {
+            over = true;
+            throw;
+          }
+        }
+        while (rank == 1 && !over) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      },
+      std::chrono::milliseconds(300));
+  CHECK_THAT(message_of(thrown[0], ErrorKind::hang), Contains("'late'") && Contains("distributed.timeout_s"));
+}
+
+TEST_CASE("a group that nobody joins ends with the time-out") {
+  RankGroup group(2);
+  try {
+    dist::make_gloo(group.options(0, std::chrono::milliseconds(200)));
+    FAIL("a group was formed");
+  } catch (const Error& error) {
+    CHECK((error.kind() == ErrorKind::hang || error.kind() == ErrorKind::rank_failed));
+  }
+}

@@ -1,0 +1,150 @@
+#include "engine/entry.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "base/files.hpp"
+#include "events/codec.hpp"
+#include "launch/failure.hpp"
+#include "support/catch.hpp"
+#include "support/temp_folder.hpp"
+
+using namespace trainctl;
+
+extern "C" int trainctl_engine_v1(const TrainctlEngineRequest* request);
+
+namespace {
+
+constexpr const char* kSmall = R"(name: small
+seed: 1
+dataset:
+  train: { type: synthetic_digits, split: train, samples: 300 }
+  val: { type: synthetic_digits, split: test, samples: 100 }
+loader: { batch_size: 32 }
+model: { type: mlp, hidden: [16] }
+optimizer: { type: adam, lr: 0.01 }
+metrics: [accuracy]
+trainer: { accelerator: cpu, max_epochs: 2, num_threads: 1 }
+)";
+
+struct Ended {
+  int code = 0;
+  std::vector<events::Event> events;
+
+  template <class Event>
+  [[nodiscard]] const Event* find() const {
+    for (const auto& event : events) {
+      if (const auto* one = std::get_if<Event>(&event)) return one;
+    }
+    return nullptr;
+  }
+};
+
+/// Runs the engine in this process; events go through a file instead of a pipe.
+Ended run_engine(const TempFolder& folder, const std::string& config, int stop_signal = 0) {
+  std::filesystem::create_directories(folder / "logs");
+  if (!config.empty()) std::ofstream(folder / "config.resolved.yaml") << config;
+  const std::string path = (folder / "events").string();
+  const Fd out(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  const volatile int stop = stop_signal;
+  const TrainctlEngineRequest request{.run_dir = folder.path().c_str(), .mode = "train", .rank = 0, .world_size = 1,
+                                      .local_rank = 0, .local_world_size = 1, .event_fd = out.get(),
+                                      .heartbeat_fd = -1, .store_fd = -1, .stop_signal = &stop};
+  Ended ended;
+  ended.code = trainctl_engine_v1(&request);
+  std::ifstream lines(path);
+  for (std::string line; std::getline(lines, line);) ended.events.push_back(events::decode(line));
+  return ended;
+}
+
+}  // namespace
+
+TEST_CASE("the engine trains from a run folder and tells it in events") {
+  TempFolder folder;
+  const Ended ended = run_engine(folder, kSmall);
+  REQUIRE(ended.code == 0);
+  REQUIRE(std::holds_alternative<events::Hello>(ended.events.front()));
+  CHECK(ended.find<events::Hello>()->device == "cpu");
+  CHECK(ended.find<events::Hello>()->startup_s > 0);
+  const auto* started = ended.find<events::RunStarted>();
+  REQUIRE(started != nullptr);
+  CHECK(started->parameters == 784 * 16 + 16 + 16 * 10 + 10);
+  CHECK(started->steps_per_epoch == 10);
+  CHECK(started->num_threads_why == "asked");
+  CHECK(started->data_fingerprints.contains("val"));
+  REQUIRE(std::holds_alternative<events::Finished>(ended.events.back()));
+  CHECK(ended.find<events::Finished>()->epochs == 2);
+  CHECK(std::filesystem::exists(folder / "checkpoints/best.safetensors"));
+  CHECK(std::filesystem::exists(folder / "checkpoints/last.safetensors"));
+}
+
+TEST_CASE("the seed decides every loss and every weight, the probe of threads nothing") {
+  std::array<std::string, 3> digests;
+  const std::string text = kSmall;
+  const std::array configs{text, text, text.substr(0, text.rfind(", num_threads")) + " }\n"};
+  for (std::size_t i = 0; i < digests.size(); ++i) {
+    TempFolder folder;
+    const Ended ended = run_engine(folder, configs[i]);
+    REQUIRE(ended.code == 0);
+    if (i == 2 && ended.find<events::RunStarted>()->num_threads != 1) return;  // other sums of floats
+    digests[i] = ended.find<events::Finished>()->parameter_digest + ended.find<events::Finished>()->data_digest;
+  }
+  CHECK(digests[0] == digests[1]);
+  CHECK(digests[0] == digests[2]);
+}
+
+TEST_CASE("an error becomes an event, a file and the exit code of its kind") {
+  TempFolder folder;
+  std::string config = kSmall;
+  config.replace(config.find("hidden: [16]"), 12, "hidden: [0]");
+  const Ended ended = run_engine(folder, config);
+  CHECK(ended.code == 2);
+  REQUIRE(ended.find<events::Failed>() != nullptr);
+  CHECK(ended.find<events::Failed>()->kind == 2);
+  CHECK_THAT(ended.find<events::Failed>()->message, Contains("hidden"));
+  CHECK(ended.find<events::Failed>()->phase == events::Phase::startup);
+  const auto file = launch::read_error_file(folder / "logs", 0);
+  REQUIRE(file.has_value());
+  CHECK(file->kind == 2);
+}
+
+TEST_CASE("a run folder without a config is a config error") {
+  TempFolder folder;
+  CHECK(run_engine(folder, "").code == 2);
+}
+
+TEST_CASE("a diverging run ends with code 6 and tells its step") {
+  TempFolder folder;
+  std::string config = kSmall;
+  config.replace(config.find("adam, lr: 0.01"), 14, "sgd, lr: 1.0e+30");
+  const Ended ended = run_engine(folder, config);
+  CHECK(ended.code == 6);
+  REQUIRE(ended.find<events::Failed>() != nullptr);
+  CHECK(ended.find<events::Failed>()->phase == events::Phase::train);
+  CHECK(ended.find<events::Failed>()->global_step > 0);
+}
+
+TEST_CASE("a signal ends the run cleanly with its code") {
+  TempFolder folder;
+  CHECK(run_engine(folder, kSmall, SIGINT).code == 130);
+  TempFolder other;
+  const Ended ended = run_engine(other, kSmall, SIGTERM);
+  CHECK(ended.code == 143);
+  REQUIRE(ended.find<events::Finished>() != nullptr);
+  CHECK(ended.find<events::Finished>()->stop_reason == "signal");
+  CHECK(ended.find<events::Finished>()->global_step == 1);
+}
+
+TEST_CASE("an unknown mode is refused") {
+  TempFolder folder;
+  const TrainctlEngineRequest request{.run_dir = folder.path().c_str(), .mode = "dance", .rank = 0, .world_size = 1,
+                                      .local_rank = 0, .local_world_size = 1, .event_fd = -1, .heartbeat_fd = -1,
+                                      .store_fd = -1, .stop_signal = nullptr};
+  CHECK(trainctl_engine_v1(&request) == 2);
+}

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "dist/group.hpp"
+#include "launch/store.hpp"
+#include "launch/store_server.hpp"
+
+/// For ranks: Catch2's own checks belong to the thread of the test.
+inline void expect(bool holds, const char* what) {
+  if (!holds) throw std::runtime_error(what);
+}
+
+/// Ranks as threads of the test, with a rendezvous store in one more thread: what the supervisor gives to processes.
+class RankGroup {
+ public:
+  explicit RankGroup(int world_size) : world_size_(world_size) {
+    for (int rank = 0; rank < world_size; ++rank) {
+      std::array<int, 2> ends{};
+      if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) throw std::runtime_error("socketpair");
+      server_.add_client(rank, trainctl::Fd(ends[0]));
+      clients_.push_back(std::make_shared<trainctl::launch::StoreClient>(ends[1]));
+    }
+    service_ = std::thread([this] {
+      while (!over_) {
+        std::vector<pollfd> polls;
+        server_.append_to(polls);
+        ::poll(polls.data(), polls.size(), 5);
+        server_.serve();
+      }
+    });
+  }
+  ~RankGroup() {
+    over_ = true;
+    service_.join();
+  }
+  RankGroup(const RankGroup&) = delete;
+  RankGroup& operator=(const RankGroup&) = delete;
+
+  [[nodiscard]] trainctl::dist::GroupOptions options(int rank, std::chrono::milliseconds timeout) const {
+    trainctl::dist::GroupOptions options;
+    options.place = {rank, world_size_};
+    options.store = clients_[static_cast<std::size_t>(rank)];
+    options.timeout = timeout;
+    return options;
+  }
+
+  using Body = std::function<void(int rank, std::unique_ptr<trainctl::dist::Communicator> communicator)>;
+  /// Runs `body` once a rank over Gloo; returns what each threw, null where nothing.
+  std::vector<std::exception_ptr> run(const Body& body, std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
+    std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(world_size_));
+    std::vector<std::thread> ranks;
+    for (int rank = 0; rank < world_size_; ++rank) {
+      ranks.emplace_back([&, rank] {
+        try {
+          body(rank, trainctl::dist::make_gloo(options(rank, timeout)));
+        } catch (...) {
+          thrown[static_cast<std::size_t>(rank)] = std::current_exception();
+        }
+      });
+    }
+    for (std::thread& rank : ranks) rank.join();
+    return thrown;
+  }
+
+  /// The same where nothing may be thrown.
+  void run_all(const Body& body) {
+    for (const std::exception_ptr& thrown : run(body)) {
+      if (thrown) std::rethrow_exception(thrown);
+    }
+  }
+
+ private:
+  int world_size_;
+  trainctl::launch::StoreServer server_;
+  std::vector<std::shared_ptr<trainctl::launch::StoreClient>> clients_;
+  std::atomic<bool> over_ = false;
+  std::thread service_;
+};

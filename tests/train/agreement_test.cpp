@@ -1,0 +1,53 @@
+#include "train/agreement.hpp"
+
+#include <array>
+
+#include "support/catch.hpp"
+#include "support/rank_group.hpp"
+
+using namespace trainctl;
+using train::Agreement;
+using train::Stop;
+
+TEST_CASE("one rank follows its own flag and deadline at once") {
+  const auto alone = dist::make_single();
+  volatile int signal = 0;
+  Agreement agreement(*alone, {&signal, 10.0}, Agreement::Cadence::every_step);
+  CHECK(agreement.after_step(Agreement::At::step, 9.0) == Stop::none);
+  CHECK(agreement.after_step(Agreement::At::step, 10.0) == Stop::time);
+  signal = 15;
+  CHECK(agreement.after_step(Agreement::At::step, 11.0) == Stop::signal);
+}
+
+TEST_CASE("all ranks stop after the same step, whoever got the signal") {
+  const auto cadence = GENERATE(Agreement::Cadence::every_step, Agreement::Cadence::log_points);
+  RankGroup group(3);
+  std::array<int, 3> stopped_after{};
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    volatile int signal = 0;
+    Agreement agreement(*communicator, {&signal, 0}, cadence);
+    for (int step = 1; step <= 20; ++step) {
+      if (rank == 2 && step == 5) signal = 2;
+      const bool logs = step % 4 == 0;
+      const Stop stop = agreement.after_step(logs ? Agreement::At::log_point : Agreement::At::step, 0);
+      if (stop == Stop::signal) {
+        stopped_after[static_cast<std::size_t>(rank)] = step;
+        break;
+      }
+    }
+  });
+  const int expected = cadence == Agreement::Cadence::every_step ? 6 : 8;
+  CHECK(stopped_after == std::array{expected, expected, expected});
+}
+
+TEST_CASE("between epochs the ranks settle at once, and nothing is left under way") {
+  RankGroup group(2);
+  std::array<Stop, 2> found{};
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    Agreement agreement(*communicator, {nullptr, rank == 0 ? 5.0 : 0.0}, Agreement::Cadence::every_step);
+    expect(agreement.after_step(Agreement::At::step, 1.0) == Stop::none, "stopped after the first step");
+    expect(agreement.settle(2.0) == Stop::none, "stopped before the deadline");
+    found[static_cast<std::size_t>(rank)] = agreement.settle(6.0);
+  });
+  CHECK(found == std::array{Stop::time, Stop::time});
+}

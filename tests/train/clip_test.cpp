@@ -1,0 +1,37 @@
+#include "train/clip.hpp"
+
+#include <torch/nn/utils/clip_grad.h>
+#include <torch/torch.h>
+
+#include "support/catch.hpp"
+
+using namespace trainctl;
+
+namespace {
+
+std::vector<at::Tensor> with_gradients(double scale) {
+  std::vector<at::Tensor> parameters{torch::zeros({2, 3}, torch::requires_grad()), torch::zeros({4}, torch::requires_grad()),
+                                     torch::zeros({1}, torch::requires_grad())};
+  parameters[0].mutable_grad() = torch::arange(6, torch::kFloat).view({2, 3}) * scale;
+  parameters[1].mutable_grad() = torch::arange(4, torch::kFloat) * -scale;
+  return parameters;  // the third has none
+}
+
+}  // namespace
+
+TEST_CASE("gradients are clipped as torch.nn.utils does it") {
+  const double scale = GENERATE(0.01, 1.0, 50.0);
+  for (const auto algorithm : {spec::ClipAlgorithm::norm, spec::ClipAlgorithm::value}) {
+    auto ours = with_gradients(scale);
+    auto theirs = with_gradients(scale);
+    train::Clipper(ours, 0.75, algorithm)();
+    if (algorithm == spec::ClipAlgorithm::norm) {
+      torch::nn::utils::clip_grad_norm_(theirs, 0.75);
+    } else {
+      torch::nn::utils::clip_grad_value_(theirs, 0.75);
+    }
+    CHECK(torch::allclose(ours[0].grad(), theirs[0].grad()));
+    CHECK(torch::allclose(ours[1].grad(), theirs[1].grad()));
+    CHECK_FALSE(ours[2].grad().defined());
+  }
+}

@@ -1,0 +1,111 @@
+#include <array>
+
+#include "base/error.hpp"
+#include "fake_run.hpp"
+#include "support/catch.hpp"
+#include "support/rank_group.hpp"
+
+using namespace trainctl;
+
+namespace {
+
+struct RankRun {
+  events::Finished finished;
+  std::vector<events::EpochEnded> epochs;
+  std::vector<double> logged;
+  at::Tensor weight;
+};
+
+using Prepare = std::function<void(FakeRun& run, int rank)>;
+
+std::vector<RankRun> run_ranks(int world, FakeRun::Sizes sizes, const Prepare& prepare) {
+  std::vector<RankRun> out(static_cast<std::size_t>(world));
+  RankGroup group(world);
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    FakeRun run(sizes, std::move(communicator));
+    run.options.max_epochs = 3;
+    run.options.log_every = 1;
+    prepare(run, rank);
+    RankRun& mine = out[static_cast<std::size_t>(rank)];
+    mine.finished = run.run();
+    mine.epochs = run.all<events::EpochEnded>();
+    for (const auto& step : run.all<events::StepLogged>()) mine.logged.push_back(step.loss);
+    mine.weight = run.model.weight.detach().clone();
+  });
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("two ranks with batch b train like one with batch 2b, the uneven last batch included") {
+  const std::int64_t samples = GENERATE(24, 21, 19);
+  FakeRun one({.samples = samples, .batch = 6, .val_samples = 7});
+  one.options.max_epochs = 3;
+  one.options.log_every = 1;
+  const events::Finished alone = one.run();
+  const auto steps = one.all<events::StepLogged>();
+  const auto epochs = one.all<events::EpochEnded>();
+
+  const auto ranks = run_ranks(2, {.samples = samples, .batch = 3, .val_samples = 7}, [](FakeRun& run, int rank) {
+    if (rank == 1) run.model.weight.data().add_(5);  // rank 0's weights count
+  });
+  CHECK(ranks[0].finished.parameter_digest == ranks[1].finished.parameter_digest);
+  CHECK(ranks[0].finished.data_digest == alone.data_digest);
+  CHECK(ranks[1].finished.data_digest == alone.data_digest);
+  CHECK(torch::allclose(ranks[0].weight, one.model.weight, 1e-5, 1e-7));
+  REQUIRE(ranks[0].logged.size() == steps.size());
+  for (std::size_t i = 0; i < steps.size(); ++i) CHECK(ranks[0].logged[i] == Approx(steps[i].loss).epsilon(1e-5));
+  REQUIRE(ranks[0].epochs.size() == 3);
+  for (std::size_t e = 0; e < 3; ++e) {
+    for (const auto& [name, value] : epochs[e].metrics) CHECK(value_of(ranks[0].epochs[e], name) == Approx(value).epsilon(1e-5));
+    CHECK(ranks[0].epochs[e].timing.samples == samples);
+  }
+  CHECK(ranks[1].epochs.empty());  // rank 0 speaks
+}
+
+TEST_CASE("three ranks accumulate like one large batch") {
+  FakeRun one({.samples = 26, .batch = 12, .val_samples = 0});
+  one.options.max_epochs = 3;
+  one.run();
+  const auto ranks = run_ranks(3, {.samples = 26, .batch = 2, .val_samples = 0},
+                               [](FakeRun& run, int) { run.options.accumulate = 2; });
+  CHECK(ranks[0].finished.global_step == 9);
+  CHECK(torch::allclose(ranks[0].weight, one.model.weight, 1e-5, 1e-7));
+  CHECK(torch::equal(ranks[0].weight, ranks[2].weight));
+}
+
+TEST_CASE("a rank without rows in the last batch takes part with weight nought") {
+  FakeRun one({.samples = 9, .batch = 8, .val_samples = 0});
+  one.options.max_epochs = 3;
+  one.run();
+  const auto ranks = run_ranks(2, {.samples = 9, .batch = 4, .val_samples = 0}, [](FakeRun&, int) {});
+  CHECK(torch::allclose(ranks[1].weight, one.model.weight, 1e-5, 1e-7));
+}
+
+TEST_CASE("a signal on one rank stops all after the same step") {
+  const auto ranks = run_ranks(2, {.samples = 80, .batch = 2, .val_samples = 0}, [](FakeRun& run, int rank) {
+    if (rank == 0) return;
+    run.loss.after = [&run](const at::Tensor& loss, int call) {
+      if (call == 4) run.stop_signal = 15;
+      return loss;
+    };
+  });
+  CHECK(ranks[0].finished.stop_reason == "signal");
+  CHECK(ranks[1].finished.stop_reason == "signal");
+  CHECK(ranks[0].finished.global_step == ranks[1].finished.global_step);
+  CHECK(ranks[0].finished.global_step <= 7);
+}
+
+TEST_CASE("early stopping ends all ranks in the same epoch with the same best weights") {
+  const auto ranks = run_ranks(2, {.samples = 12, .batch = 2, .val_samples = 6}, [](FakeRun& run, int) {
+    run.options.max_epochs = 9;
+    run.has_stopper = true;
+    run.stopper.stop_in_epoch = 3;
+    run.stopper.restores = true;
+    run.options.monitor = "val/score";
+    run.metric().script = {3, 1, 2, 2};
+  });
+  CHECK(ranks[0].finished.epochs == 4);
+  CHECK(ranks[1].finished.epochs == 4);
+  CHECK(ranks[0].finished.parameter_digest == ranks[1].finished.parameter_digest);
+}

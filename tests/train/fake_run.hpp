@@ -1,0 +1,212 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/philox.hpp"
+#include "support/temp_folder.hpp"
+#include "train/trainer.hpp"
+
+// A run of fakes: the trainer sees interfaces only, so a test decides what a model, a loss or a metric does.
+
+/// 2x3 grey images of noise whose class is told by their first pixel.
+class FakeImages final : public trainctl::data::Dataset {
+ public:
+  explicit FakeImages(std::int64_t samples) : samples_(samples) {}
+  [[nodiscard]] std::int64_t size() const override { return samples_; }
+  [[nodiscard]] const trainctl::data::Layout& layout() const override { return layout_; }
+  [[nodiscard]] std::int64_t classes() const override { return 3; }
+  void fill(std::span<const std::int64_t> indices, trainctl::data::Rows rows) const override {
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      trainctl::CounterRng draw(7, 0, static_cast<std::uint64_t>(indices[i]), 0);
+      for (std::size_t pixel = 0; pixel < 6; ++pixel) rows[0][i * 6 + pixel] = static_cast<std::byte>(draw.below(256));
+      const std::int64_t label = std::to_integer<int>(rows[0][i * 6]) % 3;
+      std::memcpy(rows[1].data() + i * sizeof label, &label, sizeof label);
+    }
+  }
+  [[nodiscard]] std::string fingerprint() const override { return "fake"; }
+
+ private:
+  std::int64_t samples_;
+  trainctl::data::Layout layout_{{"image", trainctl::data::Dtype::u8, {2, 3, 1}}, {"label", trainctl::data::Dtype::i64, {}}};
+};
+
+/// A linear classifier with known first weights and a buffer that counts training batches.
+struct FakeModel final : trainctl::stage::Model {
+  at::Tensor weight = (torch::arange(18, torch::kFloat).view({3, 6}) * 0.01).requires_grad_();
+  at::Tensor bias = torch::zeros({3}, torch::requires_grad());
+  at::Tensor batches = torch::zeros({}, torch::kLong);
+  trainctl::stage::RunMode mode = trainctl::stage::RunMode::evaluate;
+
+  at::Tensor forward(const at::Tensor& inputs_nchw) override {
+    if (mode == trainctl::stage::RunMode::train) batches.add_(1);
+    return at::linear(inputs_nchw.flatten(1), weight, bias);
+  }
+  [[nodiscard]] std::vector<trainctl::stage::NamedTensor> parameters() const override {
+    return {{"weight", weight}, {"bias", bias}};
+  }
+  [[nodiscard]] std::vector<trainctl::stage::NamedTensor> buffers() const override { return {{"batches", batches}}; }
+  void set_mode(trainctl::stage::RunMode to) override { mode = to; }
+  void to(at::Device /*device*/) override {}
+};
+
+/// Cross entropy; `after` may bend it and sees the number of the call.
+struct FakeLoss final : trainctl::stage::Loss {
+  std::function<at::Tensor(const at::Tensor& loss, int call)> after = [](const at::Tensor& loss, int) { return loss; };
+  int calls = 0;
+  at::Tensor forward(const at::Tensor& logits, const at::Tensor& targets) override {
+    return after(at::cross_entropy_loss(logits, targets), calls++);
+  }
+};
+
+struct FakeSgd final : trainctl::stage::Optimizer {
+  std::vector<at::Tensor> parameters;
+  double lr = 0.5;
+  int steps = 0;
+  void step() override {
+    const torch::NoGradGuard guard;
+    ++steps;
+    for (at::Tensor& p : parameters) {
+      if (p.grad().defined()) p.sub_(p.grad() * lr);
+    }
+  }
+  void zero_grad() override {
+    for (at::Tensor& p : parameters) {
+      if (p.grad().defined()) p.mutable_grad().zero_();
+    }
+  }
+  void set_lr(double to) override { lr = to; }
+  [[nodiscard]] double initial_lr() const override { return 0.5; }
+};
+
+struct FakeScheduler final : trainctl::stage::Scheduler {
+  double rate = 0.5;
+  std::string watched;
+  std::vector<double> seen;
+  [[nodiscard]] double lr(std::int64_t /*epoch*/, std::int64_t /*global_step*/) const override { return rate; }
+  void observe(std::int64_t /*epoch*/, double monitored) override { seen.push_back(monitored); }
+  [[nodiscard]] std::string monitor() const override { return watched; }
+};
+
+struct FakeStopper final : trainctl::stage::Stopper {
+  std::int64_t stop_in_epoch = std::numeric_limits<std::int64_t>::max();
+  bool restores = false;
+  std::string watched = "val/loss";
+  trainctl::stage::StopDecision observe(std::int64_t epoch, double /*monitored*/) override {
+    return {.improved = false, .stop = epoch >= stop_in_epoch, .reason = "enough"};
+  }
+  [[nodiscard]] std::string monitor() const override { return watched; }
+  [[nodiscard]] bool restore_best() const override { return restores; }
+};
+
+/// Counts rows; `val/score` follows a script, one value a validation.
+struct FakeMetric final : trainctl::stage::Metric {
+  at::Tensor total = torch::zeros({1}, torch::kDouble);
+  std::vector<double> script;
+  mutable std::size_t asked = 0;
+  [[nodiscard]] std::string name() const override { return script.empty() ? "rows" : "score"; }
+  void update(const at::Tensor& logits, const at::Tensor& /*targets*/) override { total.add_(logits.size(0)); }
+  at::Tensor& sums() override { return total; }
+  [[nodiscard]] double value() const override {
+    if (script.empty()) return total.item<double>();
+    return script[std::min(asked++ / 2, script.size() - 1)];  // asked for train, then for val
+  }
+  void reset() override { total.zero_(); }
+};
+
+/// Steps forward a little each time it is read, so that every part of an epoch takes time.
+class TickingClock final : public trainctl::Clock {
+ public:
+  [[nodiscard]] double now() const override { return now_ += 0.001; }
+
+ private:
+  mutable double now_ = 0;
+};
+
+struct FakeRun {
+  struct Sizes {
+    std::int64_t samples = 20;
+    std::int64_t batch = 4;
+    std::int64_t val_samples = 8;  // 0: no validation
+  };
+
+  explicit FakeRun(Sizes wanted, std::unique_ptr<trainctl::dist::Communicator> with = trainctl::dist::make_single())
+      : sizes(wanted), communicator(std::move(with)) {
+    optimizer.parameters = {model.weight, model.bias};
+    metrics.push_back(std::make_unique<FakeMetric>());
+    train = loader(sizes.samples, trainctl::data::Order::shuffled);
+    if (sizes.val_samples > 0) validation = loader(sizes.val_samples, trainctl::data::Order::sequential);
+  }
+  FakeRun() : FakeRun(Sizes{}) {}
+
+  [[nodiscard]] std::unique_ptr<trainctl::data::Loader> loader(std::int64_t samples, trainctl::data::Order order) const {
+    trainctl::data::LoaderOptions with;
+    with.batch_size = sizes.batch;
+    with.order = order;
+    with.seed = 3;
+    const auto place = communicator->place();
+    with.shard = {place.rank, place.world_size};
+    return std::make_unique<trainctl::data::Loader>(
+        trainctl::data::Pipeline{std::make_shared<FakeImages>(samples), {}, std::nullopt}, with);
+  }
+
+  trainctl::events::Finished run() {
+    const trainctl::train::Session session{
+        .model = model, .loss = loss, .optimizer = optimizer, .scheduler = scheduler,
+        .stopper = has_stopper ? &stopper : nullptr, .metrics = metrics, .train = *train,
+        .validation = validation.get(), .batch_size = sizes.batch, .communicator = *communicator, .clock = *clock,
+        .emit = [this](const auto& event) {
+          events.push_back(event);
+          if (on_event) on_event(event);
+        },
+        .heartbeat = &heartbeat, .stop_signal = &stop_signal, .run_dir = folder.path()};
+    trainctl::train::Trainer trainer(session, options);
+    return trainer.run();
+  }
+
+  template <class Event>
+  [[nodiscard]] std::vector<Event> all() const {
+    std::vector<Event> found;
+    for (const auto& event : events) {
+      if (const auto* one = std::get_if<Event>(&event)) found.push_back(*one);
+    }
+    return found;
+  }
+
+  FakeMetric& metric() { return static_cast<FakeMetric&>(*metrics.front()); }
+
+  Sizes sizes;
+  TempFolder folder;
+  std::unique_ptr<trainctl::dist::Communicator> communicator;
+  FakeModel model;
+  FakeLoss loss;
+  FakeSgd optimizer;
+  FakeScheduler scheduler;
+  bool has_stopper = false;
+  FakeStopper stopper;
+  std::vector<std::unique_ptr<trainctl::stage::Metric>> metrics;
+  std::unique_ptr<trainctl::data::Loader> train, validation;
+  std::shared_ptr<trainctl::Clock> clock = std::make_shared<TickingClock>();
+  trainctl::events::Heartbeat heartbeat{};
+  volatile int stop_signal = 0;
+  trainctl::train::Options options;
+  std::vector<trainctl::events::Event> events;
+  std::function<void(const trainctl::events::Event&)> on_event;
+};
+
+/// The value of a metric of an epoch; NaN where it is not there.
+inline double value_of(const trainctl::events::EpochEnded& epoch, const std::string& name) {
+  for (const auto& [key, value] : epoch.metrics) {
+    if (key == name) return value;
+  }
+  return std::nan("");
+}

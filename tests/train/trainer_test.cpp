@@ -1,0 +1,318 @@
+#include "train/trainer.hpp"
+
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "base/safetensors.hpp"
+#include "fake_run.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+
+namespace {
+
+Error error_of(FakeRun& run) {
+  try {
+    run.run();
+  } catch (const Error& error) {
+    return error;
+  }
+  throw std::runtime_error("nothing was thrown");
+}
+
+double sum_of(const events::Timing& t) {
+  return t.data_wait_s + t.h2d_s + t.forward_s + t.backward_s + t.allreduce_exposed_s + t.optimizer_s + t.eval_s +
+         t.checkpoint_s + t.other_s;
+}
+
+/// The mean loss of the first weights over all samples.
+double loss_of_all(const FakeImages& images, FakeModel& model) {
+  std::vector<std::uint8_t> pixels(static_cast<std::size_t>(images.size()) * 6);
+  std::vector<std::int64_t> labels(static_cast<std::size_t>(images.size()));
+  std::vector<std::int64_t> indices(labels.size());
+  std::iota(indices.begin(), indices.end(), 0);
+  const std::array rows{std::as_writable_bytes(std::span(pixels)), std::as_writable_bytes(std::span(labels))};
+  images.fill(indices, rows);
+  const torch::NoGradGuard guard;
+  const at::Tensor logits = model.forward(torch::tensor(pixels).view({-1, 1, 2, 3}).to(torch::kFloat) / 255);
+  return at::cross_entropy_loss(logits, torch::tensor(labels)).item<double>();
+}
+
+}  // namespace
+
+TEST_CASE("an epoch takes each sample once and reports the mean loss over samples") {
+  FakeRun run({.samples = 10, .batch = 4, .val_samples = 7});
+  run.options.max_epochs = 2;
+  run.scheduler.rate = 0;  // the weights stay
+  const double expected = loss_of_all(FakeImages(10), run.model);
+  const double expected_val = loss_of_all(FakeImages(7), run.model);
+  const events::Finished finished = run.run();
+
+  const auto epochs = run.all<events::EpochEnded>();
+  REQUIRE(epochs.size() == 2);
+  CHECK(epochs[1].epoch == 1);
+  CHECK(epochs[1].global_step == 6);
+  CHECK(epochs[1].metrics[0].first == "train/loss");
+  CHECK(value_of(epochs[1], "train/loss") == Approx(expected));
+  CHECK(value_of(epochs[1], "train/rows") == 10);
+  CHECK(value_of(epochs[1], "val/loss") == Approx(expected_val));
+  CHECK(value_of(epochs[1], "val/rows") == 7);
+  CHECK(epochs[0].timing.samples == 10);
+  CHECK(epochs[0].data_digest != epochs[1].data_digest);
+  CHECK(finished.epochs == 2);
+  CHECK(finished.global_step == 6);
+  CHECK(finished.stop_reason == "max_epochs");
+  CHECK(run.model.mode == stage::RunMode::train);
+}
+
+TEST_CASE("training lowers the loss, and the same run gives the same bits") {
+  std::vector<std::string> digests;
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    FakeRun run;
+    run.options.max_epochs = 5;
+    const events::Finished finished = run.run();
+    const auto epochs = run.all<events::EpochEnded>();
+    CHECK(value_of(epochs.back(), "train/loss") < value_of(epochs.front(), "train/loss"));
+    digests.push_back(finished.parameter_digest + finished.data_digest);
+  }
+  CHECK(digests[0] == digests[1]);
+}
+
+TEST_CASE("accumulated batches give the weights of one large batch, the uneven end included") {
+  FakeRun large({.samples = 22, .batch = 6, .val_samples = 0});
+  FakeRun small({.samples = 22, .batch = 2, .val_samples = 0});
+  small.options.accumulate = 3;
+  large.options.max_epochs = small.options.max_epochs = 3;
+  large.run();
+  small.run();
+  CHECK(small.optimizer.steps == large.optimizer.steps);
+  CHECK(torch::allclose(small.model.weight, large.model.weight, 1e-5, 1e-7));
+  CHECK(torch::allclose(small.model.bias, large.model.bias, 1e-5, 1e-7));
+}
+
+TEST_CASE("clipping bounds what a step may change") {
+  FakeRun run({.samples = 4, .batch = 4, .val_samples = 0});
+  run.options.clip = 0.01;
+  run.scheduler.rate = 1;
+  const at::Tensor before = run.model.weight.detach().clone();
+  const at::Tensor bias_before = run.model.bias.detach().clone();
+  run.run();
+  const double moved = std::hypot((run.model.weight - before).norm().item<double>(),
+                                  (run.model.bias - bias_before).norm().item<double>());
+  CHECK(moved == Approx(0.01).epsilon(1e-3));
+}
+
+TEST_CASE("early stopping ends the run and says why") {
+  FakeRun run;
+  run.options.max_epochs = 9;
+  run.has_stopper = true;
+  run.stopper.stop_in_epoch = 2;
+  const events::Finished finished = run.run();
+  CHECK(finished.epochs == 3);
+  CHECK(finished.stop_reason == "early_stopping");
+  REQUIRE(run.all<events::StoppedEarly>().size() == 1);
+  CHECK(run.all<events::StoppedEarly>()[0].reason == "enough");
+  CHECK(run.all<events::StoppedEarly>()[0].epoch == 2);
+}
+
+TEST_CASE("the best weights are saved, and restored where early stopping asks for it") {
+  const bool restores = GENERATE(true, false);
+  FakeRun run;
+  run.options.max_epochs = 4;
+  run.options.monitor = "val/score";
+  run.options.mode = spec::Mode::max;
+  run.metric().script = {0.5, 0.9, 0.7, 0.8};
+  run.has_stopper = true;
+  run.stopper.restores = restores;
+  std::vector<at::Tensor> weights;
+  run.on_event = [&](const events::Event& event) {
+    if (std::holds_alternative<events::EpochEnded>(event)) weights.push_back(run.model.weight.detach().clone());
+  };
+  run.run();
+
+  REQUIRE(weights.size() == 4);
+  CHECK(torch::equal(run.model.weight, weights[restores ? 1 : 3]));
+  const auto epochs = run.all<events::EpochEnded>();
+  CHECK((epochs[0].improved && epochs[1].improved && !epochs[2].improved && !epochs[3].improved));
+
+  const safetensors::File best(run.folder / "checkpoints/best.safetensors");
+  const safetensors::File last(run.folder / "checkpoints/last.safetensors");
+  CHECK(best.metadata().at("epoch") == "1");
+  CHECK(best.metadata().at("value") == "0.9");
+  CHECK(best.tensors()[0].name == "weight");
+  CHECK(best.tensors()[2].name == "batches");
+  CHECK(std::memcmp(best.tensors()[0].bytes.data(), weights[1].const_data_ptr(), 18 * 4) == 0);
+  CHECK(std::memcmp(last.tensors()[0].bytes.data(), weights[3].const_data_ptr(), 18 * 4) == 0);
+  const auto saved = run.all<events::CheckpointSaved>();
+  CHECK(saved.back().path == "checkpoints/last.safetensors");
+  CHECK(saved[saved.size() - 2].metric == "val/score");
+}
+
+TEST_CASE("checkpoints are written every so many epochs, and at the end what is new") {
+  FakeRun run;
+  run.options.max_epochs = 5;
+  run.options.monitor = "val/score";
+  run.options.mode = spec::Mode::max;
+  run.options.save_every = 2;
+  run.options.save_last = false;
+  run.metric().script = {0.1, 0.2, 0.3, 0.25, 0.4};
+  run.run();
+  std::vector<std::int64_t> epochs;
+  for (const auto& saved : run.all<events::CheckpointSaved>()) epochs.push_back(saved.epoch);
+  CHECK(epochs == std::vector<std::int64_t>{1, 2, 4});
+  CHECK_FALSE(std::filesystem::exists(run.folder / "checkpoints/last.safetensors"));
+}
+
+TEST_CASE("a score that is not a number is never the best") {
+  FakeRun run;
+  run.options.max_epochs = 2;
+  run.options.monitor = "val/score";
+  run.metric().script = {std::nan(""), 0.3};
+  run.run();
+  CHECK_FALSE(run.all<events::EpochEnded>()[0].improved);
+  CHECK(run.all<events::EpochEnded>()[1].improved);
+}
+
+TEST_CASE("max_steps ends the run within an epoch") {
+  FakeRun run;
+  run.options.max_epochs = 10;
+  run.options.max_steps = 7;
+  const events::Finished finished = run.run();
+  CHECK(finished.global_step == 7);
+  CHECK(finished.epochs == 2);
+  CHECK(finished.stop_reason == "max_steps");
+  CHECK(run.optimizer.steps == 7);
+  CHECK(run.all<events::EpochEnded>()[1].timing.samples == 8);
+}
+
+TEST_CASE("max_time ends the run at a step") {
+  FakeRun run;
+  const auto clock = std::make_shared<ManualClock>();
+  run.clock = clock;
+  run.loss.after = [clock](const at::Tensor& loss, int) {
+    clock->advance(1);
+    return loss;
+  };
+  run.options.max_epochs = 100;
+  run.options.max_time_s = 9.5;
+  const events::Finished finished = run.run();
+  CHECK(finished.stop_reason == "max_time");
+  CHECK(finished.global_step < 10);
+  CHECK(finished.global_step >= 7);
+}
+
+TEST_CASE("a loss that is not finite ends the run before it reaches a weight") {
+  FakeRun run;
+  run.loss.after = [](const at::Tensor& loss, int call) { return call == 3 ? loss * std::nan("") : loss; };
+  const Error error = error_of(run);
+  CHECK(error.kind() == ErrorKind::diverged);
+  CHECK_THAT(error.what(), Contains("nan at step 3 of epoch 1") && Contains("optimizer.lr"));
+  CHECK(run.optimizer.steps == 3);
+  CHECK(run.model.weight.isfinite().all().item<bool>());
+}
+
+TEST_CASE("detect_anomaly names the operation whose gradient is not finite") {
+  FakeRun run;
+  run.options.detect_anomaly = true;
+  run.loss.after = [](const at::Tensor& loss, int) { return loss + at::sqrt(loss * 0).sum() * 0; };
+  const Error error = error_of(run);
+  CHECK(error.kind() == ErrorKind::diverged);
+  CHECK_THAT(error.what(), Contains("SqrtBackward0"));
+}
+
+TEST_CASE("a signal ends the run after the step, without the epoch's validation") {
+  FakeRun run;
+  run.options.max_epochs = 5;
+  run.loss.after = [&run](const at::Tensor& loss, int call) {
+    if (call == 8) run.stop_signal = 15;  // 5 steps and 2 validation batches make the first epoch
+    return loss;
+  };
+  const events::Finished finished = run.run();
+  CHECK(finished.stop_reason == "signal");
+  CHECK(finished.global_step == 7);
+  CHECK(run.all<events::EpochEnded>().size() == 1);
+  CHECK(std::filesystem::exists(run.folder / "checkpoints/last.safetensors"));
+}
+
+TEST_CASE("a signal during validation ends the run at once") {
+  FakeRun run;
+  run.options.max_epochs = 5;
+  run.loss.after = [&run](const at::Tensor& loss, int call) {
+    if (call == 5) run.stop_signal = 2;
+    return loss;
+  };
+  CHECK(run.run().stop_reason == "signal");
+  CHECK(run.loss.calls == 6);
+  CHECK(run.all<events::EpochEnded>().empty());
+}
+
+TEST_CASE("the parts of each epoch sum to its wall time") {
+  FakeRun run;
+  run.options.max_epochs = 3;
+  run.run();
+  for (const auto& epoch : run.all<events::EpochEnded>()) {
+    CHECK(sum_of(epoch.timing) == Approx(epoch.timing.wall_s).epsilon(0.02));
+    CHECK(epoch.timing.forward_s > 0);
+    CHECK(epoch.timing.backward_s > 0);
+    CHECK(epoch.timing.optimizer_s > 0);
+    CHECK(epoch.timing.eval_s > 0);
+    CHECK(epoch.timing.data_wait_s > 0);
+    CHECK(epoch.timing.rss_mb > 0);
+  }
+}
+
+TEST_CASE("validation comes every so many epochs, and the plateau scheduler hears of it") {
+  FakeRun run;
+  run.options.max_epochs = 5;
+  run.options.validate_every = 2;
+  run.scheduler.watched = "val/loss";
+  run.run();
+  const auto epochs = run.all<events::EpochEnded>();
+  CHECK(std::isnan(value_of(epochs[0], "val/loss")));
+  CHECK_FALSE(std::isnan(value_of(epochs[1], "val/loss")));
+  CHECK(run.scheduler.seen.size() == 2);
+  CHECK(run.scheduler.seen[0] == value_of(epochs[1], "val/loss"));
+}
+
+TEST_CASE("sanity steps validate before training and leave no trace") {
+  FakeRun plain;
+  FakeRun checked;
+  checked.options.sanity_steps = 1;
+  const std::string expected = plain.run().parameter_digest;
+  CHECK(checked.run().parameter_digest == expected);
+  CHECK(checked.loss.calls == plain.loss.calls + 1);
+  CHECK(checked.all<events::EpochEnded>().size() == 1);
+}
+
+TEST_CASE("a step is logged with the mean loss since the last one") {
+  FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
+  run.options.log_every = 2;
+  std::vector<double> losses;
+  run.loss.after = [&](const at::Tensor& loss, int) {
+    losses.push_back(loss.item<double>());
+    return loss;
+  };
+  run.run();
+  const auto logged = run.all<events::StepLogged>();
+  REQUIRE(logged.size() == 3);
+  CHECK(logged[1].global_step == 4);
+  CHECK(logged[1].loss == Approx((losses[2] + losses[3]) / 2));
+  CHECK(logged[1].lr == 0.5);
+  CHECK(logged[2].elapsed_s > logged[1].elapsed_s);
+}
+
+TEST_CASE("progress is told at most five times a second, and the shared page at every step") {
+  FakeRun run({.samples = 400, .batch = 4, .val_samples = 0});
+  const auto clock = std::make_shared<ManualClock>();
+  run.clock = clock;
+  run.loss.after = [clock](const at::Tensor& loss, int) {
+    clock->advance(0.03);
+    return loss;
+  };
+  run.run();
+  const auto told = run.all<events::Progress>();
+  CHECK(told.size() > 10);
+  CHECK(static_cast<double>(told.size()) <= clock->now() * 5 + 2);
+  CHECK(told.back().loss.has_value());
+  CHECK(run.heartbeat.global_step.load() == 100);
+}
