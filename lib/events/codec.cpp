@@ -1,19 +1,20 @@
 #include "events/codec.hpp"
 
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "events/fields.hpp"
+
 #include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
 
-#include "base/error.hpp"
-#include "base/strings.hpp"
-#include "events/fields.hpp"
-
 namespace trainctl::events {
 namespace {
 
-constexpr std::array kNames{"hello",        "run_started",      "progress",      "step_logged", "epoch_ended",
-                            "checkpoint_saved", "stopped_early", "warning",       "failed",      "finished"};
+constexpr std::array kNames{"hello",       "run_started",      "progress",      "step_logged",
+                            "epoch_ended", "checkpoint_saved", "stopped_early", "warning",
+                            "failed",      "finished"};
 static_assert(kNames.size() == std::variant_size_v<Event>);
 
 // ---- writing
@@ -63,9 +64,8 @@ Json object_of(const Record& record) {
 
 [[noreturn]] void refuse(std::string_view what, std::string_view line) {
   constexpr std::size_t kShown = 160;
-  throw Error(ErrorKind::unexpected,
-              fmt::format("not an event: {}, in '{}'{}", printable(what), printable(line.substr(0, kShown)),
-                          line.size() > kShown ? "..." : ""));
+  throw Error(ErrorKind::unexpected, fmt::format("not an event: {}, in '{}'{}", printable(what),
+                                                 printable(line.substr(0, kShown)), line.size() > kShown ? "..." : ""));
 }
 
 // Raised inside one value; decode() adds the line.

@@ -1,11 +1,11 @@
 #pragma once
 
+#include "base/json.hpp"
+#include "events/records.hpp"
+
 #include <array>
 #include <string>
 #include <string_view>
-
-#include "base/json.hpp"
-#include "events/records.hpp"
 
 namespace trainctl::events {
 

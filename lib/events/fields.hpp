@@ -1,9 +1,9 @@
 #pragma once
 
+#include "events/records.hpp"
+
 #include <concepts>
 #include <type_traits>
-
-#include "events/records.hpp"
 
 // Every record's fields, once: `visit(name, member)` is called for each, for reading as for writing.
 

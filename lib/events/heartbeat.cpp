@@ -1,5 +1,7 @@
 #include "events/heartbeat.hpp"
 
+#include "base/error.hpp"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -8,8 +10,6 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-
-#include "base/error.hpp"
 
 namespace trainctl::events {
 namespace {

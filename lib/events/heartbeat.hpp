@@ -1,11 +1,11 @@
 #pragma once
 
+#include "base/files.hpp"
+#include "events/records.hpp"
+
 #include <atomic>
 #include <cstdint>
 #include <utility>
-
-#include "base/files.hpp"
-#include "events/records.hpp"
 
 namespace trainctl::events {
 
@@ -13,8 +13,8 @@ namespace trainctl::events {
 /// SIGKILL or hangs still tells its step and phase. Trivially copyable layout, zero-initialised by the kernel.
 struct Heartbeat {
   std::atomic<std::int64_t> global_step;
-  std::atomic<std::int32_t> phase;          // Phase
-  std::atomic<std::int64_t> monotonic_ns;   // CLOCK_MONOTONIC of the last stamp
+  std::atomic<std::int32_t> phase;         // Phase
+  std::atomic<std::int64_t> monotonic_ns;  // CLOCK_MONOTONIC of the last stamp
 
   void stamp(Phase now_in, std::int64_t step);
 };

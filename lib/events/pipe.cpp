@@ -1,5 +1,8 @@
 #include "events/pipe.hpp"
 
+#include "base/error.hpp"
+#include "events/codec.hpp"
+
 #include <unistd.h>
 
 #include <array>
@@ -7,9 +10,6 @@
 #include <csignal>
 #include <cstring>
 #include <utility>
-
-#include "base/error.hpp"
-#include "events/codec.hpp"
 
 namespace trainctl::events {
 namespace {
@@ -32,8 +32,8 @@ void EventWriter::write(const Event& event) {
   std::string line = encode(event);
   line += '\n';
   if (line.size() > kMaxLineBytes) {
-    throw Error(ErrorKind::unexpected, fmt::format("an event of {} bytes is above the limit of {}: '{}...'", line.size(),
-                                                   kMaxLineBytes, line.substr(0, 60)));
+    throw Error(ErrorKind::unexpected, fmt::format("an event of {} bytes is above the limit of {}: '{}...'",
+                                                   line.size(), kMaxLineBytes, line.substr(0, 60)));
   }
   const std::lock_guard lock(mutex_);
   if (cut_off_) return;

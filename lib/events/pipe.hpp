@@ -1,12 +1,12 @@
 #pragma once
 
+#include "events/records.hpp"
+
 #include <cstddef>
 #include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
-
-#include "events/records.hpp"
 
 namespace trainctl::events {
 

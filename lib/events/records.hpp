@@ -43,8 +43,8 @@ struct Hello {
   int rank = 0;
   std::int64_t pid = 0;
   std::string host;
-  std::string device;  // "cpu", "cuda:0"
-  double startup_s = 0;  // from exec to here
+  std::string device;                           // "cpu", "cuda:0"
+  double startup_s = 0;                         // from exec to here
   std::map<std::string, std::string> versions;  // "torch": "2.11.0"
 };
 
@@ -70,7 +70,7 @@ enum class Phase { startup, train, validate, checkpoint, shutdown };
 /// A few times a second, for the progress bar.
 struct Progress {
   Phase phase = Phase::train;
-  std::int64_t epoch = 0;       // from 0
+  std::int64_t epoch = 0;  // from 0
   std::int64_t step_in_epoch = 0;
   std::int64_t steps_in_epoch = 0;
   std::int64_t global_step = 0;

@@ -1,5 +1,9 @@
 #include "launch/child.hpp"
 
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/strings.hpp"
+
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -10,10 +14,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-
-#include "base/error.hpp"
-#include "base/files.hpp"
-#include "base/strings.hpp"
 
 namespace trainctl::launch {
 namespace {
@@ -126,7 +126,8 @@ pid_t start_child(const ChildPlan& plan) {
   // Above 2, or the child would overwrite it where the caller has no standard output.
   Fd writing(::fcntl(ends[1], F_DUPFD_CLOEXEC, 3));
   ::close(ends[1]);
-  const Prepared child{plan, pointers(plan.argv), pointers(plan.environment), writing.get(), ::getpid(), descriptor_limit()};
+  const Prepared child{plan,          pointers(plan.argv), pointers(plan.environment),
+                       writing.get(), ::getpid(),          descriptor_limit()};
   const pid_t pid = ::fork();
   ENSURE(resource, pid >= 0, "cannot start a process: {}; close others or raise `ulimit -u`", std::strerror(errno));
   if (pid == 0) become(child);

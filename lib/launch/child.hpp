@@ -1,12 +1,12 @@
 #pragma once
 
+#include "launch/supervisor.hpp"
+
 #include <sys/types.h>
 
 #include <csignal>
 #include <string>
 #include <vector>
-
-#include "launch/supervisor.hpp"
 
 namespace trainctl::launch {
 

@@ -1,11 +1,11 @@
+#include "base/strings.hpp"
+#include "launch/child.hpp"
+#include "launch/environment.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
-
-#include "base/strings.hpp"
-#include "launch/child.hpp"
-#include "launch/environment.hpp"
 
 namespace trainctl::launch {
 namespace {

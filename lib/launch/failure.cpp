@@ -1,5 +1,10 @@
 #include "launch/failure.hpp"
 
+#include "base/clock.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
+#include "base/strings.hpp"
+
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -9,15 +14,12 @@
 #include <sstream>
 #include <string_view>
 
-#include "base/clock.hpp"
-#include "base/files.hpp"
-#include "base/json.hpp"
-#include "base/strings.hpp"
-
 namespace trainctl::launch {
 namespace {
 
-fs::path error_path(const fs::path& log_folder, int rank) { return log_folder / fmt::format("rank_{}.error.json", rank); }
+fs::path error_path(const fs::path& log_folder, int rank) {
+  return log_folder / fmt::format("rank_{}.error.json", rank);
+}
 
 // "oom_kill 3" among other lines.
 std::optional<std::uint64_t> counter(const fs::path& path) {

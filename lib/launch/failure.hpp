@@ -1,12 +1,12 @@
 #pragma once
 
+#include "base/error.hpp"
+#include "events/records.hpp"
+
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
-
-#include "base/error.hpp"
-#include "events/records.hpp"
 
 // What is known about a rank that failed, beside its exit status.
 
@@ -23,8 +23,8 @@ std::filesystem::path log_path(const std::filesystem::path& log_folder, int rank
 /// The last lines of a log, safe to print; empty where there is none.
 std::string log_tail(const std::filesystem::path& log);
 
-/// Processes that the kernel has killed for memory, in our cgroup or else on the machine; nothing where it does not tell.
-/// `root` stands for "/" in tests.
+/// Processes that the kernel has killed for memory, in our cgroup or else on the machine; nothing where it does not
+/// tell. `root` stands for "/" in tests.
 std::optional<std::uint64_t> memory_kills(const std::filesystem::path& root = "/");
 
 }  // namespace trainctl::launch

@@ -1,5 +1,9 @@
 #include "launch/rank.hpp"
 
+#include "base/error.hpp"
+#include "events/codec.hpp"
+#include "launch/failure.hpp"
+
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -12,10 +16,6 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
-
-#include "base/error.hpp"
-#include "events/codec.hpp"
-#include "launch/failure.hpp"
 
 namespace trainctl::launch {
 namespace {

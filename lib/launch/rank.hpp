@@ -1,17 +1,17 @@
 #pragma once
 
+#include "base/files.hpp"
+#include "events/heartbeat.hpp"
+#include "events/pipe.hpp"
+#include "launch/child.hpp"
+#include "launch/verdict.hpp"
+
 #include <poll.h>
 
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "base/files.hpp"
-#include "events/heartbeat.hpp"
-#include "events/pipe.hpp"
-#include "launch/child.hpp"
-#include "launch/verdict.hpp"
 
 namespace trainctl::launch {
 

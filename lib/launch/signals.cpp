@@ -1,13 +1,13 @@
 #include "launch/signals.hpp"
 
+#include "base/error.hpp"
+
 #include <pthread.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-
-#include "base/error.hpp"
 
 namespace trainctl::launch {
 namespace {

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "base/files.hpp"
+
 #include <csignal>
 #include <vector>
-
-#include "base/files.hpp"
 
 namespace trainctl::launch {
 

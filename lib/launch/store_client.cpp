@@ -1,3 +1,9 @@
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/strings.hpp"
+#include "launch/store.hpp"
+#include "launch/store_protocol.hpp"
+
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -8,12 +14,6 @@
 #include <cstring>
 #include <mutex>
 #include <thread>
-
-#include "base/error.hpp"
-#include "base/files.hpp"
-#include "base/strings.hpp"
-#include "launch/store.hpp"
-#include "launch/store_protocol.hpp"
 
 namespace trainctl::launch {
 namespace {
@@ -29,8 +29,8 @@ constexpr Milliseconds kReplyTimeout{60'000};
 }
 
 void check_key(const std::string& key) {
-  ENSURE(unexpected, key.size() <= kMaxKeyBytes, "a store key of {} bytes is above the limit of {}: '{}...'", key.size(),
-         kMaxKeyBytes, printable(key.substr(0, 60)));
+  ENSURE(unexpected, key.size() <= kMaxKeyBytes, "a store key of {} bytes is above the limit of {}: '{}...'",
+         key.size(), kMaxKeyBytes, printable(key.substr(0, 60)));
 }
 
 std::int64_t to_number(const std::string& text) {
@@ -60,8 +60,8 @@ struct StoreClient::State {
     const std::lock_guard lock(mutex);
     request.id = ++last_id;
     const std::string frame = encode_request(request);
-    ENSURE(unexpected, frame.size() <= kFrameHeadBytes + kMaxFrameBytes, "a store request of {} bytes is above the limit of {}",
-           frame.size(), kMaxFrameBytes);
+    ENSURE(unexpected, frame.size() <= kFrameHeadBytes + kMaxFrameBytes,
+           "a store request of {} bytes is above the limit of {}", frame.size(), kMaxFrameBytes);
     send(frame);
     while (true) {
       if (auto reply = take_reply(request.id)) return reply;
@@ -128,7 +128,8 @@ std::int64_t StoreClient::add(const std::string& key, std::int64_t delta) {
   check_key(key);
   const Reply reply = state_->ask({.operation = Operation::add, .keys = {key}, .delta = delta});
   ENSURE(resource, reply.status != Status::full, "the store is full: no room for key '{}'", printable(key));
-  ENSURE(unexpected, reply.status == Status::ok, "store key '{}' is no number that {} could be added to", printable(key), delta);
+  ENSURE(unexpected, reply.status == Status::ok, "store key '{}' is no number that {} could be added to",
+         printable(key), delta);
   return to_number(reply.value);
 }
 
@@ -140,7 +141,8 @@ bool StoreClient::erase(const std::string& key) {
 std::int64_t StoreClient::size() { return to_number(state_->ask({.operation = Operation::size}).value); }
 
 void StoreClient::wait(const std::vector<std::string>& keys, std::chrono::milliseconds timeout) {
-  ENSURE(unexpected, keys.size() <= kMaxWaitKeys, "cannot wait for {} keys, the limit is {}", keys.size(), kMaxWaitKeys);
+  ENSURE(unexpected, keys.size() <= kMaxWaitKeys, "cannot wait for {} keys, the limit is {}", keys.size(),
+         kMaxWaitKeys);
   for (const std::string& key : keys) check_key(key);
   const auto end = std::chrono::steady_clock::now() + timeout;
   while (true) {
@@ -151,8 +153,9 @@ void StoreClient::wait(const std::vector<std::string>& keys, std::chrono::millis
     std::this_thread::sleep_for(Milliseconds(1));
   }
   const std::string first = keys.empty() ? "" : printable(keys.front());
-  throw Error(ErrorKind::hang, fmt::format("not all of {} store keys were set within {} (the first is '{}'): a rank is missing",
-                                           keys.size(), human_duration(static_cast<double>(timeout.count()) / 1000), first));
+  throw Error(ErrorKind::hang,
+              fmt::format("not all of {} store keys were set within {} (the first is '{}'): a rank is missing",
+                          keys.size(), human_duration(static_cast<double>(timeout.count()) / 1000), first));
 }
 
 }  // namespace trainctl::launch

@@ -98,7 +98,8 @@ Reply decode_reply(std::string_view body) {
   Reply reply;
   reply.id = reader.number<std::uint32_t>();
   const auto status = reader.number<std::uint8_t>();
-  ENSURE(unexpected, status >= 1 && status <= static_cast<std::uint8_t>(Status::not_a_number), "status {} is unknown", status);
+  ENSURE(unexpected, status >= 1 && status <= static_cast<std::uint8_t>(Status::not_a_number), "status {} is unknown",
+         status);
   reply.status = static_cast<Status>(status);
   reply.value = reader.text(kMaxValueBytes);
   reader.finish();

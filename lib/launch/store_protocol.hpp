@@ -8,8 +8,8 @@
 #include <vector>
 
 // Frames between StoreClient and StoreServer. A frame is a length (4 bytes, little-endian, of what follows) and a body:
-// request: id u32, operation u8, then its fields; reply: id u32, status u8, then a value. A text is a length u32 and its
-// bytes. Lengths are checked before anything is allocated for them.
+// request: id u32, operation u8, then its fields; reply: id u32, status u8, then a value. A text is a length u32 and
+// its bytes. Lengths are checked before anything is allocated for them.
 
 namespace trainctl::launch {
 

@@ -1,5 +1,7 @@
 #include "launch/store_server.hpp"
 
+#include "base/error.hpp"
+
 #include <fcntl.h>
 #include <sys/socket.h>
 
@@ -8,8 +10,6 @@
 #include <cerrno>
 #include <charconv>
 #include <utility>
-
-#include "base/error.hpp"
 
 namespace trainctl::launch {
 namespace {

@@ -1,5 +1,8 @@
 #pragma once
 
+#include "base/files.hpp"
+#include "launch/store_protocol.hpp"
+
 #include <poll.h>
 
 #include <cstdint>
@@ -7,9 +10,6 @@
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "base/files.hpp"
-#include "launch/store_protocol.hpp"
 
 namespace trainctl::launch {
 
@@ -38,7 +38,7 @@ class StoreServer {
     int rank;
     Fd socket;
     std::string input;
-    std::string output;             // while it is not sent, nothing more is read
+    std::string output;              // while it is not sent, nothing more is read
     std::optional<Request> waiting;  // a new request replaces it
   };
 

@@ -1,5 +1,13 @@
 #include "launch/supervisor.hpp"
 
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "launch/failure.hpp"
+#include "launch/leftovers.hpp"
+#include "launch/rank.hpp"
+#include "launch/signals.hpp"
+#include "launch/store_server.hpp"
+
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -10,14 +18,6 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
-
-#include "base/error.hpp"
-#include "base/strings.hpp"
-#include "launch/failure.hpp"
-#include "launch/leftovers.hpp"
-#include "launch/rank.hpp"
-#include "launch/signals.hpp"
-#include "launch/store_server.hpp"
 
 namespace trainctl::launch {
 namespace {
@@ -83,7 +83,7 @@ class Watch {
   double started_at_ = 0;
   double next_tick_ = 0;
   std::optional<int> stop_signal_;
-  std::optional<double> kill_at_;    // set: the job is ending
+  std::optional<double> kill_at_;  // set: the job is ending
   std::optional<double> killed_at_;
   std::vector<std::optional<double>> finished_at_;
   bool all_started_ = false;
@@ -163,7 +163,8 @@ std::string Watch::memory_hint(const Rank& rank) const {
   const double peak_bytes = static_cast<double>(rank.peak_rss_kib()) * 1024;
   const auto now = memory_kills();
   if (memory_kills_before_ && now && *now > *memory_kills_before_) {
-    return fmt::format(" for want of memory: the kernel's oom_kill counter rose; its peak was {}", human_bytes(peak_bytes));
+    return fmt::format(" for want of memory: the kernel's oom_kill counter rose; its peak was {}",
+                       human_bytes(peak_bytes));
   }
   return fmt::format(", sent by another process or by the kernel (perhaps out of memory: its peak was {}; see `dmesg`)",
                      human_bytes(peak_bytes));
@@ -247,7 +248,8 @@ Outcome Watch::conclude() const {
 
 }  // namespace
 
-Outcome supervise(const LaunchSpec& spec, const EventHandler& on_event, const TickHandler& on_tick, const Clock& clock) {
+Outcome supervise(const LaunchSpec& spec, const EventHandler& on_event, const TickHandler& on_tick,
+                  const Clock& clock) {
   ASSERT(spec.world_size >= 1);
   Watch watch(spec, on_event, on_tick, clock);
   watch.start();

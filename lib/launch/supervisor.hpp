@@ -1,5 +1,8 @@
 #pragma once
 
+#include "base/clock.hpp"
+#include "events/records.hpp"
+
 #include <sys/types.h>
 
 #include <filesystem>
@@ -9,16 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.hpp"
-#include "events/records.hpp"
-
 namespace trainctl::launch {
 
 /// What to start: the same program for every rank, told apart by environment. Set for every worker beside the names in
 /// launch/environment.hpp, unless the user has set them: OMP_WAIT_POLICY=passive, KINETO_LOG_LEVEL=5 and
 /// CUBLAS_WORKSPACE_CONFIG=:4096:8.
 struct LaunchSpec {
-  std::vector<std::string> argv;                   // argv[0] is the executable's path
+  std::vector<std::string> argv;  // argv[0] is the executable's path
   int world_size = 1;
   std::map<std::string, std::string> environment;  // added; a value the user has set wins where `keep_users` names it
   std::vector<std::string> keep_users;             // e.g. OMP_WAIT_POLICY
@@ -37,9 +37,9 @@ struct RankFailure {
   std::optional<int> exit_code;  // set where it exited by itself
   std::int64_t step = 0;         // from the shared page: right even after SIGKILL
   std::string phase;
-  int kind = 7;                  // ErrorKind as its exit code: the worker's own word, or 7
-  std::string message;           // the worker's own sentence, or ours
-  std::string log_tail;          // last lines of logs/rank_N.log
+  int kind = 7;          // ErrorKind as its exit code: the worker's own word, or 7
+  std::string message;   // the worker's own sentence, or ours
+  std::string log_tail;  // last lines of logs/rank_N.log
 };
 
 /// How the job ended. `exit_code` is the contract's; a worker's code or signal is recorded, never passed through.
@@ -61,12 +61,12 @@ using TickHandler = std::function<void()>;
 std::string signal_name(int signal);
 
 /// Starts the workers, forwards their events, and returns when no process of the job is left. SIGINT, SIGTERM, SIGUSR1,
-/// SIGUSR2 (and SIGHUP, unless ignored as under nohup) are blocked in this thread while it runs and end the job cleanly:
-/// workers get SIGTERM and `grace_s` to end; a second signal kills them at once. Other threads of the process must have
-/// these signals blocked too, and start no child processes meanwhile: what is left of the job is told by parentage.
-/// A worker that ends by itself says Finished and exits with 0; anything else is a failure of the job, and so is a line
-/// on its event pipe that is no event. What a handler throws ends the job and leaves this function.
-/// Throws Error(resource) where a worker could not be started; then none is left.
+/// SIGUSR2 (and SIGHUP, unless ignored as under nohup) are blocked in this thread while it runs and end the job
+/// cleanly: workers get SIGTERM and `grace_s` to end; a second signal kills them at once. Other threads of the process
+/// must have these signals blocked too, and start no child processes meanwhile: what is left of the job is told by
+/// parentage. A worker that ends by itself says Finished and exits with 0; anything else is a failure of the job, and
+/// so is a line on its event pipe that is no event. What a handler throws ends the job and leaves this function. Throws
+/// Error(resource) where a worker could not be started; then none is left.
 Outcome supervise(const LaunchSpec& spec, const EventHandler& on_event, const TickHandler& on_tick, const Clock& clock);
 
 }  // namespace trainctl::launch

@@ -1,13 +1,14 @@
 #include "launch/verdict.hpp"
 
+#include "base/error.hpp"
+#include "base/strings.hpp"
+
 #include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstring>
+#include <iterator>
 #include <tuple>
-
-#include "base/error.hpp"
-#include "base/strings.hpp"
 
 namespace trainctl::launch {
 namespace {
@@ -20,7 +21,7 @@ constexpr int kRankFailed = code_of(ErrorKind::rank_failed);
 // Codes that a worker may end the job with: what they name would repeat. Kind 1 counts only with a report, since any
 // program exits with 1.
 bool ends_job_with_itself(int code) {
-  constexpr std::array kCodes{ErrorKind::config, ErrorKind::diverged, ErrorKind::hang,
+  constexpr std::array kCodes{ErrorKind::config, ErrorKind::diverged,   ErrorKind::hang,
                               ErrorKind::data,   ErrorKind::checkpoint, ErrorKind::resource};
   return std::ranges::any_of(kCodes, [&](ErrorKind kind) { return code_of(kind) == code; });
 }
@@ -131,11 +132,12 @@ Outcome judge(const JobEnd& job) {
   Outcome outcome;
   std::vector<RankEnd> failures;
   std::ranges::copy_if(job.ranks, std::back_inserter(failures), is_failure);
-  std::ranges::sort(failures, {}, [](const RankEnd& end) {
-    return std::tuple(end.seen_in_round, end.signal ? 0 : 1, end.rank);
-  });
-  if (!failures.empty()) std::rotate(failures.begin(), failures.begin() + static_cast<std::ptrdiff_t>(first_cause(failures)),
-                                     failures.begin() + static_cast<std::ptrdiff_t>(first_cause(failures)) + 1);
+  std::ranges::sort(failures, {},
+                    [](const RankEnd& end) { return std::tuple(end.seen_in_round, end.signal ? 0 : 1, end.rank); });
+  if (!failures.empty()) {
+    const auto cause = failures.begin() + static_cast<std::ptrdiff_t>(first_cause(failures));
+    std::rotate(failures.begin(), cause, cause + 1);
+  }
   for (const RankEnd& end : failures) {
     const RankFailure failure = failure_of(end, job.host);
     if (outcome.first_failure) {

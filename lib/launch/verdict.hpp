@@ -1,9 +1,9 @@
 #pragma once
 
+#include "launch/supervisor.hpp"
+
 #include <optional>
 #include <vector>
-
-#include "launch/supervisor.hpp"
 
 // Pure: how ranks ended -> how the job ended.
 
@@ -19,15 +19,15 @@ struct Report {
 struct RankEnd {
   int rank = 0;
   pid_t pid = 0;
-  int seen_in_round = 0;          // of the watch loop, when the failure was first seen
-  std::optional<int> signal;      // how the process ended; neither: it was left behind, the kernel did not let it end
+  int seen_in_round = 0;      // of the watch loop, when the failure was first seen
+  std::optional<int> signal;  // how the process ended; neither: it was left behind, the kernel did not let it end
   std::optional<int> exit_code;
   bool dumped_core = false;
-  bool finished = false;          // it said Finished
-  bool told_to_stop = false;      // SIGTERM was sent before it ended
-  bool killed_by_us = false;      // SIGKILL was sent before it ended
+  bool finished = false;      // it said Finished
+  bool told_to_stop = false;  // SIGTERM was sent before it ended
+  bool killed_by_us = false;  // SIGKILL was sent before it ended
   std::optional<Report> report;
-  std::string memory_hint;        // for a SIGKILL that nobody claims: " (perhaps ...)"
+  std::string memory_hint;  // for a SIGKILL that nobody claims: " (perhaps ...)"
   std::int64_t step = 0;
   std::string phase;
 };

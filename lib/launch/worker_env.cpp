@@ -1,5 +1,8 @@
 #include "launch/worker_env.hpp"
 
+#include "base/strings.hpp"
+#include "launch/environment.hpp"
+
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -10,9 +13,6 @@
 #include <limits>
 #include <optional>
 #include <type_traits>
-
-#include "base/strings.hpp"
-#include "launch/environment.hpp"
 
 namespace trainctl::launch {
 namespace {
@@ -48,8 +48,8 @@ int required_number(const char* name, Range range) {
 int read_descriptor(const char* name) {
   const int fd = read_number(name, {3, std::numeric_limits<int>::max()}).value_or(-1);
   if (fd < 0) return fd;
-  ENSURE(config, ::fcntl(fd, F_SETFD, FD_CLOEXEC) == 0, "environment variable {} names descriptor {}, which is not open",
-         name, fd);
+  ENSURE(config, ::fcntl(fd, F_SETFD, FD_CLOEXEC) == 0,
+         "environment variable {} names descriptor {}, which is not open", name, fd);
   return fd;
 }
 

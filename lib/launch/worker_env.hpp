@@ -1,9 +1,9 @@
 #pragma once
 
-#include <filesystem>
-
 #include "base/error.hpp"
 #include "launch/failure.hpp"
+
+#include <filesystem>
 
 // The worker's side of launch/environment.hpp.
 

@@ -1,12 +1,12 @@
 #include "events/codec.hpp"
 
-#include <cmath>
-#include <limits>
-#include <random>
-
 #include "base/error.hpp"
 #include "events/fields.hpp"
 #include "support/catch.hpp"
+
+#include <cmath>
+#include <limits>
+#include <random>
 
 namespace trainctl::events {
 namespace {
@@ -21,13 +21,19 @@ class Inventor {
   void fill(std::int64_t& value) { value = static_cast<std::int64_t>(rng_()); }
   void fill(Phase& value) { value = kPhases[below(kPhases.size())]; }
   void fill(double& value) {
-    constexpr std::array kSpecial{std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
-                                  -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::denorm_min(),
-                                  std::numeric_limits<double>::max(), -0.0, 0.1, 1e22};
+    constexpr std::array kSpecial{std::numeric_limits<double>::quiet_NaN(),
+                                  std::numeric_limits<double>::infinity(),
+                                  -std::numeric_limits<double>::infinity(),
+                                  std::numeric_limits<double>::denorm_min(),
+                                  std::numeric_limits<double>::max(),
+                                  -0.0,
+                                  0.1,
+                                  1e22};
     value = below(2) == 0 ? kSpecial[below(kSpecial.size())] : std::ldexp(static_cast<double>(rng_()), -40);
   }
   void fill(std::string& value) {
-    constexpr std::array kPieces{"\n", "\r\n", "\"", "\\", "\x1b[31m", "\t", "é", "漢", "\x7f", "nan", "{}", "\x01", "a b"};
+    constexpr std::array kPieces{"\n", "\r\n", "\"",  "\\", "\x1b[31m", "\t", "é",
+                                 "漢", "\x7f", "nan", "{}", "\x01",     "a b"};
     value.clear();
     for (std::size_t i = below(6); i > 0; --i) value += kPieces[below(kPieces.size())];
   }

@@ -1,10 +1,10 @@
 #include "events/heartbeat.hpp"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "base/error.hpp"
 #include "support/catch.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace trainctl::events {
 

@@ -1,16 +1,16 @@
 #include "events/pipe.hpp"
 
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "events/codec.hpp"
+#include "support/catch.hpp"
+
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <set>
 #include <thread>
 #include <vector>
-
-#include "base/error.hpp"
-#include "base/files.hpp"
-#include "events/codec.hpp"
-#include "support/catch.hpp"
 
 namespace trainctl::events {
 namespace {
@@ -56,9 +56,8 @@ TEST_CASE("events of many threads arrive as whole lines") {
   }
   std::set<std::int64_t> seen;
   while (seen.size() < kThreads * kEach) {
-    reader.read_some(pipe.reader.get(), [&](std::string_view line) {
-      seen.insert(std::get<StoppedEarly>(decode(line)).epoch);
-    });
+    reader.read_some(pipe.reader.get(),
+                     [&](std::string_view line) { seen.insert(std::get<StoppedEarly>(decode(line)).epoch); });
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(seen.size() == kThreads * kEach);

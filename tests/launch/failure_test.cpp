@@ -1,9 +1,9 @@
 #include "launch/failure.hpp"
 
-#include <fstream>
-
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
+
+#include <fstream>
 
 namespace trainctl::launch {
 namespace {

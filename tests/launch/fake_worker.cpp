@@ -1,6 +1,13 @@
 // A worker that does what its arguments say, one after the other: "hello", "1:kill=9" (rank 1 only), "finish".
 // "supervise WORLD LOGS WORDS..." makes it the supervisor of such workers, so that tests can kill that as well.
 
+#include "base/clock.hpp"
+#include "events/heartbeat.hpp"
+#include "events/pipe.hpp"
+#include "launch/store.hpp"
+#include "launch/supervisor.hpp"
+#include "launch/worker_env.hpp"
+
 #include <dirent.h>
 #include <signal.h>
 #include <unistd.h>
@@ -12,13 +19,6 @@
 #include <map>
 #include <string>
 #include <thread>
-
-#include "base/clock.hpp"
-#include "events/heartbeat.hpp"
-#include "events/pipe.hpp"
-#include "launch/store.hpp"
-#include "launch/supervisor.hpp"
-#include "launch/worker_env.hpp"
 
 namespace {
 
@@ -118,7 +118,8 @@ class Worker {
       {"step", [this](const auto& n) { page_.get().stamp(events::Phase::train, std::stoll(n)); }},
       {"train", [this](const auto&) { train(); }},
       {"fail", [this](const auto& kind) { fail(std::stoi(kind)); }},
-      {"write_error", [this](const auto& folder) {
+      {"write_error",
+       [this](const auto& folder) {
          launch::write_error_file(folder, env_.rank, Error(ErrorKind::data, "row 7 is damaged"));
        }},
       {"kill", [](const auto& signal) { die_by(std::stoi(signal)); }},
@@ -126,15 +127,32 @@ class Worker {
       {"sleep_ms", [](const auto& ms) { std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(ms))); }},
       {"catch_term", [](const auto&) { launch::install_stop_flag(); }},
       {"ignore_term", [](const auto&) { ::signal(SIGTERM, SIG_IGN); }},
-      {"wait", [](const auto&) { while (true) ::pause(); }},
+      {"wait",
+       [](const auto&) {
+         while (true) ::pause();
+       }},
       {"linger", [](const auto&) { linger(); }},
-      {"grandchild", [](const auto&) { if (::fork() == 0) linger(); }},
+      {"grandchild",
+       [](const auto&) {
+         if (::fork() == 0) linger();
+       }},
       {"daemon", [](const auto&) { start_daemon(); }},
-      {"print", [](const auto& text) { std::printf("%s\n", text.c_str()); std::fflush(stdout); }},
-      {"print_env", [](const auto& name) { std::printf("%s=%s\n", name.c_str(), std::getenv(name.c_str())); std::fflush(stdout); }},
+      {"print",
+       [](const auto& text) {
+         std::printf("%s\n", text.c_str());
+         std::fflush(stdout);
+       }},
+      {"print_env",
+       [](const auto& name) {
+         std::printf("%s=%s\n", name.c_str(), std::getenv(name.c_str()));
+         std::fflush(stdout);
+       }},
       {"print_fds", [](const auto&) { print_fds(); }},
       {"garbage", [this](const auto&) { write_raw("\x01 this is no event\n"); }},
-      {"long_line", [this](const auto&) { while (true) write_raw(std::string(10'000, 'x')); }},
+      {"long_line",
+       [this](const auto&) {
+         while (true) write_raw(std::string(10'000, 'x'));
+       }},
       {"flood", [this](const auto&) { flood(); }},
       {"close_pipe", [this](const auto&) { ::close(env_.event_fd); }},
       {"meet", [this](const auto&) { meet(); }},

@@ -1,5 +1,8 @@
 #pragma once
 
+#include "launch/supervisor.hpp"
+#include "support/temp_folder.hpp"
+
 #include <unistd.h>
 
 #include <chrono>
@@ -8,9 +11,6 @@
 #include <string>
 #include <thread>
 #include <vector>
-
-#include "launch/supervisor.hpp"
-#include "support/temp_folder.hpp"
 
 namespace trainctl::launch {
 
@@ -40,7 +40,8 @@ class Job {
       events.emplace_back(rank, event);
       if (on_event) on_event(rank, event);
     };
-    return supervise(spec, keep, [this] { ++ticks; }, steady_clock());
+    return supervise(
+        spec, keep, [this] { ++ticks; }, steady_clock());
   }
 
   /// Pids of living processes that carry the mark.

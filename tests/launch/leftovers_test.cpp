@@ -1,12 +1,12 @@
 #include "launch/leftovers.hpp"
 
+#include "support/catch.hpp"
+
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
-
-#include "support/catch.hpp"
 
 namespace trainctl::launch {
 namespace {

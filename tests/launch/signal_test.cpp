@@ -1,3 +1,8 @@
+#include "base/files.hpp"
+#include "launch/job.hpp"
+#include "launch/signals.hpp"
+#include "support/catch.hpp"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
@@ -6,11 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-
-#include "base/files.hpp"
-#include "launch/job.hpp"
-#include "launch/signals.hpp"
-#include "support/catch.hpp"
 
 extern char** environ;
 
@@ -31,7 +31,8 @@ class SupervisorProcess {
     ::setenv("TRAINCTL_TEST_MARK", job.folder.path().c_str(), 1);
     std::array<int, 2> ends{};
     REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
-    words.insert(words.begin(), {TRAINCTL_FAKE_WORKER, "supervise", std::to_string(world), job.spec.log_folder.string()});
+    words.insert(words.begin(),
+                 {TRAINCTL_FAKE_WORKER, "supervise", std::to_string(world), job.spec.log_folder.string()});
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
@@ -71,7 +72,8 @@ class SupervisorProcess {
 }  // namespace
 
 TEST_CASE("a stop signal ends the job cleanly with its documented code") {
-  const std::vector<std::pair<int, int>> codes{{SIGINT, 130}, {SIGTERM, 143}, {SIGUSR1, 143}, {SIGUSR2, 143}, {SIGHUP, 143}};
+  const std::vector<std::pair<int, int>> codes{
+      {SIGINT, 130}, {SIGTERM, 143}, {SIGUSR1, 143}, {SIGUSR2, 143}, {SIGHUP, 143}};
   for (const auto& [signal, code] : codes) {
     Job job({"catch_term", "hello", "train"}, 2);
     const Outcome outcome = job.run(raise_when_ready(signal, 2));

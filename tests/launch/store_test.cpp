@@ -1,5 +1,10 @@
 #include "launch/store.hpp"
 
+#include "base/error.hpp"
+#include "launch/store_protocol.hpp"
+#include "launch/store_server.hpp"
+#include "support/catch.hpp"
+
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -7,11 +12,6 @@
 #include <atomic>
 #include <random>
 #include <thread>
-
-#include "base/error.hpp"
-#include "launch/store_protocol.hpp"
-#include "launch/store_server.hpp"
-#include "support/catch.hpp"
 
 namespace trainctl::launch {
 namespace {
@@ -68,7 +68,8 @@ std::optional<std::string> reaction(StoreServer& server, const std::string& byte
   server.add_client(5, std::move(ends.server));
   std::size_t sent = 0;
   for (int i = 0; i < 400 && sent < bytes.size(); ++i) {
-    const ssize_t count = ::send(ends.client.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t count =
+        ::send(ends.client.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count > 0) sent += static_cast<std::size_t>(count);
     server.serve();
   }
@@ -181,7 +182,8 @@ TEST_CASE("a full store refuses more and still serves") {
   StoreServer server;
   const std::string value(kMaxValueBytes, 'v');
   for (int i = 0; i < 100; ++i) {
-    const std::string frame = encode_request({.operation = Operation::set, .keys = {std::to_string(i)}, .value = value});
+    const std::string frame =
+        encode_request({.operation = Operation::set, .keys = {std::to_string(i)}, .value = value});
     CHECK_FALSE(reaction(server, frame));
     CHECK(server.stored_bytes() <= kMaxStoreBytes);
   }
@@ -192,7 +194,8 @@ TEST_CASE("a full store refuses more and still serves") {
 
 TEST_CASE("a request that breaks the form is cut off with its reason") {
   StoreServer server;
-  CHECK_THAT(reaction(server, std::string("\xff\xff\xff\xff", 4)).value(), Contains("4294967295 bytes is above the limit"));
+  CHECK_THAT(reaction(server, std::string("\xff\xff\xff\xff", 4)).value(),
+             Contains("4294967295 bytes is above the limit"));
   CHECK_THAT(reaction(server, std::string("\0\0\0\0", 4)).value(), Contains("too early"));
   CHECK_THAT(reaction(server, std::string("\5\0\0\0\0\0\0\0\x63", 9)).value(), Contains("operation 99"));
   std::string keys = encode_request({.operation = Operation::wait});
@@ -209,7 +212,8 @@ TEST_CASE("a request that breaks the form is cut off with its reason") {
 
 TEST_CASE("a client that asks and never reads costs a bounded amount") {
   StoreServer server;
-  CHECK_FALSE(reaction(server, encode_request({.operation = Operation::set, .keys = {"k"}, .value = std::string(1000, 'v')})));
+  CHECK_FALSE(
+      reaction(server, encode_request({.operation = Operation::set, .keys = {"k"}, .value = std::string(1000, 'v')})));
   std::string many;
   for (int i = 0; i < 100'000; ++i) many += encode_request({.operation = Operation::look, .keys = {"k"}});
   CHECK_FALSE(reaction(server, many));  // it is not read on while its replies are waiting
@@ -220,7 +224,8 @@ TEST_CASE("pipelined requests are all answered, in order") {
   Ends ends = socket_pair();
   server.add_client(0, std::move(ends.server));
   std::string many;
-  for (std::uint32_t id = 0; id < 50; ++id) many += encode_request({.id = id, .operation = Operation::add, .keys = {"n"}, .delta = 1});
+  for (std::uint32_t id = 0; id < 50; ++id)
+    many += encode_request({.id = id, .operation = Operation::add, .keys = {"n"}, .delta = 1});
   REQUIRE(::send(ends.client.get(), many.data(), many.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(many.size()));
   std::string input;
   std::uint32_t expected = 0;
@@ -250,7 +255,8 @@ TEST_CASE("hostile bytes neither crash the server nor fill its memory") {
     } else {  // valid requests with a few bits turned
       for (std::size_t n = 1 + rng() % 4; n > 0; --n) {
         const auto operation = static_cast<Operation>(1 + rng() % 6);
-        Request request{.operation = operation, .value = std::string(rng() % 50, 'v'), .delta = static_cast<std::int64_t>(rng())};
+        Request request{
+            .operation = operation, .value = std::string(rng() % 50, 'v'), .delta = static_cast<std::int64_t>(rng())};
         if (operation != Operation::size) request.keys = {std::to_string(rng() % 9)};
         bytes += encode_request(request);
       }

@@ -1,14 +1,14 @@
 #include "launch/supervisor.hpp"
 
-#include <sys/wait.h>
-
-#include <algorithm>
-#include <csignal>
-
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "launch/job.hpp"
 #include "support/catch.hpp"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <csignal>
 
 namespace trainctl::launch {
 namespace {
@@ -121,7 +121,8 @@ TEST_CASE("workers are given their place, policies and descriptors, and no other
   ::unsetenv("OMP_WAIT_POLICY");
   Job job({"hello", "print_env=RANK", "print_env=WORLD_SIZE", "print_env=LOCAL_RANK", "print_env=OMP_WAIT_POLICY",
            "print_env=KINETO_LOG_LEVEL", "print_env=CUBLAS_WORKSPACE_CONFIG", "print_env=TRAINCTL_ENV_READY",
-           "print_env=LD_LIBRARY_PATH", "print_env=OMP_NUM_THREADS", "print_fds", "finish"}, 2);
+           "print_env=LD_LIBRARY_PATH", "print_env=OMP_NUM_THREADS", "print_fds", "finish"},
+          2);
   ::setenv("LD_LIBRARY_PATH", "/of/the/user", 1);
   job.spec.library_path = {"/opt/a", "/opt/b"};
   job.spec.environment["OMP_NUM_THREADS"] = "3";

@@ -1,8 +1,8 @@
 #include "launch/verdict.hpp"
 
-#include <csignal>
-
 #include "support/catch.hpp"
+
+#include <csignal>
 
 namespace trainctl::launch {
 namespace {
@@ -18,7 +18,8 @@ int first_rank(std::vector<RankEnd> ends) { return judge({std::move(ends), {}, "
 }  // namespace
 
 TEST_CASE("the rank that failed first is the cause, the others are consequences") {
-  const Outcome outcome = judge({{reported(0, 5, {9, "later"}), reported(1, 3, {11, "disk full"}), finished(2)}, {}, "host"});
+  const Outcome outcome =
+      judge({{reported(0, 5, {9, "later"}), reported(1, 3, {11, "disk full"}), finished(2)}, {}, "host"});
   CHECK(outcome.exit_code == 11);
   CHECK(outcome.first_failure->rank == 1);
   CHECK(outcome.first_failure->host == "host");

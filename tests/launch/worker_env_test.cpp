@@ -1,13 +1,13 @@
 #include "launch/worker_env.hpp"
 
+#include "base/files.hpp"
+#include "launch/environment.hpp"
+#include "support/catch.hpp"
+
 #include <unistd.h>
 
 #include <csignal>
 #include <map>
-
-#include "base/files.hpp"
-#include "launch/environment.hpp"
-#include "support/catch.hpp"
 
 namespace trainctl::launch {
 namespace {
@@ -16,7 +16,10 @@ namespace {
 class Environment {
  public:
   explicit Environment(std::map<std::string, std::string> changes) {
-    std::map<std::string, std::string> values{{kRank, "1"}, {kWorldSize, "4"}, {kLocalRank, "1"}, {kLocalWorldSize, "2"},
+    std::map<std::string, std::string> values{{kRank, "1"},
+                                              {kWorldSize, "4"},
+                                              {kLocalRank, "1"},
+                                              {kLocalWorldSize, "2"},
                                               {kEventFd, std::to_string(open_.get())}};
     for (auto& [name, value] : changes) values[name] = value;
     for (const char* name : kNames) ::unsetenv(name);
@@ -29,7 +32,8 @@ class Environment {
   }
 
  private:
-  static constexpr std::array kNames{kRank, kWorldSize, kLocalRank, kLocalWorldSize, kEventFd, kHeartbeatFd, kStoreFd, kSupervisorPid};
+  static constexpr std::array kNames{kRank,    kWorldSize,   kLocalRank, kLocalWorldSize,
+                                     kEventFd, kHeartbeatFd, kStoreFd,   kSupervisorPid};
   Fd open_{::dup(STDOUT_FILENO)};
 };
 
