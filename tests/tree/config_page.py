@@ -55,48 +55,50 @@ def default_of(key, node, required):
     return f"`{json.dumps(node['default'])}`" if "default" in node else ""
 
 
-def rows(node, prefix=""):
+def rows(node, definitions, prefix=""):
     """Table rows of an object; the keys of a section follow it, with its name before theirs."""
     found = []
     for key, child in node.get("properties", {}).items():
         if key == "type" and "const" in child:
             continue
-        section = section_of(child)
-        shown = "section" if section else kind_of(child)
+        kind, section = section_of(child, definitions)
+        shown = kind or ("section" if section else kind_of(child))
         default = "" if section else default_of(key, child, node.get("required", []))
         cells = [f"`{prefix}{key}`", shown, default, child.get("description", "")]
         found.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
         if section:
-            found += rows(section, f"{prefix}{key}.")
+            found += rows(section, definitions, f"{prefix}{key}.")
     return found
 
 
-def section_of(node):
-    """The object behind a key; of the forms of a stage that has keys of its own, what they have in common."""
+def section_of(node, definitions):
+    """(link to a kind of stage or "", the object behind a key): a stage may have keys beside those of its type."""
     for form in node.get("anyOf", [node]):
         if form.get("type") == "object" and "properties" in form:
-            return form
-        objects = [option for option in form.get("oneOf", []) if "properties" in option]
-        if objects:
-            common = set.intersection(*(set(option["properties"]) for option in objects))
-            return {"properties": {key: value for key, value in objects[0]["properties"].items() if key in common}}
-    return None
+            return "", form
+        stages = [option for option in form.get("oneOf", []) if "properties" in option]
+        if stages:
+            name = stages[0]["properties"]["type"]["const"]
+            kind, own = next((key.split(".")[0], value) for key, value in definitions.items() if key.endswith(f".{name}"))
+            beside = {key: value for key, value in stages[0]["properties"].items() if key not in own["properties"]}
+            return f"[{kind}](#{kind}) and", {"properties": beside}
+    return "", None
 
 
-def table(node):
-    lines = rows(node)
+def table(node, definitions):
+    lines = rows(node, definitions)
     return ["", "| key | what | default | |", "| --- | --- | --- | --- |", *lines] if lines else []
 
 
 def page(schema):
-    lines = HEAD.splitlines() + ["", "## The file", *table(schema)]
     definitions = schema["$defs"]
+    lines = HEAD.splitlines() + ["", "## The file", *table(schema, definitions)]
     kinds = [name for name in definitions if "." not in name and name != "reference"]
     for kind in kinds:
         lines += ["", f"## {kind}"]
         for name, node in definitions.items():
             if name.startswith(f"{kind}."):
-                lines += ["", f"### {name.removeprefix(kind + '.')}", "", node.get("description", ""), *table(node)]
+                lines += ["", f"### {name.removeprefix(kind + '.')}", "", node.get("description", ""), *table(node, definitions)]
     return "\n".join(lines) + "\n"
 
 

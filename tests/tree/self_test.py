@@ -6,6 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import config_page
 import docs
 import format as formatting
 import layers
@@ -219,6 +220,22 @@ class Lint(Planted):
         style = (Path(__file__).parents[2] / ".clang-format").read_text()
         root = self.tree_of(**{".clang-format": style, "lib/base/x.cpp": "int  f( ) {return 1;}\n"})
         self.assertTrue(any(line.startswith("lib/base/x.cpp:") for line in formatting.check(root, formatting.formatter())))
+
+
+class ConfigPage(unittest.TestCase):
+    def test_every_key_stands_on_the_page(self):
+        leaf = {"type": "integer", "minimum": 1, "description": "Width.", "default": 3}
+        plain = {"type": "object", "description": "A net.", "properties": {"type": {"const": "mlp"}, "width": leaf}}
+        beside = {"properties": {**plain["properties"], "extra": {"type": "boolean", "description": "More."}}}
+        schema = {"properties": {"seed": {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/reference"}], "description": "a|b"},
+                                 "part": {"type": "object", "properties": {"net": {"oneOf": [{"enum": ["mlp"]}, beside]}}},
+                                 "model": {"$ref": "#/$defs/model"}},
+                  "required": ["model"], "$defs": {"reference": {}, "model": {}, "model.mlp": plain}}
+        page = config_page.page(schema)
+        for row in ("| `seed` | integer |  | a\\|b |", "| `part` | section |  |  |", "| `part.net` | [model](#model) and |  |  |",
+                    "| `part.net.extra` | boolean |  | More. |", "| `model` | [model](#model) | required |  |",
+                    "### mlp", "| `width` | integer >= 1 | `3` | Width. |"):
+            self.assertIn(row + "\n", page)
 
 
 class Files(unittest.TestCase):
