@@ -14,7 +14,7 @@ namespace trainctl::app {
 namespace {
 
 struct VerbWords {
-  std::string name;
+  std::string name;  // "run", "data hash"
   std::string summary;
   std::vector<std::string> flags;   // "--out"
   std::vector<std::string> values;  // what may stand as an argument, beside files
@@ -47,48 +47,68 @@ std::vector<std::string> argument_words(const std::string& argument) {
   return {};
 }
 
+std::vector<const CLI::App*> verbs_below(const CLI::App& app) {
+  std::vector<const CLI::App*> verbs = app.get_subcommands([](const CLI::App*) { return true; });
+  std::erase_if(verbs, [](const CLI::App* verb) { return verb->get_group().empty(); });
+  return verbs;
+}
+
+VerbWords words_of(const CLI::App& verb, const std::string& name) {
+  VerbWords words{.name = name, .summary = verb.get_description()};
+  for (const CLI::App* inner : verbs_below(verb)) words.values.push_back(inner->get_name());
+  for (const CLI::Option* option : verb.get_options()) {
+    if (!option->get_positional()) {
+      for (const std::string& flag : option->get_lnames()) words.flags.push_back("--" + flag);
+      continue;
+    }
+    words.takes_files = words.takes_files || option->get_type_name().starts_with("CONFIG");
+    for (const std::string& word : argument_words(option->get_type_name())) words.values.push_back(word);
+  }
+  return words;
+}
+
+// Each verb, and behind it the verbs below it.
 std::vector<VerbWords> verb_words(const CLI::App& program) {
   std::vector<VerbWords> verbs;
-  for (const CLI::App* verb : program.get_subcommands([](const CLI::App*) { return true; })) {
-    if (verb->get_group().empty()) continue;
-    VerbWords& words = verbs.emplace_back(VerbWords{.name = verb->get_name(), .summary = verb->get_description()});
-    for (const CLI::App* inner : verb->get_subcommands([](const CLI::App*) { return true; })) words.values.push_back(inner->get_name());
-    for (const CLI::Option* option : verb->get_options()) {
-      for (const std::string& name : option->get_lnames()) {
-        if (!option->get_positional()) words.flags.push_back("--" + name);
-      }
-      if (!option->get_positional()) continue;
-      words.takes_files = words.takes_files || option->get_type_name().starts_with("CONFIG");
-      for (const std::string& word : argument_words(option->get_type_name())) words.values.push_back(word);
-    }
+  for (const CLI::App* verb : verbs_below(program)) {
+    verbs.push_back(words_of(*verb, verb->get_name()));
+    for (const CLI::App* inner : verbs_below(*verb)) verbs.push_back(words_of(*inner, verb->get_name() + " " + inner->get_name()));
   }
   return verbs;
 }
+
+bool is_inner(const VerbWords& verb) { return verb.name.find(' ') != std::string::npos; }
 
 std::string spaced(const std::vector<std::string>& words) { return join(words, " "); }
 
 std::vector<std::string> names_of(const std::vector<VerbWords>& verbs) {
   std::vector<std::string> names;
-  for (const VerbWords& verb : verbs) names.push_back(verb.name);
+  for (const VerbWords& verb : verbs) {
+    if (!is_inner(verb)) names.push_back(verb.name);
+  }
   return names;
 }
 
 // '=' breaks words in bash: the part up to it is not replaced, so it is cut from the replies.
 std::string bash_script(const std::vector<VerbWords>& verbs) {
   std::string text = R"(# bash completion of trainctl. Load it with: source <(trainctl completion bash)
-_trainctl() {
-  local line="${COMP_LINE:0:COMP_POINT}" verb="" words="" files="" w
-  local word="${line##*[[:space:]]}"
-  for w in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
-    if [[ $w != -* ]]; then verb="$w"; break; fi
-  done
-  case "$verb" in
+_trainctl_words() {
+  case "$1" in
 )";
   text += fmt::format("    '') words='{} --help' ;;\n", spaced(names_of(verbs)));
   for (const VerbWords& verb : verbs) {
-    text += fmt::format("    {}) words='{} {}'{} ;;\n", verb.name, spaced(verb.flags), spaced(verb.values), verb.takes_files ? "; files=1" : "");
+    text += fmt::format("    '{}') words='{} {}'{} ;;\n", verb.name, spaced(verb.flags), spaced(verb.values), verb.takes_files ? "; files=1" : "");
   }
-  text += R"(  esac
+  text += R"(    *) return 1 ;;
+  esac
+}
+_trainctl() {
+  local line="${COMP_LINE:0:COMP_POINT}" words="" files="" w
+  local word="${line##*[[:space:]]}" verbs=()
+  for w in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    if [[ $w != -* ]]; then verbs+=("$w"); fi
+  done
+  _trainctl_words "${verbs[*]:0:2}" || _trainctl_words "${verbs[*]:0:1}"
   local sign="${word%%[!+~]*}" IFS=$' \t\n'
   COMPREPLY=( $(compgen -P "$sign" -W "$words" -- "${word#"$sign"}") )
   local IFS=$'\n'
@@ -107,28 +127,42 @@ std::string escaped(const std::string& text) {
   return safe;
 }
 
+std::string zsh_case(const VerbWords& verb) {
+  std::string text = fmt::format("    '{}')\n      compadd -- {}\n", verb.name, spaced(verb.flags));
+  if (!verb.values.empty()) text += fmt::format("      compadd {}-- {}\n", verb.takes_files ? "-S '' " : "", spaced(verb.values));
+  return text + (verb.takes_files ? "      _files -g '*.y(a|)ml'\n      ;;\n" : "      ;;\n");
+}
+
 std::string zsh_script(const std::vector<VerbWords>& verbs) {
-  std::string text = "#compdef trainctl\n# zsh completion of trainctl. Load it with: source <(trainctl completion zsh)\n_trainctl() {\n";
-  text += "  if (( CURRENT == 2 )); then\n    local -a verbs=(\n";
-  for (const VerbWords& verb : verbs) text += fmt::format("      '{}:{}'\n", verb.name, escaped(verb.summary));
-  text += "    )\n    _describe verb verbs\n    return\n  fi\n  case ${words[2]} in\n";
+  std::string text = "#compdef trainctl\n# zsh completion of trainctl. Load it with: source <(trainctl completion zsh)\n_trainctl_words() {\n";
+  text += "  case $1 in\n";
+  for (const VerbWords& verb : verbs) text += zsh_case(verb);
+  text += "    *) return 1 ;;\n  esac\n}\n_trainctl() {\n  if (( CURRENT == 2 )); then\n    local -a verbs=(\n";
   for (const VerbWords& verb : verbs) {
-    text += fmt::format("    {})\n      compadd -- {}\n", verb.name, spaced(verb.flags));
-    if (!verb.values.empty()) text += fmt::format("      compadd {}-- {}\n", verb.takes_files ? "-S '' " : "", spaced(verb.values));
-    text += verb.takes_files ? "      _files -g '*.y(a|)ml'\n      ;;\n" : "      ;;\n";
+    if (!is_inner(verb)) text += fmt::format("      '{}:{}'\n", verb.name, escaped(verb.summary));
   }
-  return text + "  esac\n}\ncompdef _trainctl trainctl\n";
+  text += "    )\n    _describe verb verbs\n    return\n  fi\n";
+  return text + "  _trainctl_words \"${words[2]} ${words[3]}\" || _trainctl_words ${words[2]}\n}\ncompdef _trainctl trainctl\n";
+}
+
+std::string fish_condition(const VerbWords& verb) {
+  std::string condition;
+  for (const std::string& word : split(verb.name, ' ')) {
+    condition += (condition.empty() ? "" : "; and ") + ("__fish_seen_subcommand_from " + word);
+  }
+  return condition;
 }
 
 std::string fish_script(const std::vector<VerbWords>& verbs) {
   std::string text = "# fish completion of trainctl. Load it with: trainctl completion fish | source\n";
   for (const VerbWords& verb : verbs) {
+    if (is_inner(verb)) continue;
     text += fmt::format("complete -c trainctl -f -n __fish_use_subcommand -a {} -d '{}'\n", verb.name, escaped(verb.summary));
   }
   for (const VerbWords& verb : verbs) {
-    const std::string condition = fmt::format("complete -c trainctl -n '__fish_seen_subcommand_from {}'", verb.name);
-    for (const std::string& flag : verb.flags) text += fmt::format("{} -l {}\n", condition, flag.substr(2));
-    if (!verb.values.empty()) text += fmt::format("{}{} -a '{}'\n", condition, verb.takes_files ? "" : " -f", spaced(verb.values));
+    const std::string start = fmt::format("complete -c trainctl -n '{}'", fish_condition(verb));
+    for (const std::string& flag : verb.flags) text += fmt::format("{} -l {}\n", start, flag.substr(2));
+    if (!verb.values.empty()) text += fmt::format("{}{} -a '{}'\n", start, verb.takes_files ? "" : " -f", spaced(verb.values));
   }
   return text;
 }

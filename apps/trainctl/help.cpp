@@ -39,14 +39,17 @@ void add_row(std::vector<Section>& sections, const std::string& title, std::stri
 std::vector<Section> sections_of(const CLI::App& app) {
   std::vector<Section> sections;
   for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (!verb->get_group().empty()) add_row(sections, verb->get_group(), row(verb->get_name(), verb->get_description()));
+    const std::string title = app.get_parent() == nullptr ? verb->get_group() : "Verbs";
+    if (!verb->get_group().empty()) add_row(sections, title, row(verb->get_name(), verb->get_description()));
+  }
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_positional()) add_row(sections, "Arguments", row(left_of(*option), option->get_description()));
   }
   for (const bool global : {false, true}) {
     for (const CLI::Option* option : app.get_options()) {
       const bool is_global = option->get_group() == "Global options";
-      if (option->get_group().empty() || is_global != global) continue;
-      const std::string title = option->get_positional() ? "Arguments" : option->get_group();
-      add_row(sections, title, row(left_of(*option), option->get_description()));
+      if (option->get_positional() || option->get_group().empty() || is_global != global) continue;
+      add_row(sections, option->get_group(), row(left_of(*option), option->get_description()));
     }
   }
   return sections;
@@ -61,6 +64,11 @@ std::string usage_line(const CLI::App& app) {
     if (option->get_positional()) path += " " + option->get_type_name();
   }
   return path + " [flags]";
+}
+
+std::string sentence(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 32);
+  return text.ends_with('.') ? text : text + ".";
 }
 
 const CLI::App& chosen(const CLI::App& program) {
@@ -96,7 +104,7 @@ std::string unknown_flag(const CLI::App& app, const std::string& word) {
 }  // namespace
 
 std::string help_text(const CLI::App& app) {
-  std::string text = app.get_description() + "\n\nUsage: " + usage_line(app) + "\n";
+  std::string text = sentence(app.get_description()) + "\n\nUsage: " + usage_line(app) + "\n";
   for (const auto& [title, rows] : sections_of(app)) {
     text += "\n" + title + ":\n";
     for (const std::string& one : rows) text += one;

@@ -16,17 +16,43 @@
 
 namespace {
 
-// The verbs that --help names, in its order.
+struct FlagOfVerb {
+  std::string verb;  // "data hash"
+  std::string flag;  // "--workers"
+};
+
+std::string without(std::string text, const std::string& part) {
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part)) text.erase(at, part.size());
+  return text;
+}
+
+// Every flag of every verb, read from the completion script.
+std::vector<FlagOfVerb> flags() {
+  std::vector<FlagOfVerb> found;
+  for (const std::string& line : golden::lines_of(run_program({"completion", "fish"}).out)) {
+    const std::size_t first = line.find("-n '");
+    const std::size_t last = line.find("' -l ");
+    if (first == std::string::npos || last == std::string::npos) continue;
+    const std::string verb = without(without(line.substr(first + 4, last - first - 4), "__fish_seen_subcommand_from "), "; and");
+    found.push_back({verb, "--" + line.substr(last + 5)});
+  }
+  return found;
+}
+
+// The verbs in the order of --help, "data" before "data hash".
 std::vector<std::string> verbs() {
   std::vector<std::string> names;
-  for (const std::string& line : golden::lines_of(run_program({"completion", "fish"}).out)) {
-    const std::string mark = "-n __fish_use_subcommand -a ";
-    const std::size_t at = line.find(mark);
-    if (at == std::string::npos) continue;
-    const std::size_t first = at + mark.size();
-    names.push_back(line.substr(first, line.find(' ', first) - first));
+  for (const FlagOfVerb& one : flags()) {
+    if (names.empty() || names.back() != one.verb) names.push_back(one.verb);
   }
   return names;
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
 }
 
 // What a shell command prints.
@@ -51,10 +77,14 @@ TEST_CASE("each verb has a help of its own", "[smoke]") {
   const std::vector<std::string> names = verbs();
   REQUIRE(names.size() >= 4);
   for (const std::string& verb : names) {
-    const ProgramRun run = run_program({verb, "--help"});
+    std::vector<std::string> arguments = words_of(verb);
+    arguments.emplace_back("--help");
+    const ProgramRun run = run_program(arguments);
     CAPTURE(verb, run.err);
     CHECK(run.exit_code == 0);
-    check_golden("cli/help_" + verb + ".txt", run.out);
+    std::string file = verb;
+    std::ranges::replace(file, ' ', '_');
+    check_golden("cli/help_" + file + ".txt", run.out);
   }
 }
 
@@ -194,29 +224,25 @@ TEST_CASE("bash completes verbs, flags, keys and values", "[smoke]") {
   CHECK_THAT(complete("trainctl validate x.yaml trainer.accelerator=c"), StartsWith("cpu"));
   CHECK_THAT(complete("trainctl validate x.yaml ++loader.shu"), Contains("++loader.shuffle="));
   CHECK_THAT(complete("trainctl list opti"), StartsWith("optimizer"));
+  CHECK_THAT(complete("trainctl data ha"), StartsWith("hash"));
+  CHECK_THAT(complete("trainctl data hash --world"), StartsWith("--world-size"));
+  CHECK_THAT(complete("trainctl data hash x.yaml loader.batch"), StartsWith("loader.batch_size="));
 }
 
 TEST_CASE("the surface grows only on purpose", "[smoke]") {
-  const std::vector<std::string> lines = golden::lines_of(run_program({"completion", "fish"}).out);
   const std::vector<std::string> shared{"--help", "--json", "--quiet", "--verbose", "--color", "--progress"};
   std::string surface = "# Verbs and flags. A change here is a change of what scripts rely on.\n";
   for (const std::string& flag : shared) surface += "* " + flag + "\n";
-  for (const std::string& verb : verbs()) {
-    surface += verb + "\n";
-    const std::string mark = "'__fish_seen_subcommand_from " + verb + "' -l ";
-    for (const std::string& line : lines) {
-      const std::size_t at = line.find(mark);
-      const std::string flag = at == std::string::npos ? "" : "--" + line.substr(at + mark.size());
-      if (!flag.empty() && std::ranges::find(shared, flag) == shared.end()) surface += verb + " " + flag + "\n";
-    }
+  for (const FlagOfVerb& one : flags()) {
+    if (one.flag == "--help") surface += one.verb + "\n";
+    if (std::ranges::find(shared, one.flag) == shared.end()) surface += one.verb + " " + one.flag + "\n";
   }
   surface += "# Keys of the experiment file, and what they may be where that is a choice.\n";
   const std::string mark = "from validate' -a '";
-  for (const std::string& line : lines) {
+  for (const std::string& line : golden::lines_of(run_program({"completion", "fish"}).out)) {
     const std::size_t at = line.find(mark);
     if (at == std::string::npos) continue;
-    std::istringstream words(line.substr(at + mark.size(), line.size() - at - mark.size() - 1));
-    for (std::string word; words >> word;) surface += word + "\n";
+    for (const std::string& word : words_of(line.substr(at + mark.size(), line.size() - at - mark.size() - 1))) surface += word + "\n";
   }
   check_golden("surface.txt", surface);
 }
