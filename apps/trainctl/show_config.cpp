@@ -70,6 +70,7 @@ void add_show_config(CLI::App& program, Context& context) {
   add_config_arguments(verb, arguments->config);
   CLI::Option* minimal = verb.add_flag("--minimal", arguments->minimal, "only what differs from the defaults");
   verb.add_flag("--full", arguments->full, "every key with what it means, as a file to start from")->excludes(minimal);
+  verb.footer("Example: trainctl show-config --minimal configs/mnist/lenet.yaml optimizer.lr=0.01");
 }
 
 }  // namespace trainctl::app

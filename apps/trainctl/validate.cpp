@@ -90,7 +90,8 @@ void add_validate(CLI::App& program, Context& context) {
   verb.add_option("words", arguments->words, "experiment files, and overrides that are laid over each of them")
       ->type_name("CONFIG... [key=value ...]");
   verb.add_option("-c,--config", arguments->words, "an experiment file, too")->type_name("FILE");
-  verb.footer("Exit codes: 0 all are fine; 2 an error in a file; 9 an error in the data it names.");
+  verb.footer("Example: trainctl validate configs/quickstart.yaml optimizer.lr=0.01\n"
+              "Exit codes: 0 all are fine; 2 an error in a file; 9 an error in the data it names.");
 }
 
 }  // namespace trainctl::app

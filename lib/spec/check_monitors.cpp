@@ -59,7 +59,9 @@ void check_monitors(Checker& checker) {
     check_monitor(checker, "scheduler", plateau.monitor, plateau.mode);
   }
   const Checkpoint& checkpoint = experiment.checkpoint;
-  if (checkpoint.monitor) check_monitor(checker, "checkpoint", *checkpoint.monitor, checkpoint.mode);
+  if (checkpoint.monitor || checker.sound("early_stopping")) {
+    check_monitor(checker, "checkpoint", checkpoint_monitor(experiment), checkpoint.mode);
+  }
 }
 
 }  // namespace trainctl::spec

@@ -43,7 +43,7 @@ void Trainer::describe(config::Describe<Trainer>& options) {
 }
 
 void Checkpoint::describe(config::Describe<Checkpoint>& options) {
-  options.field("monitor", &Checkpoint::monitor, "The value that decides which weights are best; absent: val/loss if there is one.")
+  options.field("monitor", &Checkpoint::monitor, "The value that decides which weights are best; absent: early stopping's, else the loss.")
       .example("val/accuracy");
   options.field("mode", &Checkpoint::mode, "min: lower is better; max: higher; auto: by the name.");
   options.field("save_top_k", &Checkpoint::save_top_k, "How many of the best are kept; 0: none.").at_least(0).at_most(1);
@@ -56,7 +56,7 @@ void Dataset::describe(config::Describe<Dataset>& options) {
       .example("{type: synthetic_digits, split: train}");
   options.field("val", &Dataset::val, "The split that is validated on; absent: no validation.")
       .example("{type: synthetic_digits, split: test}");
-  options.field("test", &Dataset::test, "The split of the final test.").example("{type: synthetic_digits, split: test}");
+  options.field("test", &Dataset::test, "The split for a test after training; a run only checks that it can be read.").example("{type: synthetic_digits, split: test}");
   options.field("cache", &Dataset::cache, "Where samples are kept between epochs.");
 }
 

@@ -29,15 +29,15 @@ struct DataSplit {
   }
 };
 
-enum class CacheMode { none, automatic };
-constexpr std::array<const char*, 2> enum_names(CacheMode) { return {"none", "auto"}; }
+enum class CacheMode { automatic };
+constexpr std::array<const char*, 1> enum_names(CacheMode) { return {"auto"}; }
 
 struct Cache {
   static constexpr auto kSummary = "Where samples are kept between epochs.";
   CacheMode mode = CacheMode::automatic;
 
   static void describe(config::Describe<Cache>& options) {
-    options.field("mode", &Cache::mode, "auto: decoded samples stay in memory; none: read anew. The batches are the same.");
+    options.field("mode", &Cache::mode, "auto: decoded samples stay in memory.");
   }
 };
 

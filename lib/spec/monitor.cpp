@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "spec/metric/top_k_accuracy.hpp"
+#include "spec/stopper/patience.hpp"
 
 namespace trainctl::spec {
 
@@ -29,6 +30,13 @@ std::vector<std::string> monitored_values(const Experiment& experiment) {
     }
   }
   return names;
+}
+
+std::string checkpoint_monitor(const Experiment& experiment) {
+  if (experiment.checkpoint.monitor) return *experiment.checkpoint.monitor;
+  const config::Stage& stopping = experiment.early_stopping;
+  if (stopping.options_type == typeid(stopper::Patience)) return stopping.as<stopper::Patience>().monitor;
+  return validates(experiment) ? "val/loss" : "train/loss";
 }
 
 Mode mode_for(const std::string& monitor) { return monitor.ends_with("loss") ? Mode::min : Mode::max; }

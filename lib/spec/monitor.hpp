@@ -18,6 +18,9 @@ std::string metric_name(const config::Stage& metric);
 /// Every value a monitor may name: train/loss, train/<metric>, and val/... where there is a validation split.
 std::vector<std::string> monitored_values(const Experiment& experiment);
 
+/// The value that decides which weights are best: the checkpoint's monitor, else early stopping's, else the loss.
+std::string checkpoint_monitor(const Experiment& experiment);
+
 /// min for losses, max for accuracies.
 Mode mode_for(const std::string& monitor);
 /// The mode that was asked for; auto goes by the name.

@@ -31,6 +31,14 @@ TEST_CASE("a mode that does not fit its monitor is an error", "[spec]") {
   CHECK(problems_of({"checkpoint={monitor: val/accuracy, mode: auto}"}).empty());
 }
 
+TEST_CASE("without a monitor of its own the checkpoint's mode is held against early stopping's, else the loss", "[spec]") {
+  CHECK_THAT(problems_of({"checkpoint.mode=max"}), Contains("mode 'max' does not fit 'val/loss'"));
+  CHECK_THAT(problems_of({"checkpoint.mode=min", "early_stopping={type: patience, monitor: train/accuracy}"}),
+             Contains("mode 'min' does not fit 'train/accuracy'"));
+  CHECK_THAT(problems_of({"checkpoint.mode=min", "early_stopping={type: patience, monitor: val/acc}"}), Contains("1 error in"));
+  CHECK(spec::checkpoint_monitor(load_sound({"~dataset.val"}).experiment) == "train/loss");
+}
+
 TEST_CASE("the automatic mode goes by the monitor's name", "[spec]") {
   CHECK(spec::mode_for("val/loss") == spec::Mode::min);
   CHECK(spec::mode_for("train/top_5_accuracy") == spec::Mode::max);

@@ -60,9 +60,11 @@ TEST_CASE("an experiment needs data, a model and an optimizer", "[spec]") {
 }
 
 TEST_CASE("what this release does not do is refused, not ignored", "[spec]") {
-  CHECK_THAT(problems_of({"trainer.precision=16-mixed"}), Contains("'precision' must be one of 32-true"));
-  CHECK_THAT(problems_of({"dataset.cache.mode=decoded"}), Contains("'mode' must be one of none, auto"));
-  CHECK_THAT(problems_of({"trainer.num_nodes=2"}), Contains("unknown key 'num_nodes'"));
+  CHECK_THAT(problems_of({"trainer.precision=16-mixed"}), Contains("'precision' must be one of 32-true") && Contains("not in this release"));
+  CHECK_THAT(problems_of({"dataset.cache.mode=decoded"}), Contains("'mode' must be one of auto") && Contains("not in this release"));
+  CHECK_THAT(problems_of({"trainer.num_nodes=2"}), Contains("unknown key 'num_nodes'") && Contains("not in this release: remove the key"));
+  CHECK_THAT(problems_of({"trainer.sync_batchnorm=true"}), Contains("not in this release: remove the key"));
+  CHECK_THAT(problems_of({"trainer.amp=true"}), Contains("not in this release: remove the key"));
   CHECK_THAT(problems_of({"loggers=[tensorboard]"}), Contains("'loggers' must be one of console, csv, jsonl"));
   CHECK_THAT(problems_of({"checkpoint.save_top_k=3"}), Contains("'save_top_k' must be"));
 }
