@@ -15,6 +15,7 @@ namespace {
 constexpr std::array kVerbs{
     add_run,
     add_worker,
+    add_bench,
     add_data,
     add_validate,
     add_show_config,
