@@ -176,7 +176,7 @@ Table bench_table(std::span<const BenchRow> rows) {
                {"epoch"},
                {"samples/s"},
                {"speed-up [95 %]"},
-               {"an epoch"},
+               {"epoch speed-up"},
                {"final loss"},
                {"batches", Align::left},
                {"losses", Align::left}});
@@ -198,9 +198,11 @@ std::string bench_notes(std::span<const BenchRow> rows) {
   const std::size_t repeats = rows.front().trials.size();
   std::string text = fmt::format("{} interleaved run{} a row, each in fresh processes; total includes start-up ({}).\n",
                                  repeats, repeats == 1 ? "" : "s", duration_text(summarize(rows).front().startup_s));
+  const bool warm = !rows.front().trials.empty() && rows.front().trials.front().epoch_s.size() > 1;
+  text += warm ? "Epochs are those after the first.\n" : "There is one epoch; its warm-up is included.\n";
   if (rows.size() < 2) return text;
-  text += fmt::format("Speed-up is against '{}': median of the paired repeats{}.\nEpochs are those after the first.\n",
-                      printable(rows.front().technique), interval_note(repeats));
+  text += fmt::format("Speed-up is against '{}': median of the paired repeats{}.\n", printable(rows.front().technique),
+                      interval_note(repeats));
   return text;
 }
 

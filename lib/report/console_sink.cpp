@@ -21,13 +21,13 @@ class ConsoleSink final : public Sink {
     } else if (const auto* progress = std::get_if<events::Progress>(&event)) {
       bar_.update(*progress);
     } else if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) {
-      bar_.clear();
+      bar_.rest();
       options_.results(table_.add(*epoch));
     }
   }
 
   void on_tick(double now) override { bar_.tick(now); }
-  void close() override { bar_.clear(); }
+  void close() override { bar_.rest(); }
 
  private:
   void warn(const std::string& message) {

@@ -69,8 +69,7 @@ void ProgressBar::update(const events::Progress& progress) {
 
 void ProgressBar::follow(double now) {
   if (new_stretch_) {
-    // The rate carries over from epoch to epoch; the first tick of a stretch comes late by at most one tick.
-    const double known = at_->phase == events::Phase::train ? pace_.steps_per_s : 0;
+    const double known = at_->phase == events::Phase::train ? train_rate_ : 0;
     pace_ = {now, now, at_->step_in_epoch, at_->step_in_epoch, known};
     new_stretch_ = false;
     return;
@@ -80,6 +79,7 @@ void ProgressBar::follow(double now) {
   if (passed <= 0 || steps <= 0) return;
   const double rate = steps / passed;
   pace_.steps_per_s = pace_.steps_per_s > 0 ? kSmoothing * rate + (1 - kSmoothing) * pace_.steps_per_s : rate;
+  if (at_->phase == events::Phase::train) train_rate_ = pace_.steps_per_s;
   pace_.seen = now;
   pace_.step = at_->step_in_epoch;
 }
@@ -136,6 +136,11 @@ void ProgressBar::tick(double now) {
 void ProgressBar::clear() {
   if (drawn_) write_("\r\x1b[K");
   drawn_ = false;
+}
+
+void ProgressBar::rest() {
+  clear();
+  at_.reset();
 }
 
 }  // namespace trainctl::report

@@ -37,6 +37,8 @@ class ProgressBar {
   void tick(double now);
   /// Takes the bar off the terminal, so that other lines can be printed; the next tick draws it again.
   void clear();
+  /// The epoch is over: takes the bar off and draws nothing until the next update.
+  void rest();
 
  private:
   struct Pace {
@@ -57,6 +59,7 @@ class ProgressBar {
   Write write_;
   std::optional<events::Progress> at_;
   Pace pace_;
+  double train_rate_ = 0;  // steps a second, kept over validation and from epoch to epoch
   bool new_stretch_ = true;
   std::optional<double> first_seen_;
   double last_plain_ = 0;

@@ -55,11 +55,13 @@ std::string speed_text(const RunRecord& record) {
                             steady.size() == 1 ? "1 epoch" : fmt::format("{} epochs", steady.size()));
 }
 
-std::string warm_up_text(const RunRecord& record) {
+std::string warm_up_text(const RunRecord& record, double wall_s) {
   std::vector<std::string> parts;
   if (const auto hello = record.hellos.find(0); hello != record.hellos.end()) {
     parts.push_back("start-up " + human_duration(hello->second.startup_s));
   }
+  const double outside_s = wall_s - sum_timing(record.epochs).wall_s;
+  if (outside_s > 0) parts.push_back("all outside epochs " + human_duration(outside_s));
   const events::Timing& first = record.epochs.front().timing;
   parts.push_back("first batch " + human_duration(first.first_batch_s));
   parts.push_back("first epoch " + human_duration(first.wall_s));
@@ -121,7 +123,7 @@ std::string summary_text(const RunRecord& record, const Ending& ending, const St
     if (const auto best = best_of(record)) text += fact("best", best_text(*best), style);
     text += fact("last", last_text(record), style);
     text += fact("speed", speed_text(record), style);
-    text += fact("warm-up", warm_up_text(record), style);
+    text += fact("warm-up", warm_up_text(record, ending.wall_s), style);
     if (steady.wall_s > 0) text += fact("time", budget_text(steady), style);
     text += fact("bottleneck", bottleneck_text(found), style);
     if (!found.advice.empty()) text += fact("", found.advice, style);

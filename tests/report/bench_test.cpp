@@ -110,6 +110,15 @@ TEST_CASE("a bench without rows or runs is rendered, too") {
   CHECK(bench_document(rows, "x")["rows"][1]["speedup"]["value"].is_null());
 }
 
+TEST_CASE("the notes say what is weak: few repeats, a single epoch") {
+  auto rows = three_rows();
+  CHECK_THAT(bench_notes(rows), Contains("75 % sure at most") && Contains("after the first"));
+  for (auto& row : rows) row.trials.resize(1);
+  rows[0].trials[0].epoch_s.resize(1);
+  CHECK_THAT(bench_notes(rows), Contains("without an interval below 3 repeats") && Contains("warm-up is included"));
+  CHECK(bench_notes({}).empty());
+}
+
 TEST_CASE("a trial is read from the record of its run") {
   const Trial read = trial_of(invented::run(), 9.75);
   CHECK(read.total_s == 9.75);

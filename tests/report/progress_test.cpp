@@ -112,12 +112,37 @@ TEST_CASE("a new epoch starts its clock at zero and keeps the pace") {
   bar.tick(0);
   bar.update(at(100));
   bar.tick(10);
+  auto validation = at(0);
+  validation.phase = events::Phase::validate;
+  bar.update(validation);
+  bar.tick(10);
+  validation.step_in_epoch = 450;
+  bar.update(validation);
+  bar.tick(10.5);
+  CHECK_THAT(screen.take(), Contains("val 3/90  90%") && Contains("900 it/s"));
   auto next = at(0);
   next.epoch = 3;
   bar.update(next);
   screen.take();
   bar.tick(11);
   CHECK_THAT(screen.take(), Contains("epoch 4/90   0%|          | 0/500 [00:00<00:50, 10.0 it/s]"));
+}
+
+TEST_CASE("after the end of an epoch no stale bar comes back") {
+  Screen screen;
+  ProgressBar bar({ProgressMode::tty, kUnicode, 90}, screen.write());
+  bar.update(at(0));
+  bar.tick(0);
+  bar.update(at(499));
+  bar.tick(10);
+  screen.take();
+  bar.rest();
+  CHECK(screen.take() == "\r\x1b[K");
+  bar.tick(11);
+  CHECK(screen.take().empty());
+  bar.update(at(5));
+  bar.tick(12);
+  CHECK_THAT(screen.take(), Contains("5/500"));
 }
 
 TEST_CASE("a slow pace is told as seconds a step, a loss that is not finite as such") {

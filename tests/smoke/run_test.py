@@ -242,6 +242,38 @@ class ARunThatEndsBadly(Smoke):
         self.assertIn("--out", err)
 
 
+class BenchComparesSettings(Smoke):
+    SHORT = ["trainer.max_epochs=2", "trainer.limit_train_batches=10", "trainer.limit_val_batches=2"]
+
+    def test_workers_change_neither_batches_nor_losses(self):
+        code, out, err = run(self.folder, "bench", "digits.yaml", *self.SHORT, "--workers", "0,2", "--repeats", "3",
+                             "--json", "--save", "saved/bench.json")
+        self.assertEqual(code, 0, err)
+        document = json.loads(out)
+        self.assertEqual(document, json.loads((self.folder / "saved/bench.json").read_text()))
+        self.assertEqual((document["schema"], document["baseline"]), ("trainctl.bench/1", "num_workers=0"))
+        base, other = document["rows"]
+        self.assertEqual(other["settings"], {"loader.num_workers": "2"})
+        self.assertEqual((len(other["epoch_s"]), len(other["loss"]), len(other["repeats_s"])), (2, 2, 3))
+        self.assertTrue(other["identical"])
+        self.assertEqual(other["loss"], base["loss"])
+        low, high = other["speedup"]["ci95"]
+        self.assertTrue(low <= other["speedup"]["value"] <= high)
+        self.assertEqual(len(list((self.folder / "runs/bench/smoke").glob("2*"))), 6)
+
+    def test_another_batch_size_is_told_apart(self):
+        code, out, err = run(self.folder, "bench", "digits.yaml", *self.SHORT, "--batch-size", "50,100", "--repeats", "1")
+        self.assertEqual(code, 0, err)
+        rows = [line.split() for line in out.splitlines() if line.startswith(" batch_size=")]
+        self.assertEqual([row[-2:] for row in rows], [["same", "same"], ["differ", "differ"]])
+
+    def test_a_failing_row_ends_the_bench_with_its_code_and_name(self):
+        code, _, err = run(self.folder, "bench", "digits.yaml", *self.SHORT, "--grid", "optimizer.lr=0.001,1e30",
+                           "--repeats", "2")
+        self.assertEqual(code, 6, err)
+        self.assertIn("lr=1e30 (run 1 of 2)", err)
+
+
 class RealMnist(Smoke):
     """The classic tutorial run: 784-128-64-10, Adam 1e-3, batch 64, 5 epochs."""
 

@@ -1,0 +1,38 @@
+#include "support/catch.hpp"
+#include "support/program.hpp"
+#include "support/temp_folder.hpp"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+// What bench refuses before it starts anything; whole benches are in run_test.py.
+
+namespace {
+
+ProgramRun bench(const TempFolder& folder, std::vector<std::string> words) {
+  words.insert(words.begin(), {"bench", TRAINCTL_SOURCE_DIR "/configs/quickstart.yaml"});
+  return run_program(words, {.folder = folder.path().string()});
+}
+
+}  // namespace
+
+TEST_CASE("bench checks every setting before it starts a process", "[smoke]") {
+  TempFolder folder;
+  const ProgramRun below = bench(folder, {"--workers", "0,-2"});
+  CHECK(below.exit_code == 2);
+  CHECK_THAT(below.err, Contains("'loader.num_workers=-2'") && Contains("at least 0"));
+  const ProgramRun unknown = bench(folder, {"--grid", "optimizer.lrr=1,2"});
+  CHECK(unknown.exit_code == 2);
+  CHECK_THAT(unknown.err, Contains("unknown key 'lrr'") && Contains("did you mean 'lr'?"));
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("bench says what is wrong with a list of values", "[smoke]") {
+  TempFolder folder;
+  CHECK_THAT(bench(folder, {"--workers", "0,,4"}).err, Contains("an empty value in '0,,4'"));
+  CHECK_THAT(bench(folder, {"--workers", "4,4"}).err, Contains("the value 4 is given twice"));
+  CHECK_THAT(bench(folder, {"--grid", "lr"}).err, Contains("'lr' is no axis"));
+  CHECK_THAT(bench(folder, {"--workers", "0", "--grid", "loader.num_workers=1"}).err, Contains("is given twice"));
+  CHECK(bench(folder, {"--repeats", "0"}).exit_code == 2);
+}
