@@ -176,7 +176,7 @@ Table bench_table(std::span<const BenchRow> rows) {
                {"epoch"},
                {"samples/s"},
                {"speed-up [95 %]"},
-               {"epoch speed-up"},
+               {"per epoch"},
                {"final loss"},
                {"batches", Align::left},
                {"losses", Align::left}});
