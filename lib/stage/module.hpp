@@ -1,10 +1,10 @@
 #pragma once
 
+#include "stage/stages.hpp"
+
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "stage/stages.hpp"
 
 namespace trainctl::stage {
 

@@ -1,5 +1,9 @@
 #pragma once
 
+#include "base/error.hpp"
+#include "config/stage.hpp"
+#include "stage/stages.hpp"
+
 #include <fmt/ranges.h>
 
 #include <functional>
@@ -7,10 +11,6 @@
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "base/error.hpp"
-#include "config/stage.hpp"
-#include "stage/stages.hpp"
 
 namespace trainctl::stage {
 
@@ -30,8 +30,8 @@ class Registry {
 
   [[nodiscard]] std::unique_ptr<Interface> build(const config::Stage& stage, const Context& context) const {
     const auto found = factories_.find(stage.type);
-    ENSURE(config, found != factories_.end(), "{} '{}' is not part of this build; it has: {}", stage.kind,
-           stage.type, fmt::join(names(), ", "));
+    ENSURE(config, found != factories_.end(), "{} '{}' is not part of this build; it has: {}", stage.kind, stage.type,
+           fmt::join(names(), ", "));
     return in_context(stage.kind + " '" + stage.type + "'", [&] { return found->second(stage, context); });
   }
 

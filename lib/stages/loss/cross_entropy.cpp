@@ -1,13 +1,13 @@
 #include "spec/loss/cross_entropy.hpp"
 
+#include "stages/builtin.hpp"
+
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <optional>
-
-#include "stages/builtin.hpp"
 
 namespace trainctl::stages {
 namespace {
@@ -22,7 +22,8 @@ class CrossEntropy final : public stage::Loss {
     const std::vector<double>& weight = options.weight;
     if (weight.empty()) return;
     ENSURE(config, static_cast<std::int64_t>(weight.size()) == context.classes,
-           "weight has {} values, but the data has {} classes: give one for each class", weight.size(), context.classes);
+           "weight has {} values, but the data has {} classes: give one for each class", weight.size(),
+           context.classes);
     ENSURE(config, std::any_of(weight.begin(), weight.end(), [](double w) { return w > 0; }),
            "weight holds only zeros: give at least one class a weight above 0");
     weight_ = at::tensor(weight, at::kFloat).to(context.device);

@@ -1,9 +1,9 @@
 #include "spec/loss/mse.hpp"
 
+#include "stages/builtin.hpp"
+
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/zeros_like.h>
-
-#include "stages/builtin.hpp"
 
 namespace trainctl::stages {
 namespace {

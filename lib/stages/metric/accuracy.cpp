@@ -1,9 +1,9 @@
 #include "spec/metric/accuracy.hpp"
 
-#include <ATen/ops/argmax.h>
-
 #include "stages/builtin.hpp"
 #include "stages/metric/counted.hpp"
+
+#include <ATen/ops/argmax.h>
 
 namespace trainctl::stages {
 namespace {

@@ -1,12 +1,12 @@
 #pragma once
 
+#include "stage/stages.hpp"
+
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include <string>
 #include <utility>
-
-#include "stage/stages.hpp"
 
 namespace trainctl::stages {
 
@@ -14,8 +14,10 @@ namespace trainctl::stages {
 class Counted : public stage::Metric {
  public:
   Counted(std::string name, at::Device device)
-      : name_(std::move(name)), sums_(at::zeros({2}, at::TensorOptions(at::kDouble).device(device))),
-        hits_(sums_.select(0, 0)), rows_(sums_.select(0, 1)) {}
+      : name_(std::move(name)),
+        sums_(at::zeros({2}, at::TensorOptions(at::kDouble).device(device))),
+        hits_(sums_.select(0, 0)),
+        rows_(sums_.select(0, 1)) {}
 
   [[nodiscard]] std::string name() const override { return name_; }
   at::Tensor& sums() override { return sums_; }

@@ -1,9 +1,9 @@
 #include "spec/metric/top_k_accuracy.hpp"
 
-#include <ATen/ops/topk.h>
-
 #include "stages/builtin.hpp"
 #include "stages/metric/counted.hpp"
+
+#include <ATen/ops/topk.h>
 
 namespace trainctl::stages {
 namespace {

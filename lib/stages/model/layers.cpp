@@ -1,5 +1,7 @@
 #include "stages/model/layers.hpp"
 
+#include "base/error.hpp"
+
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gelu.h>
@@ -11,8 +13,6 @@
 
 #include <array>
 #include <cmath>
-
-#include "base/error.hpp"
 
 namespace trainctl::stages {
 

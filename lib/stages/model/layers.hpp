@@ -1,12 +1,12 @@
 #pragma once
 
+#include "spec/model/mlp.hpp"
+#include "stage/module.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <string>
-
-#include "spec/model/mlp.hpp"
-#include "stage/module.hpp"
 
 // What the built-in models are made of: handles to named parameters, and the maths on them.
 

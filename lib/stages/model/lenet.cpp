@@ -1,10 +1,10 @@
 #include "spec/model/lenet.hpp"
 
-#include <ATen/ops/max_pool2d.h>
-#include <fmt/ranges.h>
-
 #include "stages/builtin.hpp"
 #include "stages/model/layers.hpp"
+
+#include <ATen/ops/max_pool2d.h>
+#include <fmt/ranges.h>
 
 namespace trainctl::stages {
 namespace {

@@ -20,8 +20,9 @@ class LinearModel final : public LayeredModule {
 }  // namespace
 
 void register_model_linear(stage::Catalogue& catalogue) {
-  catalogue.models.add<spec::model::Linear>(
-      "linear", [](const auto& options, const auto& context) { return std::make_unique<LinearModel>(options, context); });
+  catalogue.models.add<spec::model::Linear>("linear", [](const auto& options, const auto& context) {
+    return std::make_unique<LinearModel>(options, context);
+  });
 }
 
 }  // namespace trainctl::stages

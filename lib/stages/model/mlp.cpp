@@ -1,9 +1,9 @@
 #include "spec/model/mlp.hpp"
 
-#include <ATen/ops/dropout.h>
-
 #include "stages/builtin.hpp"
 #include "stages/model/layers.hpp"
+
+#include <ATen/ops/dropout.h>
 
 namespace trainctl::stages {
 namespace {

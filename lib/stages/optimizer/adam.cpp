@@ -6,9 +6,8 @@
 namespace trainctl::stages {
 
 void register_optimizer_adam(stage::Catalogue& catalogue) {
-  catalogue.optimizers.add<spec::optimizer::Adam>("adam", [](const auto& options, const auto& context) {
-    return make_fused_adam(options, context, Decay::l2);
-  });
+  catalogue.optimizers.add<spec::optimizer::Adam>(
+      "adam", [](const auto& options, const auto& context) { return make_fused_adam(options, context, Decay::l2); });
 }
 
 }  // namespace trainctl::stages

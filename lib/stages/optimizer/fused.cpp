@@ -1,5 +1,7 @@
 #include "stages/optimizer/fused.hpp"
 
+#include "base/error.hpp"
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_zero.h>
 #include <ATen/ops/full.h>
@@ -8,8 +10,6 @@
 
 #include <map>
 #include <utility>
-
-#include "base/error.hpp"
 
 namespace trainctl::stages {
 namespace {
@@ -25,11 +25,12 @@ bool same_layout(const at::Tensor& a, const at::Tensor& b) {
 
 void check_layout(const stage::NamedTensor& parameter, const at::Tensor& gradient) {
   const at::Tensor& p = parameter.tensor;
-  ENSURE(unexpected, same_layout(p, gradient) && p.scalar_type() == gradient.scalar_type() &&
-                         p.device() == gradient.device(),
-         "the gradient of '{}' has shape [{}] and strides [{}], the parameter [{}] and [{}]: they must be laid out alike",
-         parameter.name, fmt::join(gradient.sizes(), ", "), fmt::join(gradient.strides(), ", "),
-         fmt::join(p.sizes(), ", "), fmt::join(p.strides(), ", "));
+  ENSURE(
+      unexpected,
+      same_layout(p, gradient) && p.scalar_type() == gradient.scalar_type() && p.device() == gradient.device(),
+      "the gradient of '{}' has shape [{}] and strides [{}], the parameter [{}] and [{}]: they must be laid out alike",
+      parameter.name, fmt::join(gradient.sizes(), ", "), fmt::join(gradient.strides(), ", "),
+      fmt::join(p.sizes(), ", "), fmt::join(p.strides(), ", "));
 }
 
 /// In order of first appearance, so that runs agree.

@@ -1,11 +1,11 @@
 #pragma once
 
+#include "stage/stages.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
 #include <vector>
-
-#include "stage/stages.hpp"
 
 namespace trainctl::stages {
 

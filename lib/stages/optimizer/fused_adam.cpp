@@ -1,19 +1,19 @@
 #include "stages/optimizer/fused_adam.hpp"
 
+#include "stages/optimizer/fused.hpp"
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/zeros.h>
 
-#include "stages/optimizer/fused.hpp"
-
 namespace trainctl::stages {
 namespace {
 
 using Kernel = void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
-                        const at::Tensor&, double, double, double, double, bool, bool,
-                        const std::optional<at::Tensor>&, const std::optional<at::Tensor>&);
+                        const at::Tensor&, double, double, double, double, bool, bool, const std::optional<at::Tensor>&,
+                        const std::optional<at::Tensor>&);
 
 enum State : std::size_t { kAverage, kSquare, kLargestSquare };  // the last with amsgrad only
 
@@ -31,7 +31,8 @@ struct StepCounts {
 class FusedAdam final : public FusedOptimizer {
  public:
   FusedAdam(const spec::optimizer::AdamBase& options, const stage::OptimizerContext& context, Decay decay)
-      : FusedOptimizer(context, options.lr, options.amsgrad ? 3 : 2), options_(options),
+      : FusedOptimizer(context, options.lr, options.amsgrad ? 3 : 2),
+        options_(options),
         kernel_(decay == Decay::l2 ? Kernel{at::_fused_adam_} : Kernel{at::_fused_adamw_}) {
     for (const ParameterGroup& group : groups()) counts_.emplace_back(group);
   }
@@ -59,8 +60,8 @@ class FusedAdam final : public FusedOptimizer {
 
   void update(const ParameterGroup& group, at::TensorList steps) const {
     const at::TensorList largest = options_.amsgrad ? at::TensorList(group.state(kLargestSquare)) : at::TensorList();
-    kernel_(group.parameters(), group.gradients(), group.state(kAverage), group.state(kSquare), largest, steps, group.lr,
-            options_.betas[0], options_.betas[1], options_.weight_decay, options_.eps, options_.amsgrad,
+    kernel_(group.parameters(), group.gradients(), group.state(kAverage), group.state(kSquare), largest, steps,
+            group.lr, options_.betas[0], options_.betas[1], options_.weight_decay, options_.eps, options_.amsgrad,
             /*maximize=*/false, /*grad_scale=*/{}, /*found_inf=*/{});
   }
 

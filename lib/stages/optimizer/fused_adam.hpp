@@ -1,9 +1,9 @@
 #pragma once
 
-#include <memory>
-
 #include "spec/optimizer/adam_base.hpp"
 #include "stage/stages.hpp"
+
+#include <memory>
 
 namespace trainctl::stages {
 

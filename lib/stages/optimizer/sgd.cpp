@@ -1,12 +1,12 @@
 #include "spec/optimizer/sgd.hpp"
 
+#include "stages/builtin.hpp"
+#include "stages/optimizer/fused.hpp"
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_sgd.h>
 
 #include <algorithm>
-
-#include "stages/builtin.hpp"
-#include "stages/optimizer/fused.hpp"
 
 namespace trainctl::stages {
 namespace {
@@ -67,9 +67,8 @@ class FusedSgd final : public FusedOptimizer {
 }  // namespace
 
 void register_optimizer_sgd(stage::Catalogue& catalogue) {
-  catalogue.optimizers.add<spec::optimizer::Sgd>("sgd", [](const auto& options, const auto& context) {
-    return std::make_unique<FusedSgd>(options, context);
-  });
+  catalogue.optimizers.add<spec::optimizer::Sgd>(
+      "sgd", [](const auto& options, const auto& context) { return std::make_unique<FusedSgd>(options, context); });
 }
 
 }  // namespace trainctl::stages

@@ -1,10 +1,10 @@
 #include "spec/scheduler/cosine_annealing_lr.hpp"
 
-#include <cmath>
-#include <numbers>
-
 #include "stages/builtin.hpp"
 #include "stages/scheduler/warmed_up.hpp"
+
+#include <cmath>
+#include <numbers>
 
 namespace trainctl::stages {
 namespace {
@@ -12,7 +12,8 @@ namespace {
 class CosineAnnealingLr final : public WarmedUp {
  public:
   CosineAnnealingLr(const spec::scheduler::CosineAnnealingLr& options, const stage::SchedulerContext& context)
-      : WarmedUp(options, context), eta_min_(options.eta_min),
+      : WarmedUp(options, context),
+        eta_min_(options.eta_min),
         t_max_(options.t_max.is_auto() ? intervals_after_warmup() : *options.t_max.value) {
     ENSURE(config, t_max_ > 0, "the warm-up of {} leaves nothing of the run to anneal: shorten warmup or set t_max",
            options.warmup);
@@ -32,9 +33,9 @@ class CosineAnnealingLr final : public WarmedUp {
 }  // namespace
 
 void register_scheduler_cosine_annealing_lr(stage::Catalogue& catalogue) {
-  catalogue.schedulers.add<spec::scheduler::CosineAnnealingLr>("cosine_annealing_lr", [](const auto& options, const auto& context) {
-    return std::make_unique<CosineAnnealingLr>(options, context);
-  });
+  catalogue.schedulers.add<spec::scheduler::CosineAnnealingLr>(
+      "cosine_annealing_lr",
+      [](const auto& options, const auto& context) { return std::make_unique<CosineAnnealingLr>(options, context); });
 }
 
 }  // namespace trainctl::stages

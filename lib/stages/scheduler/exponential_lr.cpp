@@ -1,9 +1,9 @@
 #include "spec/scheduler/exponential_lr.hpp"
 
-#include <cmath>
-
 #include "stages/builtin.hpp"
 #include "stages/scheduler/warmed_up.hpp"
+
+#include <cmath>
 
 namespace trainctl::stages {
 namespace {
@@ -24,9 +24,9 @@ class ExponentialLr final : public WarmedUp {
 }  // namespace
 
 void register_scheduler_exponential_lr(stage::Catalogue& catalogue) {
-  catalogue.schedulers.add<spec::scheduler::ExponentialLr>("exponential_lr", [](const auto& options, const auto& context) {
-    return std::make_unique<ExponentialLr>(options, context);
-  });
+  catalogue.schedulers.add<spec::scheduler::ExponentialLr>(
+      "exponential_lr",
+      [](const auto& options, const auto& context) { return std::make_unique<ExponentialLr>(options, context); });
 }
 
 }  // namespace trainctl::stages

@@ -1,11 +1,11 @@
 #include "spec/scheduler/multi_step_lr.hpp"
 
+#include "stages/builtin.hpp"
+#include "stages/scheduler/warmed_up.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
-
-#include "stages/builtin.hpp"
-#include "stages/scheduler/warmed_up.hpp"
 
 namespace trainctl::stages {
 namespace {

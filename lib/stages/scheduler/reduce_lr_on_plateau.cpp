@@ -1,11 +1,11 @@
 #include "spec/scheduler/reduce_lr_on_plateau.hpp"
 
-#include <algorithm>
-#include <limits>
-
 #include "spec/monitor.hpp"
 #include "stages/builtin.hpp"
 #include "stages/scheduler/warmed_up.hpp"
+
+#include <algorithm>
+#include <limits>
 
 namespace trainctl::stages {
 namespace {
@@ -17,9 +17,12 @@ using spec::scheduler::ThresholdMode;
 class ReduceLrOnPlateau final : public WarmedUp {
  public:
   ReduceLrOnPlateau(const spec::scheduler::ReduceLrOnPlateau& options, const stage::SchedulerContext& context)
-      : WarmedUp(options, context), options_(options), mode_(spec::resolve_mode(options.mode, options.monitor)),
+      : WarmedUp(options, context),
+        options_(options),
+        mode_(spec::resolve_mode(options.mode, options.monitor)),
         rate_(context.initial_lr),
-        best_(mode_ == Mode::min ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity()) {}
+        best_(mode_ == Mode::min ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity()) {
+  }
 
   void observe(std::int64_t epoch, double monitored) override {
     if (warming_up(epoch)) return;
@@ -67,9 +70,9 @@ class ReduceLrOnPlateau final : public WarmedUp {
 }  // namespace
 
 void register_scheduler_reduce_lr_on_plateau(stage::Catalogue& catalogue) {
-  catalogue.schedulers.add<spec::scheduler::ReduceLrOnPlateau>("reduce_lr_on_plateau", [](const auto& options, const auto& context) {
-    return std::make_unique<ReduceLrOnPlateau>(options, context);
-  });
+  catalogue.schedulers.add<spec::scheduler::ReduceLrOnPlateau>(
+      "reduce_lr_on_plateau",
+      [](const auto& options, const auto& context) { return std::make_unique<ReduceLrOnPlateau>(options, context); });
 }
 
 }  // namespace trainctl::stages

@@ -1,9 +1,9 @@
 #include "spec/scheduler/step_lr.hpp"
 
-#include <cmath>
-
 #include "stages/builtin.hpp"
 #include "stages/scheduler/warmed_up.hpp"
+
+#include <cmath>
 
 namespace trainctl::stages {
 namespace {
@@ -24,9 +24,8 @@ class StepLr final : public WarmedUp {
 }  // namespace
 
 void register_scheduler_step_lr(stage::Catalogue& catalogue) {
-  catalogue.schedulers.add<spec::scheduler::StepLr>("step_lr", [](const auto& options, const auto& context) {
-    return std::make_unique<StepLr>(options, context);
-  });
+  catalogue.schedulers.add<spec::scheduler::StepLr>(
+      "step_lr", [](const auto& options, const auto& context) { return std::make_unique<StepLr>(options, context); });
 }
 
 }  // namespace trainctl::stages

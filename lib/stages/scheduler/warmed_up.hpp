@@ -1,10 +1,10 @@
 #pragma once
 
-#include <cstdint>
-#include <string>
-
 #include "spec/scheduler/warmup.hpp"
 #include "stage/stages.hpp"
+
+#include <cstdint>
+#include <string>
 
 namespace trainctl::stages {
 

@@ -1,12 +1,12 @@
 #include "spec/stopper/patience.hpp"
 
+#include "spec/monitor.hpp"
+#include "stages/builtin.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
-
-#include "spec/monitor.hpp"
-#include "stages/builtin.hpp"
 
 namespace trainctl::stages {
 namespace {
@@ -18,8 +18,10 @@ using spec::Mode;
 class Patience final : public stage::Stopper {
  public:
   explicit Patience(const spec::stopper::Patience& options)
-      : options_(options), mode_(spec::resolve_mode(options.mode, options.monitor)),
-        best_(mode_ == Mode::min ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity()) {}
+      : options_(options),
+        mode_(spec::resolve_mode(options.mode, options.monitor)),
+        best_(mode_ == Mode::min ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity()) {
+  }
 
   stage::StopDecision observe(std::int64_t epoch, double monitored) override {
     stage::StopDecision decision;
@@ -54,7 +56,8 @@ class Patience final : public stage::Stopper {
       return fmt::format("{} is {:.6g}, worse than divergence_threshold {:.6g}", options_.monitor, value, *limit);
     }
     if (waited_ < std::max<std::int64_t>(options_.patience, 1)) return {};
-    const std::string best = best_epoch_ < 0 ? "never finite" : fmt::format("best {:.6g} in epoch {}", best_, best_epoch_ + 1);
+    const std::string best =
+        best_epoch_ < 0 ? "no finite value yet" : fmt::format("best {:.6g} in epoch {}", best_, best_epoch_ + 1);
     return fmt::format("{} has not improved for {} validation{} ({})", options_.monitor, waited_,
                        waited_ == 1 ? "" : "s", best);
   }
