@@ -1,9 +1,9 @@
-#include <ATen/ops/ones.h>
-
 #include "config/reader.hpp"
 #include "spec/load.hpp"
 #include "stages/builtin.hpp"
 #include "support/catch.hpp"
+
+#include <ATen/ops/ones.h>
 
 using namespace trainctl;
 

@@ -1,0 +1,84 @@
+#include "stages/builtin.hpp"
+#include "stages/support.hpp"
+#include "support/catch.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+
+using namespace trainctl;
+using stages_test::difference;
+
+namespace {
+
+/// Losses of 8 steps from the same weights; the rate drops after 4.
+std::vector<double> losses(at::Device device, const std::string& optimizer_type, const std::string& options) {
+  const stage::Catalogue all = stages::builtin_catalogue();
+  at::manual_seed(5);
+  const at::Tensor inputs = at::randn({16, 1, 28, 28});
+  const at::Tensor targets = at::randint(0, 10, {16}, at::kLong);
+  const auto model = all.models.build(stages_test::stage("model", "lenet"), {{1, 28, 28}, 10});
+  model->to(device);
+  const auto loss = all.losses.build(
+      stages_test::stage("loss", "cross_entropy", "{weight: [1, 2, 1, 1, 1, 1, 1, 1, 1, 1]}"), {10, device});
+  const auto optimizer =
+      all.optimizers.build(stages_test::stage("optimizer", optimizer_type, options), {model->parameters()});
+  std::vector<double> values;
+  for (int step = 0; step < 8; ++step) {
+    const at::Tensor value = loss->forward(model->forward(inputs.to(device)), targets.to(device));
+    optimizer->zero_grad();
+    value.backward();
+    optimizer->step();
+    if (step == 3) optimizer->set_lr(optimizer->initial_lr() * 0.1);
+    values.push_back(value.item<double>());
+  }
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("a GPU trains as the CPU does, with each optimizer") {
+  if (!at::globalContext().hasCUDA()) skip("no GPU");
+  at::globalContext().setAllowTF32CuDNN(false);
+  for (const auto& [type, options] :
+       std::vector<std::pair<std::string, std::string>>{{"sgd", "{lr: 0.1, momentum: 0.9, dampening: 0.1}"},
+                                                        {"adam", "{lr: 0.01, amsgrad: true}"},
+                                                        {"adamw", "{lr: 0.01}"}}) {
+    const std::vector<double> host = losses(at::kCPU, type, options);
+    const std::vector<double> device = losses(at::kCUDA, type, options);
+    for (std::size_t i = 0; i < host.size(); ++i) {
+      INFO(type << " step " << i);
+      CHECK(device[i] == Approx(host[i]).epsilon(1e-3));
+    }
+  }
+}
+
+TEST_CASE("a model moved to a GPU keeps each parameter's identity") {
+  if (!at::globalContext().hasCUDA()) skip("no GPU");
+  const auto model = stages::builtin_catalogue().models.build(stages_test::stage("model", "mlp"), {{1, 28, 28}, 10});
+  const auto before = model->parameters();
+  model->to(at::kCUDA);
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    CHECK(model->parameters()[i].tensor.is_same(before[i].tensor));
+    CHECK(before[i].tensor.is_cuda());
+    CHECK(before[i].tensor.is_leaf());
+  }
+}
+
+TEST_CASE("metrics and losses count on a GPU as on the CPU") {
+  if (!at::globalContext().hasCUDA()) skip("no GPU");
+  const stage::Catalogue all = stages::builtin_catalogue();
+  const at::Tensor logits = at::randn({64, 10});
+  const at::Tensor targets = at::randint(0, 10, {64}, at::kLong);
+  for (const std::string type : {"accuracy", "top_k_accuracy"}) {
+    const auto host = all.metrics.build(stages_test::stage("metric", type), {10, at::kCPU});
+    const auto device = all.metrics.build(stages_test::stage("metric", type), {10, at::kCUDA});
+    host->update(logits, targets);
+    device->update(logits.cuda(), targets.cuda());
+    CHECK(device->sums().is_cuda());
+    CHECK(device->value() == host->value());
+  }
+  const auto mse = all.losses.build(stages_test::stage("loss", "mse"), {10, at::kCUDA});
+  CHECK(difference(mse->forward(logits.cuda(), targets.cuda()).cpu(), mse->forward(logits, targets)) <= 1e-6);
+}

@@ -1,0 +1,50 @@
+#include "stages/builtin.hpp"
+#include "stages/support.hpp"
+#include "support/catch.hpp"
+
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
+
+using namespace trainctl;
+using stages_test::difference;
+using stages_test::tensor;
+
+namespace {
+
+std::unique_ptr<stage::Loss> make(const std::string& type, const std::string& options, std::int64_t classes = 3) {
+  return stages::builtin_catalogue().losses.build(stages_test::stage("loss", type, options), {classes});
+}
+
+}  // namespace
+
+TEST_CASE("losses and their gradients are PyTorch's") {
+  const Json golden = stages_test::golden("losses");
+  const at::Tensor targets = tensor(golden["targets"], at::kLong);
+  for (const Json& run : golden["cases"]) {
+    INFO(run["type"] << " " << run["options"]);
+    const at::Tensor logits = tensor(golden["logits"]).requires_grad_(true);
+    const at::Tensor loss = make(run["type"], run["options"].dump())->forward(logits, targets);
+    CHECK(loss.dim() == 0);
+    CHECK(loss.scalar_type() == at::kFloat);
+    loss.backward();
+    CHECK(difference(loss.detach(), tensor(run["loss"])) <= 1e-6);
+    CHECK(difference(logits.grad(), tensor(run["gradient"])) <= 1e-6);
+  }
+}
+
+TEST_CASE("mse takes targets shaped like the logits as they are") {
+  const at::Tensor logits = at::randn({4, 3});
+  CHECK(make("mse", "{}")->forward(logits, logits).item<double>() == 0);
+}
+
+TEST_CASE("a label beyond the classes is refused, not read out of bounds") {
+  const at::Tensor labels = at::zeros({4}, at::kLong) + 3;
+  CHECK_THROWS_AS(make("cross_entropy", "{}")->forward(at::randn({4, 3}), labels), c10::Error);
+  CHECK_THROWS_AS(make("mse", "{}")->forward(at::randn({4, 3}), labels), c10::Error);
+}
+
+TEST_CASE("class weights have to fit the classes") {
+  CHECK_THROWS_WITH(make("cross_entropy", "{weight: [1, 2]}"), Contains("weight has 2 values, but the data has 3"));
+  CHECK_THROWS_WITH(make("cross_entropy", "{weight: [0, 0, 0]}"), Contains("only zeros"));
+}

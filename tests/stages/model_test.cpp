@@ -1,0 +1,101 @@
+#include "stages/builtin.hpp"
+#include "stages/support.hpp"
+#include "support/catch.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/randn.h>
+
+using namespace trainctl;
+using stages_test::difference;
+using stages_test::tensor;
+
+namespace {
+
+std::unique_ptr<stage::Model> make(const std::string& type, const std::string& options,
+                                   const stage::ModelContext& context) {
+  return stages::builtin_catalogue().models.build(stages_test::stage("model", type, options), context);
+}
+
+/// The input of tests/golden/make/models.py: sin(0), sin(1), ... in two rows.
+at::Tensor ramp(std::vector<std::int64_t> shape) {
+  std::int64_t count = 2;
+  for (const std::int64_t size : shape) count *= size;
+  shape.insert(shape.begin(), 2);
+  return at::arange(count, at::kDouble).sin().to(at::kFloat).view(shape);
+}
+
+std::vector<std::int64_t> shape_of(const Json& numbers) { return numbers.get<std::vector<std::int64_t>>(); }
+
+}  // namespace
+
+TEST_CASE("a seeded model has PyTorch's names, shapes, weights and logits") {
+  const Json golden = stages_test::golden("models");
+  for (const Json& run : golden["cases"]) {
+    INFO(run["type"] << " " << run["options"]);
+    at::manual_seed(golden["seed"]);
+    const auto model = make(run["type"], run["options"].dump(), {shape_of(run["input_shape"]), run["classes"]});
+    const auto parameters = model->parameters();
+    REQUIRE(parameters.size() == run["parameters"].size());
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const Json& expected = run["parameters"][i];
+      CHECK(parameters[i].name == expected["name"]);
+      CHECK(parameters[i].tensor.sizes() == at::IntArrayRef(shape_of(expected["shape"])));
+      const at::Tensor values = parameters[i].tensor.detach().flatten().slice(0, 0, 4);
+      CHECK(difference(values, tensor(expected["first"])) <= 1e-7);
+    }
+    CHECK(model->buffers().empty());
+    CHECK(difference(model->forward(ramp(shape_of(run["input_shape"]))).detach(), tensor(run["logits"])) <= 1e-5);
+  }
+}
+
+TEST_CASE("the same seed gives the same weights, another seed others") {
+  const stage::ModelContext context{{1, 28, 28}, 10};
+  const auto first_weight = [&](std::uint64_t seed) {
+    at::manual_seed(seed);
+    return make("lenet", "{}", context)->parameters()[0].tensor;
+  };
+  CHECK(first_weight(1).equal(first_weight(1)));
+  CHECK_FALSE(first_weight(1).equal(first_weight(2)));
+}
+
+TEST_CASE("every parameter of a model gets a gradient") {
+  for (const std::string type : {"linear", "mlp", "lenet"}) {
+    INFO(type);
+    const auto model = make(type, "{}", {{3, 32, 32}, 7});
+    const at::Tensor logits = model->forward(at::randn({2, 3, 32, 32}));
+    CHECK(logits.sizes() == at::IntArrayRef({2, 7}));
+    logits.sum().backward();
+    for (const auto& [name, parameter] : model->parameters()) {
+      INFO(name);
+      CHECK(parameter.grad().defined());
+    }
+  }
+}
+
+TEST_CASE("dropout is random in training and absent in evaluation") {
+  const auto model = make("mlp", "{hidden: [64], dropout: 0.5}", {{1, 4, 4}, 3});
+  const at::Tensor x = at::randn({2, 1, 4, 4});
+  CHECK_FALSE(model->forward(x).equal(model->forward(x)));
+  model->set_mode(stage::RunMode::evaluate);
+  CHECK(model->forward(x).equal(model->forward(x)));
+}
+
+TEST_CASE("lenet says which images it takes") {
+  CHECK_NOTHROW(make("lenet", "{}", {{1, 28, 28}, 10}));
+  CHECK_NOTHROW(make("lenet", "{}", {{4, 32, 32}, 10}));
+  CHECK_THROWS_WITH(
+      make("lenet", "{}", {{3, 64, 64}, 10}),
+      "model 'lenet': the input is 64x64: lenet needs 28x28 or 32x32; resize the images or choose model mlp");
+  CHECK_THROWS_WITH(make("lenet", "{}", {{1, 28, 32}, 10}), Contains("the input is 28x32"));
+  CHECK_THROWS_WITH(make("lenet", "{}", {{784}, 10}), Contains("the shape 784: lenet needs images, C x H x W"));
+}
+
+TEST_CASE("a model needs an input and classes") {
+  for (const std::string type : {"linear", "mlp", "lenet"}) {
+    CHECK_THROWS_WITH(make(type, "{}", {{}, 10}), Contains("the input has no shape"));
+    CHECK_THROWS_WITH(make(type, "{}", {{1, 0, 28}, 10}), Contains("the shape 1x0x28"));
+    CHECK_THROWS_WITH(make(type, "{}", {{1, 28, 28}, 0}), Contains("the data has 0 classes"));
+  }
+}

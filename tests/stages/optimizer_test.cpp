@@ -1,0 +1,167 @@
+#include "stages/builtin.hpp"
+#include "stages/support.hpp"
+#include "support/catch.hpp"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+
+using namespace trainctl;
+using stages_test::difference;
+using stages_test::tensor;
+
+namespace {
+
+std::unique_ptr<stage::Optimizer> make(const std::string& type, const std::string& options,
+                                       std::vector<stage::NamedTensor> parameters) {
+  return stages::builtin_catalogue().optimizers.build(stages_test::stage("optimizer", type, options),
+                                                      {std::move(parameters)});
+}
+
+at::Tensor leaf(const at::Tensor& values) { return values.clone().requires_grad_(true); }
+
+std::vector<stage::NamedTensor> leaves(const Json& start) {
+  return {{"weight", leaf(tensor(start[0]))}, {"bias", leaf(tensor(start[1]))}};
+}
+
+/// The largest difference from PyTorch over the kept steps.
+double replay(const Json& golden, const Json& run, const std::string& form) {
+  const auto parameters = leaves(golden["start"]);
+  const auto optimizer = make(run["type"], run["options"].dump(), parameters);
+  double worst = 0;
+  std::size_t kept = 0;
+  for (std::size_t step = 1; step <= golden["gradients"].size(); ++step) {
+    optimizer->zero_grad();
+    for (std::size_t i = 0; i < 2; ++i) {
+      const at::Tensor gradient = tensor(golden["gradients"][step - 1][i]);
+      at::Tensor& kept_gradient = parameters[i].tensor.mutable_grad();
+      kept_gradient = kept_gradient.defined() ? kept_gradient.add_(gradient) : gradient;
+    }
+    optimizer->step();
+    if (golden["kept_steps"][kept] == step) {
+      for (std::size_t i = 0; i < 2; ++i) {
+        worst = std::max(worst, difference(parameters[i].tensor.detach(), tensor(run[form][kept][i])));
+      }
+      ++kept;
+    }
+    if (golden["drop_after"] == step) optimizer->set_lr(optimizer->initial_lr() * 0.1);
+  }
+  REQUIRE(kept == golden["kept_steps"].size());
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("20 steps of each optimizer give PyTorch's weights") {
+  const Json golden = stages_test::golden("optimizers");
+  for (const Json& run : golden["cases"]) {
+    INFO(run["type"] << " " << run["options"]);
+    CHECK(replay(golden, run, "fused") <= 1e-7);
+    CHECK(replay(golden, run, "plain") <= 5e-6);
+  }
+}
+
+TEST_CASE("a parameter without a gradient is left alone, and its own steps count later") {
+  for (const std::string type : {"adam", "adamw", "sgd"}) {
+    INFO(type);
+    const std::string options = type == "sgd" ? "{lr: 0.1, momentum: 0.9, dampening: 0.5}" : "{lr: 0.1}";
+    const std::vector<stage::NamedTensor> both{{"early", leaf(at::ones({3}))}, {"late", leaf(at::ones({3}))}};
+    const std::vector<stage::NamedTensor> alone{{"late", leaf(at::ones({3}))}};
+    const auto joint = make(type, options, both);
+    const auto single = make(type, options, alone);
+
+    both[0].tensor.mutable_grad() = at::full({3}, 0.5);
+    joint->step();
+    joint->step();
+    CHECK(both[1].tensor.equal(at::ones({3})));
+    CHECK(both[0].tensor.lt(1).all().item<bool>());
+
+    for (const at::Tensor& late : {both[1].tensor, alone[0].tensor}) late.mutable_grad() = at::full({3}, 0.5);
+    joint->step();
+    single->step();
+    single->step();
+    joint->step();
+    CHECK(both[1].tensor.equal(alone[0].tensor));
+  }
+}
+
+TEST_CASE("a step without any gradient does nothing") {
+  for (const std::string type : {"adam", "adamw", "sgd"}) {
+    const std::vector<stage::NamedTensor> parameters{{"weight", leaf(at::ones({3}))}};
+    const auto optimizer = make(type, "{lr: 0.1}", parameters);
+    optimizer->zero_grad();
+    optimizer->step();
+    CHECK(parameters[0].tensor.equal(at::ones({3})));
+  }
+}
+
+TEST_CASE("a gradient laid out otherwise than its parameter is refused") {
+  const at::Tensor weight = leaf(at::ones({2, 3, 4, 4}).contiguous(at::MemoryFormat::ChannelsLast));
+  const auto optimizer = make("adam", "{}", {{"conv.weight", weight}});
+  weight.mutable_grad() = at::ones({2, 3, 4, 4});
+  CHECK_THROWS_WITH(optimizer->step(), Contains("'conv.weight'") && Contains("strides [48, 16, 4, 1]"));
+  weight.mutable_grad() = at::ones({2, 3, 4, 4}).contiguous(at::MemoryFormat::ChannelsLast);
+  CHECK_NOTHROW(optimizer->step());
+  CHECK(weight.lt(1).all().item<bool>());
+}
+
+TEST_CASE("strides of dimensions of size 1 do not matter") {
+  const at::Tensor weight = leaf(at::ones({6, 1, 5, 5}));
+  const auto optimizer = make("sgd", "{lr: 1}", {{"conv1.weight", weight}});
+  const at::Tensor gradient = at::ones({150}).as_strided({6, 1, 5, 5}, {25, 1, 5, 1});
+  weight.mutable_grad() = gradient;
+  optimizer->step();
+  CHECK(weight.equal(at::zeros({6, 1, 5, 5})));
+}
+
+TEST_CASE("channels-last parameters are updated as contiguous ones") {
+  const at::Tensor start = at::randn({4, 3, 2, 2});
+  const at::Tensor gradient = at::randn({4, 3, 2, 2});
+  const at::Tensor plain = leaf(start);
+  const at::Tensor last = leaf(start.contiguous(at::MemoryFormat::ChannelsLast));
+  const auto one = make("adamw", "{lr: 0.1}", {{"w", plain}});
+  const auto other = make("adamw", "{lr: 0.1}", {{"w", last}});
+  plain.mutable_grad() = gradient;
+  last.mutable_grad() = gradient.contiguous(at::MemoryFormat::ChannelsLast);
+  for (int i = 0; i < 3; ++i) {
+    one->step();
+    other->step();
+  }
+  CHECK(difference(last, plain) <= 1e-6);
+}
+
+TEST_CASE("zero_grad clears gradients in place, so that views into a bucket stay views") {
+  at::Tensor bucket = at::ones({6});
+  const at::Tensor weight = leaf(at::ones({2, 3}));
+  const auto optimizer = make("adam", "{}", {{"weight", weight}});
+  weight.mutable_grad() = bucket.view({2, 3});
+  optimizer->zero_grad();
+  CHECK(bucket.equal(at::zeros({6})));
+  bucket.fill_(1);
+  CHECK(weight.grad().equal(at::ones({2, 3})));
+}
+
+TEST_CASE("parameters of several types are updated together") {
+  const std::vector<stage::NamedTensor> parameters{
+      {"single", leaf(at::ones({3}))}, {"double", leaf(at::ones({3}, at::kDouble))}, {"last", leaf(at::ones({2}))}};
+  const auto optimizer = make("sgd", "{lr: 0.5}", parameters);
+  for (const auto& [name, parameter] : parameters) parameter.mutable_grad() = at::ones_like(parameter);
+  optimizer->step();
+  optimizer->set_lr(0.25);
+  optimizer->step();
+  for (const auto& [name, parameter] : parameters) CHECK(parameter.equal(at::full_like(parameter, 0.25)));
+}
+
+TEST_CASE("the rate starts as configured") {
+  CHECK(make("sgd", "{lr: 0.3}", {{"w", leaf(at::ones({1}))}})->initial_lr() == 0.3);
+  CHECK(make("adamw", "{}", {{"w", leaf(at::ones({1}))}})->initial_lr() == 1e-3);
+}
+
+TEST_CASE("an optimizer says what it cannot do") {
+  CHECK_THROWS_WITH(make("adam", "{}", {}), "optimizer 'adam': there is nothing to train: every parameter is frozen");
+  CHECK_THROWS_WITH(make("sgd", "{nesterov: true}", {{"w", leaf(at::ones({1}))}}),
+                    Contains("nesterov is on with momentum 0 and dampening 0"));
+}

@@ -1,0 +1,95 @@
+#include "stages/builtin.hpp"
+#include "stages/support.hpp"
+#include "support/catch.hpp"
+
+#include <cmath>
+#include <limits>
+
+using namespace trainctl;
+
+namespace {
+
+std::unique_ptr<stage::Scheduler> make(const std::string& type, const std::string& options,
+                                       const stage::SchedulerContext& context = {0.1, 30, 100}) {
+  return stages::builtin_catalogue().schedulers.build(stages_test::stage("scheduler", type, options), context);
+}
+
+}  // namespace
+
+TEST_CASE("the rates of 30 epochs are PyTorch's") {
+  const Json golden = stages_test::golden("schedulers");
+  for (const Json& run : golden["cases"]) {
+    INFO(run["type"] << " " << run["options"]);
+    const auto scheduler = make(run["type"], run["options"].dump(), {golden["initial_lr"], 30, 100});
+    for (std::int64_t epoch = 0; epoch < 30; ++epoch) {
+      INFO("epoch " << epoch);
+      const double expected = run["lr"][static_cast<std::size_t>(epoch)];
+      CHECK(std::abs(scheduler->lr(epoch, epoch * 100) - expected) <= 1e-12);
+      scheduler->observe(epoch, golden["observed"][static_cast<std::size_t>(epoch)]);
+    }
+  }
+}
+
+TEST_CASE("interval step counts optimizer steps, in the warm-up too") {
+  const auto scheduler = make("step_lr", "{interval: step, step_size: 50, gamma: 0.5, warmup: 10}");
+  CHECK(scheduler->lr(0, 0) == Approx(0.01));
+  CHECK(scheduler->lr(0, 5) == Approx(0.055));
+  CHECK(scheduler->lr(0, 10) == 0.1);
+  CHECK(scheduler->lr(0, 59) == 0.1);
+  CHECK(scheduler->lr(0, 60) == 0.05);
+  CHECK(scheduler->lr(1, 110) == 0.025);
+}
+
+TEST_CASE("t_max: auto ends the cosine with the run") {
+  const auto by_epoch = make("cosine_annealing_lr", "{warmup: 5, eta_min: 0.02}");
+  CHECK(by_epoch->lr(5, 500) == 0.1);
+  CHECK(by_epoch->lr(30, 3000) == Approx(0.02));
+  const auto by_step = make("cosine_annealing_lr", "{interval: step, warmup: 500}");
+  CHECK(by_step->lr(5, 500) == 0.1);
+  CHECK(by_step->lr(17, 1750) == Approx(0.05));
+  CHECK(by_step->lr(29, 3000) == Approx(0).margin(1e-12));
+}
+
+TEST_CASE("a warm-up as long as the run leaves no cosine") {
+  CHECK_THROWS_WITH(make("cosine_annealing_lr", "{warmup: 30}"), Contains("the warm-up of 30 leaves nothing"));
+  CHECK_NOTHROW(make("cosine_annealing_lr", "{warmup: 30, t_max: 5}"));
+}
+
+TEST_CASE("milestones that fall are refused") {
+  CHECK_THROWS_WITH(make("multi_step_lr", "{milestones: [30, 60, 60]}"), Contains("milestones has 60 after 60"));
+  CHECK_THROWS_WITH(make("multi_step_lr", "{milestones: [60, 30]}"), Contains("milestones has 30 after 60"));
+}
+
+TEST_CASE("only the plateau scheduler watches a value") {
+  CHECK(make("constant_lr", "{}")->monitor().empty());
+  CHECK(make("reduce_lr_on_plateau", "{}")->monitor() == "val/loss");
+  CHECK(make("reduce_lr_on_plateau", "{monitor: val/accuracy}")->monitor() == "val/accuracy");
+}
+
+TEST_CASE("a plateau of NaN lowers the rate") {
+  const auto scheduler = make("reduce_lr_on_plateau", "{patience: 1}");
+  scheduler->observe(0, std::numeric_limits<double>::quiet_NaN());
+  CHECK(scheduler->lr(1, 100) == 0.1);
+  scheduler->observe(1, std::numeric_limits<double>::quiet_NaN());
+  CHECK(scheduler->lr(2, 200) == Approx(0.01));
+}
+
+TEST_CASE("mode: auto follows the name of the monitored value") {
+  const auto scheduler = make("reduce_lr_on_plateau", "{monitor: val/accuracy, patience: 0}");
+  scheduler->observe(0, 0.5);
+  scheduler->observe(1, 0.9);
+  CHECK(scheduler->lr(2, 200) == 0.1);
+  scheduler->observe(2, 0.8);
+  CHECK(scheduler->lr(3, 300) == Approx(0.01));
+}
+
+TEST_CASE("epochs that begin in the warm-up are not judged") {
+  const auto scheduler = make("reduce_lr_on_plateau", "{warmup: 3, patience: 0}");
+  for (const std::int64_t epoch : {0, 1, 2}) scheduler->observe(epoch, 1.0);
+  CHECK(scheduler->lr(2, 200) == Approx(0.07));
+  CHECK(scheduler->lr(3, 300) == 0.1);
+  scheduler->observe(3, 1.0);
+  CHECK(scheduler->lr(4, 400) == 0.1);
+  scheduler->observe(4, 1.0);
+  CHECK(scheduler->lr(5, 500) == Approx(0.01));
+}

@@ -1,0 +1,53 @@
+#include "stages/support.hpp"
+
+#include "config/reader.hpp"
+#include "config/yaml.hpp"
+#include "spec/load.hpp"
+
+#include <ATen/ops/tensor.h>
+
+#include <fstream>
+
+using namespace trainctl;
+
+namespace stages_test {
+namespace {
+
+void flatten(const Json& numbers, std::size_t depth, std::vector<std::int64_t>& shape, std::vector<double>& values) {
+  if (numbers.is_number()) {
+    values.push_back(numbers.get<double>());
+    return;
+  }
+  if (shape.size() == depth) shape.push_back(static_cast<std::int64_t>(numbers.size()));
+  for (const Json& item : numbers) flatten(item, depth + 1, shape, values);
+}
+
+}  // namespace
+
+config::Stage stage(const std::string& kind, const std::string& type, const std::string& options) {
+  config::Diagnostics diagnostics;
+  config::Node node = config::parse_yaml(config::make_source("test", options), options, diagnostics);
+  node.entries.push_back({"type", {}, config::Node::scalar(type)});
+  config::Stage out;
+  config::Reader(spec::builtin_vocabulary(), diagnostics).stage(node, config::Field{}, kind, out);
+  diagnostics.throw_if_errors();
+  return out;
+}
+
+Json golden(const std::string& name) {
+  std::ifstream file(std::string(TRAINCTL_GOLDEN_DIR) + "/torch/" + name + ".json");
+  return Json::parse(file);
+}
+
+at::Tensor tensor(const Json& numbers, at::ScalarType dtype) {
+  std::vector<std::int64_t> shape;
+  std::vector<double> values;
+  flatten(numbers, 0, shape, values);
+  return at::tensor(values, at::kDouble).view(shape).to(dtype);
+}
+
+double difference(const at::Tensor& a, const at::Tensor& b) {
+  return ((a - b).abs() / (b.abs() + 1e-3)).max().item<double>();
+}
+
+}  // namespace stages_test

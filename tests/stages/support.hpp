@@ -1,0 +1,27 @@
+#pragma once
+
+#include "base/json.hpp"
+#include "config/stage.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+// What the tests of the stages share: stages from a few words of YAML, numbers of PyTorch, comparisons.
+
+namespace stages_test {
+
+/// The stage as an experiment would hold it; a bad option fails the test. `options` is a YAML map such as "{lr: 0.1}".
+trainctl::config::Stage stage(const std::string& kind, const std::string& type, const std::string& options = "{}");
+
+/// tests/golden/torch/NAME.json, written by tests/golden/make.
+trainctl::Json golden(const std::string& name);
+
+/// Nested lists of numbers as a tensor of the same shape.
+at::Tensor tensor(const trainctl::Json& numbers, at::ScalarType dtype = at::kFloat);
+
+/// Largest |a - b| / (|b| + 1e-3): 1e-6 is a few last bits of float32.
+double difference(const at::Tensor& a, const at::Tensor& b);
+
+}  // namespace stages_test

@@ -1,0 +1,34 @@
+#include "stages/builtin.hpp"
+#include "stages/support.hpp"
+#include "support/catch.hpp"
+
+#include <ATen/core/grad_mode.h>
+
+using namespace trainctl;
+using stages_test::tensor;
+
+// Golden losses: model, loss and optimizer together, from weights written by PyTorch.
+
+TEST_CASE("10 steps of a tiny MLP give PyTorch's losses") {
+  const Json golden = stages_test::golden("models")["training"];
+  const stage::Catalogue all = stages::builtin_catalogue();
+  const auto model = all.models.build(stages_test::stage("model", "mlp", "{hidden: [5]}"), {{1, 2, 3}, 3});
+  const auto parameters = model->parameters();
+  REQUIRE(parameters.size() == golden["weights"].size());
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const at::NoGradGuard guard;
+    REQUIRE(parameters[i].name == golden["weights"][i]["name"]);
+    parameters[i].tensor.copy_(tensor(golden["weights"][i]["values"]));
+  }
+  const auto loss = all.losses.build(stages_test::stage("loss", "cross_entropy"), {3});
+  const auto optimizer = all.optimizers.build(stages_test::stage("optimizer", "adam", "{lr: 0.05}"), {parameters});
+  const at::Tensor inputs = tensor(golden["inputs"]);
+  const at::Tensor targets = tensor(golden["targets"], at::kLong);
+  for (const Json& expected : golden["losses"]) {
+    const at::Tensor value = loss->forward(model->forward(inputs), targets);
+    optimizer->zero_grad();
+    value.backward();
+    optimizer->step();
+    CHECK(value.item<double>() == Approx(expected.get<double>()).epsilon(1e-6));
+  }
+}
