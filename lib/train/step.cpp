@@ -31,14 +31,15 @@ std::vector<at::Tensor> trainable(const stage::Model& model) {
 }
 
 StepRunner::StepRunner(const Session& session, const Options& options, PartTimer& timer, dist::GradSync& sync)
-    : session_(session), timer_(timer), sync_(sync), meter_(options.device), names_anomalies_(options.detect_anomaly),
+    : session_(session), timer_(timer), sync_(sync), meter_(options.device),
+      parameters_(trainable(session.model)), names_anomalies_(options.detect_anomaly),
       world_size_(session.communicator.place().world_size), on_cpu_(options.device.is_cpu()) {
-  if (options.clip) clipper_.emplace(trainable(session.model), *options.clip, options.clip_algorithm);
+  if (options.clip) clipper_.emplace(parameters_, *options.clip, options.clip_algorithm);
 }
 
 StepRunner::Result StepRunner::run(const MicroBatch& micro, double lr) {
   timer_.enter(Part::optimizer);
-  if (micro.opens) session_.optimizer.zero_grad();
+  if (micro.opens) clear_gradients();
   timer_.enter(Part::forward);
   if (micro.closes) sync_.before_forward();
   const at::Tensor logits = session_.model.forward(micro.batch.inputs_nchw);
@@ -51,6 +52,14 @@ StepRunner::Result StepRunner::run(const MicroBatch& micro, double lr) {
   measure(logits, micro);
   timer_.end_step();
   return Result::ok;
+}
+
+void StepRunner::clear_gradients() {
+  if (world_size_ > 1) {  // gradients are views into the reducer's buckets, and stay so
+    session_.optimizer.zero_grad();
+    return;
+  }
+  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();  // backward hands over its own tensors
 }
 
 void StepRunner::backward(const at::Tensor& loss, const MicroBatch& micro) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "device/feed.hpp"
 #include "train/clip.hpp"
@@ -33,6 +34,7 @@ class StepRunner {
   LossMeter& meter() { return meter_; }
 
  private:
+  void clear_gradients();
   void backward(const at::Tensor& loss, const MicroBatch& micro);
   void update(double lr);
   void measure(const at::Tensor& logits, const MicroBatch& micro);
@@ -41,6 +43,7 @@ class StepRunner {
   PartTimer& timer_;
   dist::GradSync& sync_;
   LossMeter meter_;
+  std::vector<at::Tensor> parameters_;
   std::optional<Clipper> clipper_;
   bool names_anomalies_;
   int world_size_;

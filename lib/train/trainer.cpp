@@ -110,6 +110,7 @@ void Trainer::after_step() {
   const bool logs = position_.global_step % options_.log_every == 0;
   if (logs) check_loss(reporter_.log(position_, lr_, now, step_.meter()));
   reporter_.step(events::Phase::train, position_, now, &step_.meter());
+  if (session_.communicator.place().world_size > 1) timer_.enter(Part::allreduce);
   stop_ = agreement_.after_step(logs ? Agreement::At::log_point : Agreement::At::step, now);
 }
 

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""What the runner costs over a bare loop: bench_step_floor against `trainctl run configs/mnist/ffn.yaml`, in turns.
+
+usage: compare.py BUILD_FOLDER MNIST_FOLDER [--rounds N] [--epochs N] [--write]
+
+One thread each, fresh processes, the order of the two swapped in every round; the first epoch of each process is warm-up
+and is left out. --write adds docs/benchmarks/step_floor_<cores>core_<date>.md with the table and the resolved config.
+"""
+
+import argparse
+import csv
+import datetime
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+BAR = 1.05
+ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive")
+
+
+def floor_epochs(build, mnist, epochs):
+    """[(training, whole epoch, CPU)] in seconds, one an epoch."""
+    out = subprocess.run([build / "bin/bench_step_floor", mnist, str(epochs), "1"], env=ENVIRONMENT, check=True,
+                         capture_output=True, text=True).stdout
+    return [(e["train_s"], e["train_s"] + e["eval_s"], e["cpu_s"]) for e in json.loads(out)["epochs"]]
+
+
+def runner_epochs(build, mnist, epochs):
+    """The same from timing.csv, and the resolved config. The whole epoch holds saving the best weights, too."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = pathlib.Path(folder) / "run"
+        subprocess.run([build / "bin/trainctl", "run", ROOT / "configs/mnist/ffn.yaml", "trainer.num_threads=1",
+                        "trainer.accelerator=cpu", f"trainer.max_epochs={epochs}", "--quiet", "--run-dir", run],
+                       env=dict(ENVIRONMENT, TRAINCTL_DATA=str(mnist.parent)), check=True, stdout=subprocess.DEVNULL)
+        with open(run / "timing.csv", encoding="utf-8") as file:
+            rows = [{key: float(value) for key, value in row.items() if value} for row in csv.DictReader(file)]
+        config = (run / "config.resolved.yaml").read_text(encoding="utf-8")
+    return [(r["wall_s"] - r["eval_s"] - r["checkpoint_s"], r["wall_s"], r["wall_s"] * r["cpu_percent"] / 100)
+            for r in rows], config
+
+
+def quartiles(values):
+    q1, median, q3 = statistics.quantiles(values, n=4, method="inclusive")
+    return f"{median:.4f} [{q1:.4f}, {q3:.4f}]"
+
+
+def measure(options):
+    floor, runner, config = [], [], ""
+    for round_number in range(options.rounds):
+        def one():
+            floor.append(floor_epochs(options.build, options.mnist, options.epochs)[1:])
+        def other():
+            nonlocal config
+            epochs, config = runner_epochs(options.build, options.mnist, options.epochs)
+            runner.append(epochs[1:])
+        for step in ((one, other) if round_number % 2 == 0 else (other, one)):
+            step()
+        print(f"round {round_number + 1} of {options.rounds}", file=sys.stderr)
+    return floor, runner, config
+
+
+def table(floor, runner):
+    """Markdown rows and the ratio of training time, paired by round."""
+    lines = ["| per epoch | floor, s | trainctl, s | ratio |", "| --- | --- | --- | --- |"]
+    judged = 0.0
+    for column, name in enumerate(("training", "training, validation and checkpoint", "CPU time of the process")):
+        ours = [epoch[column] for run in runner for epoch in run]
+        theirs = [epoch[column] for run in floor for epoch in run]
+        ratios = [statistics.median(e[column] for e in a) / statistics.median(e[column] for e in b)
+                  for a, b in zip(runner, floor)]
+        lines.append(f"| {name} | {quartiles(theirs)} | {quartiles(ours)} | {quartiles(ratios)} |")
+        if column == 0:
+            judged = statistics.median(ratios)
+    return lines, judged
+
+
+def cpu_model():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "unknown CPU")
+
+
+def write_report(lines, options, config):
+    cores = len(os.sched_getaffinity(0))
+    date = datetime.date.today().isoformat()
+    path = ROOT / "docs/benchmarks" / f"step_floor_{cores}core_{date}.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    version = json.loads(subprocess.run([options.build / "bin/trainctl", "version", "--json"], capture_output=True,
+                                        text=True, check=True).stdout)
+    text = [f"# Step floor, {cores} cores, {date}", "",
+            "What the runner costs over a bare libtorch loop of the same network (tests/bench/step_floor): MNIST,",
+            "784-128-64-10, batch 64, Adam, loss and accuracy of training and validation, one thread each.", "",
+            f"{cpu_model()}, {cores} cores; load average at the end {os.getloadavg()[0]:.1f}. trainctl {version['version']}, "
+            f"git {version['git']}, {version['build']['type']}, {version['build']['compiler']}.",
+            f"{options.rounds} rounds in turns, fresh processes, {options.epochs - 1} epochs each after one of warm-up. "
+            "Medians [quartiles];", "the ratio is of the medians of a round.", "", *lines, "", "```",
+            f"tests/bench/step_floor/compare.py build/release MNIST_FOLDER --rounds {options.rounds} --epochs {options.epochs} --write",
+            "```", "", "Resolved config:", "", "```yaml", config.replace(str(ROOT) + "/", "").replace(str(options.mnist.parent) + "/", "").rstrip(), "```", ""]
+    path.write_text("\n".join(text), encoding="utf-8")
+    print(f"wrote {path.relative_to(ROOT)}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=lambda text: pathlib.Path(text).resolve())
+    parser.add_argument("mnist", type=lambda text: pathlib.Path(text).resolve())
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    floor, runner, config = measure(options)
+    lines, judged = table(floor, runner)
+    print("\n".join(lines))
+    print(f"training: {judged:.3f}x of the floor, the bar is {BAR}: {'met' if judged <= BAR else 'missed'}")
+    if options.write:
+        write_report(lines, options, config)
+
+
+if __name__ == "__main__":
+    main()
