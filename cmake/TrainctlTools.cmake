@@ -31,3 +31,8 @@ if(TRAINCTL_TIDY)
   endif()
   set(CMAKE_CXX_CLANG_TIDY "${TRAINCTL_CLANG_TIDY}" --quiet --extra-arg=-Wno-unknown-warning-option)
 endif()
+
+# libFuzzer steers by coverage of the libraries, not of its entry alone.
+if(TRAINCTL_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
