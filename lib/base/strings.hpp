@@ -22,7 +22,8 @@ bool starts_with_any(std::string_view text, std::span<const std::string> prefixe
 /// Bytes of the valid UTF-8 character at the front of a text that is not empty; 0 if there is none.
 std::size_t utf8_length(std::string_view text);
 
-/// Control bytes and invalid UTF-8 become \xNN, so that a file or class name cannot drive a terminal or forge a log line.
+/// Control bytes and invalid UTF-8 become \xNN, so that a file or class name cannot drive a terminal or forge a log
+/// line.
 std::string printable(std::string_view text);
 
 /// 1234567 -> "1,234,567".

@@ -13,7 +13,8 @@ std::string number_text(double value) {
   char* const end = buffer.data() + buffer.size();
   // 1000000, not 1e+06; 0.0001, not 1e-04.
   const bool is_handy = value == 0 || (std::abs(value) >= 1e-4 && std::abs(value) < 1e9);
-  const auto result = is_handy ? std::to_chars(buffer.data(), end, value, std::chars_format::fixed) : std::to_chars(buffer.data(), end, value);
+  const auto result = is_handy ? std::to_chars(buffer.data(), end, value, std::chars_format::fixed)
+                               : std::to_chars(buffer.data(), end, value);
   return {buffer.data(), result.ptr};
 }
 

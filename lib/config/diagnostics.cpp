@@ -1,21 +1,22 @@
 #include "config/diagnostics.hpp"
 
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "config/excerpt.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <tuple>
 #include <utility>
 
-#include "base/error.hpp"
-#include "base/strings.hpp"
-#include "config/excerpt.hpp"
-
 namespace trainctl::config {
 namespace {
 
 constexpr std::size_t kMostShown = 50;
 
-// Where a diagnostic stands in the report: files in the order in which they were first complained about, overrides last.
+// Where a diagnostic stands in the report: files in the order in which they were first complained about, overrides
+// last.
 std::vector<const Source*> source_order(const std::vector<Diagnostic>& all) {
   std::vector<const Source*> order;
   for (const Diagnostic& one : all) {
@@ -65,7 +66,8 @@ std::string render_one(const Diagnostic& one, Color color) {
   text += paint(is_error ? "1;31" : "1;35", is_error ? "error:" : "warning:") + " ";
   text += paint("1", printable(one.message)) + "\n";
   if (one.earlier.position.source) {
-    if (one.earlier.position.source != one.position.source) text += fmt::format("  --> {}\n", place(one.earlier.position));
+    if (one.earlier.position.source != one.position.source)
+      text += fmt::format("  --> {}\n", place(one.earlier.position));
     text += excerpt(one.earlier.position, one.earlier.text, color);
   }
   return text + excerpt(one.position, one.hint, color);

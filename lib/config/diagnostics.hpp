@@ -1,10 +1,10 @@
 #pragma once
 
+#include "config/position.hpp"
+
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include "config/position.hpp"
 
 namespace trainctl::config {
 

@@ -1,5 +1,8 @@
 #include "config/dump.hpp"
 
+#include "base/strings.hpp"
+#include "config/fields.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,9 +11,6 @@
 #include <optional>
 #include <string_view>
 #include <utility>
-
-#include "base/strings.hpp"
-#include "config/fields.hpp"
 
 namespace trainctl::config {
 namespace {
@@ -24,7 +24,8 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> wo
 // Characters that mean nothing to YAML wherever they stand.
 bool is_plain(std::string_view text) {
   const auto harmless = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("_./+-").find(c) != std::string_view::npos;
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("_./+-").find(c) != std::string_view::npos;
   };
   return !text.empty() && std::ranges::all_of(text, harmless) && text != "-" && !text.starts_with("---") &&
          !text.starts_with("...") && !is_one_of(text, {"null", "Null", "NULL"});
@@ -40,7 +41,8 @@ bool is_reserved(std::string_view text) {
 // A text that no reader takes for anything else.
 bool is_word(std::string_view text) {
   const auto first = static_cast<unsigned char>(text.empty() ? '0' : text[0]);
-  const bool begins_well = std::isalpha(first) != 0 || first == '_' || first == '/' || text.starts_with("./") || text.starts_with("../");
+  const bool begins_well =
+      std::isalpha(first) != 0 || first == '_' || first == '/' || text.starts_with("./") || text.starts_with("../");
   return begins_well && is_plain(text) && !is_reserved(text);
 }
 
@@ -84,9 +86,7 @@ std::string scalar_text(const Node& node) {
 
 std::string key_text(const std::string& key) { return is_plain(key) && !is_reserved(key) ? key : double_quoted(key); }
 
-bool holds_map(const Node& node) {
-  return node.type == Node::Type::map || std::ranges::any_of(node.items, holds_map);
-}
+bool holds_map(const Node& node) { return node.type == Node::Type::map || std::ranges::any_of(node.items, holds_map); }
 
 std::string flow_text(const Node& node) {
   if (node.type == Node::Type::map) return "{}";
@@ -98,7 +98,8 @@ std::string flow_text(const Node& node) {
 
 std::string origin(const Position& position) {
   if (!position.source) return "default";
-  return position.source->is_override ? "override" : fmt::format("{}:{}", printable(position.source->name), position.line);
+  return position.source->is_override ? "override"
+                                      : fmt::format("{}:{}", printable(position.source->name), position.line);
 }
 
 class Writer {
@@ -120,7 +121,8 @@ class Writer {
 
  private:
   static bool is_block(const Node& node) {
-    return (node.type == Node::Type::map && !node.entries.empty()) || (node.type == Node::Type::list && holds_map(node));
+    return (node.type == Node::Type::map && !node.entries.empty()) ||
+           (node.type == Node::Type::list && holds_map(node));
   }
 
   void begin_line(std::size_t indent) {
@@ -149,7 +151,8 @@ class Writer {
       if (entry.value.type == Node::Type::list) {
         list(entry.value, indent + 2, field == nullptr ? nullptr : field->type.item.get());
       } else {
-        map(entry.value, indent + 2, field == nullptr ? Fields{} : fields_below(entry.value, field->type, *options_.vocabulary));
+        map(entry.value, indent + 2,
+            field == nullptr ? Fields{} : fields_below(entry.value, field->type, *options_.vocabulary));
       }
     }
   }
@@ -176,7 +179,8 @@ class Writer {
     if (continues_) return;
     std::string sentence = field == nullptr ? "" : field->help;
     if (field != nullptr && !bounds_text(*field).empty()) sentence += fmt::format(" ({})", bounds_text(*field));
-    if (field == nullptr && entry.key == "type" && fields && fields->stage() != nullptr) sentence = fields->stage()->schema.summary;
+    if (field == nullptr && entry.key == "type" && fields && fields->stage() != nullptr)
+      sentence = fields->stage()->schema.summary;
     if (!sentence.empty()) text_ += fmt::format("{}# {}\n", std::string(indent, ' '), printable(sentence));
   }
 
@@ -186,7 +190,8 @@ class Writer {
 };
 
 bool same_value(const Node& a, const Node& b) {
-  if (a.type != b.type || a.text != b.text || a.items.size() != b.items.size() || a.entries.size() != b.entries.size()) {
+  if (a.type != b.type || a.text != b.text || a.items.size() != b.items.size() ||
+      a.entries.size() != b.entries.size()) {
     return false;
   }
   for (std::size_t i = 0; i < a.items.size(); ++i) {
@@ -217,7 +222,8 @@ Node pruned(const Node& value, const FieldType& type, const Vocabulary& vocabula
 Node pruned_map(const Node& map, const Fields& fields, const Vocabulary& vocabulary) {
   Node result = map;
   result.entries.clear();
-  if (const Entry* type = map.entry("type"); type != nullptr && fields->stage() != nullptr) result.entries.push_back(*type);
+  if (const Entry* type = map.entry("type"); type != nullptr && fields->stage() != nullptr)
+    result.entries.push_back(*type);
   fields->each([&](const Field& field, const Node& usual) {
     const Entry* entry = map.entry(field.key);
     if (entry == nullptr || (!field.required && same_value(entry->value, usual))) return;

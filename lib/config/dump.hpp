@@ -1,10 +1,10 @@
 #pragma once
 
-#include <cstdint>
-#include <string>
-
 #include "config/node.hpp"
 #include "config/schema.hpp"
+
+#include <cstdint>
+#include <string>
 
 // From typed options back to YAML: write_options() gives the tree, these choose what of it is shown and how.
 

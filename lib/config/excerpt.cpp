@@ -1,13 +1,13 @@
 #include "config/excerpt.hpp"
 
+#include "base/strings.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
 #include <string_view>
 #include <vector>
-
-#include "base/strings.hpp"
 
 namespace trainctl::config {
 namespace {
@@ -30,9 +30,9 @@ int display_width(std::string_view character) {
   if (character.size() == 4) {
     code = (byte(0) & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
   }
-  constexpr unsigned kWide[][2] = {{0x1100, 0x115F},   {0x2E80, 0xA4CF}, {0xAC00, 0xD7A3},  {0xF900, 0xFAFF},
-                                   {0xFE30, 0xFE6F},   {0xFF00, 0xFF60}, {0xFFE0, 0xFFE6}, {0x1F300, 0x1FAFF},
-                                   {0x20000, 0x3FFFD}};
+  constexpr unsigned kWide[][2] = {{0x1100, 0x115F}, {0x2E80, 0xA4CF},   {0xAC00, 0xD7A3},
+                                   {0xF900, 0xFAFF}, {0xFE30, 0xFE6F},   {0xFF00, 0xFF60},
+                                   {0xFFE0, 0xFFE6}, {0x1F300, 0x1FAFF}, {0x20000, 0x3FFFD}};
   return std::ranges::any_of(kWide, [&](const auto& range) { return code >= range[0] && code <= range[1]; }) ? 2 : 1;
 }
 
@@ -50,7 +50,8 @@ std::vector<Cell> cells_of(std::string_view line) {
 }
 
 int width_of(const std::vector<Cell>& cells, std::size_t begin, std::size_t end) {
-  return std::accumulate(cells.begin() + static_cast<std::ptrdiff_t>(begin), cells.begin() + static_cast<std::ptrdiff_t>(end), 0,
+  return std::accumulate(cells.begin() + static_cast<std::ptrdiff_t>(begin),
+                         cells.begin() + static_cast<std::ptrdiff_t>(end), 0,
                          [](int sum, const Cell& cell) { return sum + cell.width; });
 }
 

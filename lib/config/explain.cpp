@@ -1,18 +1,18 @@
 #include "config/explain.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <memory>
-#include <optional>
-#include <utility>
-
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "config/dump.hpp"
 #include "config/fields.hpp"
 #include "config/tree_path.hpp"
 #include "config/wording.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
 
 namespace trainctl::config {
 namespace {
@@ -108,7 +108,8 @@ class Finder {
 };
 
 std::string default_text(const Place& place) {
-  const bool shown = place.owner != nullptr && &place.field->type == place.type && !place.field->required && !place.type->object;
+  const bool shown =
+      place.owner != nullptr && &place.field->type == place.type && !place.field->required && !place.type->object;
   if (!shown) return "";
   const std::shared_ptr<void> options = place.owner->make_default();
   Node usual = place.field->write(options.get());
@@ -135,9 +136,11 @@ std::string suggestion(const std::string& key, const Schema& schema, const Vocab
   return fmt::format("the sections are: {}", list_some(schema.keys()));
 }
 
-void add_known(const Schema& schema, const Vocabulary& vocabulary, const std::string& prefix, std::vector<KnownKey>& keys);
+void add_known(const Schema& schema, const Vocabulary& vocabulary, const std::string& prefix,
+               std::vector<KnownKey>& keys);
 
-void add_stage_keys(const std::string& kind, const Vocabulary& vocabulary, const std::string& prefix, std::vector<KnownKey>& keys) {
+void add_stage_keys(const std::string& kind, const Vocabulary& vocabulary, const std::string& prefix,
+                    std::vector<KnownKey>& keys) {
   keys.push_back({prefix + "type", vocabulary.names(kind), "Which " + kind + "."});
   for (const std::string& name : vocabulary.names(kind)) {
     for (const Field& field : vocabulary.find(kind, name)->schema.fields) {
@@ -148,7 +151,8 @@ void add_stage_keys(const std::string& kind, const Vocabulary& vocabulary, const
   }
 }
 
-void add_known(const Schema& schema, const Vocabulary& vocabulary, const std::string& prefix, std::vector<KnownKey>& keys) {
+void add_known(const Schema& schema, const Vocabulary& vocabulary, const std::string& prefix,
+               std::vector<KnownKey>& keys) {
   if (schema.inline_stage) add_stage_keys(schema.inline_stage->type.stage_kind, vocabulary, prefix, keys);
   for (const Field& field : schema.fields) {
     keys.push_back({prefix + field.key, values_of(field.type, vocabulary), field.help});
@@ -213,10 +217,11 @@ std::string to_text(const Explanation& explanation) {
 }
 
 Json to_json(const Explanation& explanation) {
-  return {{"schema", "trainctl.explain/1"},      {"key", explanation.key},         {"type", explanation.type},
-          {"default", explanation.default_value}, {"required", explanation.required}, {"bounds", explanation.bounds},
-          {"help", explanation.help},            {"example", explanation.example}, {"below", explanation.below},
-          {"of", explanation.same}};
+  return {{"schema", "trainctl.explain/1"},   {"key", explanation.key},
+          {"type", explanation.type},         {"default", explanation.default_value},
+          {"required", explanation.required}, {"bounds", explanation.bounds},
+          {"help", explanation.help},         {"example", explanation.example},
+          {"below", explanation.below},       {"of", explanation.same}};
 }
 
 std::vector<KnownKey> known_keys(const Schema& schema, const Vocabulary& vocabulary) {

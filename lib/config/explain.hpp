@@ -1,10 +1,10 @@
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "base/json.hpp"
 #include "config/schema.hpp"
+
+#include <string>
+#include <vector>
 
 namespace trainctl::config {
 

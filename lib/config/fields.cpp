@@ -1,17 +1,18 @@
 #include "config/fields.hpp"
 
+#include "base/strings.hpp"
+
 #include <fmt/format.h>
 
 #include <cmath>
 #include <memory>
 
-#include "base/strings.hpp"
-
 namespace trainctl::config {
 namespace {
 
 std::string shown(double bound) {
-  return std::nearbyint(bound) == bound && std::abs(bound) < 1e15 ? fmt::format("{:.0f}", bound) : fmt::format("{}", bound);
+  return std::nearbyint(bound) == bound && std::abs(bound) < 1e15 ? fmt::format("{:.0f}", bound)
+                                                                  : fmt::format("{}", bound);
 }
 
 void each_of(const Schema& schema, const std::function<void(const Field&, const Node&)>& visit) {
@@ -40,7 +41,8 @@ std::string plain_type_text(const FieldType& type, const Vocabulary& vocabulary)
     case ValueType::path: return "path, relative to the file that names it";
     case ValueType::choice: return "one of " + join(type.choices, ", ");
     case ValueType::list:
-      return fmt::format("list of {}{}", type.length ? std::to_string(*type.length) + " " : "", plural(*type.item, vocabulary));
+      return fmt::format("list of {}{}", type.length ? std::to_string(*type.length) + " " : "",
+                         plural(*type.item, vocabulary));
     case ValueType::map: return "map of " + plural(*type.item, vocabulary);
     case ValueType::object: return "section";
     case ValueType::stage: return fmt::format("{}: {}", type.stage_kind, join(vocabulary.names(type.stage_kind), ", "));
@@ -65,7 +67,8 @@ std::string bounds_text(const Field& field) {
 }
 
 std::string type_text(const FieldType& type, const Vocabulary& vocabulary) {
-  return plain_type_text(type, vocabulary) + (type.accepts_auto ? ", or auto" : "") + (type.nullable ? ", or ~ for none" : "");
+  return plain_type_text(type, vocabulary) + (type.accepts_auto ? ", or auto" : "") +
+         (type.nullable ? ", or ~ for none" : "");
 }
 
 std::vector<std::string> values_of(const FieldType& type, const Vocabulary& vocabulary) {

@@ -1,11 +1,11 @@
 #pragma once
 
+#include "config/schema.hpp"
+
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "config/schema.hpp"
 
 // What is said about a field beyond its own sentence, and the way from a map to the fields of its keys.
 

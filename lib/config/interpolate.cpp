@@ -1,5 +1,11 @@
 #include "config/interpolate.hpp"
 
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "config/tree_path.hpp"
+#include "config/wording.hpp"
+#include "config/yaml.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,12 +16,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include "base/error.hpp"
-#include "base/strings.hpp"
-#include "config/tree_path.hpp"
-#include "config/wording.hpp"
-#include "config/yaml.hpp"
 
 namespace trainctl::config {
 namespace {
@@ -92,8 +92,11 @@ class Resolver {
   Node resolve(const Node& node, std::size_t depth) {
     if (node.broken) return node;
     visited_ += value_cost(node.text);
-    if (visited_ > kMaxNodes) return fail(node, fmt::format("more than {} values, references expanded", with_thousands(kMaxNodes)), "use fewer references");
-    if (depth > kMaxDepth) return fail(node, fmt::format("nested more than {} deep, references expanded", kMaxDepth), "flatten the tree");
+    if (visited_ > kMaxNodes)
+      return fail(node, fmt::format("more than {} values, references expanded", with_thousands(kMaxNodes)),
+                  "use fewer references");
+    if (depth > kMaxDepth)
+      return fail(node, fmt::format("nested more than {} deep, references expanded", kMaxDepth), "flatten the tree");
     if (node.type == Node::Type::scalar) {
       return node.text.find("${") == std::string::npos ? node : expand(node, depth);
     }
@@ -121,7 +124,9 @@ class Resolver {
 
   Node expand(const Node& node, std::size_t depth) {
     const auto pieces = split_pieces(node.text);
-    if (!pieces) return fail(node, fmt::format("'${{' without a '}}' in {}", quote(node.text)), "close it, or write '$${' for a plain '${'");
+    if (!pieces)
+      return fail(node, fmt::format("'${{' without a '}}' in {}", quote(node.text)),
+                  "close it, or write '$${' for a plain '${'");
     if (node.text.find("$${secret:") != std::string::npos) {
       return fail(node, "a secret reference cannot be escaped", "write ${secret:NAME}");
     }
@@ -136,10 +141,15 @@ class Resolver {
       const Node value = reference(node, piece.text, depth);
       if (value.broken) return value;
       if (value.type != Node::Type::scalar) {
-        return fail(node, fmt::format("'${{{}}}' is {}: it cannot stand inside a text", printable(piece.text), describe_value(value)), "refer to a single value");
+        return fail(
+            node,
+            fmt::format("'${{{}}}' is {}: it cannot stand inside a text", printable(piece.text), describe_value(value)),
+            "refer to a single value");
       }
       result.text += value.text;
-      if (result.text.size() > kMaxText) return fail(node, fmt::format("a text longer than {} bytes, references expanded", kMaxText), "use fewer references");
+      if (result.text.size() > kMaxText)
+        return fail(node, fmt::format("a text longer than {} bytes, references expanded", kMaxText),
+                    "use fewer references");
     }
     return result;
   }
@@ -151,12 +161,16 @@ class Resolver {
     if (colon != std::string::npos) {
       const std::string kind = what.substr(0, colon);
       return fail(node, fmt::format("unknown reference {}", quote("${" + what + "}")),
-                  kind == "oc.env" || kind == "ENV" ? "write ${env:NAME} or ${env:NAME,default}"
-                                                    : "known: ${key.of.this.file}, ${env:NAME,default}, ${secret:NAME}");
+                  kind == "oc.env" || kind == "ENV"
+                      ? "write ${env:NAME} or ${env:NAME,default}"
+                      : "known: ${key.of.this.file}, ${env:NAME,default}, ${secret:NAME}");
     }
-    const auto is_path = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-'; };
+    const auto is_path = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-';
+    };
     if (what.empty() || !std::ranges::all_of(what, is_path)) {
-      return fail(node, fmt::format("{} names no key", quote("${" + what + "}")), "write ${section.key}, or '$${' for a plain '${'");
+      return fail(node, fmt::format("{} names no key", quote("${" + what + "}")),
+                  "write ${section.key}, or '$${' for a plain '${'");
     }
     return other_value(node, what, depth);
   }
@@ -165,14 +179,17 @@ class Resolver {
     const std::size_t comma = what.find(',');
     const std::string name = what.substr(0, comma);
     if (!is_name(name)) {
-      return fail(node, fmt::format("{} names no environment variable", quote("${env:" + what + "}")), "write ${env:NAME} or ${env:NAME,default}");
+      return fail(node, fmt::format("{} names no environment variable", quote("${env:" + what + "}")),
+                  "write ${env:NAME} or ${env:NAME,default}");
     }
     if (const char* value = std::getenv(name.c_str())) {
       if (is_utf8(value)) return typed_value(value, node.position);
-      return fail(node, fmt::format("the environment variable '{}' is not valid UTF-8: {}", name, quote(value)), "set it to a text");
+      return fail(node, fmt::format("the environment variable '{}' is not valid UTF-8: {}", name, quote(value)),
+                  "set it to a text");
     }
     if (comma == std::string::npos) {
-      return fail(node, fmt::format("the environment variable '{}' is not set", name), fmt::format("set it, or give a default: ${{env:{},default}}", name));
+      return fail(node, fmt::format("the environment variable '{}' is not set", name),
+                  fmt::format("set it, or give a default: ${{env:{},default}}", name));
     }
     Node fallback = typed_value(what.substr(comma + 1), node.position);
     return fallback.is_null() || fallback.text.find("${") == std::string::npos ? fallback : expand(fallback, depth);
@@ -180,7 +197,8 @@ class Resolver {
 
   Node secret(const Node& node, const std::string& what) {
     if (!is_name(what.substr(kSecret.size()))) {
-      return fail(node, fmt::format("{} names no secret", quote("${" + what + "}")), "write ${secret:NAME}, NAME an environment variable");
+      return fail(node, fmt::format("{} names no secret", quote("${" + what + "}")),
+                  "write ${secret:NAME}, NAME an environment variable");
     }
     Node kept = node;
     kept.text = "${" + what + "}";
@@ -189,7 +207,9 @@ class Resolver {
 
   Node other_value(const Node& node, const std::string& path, std::size_t depth) {
     if (std::ranges::find(chain_, path) != chain_.end()) return cycle(node, path);
-    if (chain_.size() >= kMaxChain) return fail(node, fmt::format("more than {} references lead to each other", kMaxChain), "refer to the value itself");
+    if (chain_.size() >= kMaxChain)
+      return fail(node, fmt::format("more than {} references lead to each other", kMaxChain),
+                  "refer to the value itself");
     chain_.push_back(path);
     const std::size_t cycles_before = cycles_met_;
     Node value = lookup(node, path, depth);
@@ -237,7 +257,8 @@ class Resolver {
     Node broken = node;
     broken.broken = true;
     if (!cycles_.insert(members).second) return broken;
-    return fail(node, fmt::format("'${{{}}}' refers to itself: {}", path, join(round, " -> ")), "give one of them a value");
+    return fail(node, fmt::format("'${{{}}}' refers to itself: {}", path, join(round, " -> ")),
+                "give one of them a value");
   }
 
   const Node& tree_;
@@ -264,7 +285,8 @@ std::string reveal_secrets(const std::string& text) {
     ENSURE(config, end != std::string::npos, "a secret reference is not closed: write ${{secret:NAME}}");
     const std::string name = text.substr(begin + 9, end - begin - 9);
     const char* value = std::getenv(name.c_str());
-    ENSURE(config, value != nullptr, "the secret '{0}' is not set: export the environment variable {0}", printable(name));
+    ENSURE(config, value != nullptr, "the secret '{0}' is not set: export the environment variable {0}",
+           printable(name));
     revealed += value;
     at = end + 1;
   }

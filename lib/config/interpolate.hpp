@@ -1,9 +1,9 @@
 #pragma once
 
-#include <string>
-
 #include "config/diagnostics.hpp"
 #include "config/node.hpp"
+
+#include <string>
 
 namespace trainctl::config {
 

@@ -18,10 +18,12 @@ Json scalar_json(const Node& node) {
   if (text == "true" || text == "false") return text == "true";
   const char* end = text.data() + text.size();
   std::int64_t integer = 0;
-  if (const auto read = std::from_chars(text.data(), end, integer); read.ec == std::errc() && read.ptr == end) return integer;
+  if (const auto read = std::from_chars(text.data(), end, integer); read.ec == std::errc() && read.ptr == end)
+    return integer;
   double number = 0;
   const bool shaped = text.find_first_not_of("0123456789.eE+-") == std::string::npos;
-  if (const auto read = std::from_chars(text.data(), end, number); shaped && read.ec == std::errc() && read.ptr == end) return number;
+  if (const auto read = std::from_chars(text.data(), end, number); shaped && read.ec == std::errc() && read.ptr == end)
+    return number;
   return text;
 }
 
@@ -56,7 +58,8 @@ void add_fields(Json& object, const Schema& schema, const Vocabulary& vocabulary
 }
 
 Json empty_object(const std::string& summary) {
-  return {{"type", "object"}, {"description", summary}, {"additionalProperties", false}, {"properties", Json::object()}};
+  return {
+      {"type", "object"}, {"description", summary}, {"additionalProperties", false}, {"properties", Json::object()}};
 }
 
 Json stage_json(const StageType& stage, const Schema* beside, const Vocabulary& vocabulary) {
@@ -110,7 +113,8 @@ Json plain_type_json(const FieldType& type, const Field& field, const Vocabulary
       if (field.not_empty) list["minItems"] = 1;
       return list;
     }
-    case ValueType::map: return {{"type", "object"}, {"additionalProperties", type_json(*type.item, field, vocabulary)}};
+    case ValueType::map:
+      return {{"type", "object"}, {"additionalProperties", type_json(*type.item, field, vocabulary)}};
     case ValueType::object: return struct_json(*type.object, vocabulary);
     case ValueType::stage: return def_ref(type.stage_kind);
   }
@@ -130,7 +134,8 @@ Json type_json(const FieldType& type, const Field& field, const Vocabulary& voca
 
 Json definitions(const Vocabulary& vocabulary) {
   Json all;
-  all["reference"] = {{"type", "string"}, {"pattern", R"(^\$\{.*\}$)"}, {"description", "A reference such as ${env:NAME,default}."}};
+  all["reference"] = {
+      {"type", "string"}, {"pattern", R"(^\$\{.*\}$)"}, {"description", "A reference such as ${env:NAME,default}."}};
   for (const std::string& kind : vocabulary.kinds()) {
     all[kind] = kind_json(kind, nullptr, vocabulary);
     for (const std::string& name : vocabulary.names(kind)) {

@@ -1,11 +1,5 @@
 #include "config/load.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <system_error>
-#include <utility>
-
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/strings.hpp"
@@ -14,6 +8,12 @@
 #include "config/tree_path.hpp"
 #include "config/wording.hpp"
 #include "config/yaml.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
 
 namespace trainctl::config {
 namespace {
@@ -51,8 +51,9 @@ class Loader {
     if (tree.broken) return tree;
     if (tree.type != Node::Type::map) {
       const bool is_scalar = tree.type == Node::Type::scalar;
-      return broken(tree.position, fmt::format("a config must be a map of keys, found {}", describe_value(tree)),
-                    is_scalar ? "write 'key: value', with a space after the colon" : "write lines such as 'key: value'");
+      return broken(
+          tree.position, fmt::format("a config must be a map of keys, found {}", describe_value(tree)),
+          is_scalar ? "write 'key: value', with a space after the colon" : "write lines such as 'key: value'");
     }
     const Node* extends = tree.find("extends");
     if (extends == nullptr) return tree;
@@ -78,7 +79,8 @@ class Loader {
     Node merged = Node::map();
     if (bases.type == Node::Type::null) return merged;
     if (bases.type == Node::Type::map) {
-      return broken(bases.position, "'extends' must be a file or a list of files, found a map", "write 'extends: [base.yaml]'");
+      return broken(bases.position, "'extends' must be a file or a list of files, found a map",
+                    "write 'extends: [base.yaml]'");
     }
     bool failed = false;
     const std::vector<Node> names = bases.type == Node::Type::list ? bases.items : std::vector<Node>{bases};
@@ -94,19 +96,24 @@ class Loader {
   Node load_base(const Node& name, const fs::path& folder) {
     if (name.broken) return name;
     if (name.type != Node::Type::scalar) {
-      return broken(name.position, fmt::format("'extends' must be a file or a list of files, found {}", describe_value(name)), "write 'extends: [base.yaml]'");
+      return broken(name.position,
+                    fmt::format("'extends' must be a file or a list of files, found {}", describe_value(name)),
+                    "write 'extends: [base.yaml]'");
     }
     if (name.text.find("${") != std::string::npos) {
-      return broken(name.position, "a base file cannot be named by a reference", "write its path; it is relative to this file");
+      return broken(name.position, "a base file cannot be named by a reference",
+                    "write its path; it is relative to this file");
     }
     const fs::path path = (folder / name.text).lexically_normal();
     std::error_code ignored;
     if (!fs::is_regular_file(path, ignored)) {
-      return broken(name.position, fmt::format("there is no file {}", quote(path.string())), "base files are relative to the file that names them");
+      return broken(name.position, fmt::format("there is no file {}", quote(path.string())),
+                    "base files are relative to the file that names them");
     }
     if (is_open(path)) return broken(name.position, "a file extends itself: " + chain_text(path), "remove one of them");
     if (chain_.size() > kMaxExtends) {
-      return broken(name.position, fmt::format("more than {} files extend one another", kMaxExtends), "shorten the chain: " + chain_text(path));
+      return broken(name.position, fmt::format("more than {} files extend one another", kMaxExtends),
+                    "shorten the chain: " + chain_text(path));
     }
     if (++loaded_ > kMaxFiles) {
       return broken(name.position, fmt::format("more than {} base files", kMaxFiles), "merge some of them");
@@ -161,7 +168,8 @@ LoadedTree load_tree(const fs::path& file, const std::vector<std::string>& overr
   return {finish(std::move(tree), overrides, diagnostics), loader.take_files()};
 }
 
-Node load_text(const std::string& name, std::string_view text, const std::vector<std::string>& overrides, Diagnostics& diagnostics) {
+Node load_text(const std::string& name, std::string_view text, const std::vector<std::string>& overrides,
+               Diagnostics& diagnostics) {
   return finish(Loader(diagnostics).load(name, without_bom(text), {}), overrides, diagnostics);
 }
 

@@ -1,12 +1,12 @@
 #pragma once
 
+#include "config/diagnostics.hpp"
+#include "config/node.hpp"
+
 #include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "config/diagnostics.hpp"
-#include "config/node.hpp"
 
 // From files and overrides to one tree: extends, then overrides, then interpolation.
 //
@@ -27,10 +27,12 @@ struct LoadedTree {
 };
 
 /// Throws Error(config) where `file` cannot be read; all else goes into `diagnostics`.
-LoadedTree load_tree(const std::filesystem::path& file, const std::vector<std::string>& overrides, Diagnostics& diagnostics);
+LoadedTree load_tree(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                     Diagnostics& diagnostics);
 
 /// The same for a text that is in no file; `name` stands in its diagnostics.
-Node load_text(const std::string& name, std::string_view text, const std::vector<std::string>& overrides, Diagnostics& diagnostics);
+Node load_text(const std::string& name, std::string_view text, const std::vector<std::string>& overrides,
+               Diagnostics& diagnostics);
 
 /// `overlay` laid over `base`, as `extends` does.
 Node merge(Node base, Node overlay);

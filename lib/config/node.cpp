@@ -1,10 +1,10 @@
 #include "config/node.hpp"
 
+#include "config/wording.hpp"
+
 #include <fmt/format.h>
 
 #include <utility>
-
-#include "config/wording.hpp"
 
 namespace trainctl::config {
 
@@ -28,12 +28,16 @@ Node Node::scalar(std::string text, bool quoted) {
   return node;
 }
 
+Node Node::list() { return list(std::vector<Node>{}); }
+
 Node Node::list(std::vector<Node> items) {
   Node node;
   node.type = Type::list;
   node.items = std::move(items);
   return node;
 }
+
+Node Node::map() { return map(std::vector<Entry>{}); }
 
 Node Node::map(std::vector<Entry> entries) {
   Node node;

@@ -1,12 +1,12 @@
 #pragma once
 
+#include "config/position.hpp"
+
 #include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "config/position.hpp"
 
 namespace trainctl::config {
 
@@ -18,21 +18,23 @@ struct Node {
   enum class Type { null, scalar, list, map };
 
   Type type = Type::null;
-  std::string text;            // scalar
-  bool quoted = false;         // scalar: '12' is a string, 12 is a number
-  std::vector<Node> items;     // list
-  std::vector<Entry> entries;  // map, in the order of the file, keys unique
-  Position position;           // of the value
+  std::string text;                          // scalar
+  bool quoted = false;                       // scalar: '12' is a string, 12 is a number
+  std::vector<Node> items;                   // list
+  std::vector<Entry> entries;                // map, in the order of the file, keys unique
+  Position position;                         // of the value
   std::shared_ptr<const Source> written_in;  // where the text stands, if an interpolation brought it from elsewhere
-  bool broken = false;         // a problem was reported already: readers stay silent
+  bool broken = false;                       // a problem was reported already: readers stay silent
 
   [[nodiscard]] const Node* find(std::string_view key) const;  // null if absent or not a map
   [[nodiscard]] const Entry* entry(std::string_view key) const;
   [[nodiscard]] bool is_null() const { return type == Type::null; }
 
   static Node scalar(std::string text, bool quoted = false);
-  static Node list(std::vector<Node> items = {});
-  static Node map(std::vector<Entry> entries = {});
+  static Node list();
+  static Node list(std::vector<Node> items);
+  static Node map();
+  static Node map(std::vector<Entry> entries);
 };
 
 /// Values below and including this one.

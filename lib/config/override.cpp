@@ -1,5 +1,10 @@
 #include "config/override.hpp"
 
+#include "base/strings.hpp"
+#include "config/tree_path.hpp"
+#include "config/wording.hpp"
+#include "config/yaml.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,11 +12,6 @@
 #include <optional>
 #include <string_view>
 #include <utility>
-
-#include "base/strings.hpp"
-#include "config/tree_path.hpp"
-#include "config/wording.hpp"
-#include "config/yaml.hpp"
 
 namespace trainctl::config {
 namespace {
@@ -70,7 +70,8 @@ class Parser {
     }
     if (text_.find_first_not_of(' ', equals + 1) == std::string::npos) {
       const std::string key = text_.substr(at, equals - at);
-      return fail(equals, "nothing stands after the '='", fmt::format("write \"{0}=''\" for an empty text, '~{0}' to delete the key", key));
+      return fail(equals, "nothing stands after the '='",
+                  fmt::format("write \"{0}=''\" for an empty text, '~{0}' to delete the key", key));
     }
     result.value =
         parse_yaml(source_, std::string_view(text_).substr(equals + 1), diagnostics_, static_cast<int>(equals) + 2);
@@ -94,7 +95,8 @@ class Parser {
     }
     for (const std::string& name : split_path(std::string_view(text_).substr(begin, end - begin))) {
       if (!is_key(name)) {
-        fail(begin, name.empty() ? "an empty key" : fmt::format("{} is no key", quote(name)), "write 'section.key=value', e.g. 'optimizer.lr=0.01'");
+        fail(begin, name.empty() ? "an empty key" : fmt::format("{} is no key", quote(name)),
+             "write 'section.key=value', e.g. 'optimizer.lr=0.01'");
         return false;
       }
       parts.push_back({name, position(begin, name.size())});
@@ -152,8 +154,10 @@ class Applier {
     }
     if (is_stage_name(node)) promote_stage(node);
     if (node.type != Node::Type::scalar) return true;
-    diagnostics_.error(part.position, fmt::format("'{}' is {}: it has no keys below it", path_of(change_.parts, i), describe_value(node)),
-                       fmt::format("write '{}=VALUE' to change it", path_of(change_.parts, i)));
+    diagnostics_.error(
+        part.position,
+        fmt::format("'{}' is {}: it has no keys below it", path_of(change_.parts, i), describe_value(node)),
+        fmt::format("write '{}=VALUE' to change it", path_of(change_.parts, i)));
     return false;
   }
 
@@ -189,7 +193,8 @@ class Applier {
     const Part& part = change_.parts[last];
     if (child(parent, part.name) == nullptr) return absent(parent, last);
     if (parent.type == Node::Type::list) {
-      parent.items.erase(parent.items.begin() + static_cast<std::ptrdiff_t>(*list_index(part.name, parent.items.size())));
+      parent.items.erase(parent.items.begin() +
+                         static_cast<std::ptrdiff_t>(*list_index(part.name, parent.items.size())));
     } else {
       std::erase_if(parent.entries, [&](const Entry& entry) { return entry.key == part.name; });
     }

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "config/diagnostics.hpp"
 #include "config/node.hpp"
+
+#include <string>
+#include <vector>
 
 namespace trainctl::config {
 

@@ -12,7 +12,7 @@ struct Source {
   std::string name;                // as the user typed it: "mnist.yaml", or "override 'optimizer.lr=1'"
   std::vector<std::string> lines;  // for the excerpt under an error
   bool is_override = false;
-  std::filesystem::path folder;    // where its relative paths start; empty: the current directory
+  std::filesystem::path folder;  // where its relative paths start; empty: the current directory
 };
 
 /// Where a key or value stands. Lines and columns count from 1, columns and `length` (what the caret underlines) in

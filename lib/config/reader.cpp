@@ -1,11 +1,11 @@
 #include "config/reader.hpp"
 
+#include "base/strings.hpp"
+#include "config/wording.hpp"
+
 #include <fmt/format.h>
 
 #include <utility>
-
-#include "base/strings.hpp"
-#include "config/wording.hpp"
 
 namespace trainctl::config {
 namespace {
@@ -34,7 +34,8 @@ void Reader::object(const Node& node, const Schema& schema, const std::string& s
     schema.inline_stage->read(*this, node, *schema.inline_stage, options);
     if (node.type != Node::Type::map) return;
   } else if (node.type != Node::Type::map) {
-    diagnostics_.error(node.position, fmt::format("{} must be a map of options, found {}", subject, describe_value(node)),
+    diagnostics_.error(node.position,
+                       fmt::format("{} must be a map of options, found {}", subject, describe_value(node)),
                        fmt::format("expected keys such as {}", list_some(schema.keys())));
     return;
   } else {
@@ -75,10 +76,13 @@ void Reader::reject_unknown(const Node& map, const Schema& schema, const std::st
     if (const Field* section = section_with(schema, entry.key)) {
       hint = fmt::format("it belongs below '{0}': write '{0}.{1}'", section->key, entry.key);
     }
-    if (const auto others = type == nullptr ? std::vector<std::string>{} : others_with(*type, entry.key); !others.empty()) {
-      hint = fmt::format("it is an option of {}; {} has: {}", join(others, ", "), type->name, keys.empty() ? "none" : list_some(keys));
+    if (const auto others = type == nullptr ? std::vector<std::string>{} : others_with(*type, entry.key);
+        !others.empty()) {
+      hint = fmt::format("it is an option of {}; {} has: {}", join(others, ", "), type->name,
+                         keys.empty() ? "none" : list_some(keys));
     }
-    diagnostics_.error(entry.key_position, fmt::format("unknown key {} in {}", quote(entry.key), subject), std::move(hint));
+    diagnostics_.error(entry.key_position, fmt::format("unknown key {} in {}", quote(entry.key), subject),
+                       std::move(hint));
   }
 }
 
@@ -101,7 +105,8 @@ bool Reader::stage(const Node& node, const Field& field, const std::string& kind
     type = type_of(node, kind);
     position = type != nullptr ? node.find("type")->position : position;
   } else {
-    return fail(node, field, "a stage", fmt::format("write a name such as '{0}', or {{type: {0}, ...}}", example_name(kind)));
+    return fail(node, field, "a stage",
+                fmt::format("write a name such as '{0}', or {{type: {0}, ...}}", example_name(kind)));
   }
   if (type == nullptr) return false;
   const std::string subject = fmt::format("{} '{}'", spoken(kind), type->name);
@@ -126,7 +131,8 @@ const StageType* Reader::type_of(const Node& map, const std::string& kind) {
   if (type != nullptr && type->type == Node::Type::scalar) return known_type(*type, kind);
   const std::vector<std::string> names = vocabulary_.names(kind);
   if (type != nullptr && !type->is_null()) {
-    diagnostics_.error(type->position, fmt::format("the type of {} must be a name, found {}", spoken(kind), describe_value(*type)),
+    diagnostics_.error(type->position,
+                       fmt::format("the type of {} must be a name, found {}", spoken(kind), describe_value(*type)),
                        fmt::format("expected one of: {}", list_some(names)));
     return nullptr;
   }

@@ -1,13 +1,13 @@
 #pragma once
 
+#include "config/diagnostics.hpp"
+#include "config/schema.hpp"
+#include "config/stage.hpp"
+
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
-
-#include "config/diagnostics.hpp"
-#include "config/schema.hpp"
-#include "config/stage.hpp"
 
 namespace trainctl::config {
 

@@ -1,3 +1,8 @@
+#include "base/strings.hpp"
+#include "config/fields.hpp"
+#include "config/reader.hpp"
+#include "config/wording.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,11 +13,6 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
-
-#include "base/strings.hpp"
-#include "config/fields.hpp"
-#include "config/reader.hpp"
-#include "config/wording.hpp"
 
 // The scalar half of Reader: what each type accepts, and what is said about the spellings that YAML 1.1, Python and
 // other runners would have let pass.
@@ -59,7 +59,8 @@ IntegerParse parse_integer(std::string_view text) {
   if (base != 10) digits.remove_prefix(2);
   std::uint64_t magnitude = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), magnitude, base);
-  if (error == std::errc::invalid_argument || end != digits.data() + digits.size()) return {IntegerFault::not_an_integer};
+  if (error == std::errc::invalid_argument || end != digits.data() + digits.size())
+    return {IntegerFault::not_an_integer};
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (error != std::errc() || magnitude > kMost) return {IntegerFault::too_large};
   const auto value = static_cast<std::int64_t>(magnitude);
@@ -83,7 +84,8 @@ std::string number_hint(const Node& node) {
     std::string point = text;
     point[comma] = '.';
     const bool thousands = text.size() - comma == 4 || !parse_double(point);
-    if (thousands && parse_double(without(text, ','))) return fmt::format("write {}, without commas", without(text, ','));
+    if (thousands && parse_double(without(text, ',')))
+      return fmt::format("write {}, without commas", without(text, ','));
     if (parse_double(point)) return fmt::format("write {}, with a decimal point", point);
   }
   if (text.ends_with('%')) {
@@ -93,7 +95,8 @@ std::string number_hint(const Node& node) {
   }
   if (text == "nan" || text == "NaN") return "YAML spells it .nan";
   if (text == "inf" || text == "-inf" || text == "Infinity") return "YAML spells it .inf";
-  if (text.find('/') != std::string::npos || text.find('*') != std::string::npos) return "write the result: there is no arithmetic";
+  if (text.find('/') != std::string::npos || text.find('*') != std::string::npos)
+    return "write the result: there is no arithmetic";
   return "";
 }
 
@@ -151,7 +154,8 @@ bool Reader::boolean(const Node& node, const Field& field, bool& out) {
   constexpr std::array<std::string_view, 8> kTrue{"yes", "y", "on", "1", "true", "t", "enabled", "enable"};
   constexpr std::array<std::string_view, 8> kFalse{"no", "n", "off", "0", "false", "f", "disabled", "disable"};
   std::string lower = node.text;
-  std::ranges::transform(lower, lower.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::ranges::transform(lower, lower.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   std::string hint;
   if (std::ranges::find(kTrue, lower) != kTrue.end()) hint = "write true";
   if (std::ranges::find(kFalse, lower) != kFalse.end()) hint = "write false";
@@ -173,8 +177,9 @@ bool Reader::integer(const Node& node, const Field& field, std::int64_t low, std
   if (beneath || beyond || !inside(static_cast<double>(parsed.value), field.minimum, field.maximum)) {
     const std::string type_lower = beneath ? fmt::format("at least {}", low) : "";
     const std::string type_upper = beyond ? fmt::format("at most {}", high) : "";
-    return fail(node, field, both(field.minimum ? lower_text(*field.minimum) : type_lower,
-                                  field.maximum ? upper_text(*field.maximum) : type_upper));
+    return fail(node, field,
+                both(field.minimum ? lower_text(*field.minimum) : type_lower,
+                     field.maximum ? upper_text(*field.maximum) : type_upper));
   }
   out = parsed.value;
   return true;
@@ -214,7 +219,8 @@ bool Reader::path(const Node& node, const Field& field, std::filesystem::path& o
   if (node.text.empty()) return fail(node, field, "a path that is not empty");
   if (node.text.find('\0') != std::string::npos) return fail(node, field, "a path without NUL bytes");
   if (node.text == "~" || node.text.starts_with("~/")) {
-    return fail(node, field, "a path", fmt::format("write \"${{env:HOME}}{}\": '~' is not expanded", printable(node.text.substr(1))));
+    return fail(node, field, "a path",
+                fmt::format("write \"${{env:HOME}}{}\": '~' is not expanded", printable(node.text.substr(1))));
   }
   const Source* source = node.written_in ? node.written_in.get() : node.position.source.get();
   const std::filesystem::path folder = source == nullptr ? std::filesystem::path() : source->folder;

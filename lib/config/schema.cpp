@@ -1,8 +1,8 @@
 #include "config/schema.hpp"
 
-#include <utility>
-
 #include "base/error.hpp"
+
+#include <utility>
 
 namespace trainctl::config {
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "config/node.hpp"
+
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -9,8 +11,6 @@
 #include <string_view>
 #include <typeindex>
 #include <vector>
-
-#include "config/node.hpp"
 
 namespace trainctl::config {
 
@@ -27,13 +27,13 @@ enum class ValueType { boolean, integer, number, string, path, choice, list, map
 /// What a field may hold, without its C++ type: what schema, explain, docs and completion read.
 struct FieldType {
   ValueType type = ValueType::string;
-  bool accepts_auto = false;                // the word auto
-  bool nullable = false;                    // ~ or absent
-  std::vector<std::string> choices;         // choice
-  std::shared_ptr<const FieldType> item;    // list, map: the type of a value
-  std::optional<std::size_t> length;        // list of fixed length
-  std::shared_ptr<const Schema> object;     // object
-  std::string stage_kind;                   // stage
+  bool accepts_auto = false;              // the word auto
+  bool nullable = false;                  // ~ or absent
+  std::vector<std::string> choices;       // choice
+  std::shared_ptr<const FieldType> item;  // list, map: the type of a value
+  std::optional<std::size_t> length;      // list of fixed length
+  std::shared_ptr<const Schema> object;   // object
+  std::string stage_kind;                 // stage
 };
 
 /// One option: described once, read by everything.

@@ -1,13 +1,13 @@
 #pragma once
 
+#include "base/error.hpp"
+#include "config/schema.hpp"
+
 #include <memory>
 #include <string>
 #include <typeindex>
 #include <typeinfo>
 #include <utility>
-
-#include "base/error.hpp"
-#include "config/schema.hpp"
 
 namespace trainctl::config {
 
@@ -32,7 +32,11 @@ struct Stage {
 
 template <class Options>
 Stage make_stage(std::string kind, std::string type, Options options) {
-  return {std::move(kind), std::move(type), std::make_shared<const Options>(std::move(options)), typeid(Options), {},
+  return {std::move(kind),
+          std::move(type),
+          std::make_shared<const Options>(std::move(options)),
+          typeid(Options),
+          {},
           std::make_shared<const Schema>(schema_of<Options>())};
 }
 

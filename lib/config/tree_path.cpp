@@ -1,10 +1,10 @@
 #include "config/tree_path.hpp"
 
+#include "base/strings.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <utility>
-
-#include "base/strings.hpp"
 
 namespace trainctl::config {
 

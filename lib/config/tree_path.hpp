@@ -1,12 +1,12 @@
 #pragma once
 
+#include "config/node.hpp"
+
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "config/node.hpp"
 
 namespace trainctl::config {
 

@@ -1,13 +1,13 @@
 #include "config/wording.hpp"
 
+#include "base/strings.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <optional>
-
-#include "base/strings.hpp"
 
 namespace trainctl::config {
 namespace {
@@ -116,7 +116,10 @@ constexpr Alias kKeys[] = {
     {"early_stop", "early_stopping", ""},
     {"earlystopping", "early_stopping", ""},
     {"patience", "early_stopping", "write 'early_stopping: {type: patience, patience: 3}'"},
-    {"warmup", "scheduler.warmup_steps", ""},
+    {"warmup", "scheduler.warmup", ""},
+    {"warmup_steps", "scheduler.warmup", ""},
+    {"warmup_epochs", "scheduler.warmup", ""},
+    {"num_warmup_steps", "scheduler.warmup", ""},
     {"checkpointing", "checkpoint", ""},
     {"ckpt", "checkpoint", ""},
     {"save_every", "checkpoint.every_n_epochs", ""},
@@ -150,17 +153,38 @@ struct Synonym {
 };
 
 constexpr Synonym kNames[] = {
-    {"ce", "cross_entropy"},       {"nll", "cross_entropy"},          {"crossentropyloss", "cross_entropy"},
-    {"mseloss", "mse"},            {"l2", "mse"},                     {"step", "step_lr"},
-    {"multistep", "multi_step_lr"}, {"exponential", "exponential_lr"}, {"cosine", "cosine_annealing_lr"},
-    {"plateau", "reduce_lr_on_plateau"}, {"constant", "constant_lr"}, {"none", "constant_lr"},
-    {"cuda", "gpu"},               {"16", "16-mixed"},                {"fp16", "16-mixed"},
-    {"float16", "16-mixed"},       {"half", "16-mixed"},              {"bf16", "bf16-mixed"},
-    {"bfloat16", "bf16-mixed"},    {"32", "32-true"},                 {"fp32", "32-true"},
-    {"float32", "32-true"},        {"full", "32-true"},               {"minimum", "min"},
-    {"maximum", "max"},            {"hflip", "random_horizontal_flip"}, {"acc", "accuracy"},
-    {"top5", "top_k_accuracy"},    {"ffn", "mlp"},                    {"logistic_regression", "linear"},
-    {"valid", "test"},             {"val", "test"},
+    {"ce", "cross_entropy"},
+    {"nll", "cross_entropy"},
+    {"crossentropyloss", "cross_entropy"},
+    {"mseloss", "mse"},
+    {"l2", "mse"},
+    {"step", "step_lr"},
+    {"multistep", "multi_step_lr"},
+    {"exponential", "exponential_lr"},
+    {"cosine", "cosine_annealing_lr"},
+    {"plateau", "reduce_lr_on_plateau"},
+    {"constant", "constant_lr"},
+    {"none", "constant_lr"},
+    {"cuda", "gpu"},
+    {"16", "16-mixed"},
+    {"fp16", "16-mixed"},
+    {"float16", "16-mixed"},
+    {"half", "16-mixed"},
+    {"bf16", "bf16-mixed"},
+    {"bfloat16", "bf16-mixed"},
+    {"32", "32-true"},
+    {"fp32", "32-true"},
+    {"float32", "32-true"},
+    {"full", "32-true"},
+    {"minimum", "min"},
+    {"maximum", "max"},
+    {"hflip", "random_horizontal_flip"},
+    {"acc", "accuracy"},
+    {"top5", "top_k_accuracy"},
+    {"ffn", "mlp"},
+    {"logistic_regression", "linear"},
+    {"valid", "test"},
+    {"val", "test"},
 };
 
 // "torch.optim.AdamW" and "adam_w" are the same word: the last part, lower case, letters and digits only.
@@ -235,6 +259,8 @@ std::string list_some(const std::vector<std::string>& words) {
   return fmt::format("{} and {} more", join(first, ", "), words.size() - kMostListed);
 }
 
+std::span<const Alias> aliases() { return kKeys; }
+
 const Alias* find_alias(std::string_view word) {
   const auto* const found = std::ranges::find(kKeys, word, &Alias::word);
   return found == std::end(kKeys) ? nullptr : found;
@@ -246,8 +272,10 @@ std::string unknown_key_hint(const std::string& key, const std::vector<std::stri
   }
   if (keys.empty()) return "it takes no options: remove the key";
   if (const std::optional<std::string> found = nearest(key, keys)) return did_you_mean(*found, keys);
-  if (const std::size_t dot = key.find('.'); dot != std::string::npos && holds(keys, std::string_view(key).substr(0, dot))) {
-    return fmt::format("dots work in overrides only; in a file write '{}: {{{}: ...}}'", key.substr(0, dot), key.substr(dot + 1));
+  if (const std::size_t dot = key.find('.');
+      dot != std::string::npos && holds(keys, std::string_view(key).substr(0, dot))) {
+    return fmt::format("dots work in overrides only; in a file write '{}: {{{}: ...}}'", key.substr(0, dot),
+                       key.substr(dot + 1));
   }
   if (const Alias* alias = near_alias(key)) {
     if (const std::string hint = alias_hint(*alias, keys); !hint.empty()) return hint;

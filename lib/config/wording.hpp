@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,7 @@ struct Alias {
   std::string_view key;   // "trainer.max_epochs"; empty: there is none
   std::string_view note;  // a sentence, where the key alone does not explain
 };
+std::span<const Alias> aliases();
 /// Null where nothing is known about `word`.
 const Alias* find_alias(std::string_view word);
 

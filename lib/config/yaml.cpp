@@ -1,5 +1,9 @@
 #include "config/yaml.hpp"
 
+#include "base/strings.hpp"
+#include "config/wording.hpp"
+#include "config/yaml_text.hpp"
+
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
@@ -12,12 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/strings.hpp"
-#include "config/wording.hpp"
-#include "config/yaml_text.hpp"
-
-// The one source that sees yaml-cpp. Its events, unlike its nodes, show tags, aliases and anchors with their places, and
-// the handler may stop the parser before a hostile file costs anything.
+// The one source that sees yaml-cpp. Its events, unlike its nodes, show tags, aliases and anchors with their places,
+// and the handler may stop the parser before a hostile file costs anything.
 
 namespace trainctl::config {
 namespace {
@@ -36,7 +36,7 @@ struct Frame {
   YAML::anchor_t anchor = 0;
   std::size_t nodes = 1;
   std::size_t height = 1;
-  bool wants_key = false;  // map
+  bool wants_key = false;   // map
   bool keeps_value = true;  // map: the key was sound
   std::string key;
   Position key_position;
@@ -62,9 +62,11 @@ class TreeBuilder final : public YAML::EventHandler {
       const Frame& parent = frames_.back();
       const bool is_value = parent.node.type == Node::Type::map && !parent.wants_key;
       if (is_value && parent.keeps_value) {
-        diagnostics_.error(parent.key_position, fmt::format("{} has no value", quote(parent.key)), "give it one, or remove the key");
+        diagnostics_.error(parent.key_position, fmt::format("{} has no value", quote(parent.key)),
+                           "give it one, or remove the key");
       } else if (parent.node.type == Node::Type::list) {
-        diagnostics_.error(text_.last_before(mark.line, mark.column, '-'), "a list item has no value", "give it one, or remove the '-'");
+        diagnostics_.error(text_.last_before(mark.line, mark.column, '-'), "a list item has no value",
+                           "give it one, or remove the '-'");
       }
       node.broken = true;
     }
@@ -87,7 +89,8 @@ class TreeBuilder final : public YAML::EventHandler {
     add(std::move(copy), 0, target.nodes, target.height);
   }
 
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
     Node node = Node::scalar(value, tag != "?");
     node.broken = reject_tag(mark, tag);
     if (!text_.is_closed(mark.line, mark.column)) stop(mark, "a quoted text is not closed", "add the closing quote");
@@ -97,11 +100,13 @@ class TreeBuilder final : public YAML::EventHandler {
     add(std::move(node), anchor, cost, 0);
   }
 
-  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
     open(mark, tag, anchor, Node::list());
   }
   void OnSequenceEnd() override { close(); }
-  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
     open(mark, tag, anchor, Node::map());
   }
   void OnMapEnd() override { close(); }
@@ -114,11 +119,14 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void check_size(const YAML::Mark& mark, std::size_t more) {
     total_ += more;
-    if (total_ > kMaxNodes) stop(mark, fmt::format("more than {} values, aliases expanded", with_thousands(kMaxNodes)), "use fewer aliases");
+    if (total_ > kMaxNodes)
+      stop(mark, fmt::format("more than {} values, aliases expanded", with_thousands(kMaxNodes)), "use fewer aliases");
   }
 
   void check_depth(const YAML::Mark& mark, std::size_t depth) {
-    if (depth > kMaxDepth) stop(mark, fmt::format("nested {} deep on line {}, the limit is {}", depth, mark.line + 1, kMaxDepth), "flatten the tree");
+    if (depth > kMaxDepth)
+      stop(mark, fmt::format("nested {} deep on line {}, the limit is {}", depth, mark.line + 1, kMaxDepth),
+           "flatten the tree");
   }
 
   // True where there is a tag.
@@ -127,7 +135,8 @@ class TreeBuilder final : public YAML::EventHandler {
     if (!rest.starts_with('!') && (tag.empty() || tag == "?" || tag == "!")) return false;
     Position position = text_.position(mark.line, mark.column);
     position.length = static_cast<int>(std::min(rest.find_first_of(" ,]}"), rest.size()));
-    diagnostics_.error(position, fmt::format("tags such as {} are not supported", quote(rest.substr(0, rest.find(' ')))),
+    diagnostics_.error(position,
+                       fmt::format("tags such as {} are not supported", quote(rest.substr(0, rest.find(' ')))),
                        "remove the tag; quote the value to make it a text");
     return true;
   }
@@ -173,21 +182,28 @@ class TreeBuilder final : public YAML::EventHandler {
     map.wants_key = false;
     map.keeps_value = false;
     if (node.type != Node::Type::scalar) {
-      diagnostics_.error(node.position, fmt::format("a key must be a word, found {}", describe_value(node)), "write 'key: value'");
+      diagnostics_.error(node.position, fmt::format("a key must be a word, found {}", describe_value(node)),
+                         "write 'key: value'");
       return;
     }
     if (node.text.size() > kMaxKeyBytes) {
-      diagnostics_.error(node.position, fmt::format("a key of {} bytes, the limit is {}", node.text.size(), kMaxKeyBytes), "shorten it");
+      diagnostics_.error(node.position,
+                         fmt::format("a key of {} bytes, the limit is {}", node.text.size(), kMaxKeyBytes),
+                         "shorten it");
       return;
     }
     if (node.text == "<<") {
-      diagnostics_.error(node.position, "merge keys are not supported", "use 'extends' for a base file, or write the keys out");
+      diagnostics_.error(node.position, "merge keys are not supported",
+                         "use 'extends' for a base file, or write the keys out");
       return;
     }
     const auto [first, is_new] = map.seen.emplace(node.text, node.position);
     if (!is_new) {
-      diagnostics_.add({Severity::error, node.position, fmt::format("duplicate key {}", quote(node.text)),
-                        "and given again here: keep one", {first->second, "first given here"}});
+      diagnostics_.add({Severity::error,
+                        node.position,
+                        fmt::format("duplicate key {}", quote(node.text)),
+                        "and given again here: keep one",
+                        {first->second, "first given here"}});
       return;
     }
     if (map.seen.size() > kMaxKeys) {
@@ -218,7 +234,8 @@ Node broken_node(const Position& position) {
 
 }  // namespace
 
-Node parse_yaml(const std::shared_ptr<const Source>& source, std::string_view text, Diagnostics& diagnostics, int column) {
+Node parse_yaml(const std::shared_ptr<const Source>& source, std::string_view text, Diagnostics& diagnostics,
+                int column) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   const YamlText raw(source, text, column);
   const Node broken = broken_node(raw.position(0, 0));
@@ -232,7 +249,8 @@ Node parse_yaml(const std::shared_ptr<const Source>& source, std::string_view te
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder)) {
-      diagnostics.error(raw.position(0, 0), "there is nothing here but blanks and comments", "write 'key: value' lines");
+      diagnostics.error(raw.position(0, 0), "there is nothing here but blanks and comments",
+                        "write 'key: value' lines");
       return broken;
     }
     while (parser.HandleNextDocument(builder)) {

@@ -1,14 +1,14 @@
 #include "config/yaml_text.hpp"
 
+#include "base/strings.hpp"
+#include "config/wording.hpp"
+#include "config/yaml.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
 #include <utility>
-
-#include "base/strings.hpp"
-#include "config/wording.hpp"
-#include "config/yaml.hpp"
 
 namespace trainctl::config {
 namespace {
@@ -25,25 +25,32 @@ struct Sentence {
 constexpr Sentence kSentences[] = {
     {"end of map flow not found", "a '{' has no '}'", "close the map, or put commas between its keys"},
     {"end of sequence flow not found", "a '[' has no ']'", "close the list, or put commas between its items"},
-    {"end of map not found", "this line does not fit the map above it", "indent it like the keys around it, and write 'key: value'"},
-    {"end of sequence not found", "this line does not fit the list above it", "indent it like the items around it, and begin with '- '"},
-    {"illegal map value", "a ':' stands where no value may begin", "indent keys alike, and quote a text that contains ': '"},
+    {"end of map not found", "this line does not fit the map above it",
+     "indent it like the keys around it, and write 'key: value'"},
+    {"end of sequence not found", "this line does not fit the list above it",
+     "indent it like the items around it, and begin with '- '"},
+    {"illegal map value", "a ':' stands where no value may begin",
+     "indent keys alike, and quote a text that contains ': '"},
     {"illegal map key", "a key stands where none may begin", "indent it like the keys around it"},
-    {"illegal block entry", "a '-' stands where no list item may begin", "put the list on lines of its own, indented alike"},
+    {"illegal block entry", "a '-' stands where no list item may begin",
+     "put the list on lines of its own, indented alike"},
     {"illegal flow end", "a bracket closes what is not open", "check the brackets before it: [ ends with ], { with }"},
     {"illegal tab", "a tab indents this line", "indent with spaces"},
     {"illegal EOF in scalar", "a quoted text is not closed", "add the closing quote"},
     {"illegal document indicator", "a quoted text is not closed", "add the closing quote"},
     {"illegal character in scalar", "this character cannot begin a value", "quote the text"},
-    {"unknown escape character", "unknown escape in a double-quoted text", "write \\\\ for a backslash, or use single quotes"},
+    {"unknown escape character", "unknown escape in a double-quoted text",
+     "write \\\\ for a backslash, or use single quotes"},
     {"bad character found while scanning hex", "bad hex digits in an escape", "write \\x and two hex digits"},
     {"invalid unicode", "this escape is no Unicode character", ""},
     {"unknown token", "this character cannot begin a value", "quote the text"},
     {"the referenced anchor is not defined", "this alias names no anchor above it", "define it with &name first"},
     {"alias not found after *", "'*' must be followed by the name of an anchor", "quote a text that begins with '*'"},
     {"anchor not found after &", "'&' must be followed by a name", "quote a text that begins with '&'"},
-    {"illegal character found while scanning alias", "'*' must be followed by the name of an anchor", "quote a text that begins with '*'"},
-    {"illegal character found while scanning anchor", "'&' must be followed by a name", "quote a text that begins with '&'"},
+    {"illegal character found while scanning alias", "'*' must be followed by the name of an anchor",
+     "quote a text that begins with '*'"},
+    {"illegal character found while scanning anchor", "'&' must be followed by a name",
+     "quote a text that begins with '&'"},
     {"aliases can't have any content", "an alias stands alone", "remove what follows it"},
     {"unexpected character in block scalar", "text after a '|' or '>'", "begin the text on the next line"},
     {"cannot set zero indentation", "a block text cannot have indentation 0", "remove the 0"},
@@ -61,7 +68,8 @@ bool lacks_space_after_colon(std::string_view line) {
   if (begin == std::string_view::npos) return false;
   std::size_t end = begin;
   while (end < line.size() && (std::isalnum(static_cast<unsigned char>(line[end])) != 0 || line[end] == '_')) ++end;
-  return end > begin && end + 1 < line.size() && line[end] == ':' && line[end + 1] != ' ' && line[end + 1] != '/' && line[end + 1] != '\r';
+  return end > begin && end + 1 < line.size() && line[end] == ':' && line[end + 1] != ' ' && line[end + 1] != '/' &&
+         line[end + 1] != '\r';
 }
 
 bool has_tab_indent(std::string_view line) {
@@ -95,7 +103,8 @@ Position YamlText::at(std::size_t offset, std::size_t length) const {
   const auto next = std::ranges::upper_bound(starts_, offset);
   const auto line = static_cast<int>(next - starts_.begin());
   const int shift = line == 1 ? first_column_ : 1;
-  return {source_, line, static_cast<int>(offset - *(next - 1)) + shift, static_cast<int>(std::max<std::size_t>(length, 1))};
+  return {source_, line, static_cast<int>(offset - *(next - 1)) + shift,
+          static_cast<int>(std::max<std::size_t>(length, 1))};
 }
 
 std::size_t YamlText::offset_of(int line, int column) const {
@@ -103,7 +112,9 @@ std::size_t YamlText::offset_of(int line, int column) const {
   return std::min(starts_[static_cast<std::size_t>(line)] + static_cast<std::size_t>(column), text_.size());
 }
 
-Position YamlText::position(int line, int column, std::size_t length) const { return at(offset_of(line, column), length); }
+Position YamlText::position(int line, int column, std::size_t length) const {
+  return at(offset_of(line, column), length);
+}
 
 std::string_view YamlText::rest_of_line(int line, int column) const {
   std::string_view rest = text_.substr(offset_of(line, column));
@@ -186,11 +197,13 @@ void YamlText::report_syntax(int line, int column, std::string_view message, Dia
   for (const int candidate : {where.line - 1, where.line - 2}) {
     const std::string_view suspect = rest_of_line(candidate, 0);
     if (has_tab_indent(suspect)) {
-      diagnostics.error(position(candidate, static_cast<int>(suspect.find('\t'))), "a tab indents this line", "indent with spaces");
+      diagnostics.error(position(candidate, static_cast<int>(suspect.find('\t'))), "a tab indents this line",
+                        "indent with spaces");
       return;
     }
     if (lacks_space_after_colon(suspect)) {
-      diagnostics.error(position(candidate, static_cast<int>(suspect.find(':'))), "no space after the colon", "write 'key: value'");
+      diagnostics.error(position(candidate, static_cast<int>(suspect.find(':'))), "no space after the colon",
+                        "write 'key: value'");
       return;
     }
   }

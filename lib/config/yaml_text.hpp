@@ -1,13 +1,13 @@
 #pragma once
 
+#include "config/diagnostics.hpp"
+#include "config/position.hpp"
+
 #include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "config/diagnostics.hpp"
-#include "config/position.hpp"
 
 namespace trainctl::config {
 

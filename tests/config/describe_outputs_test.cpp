@@ -34,11 +34,28 @@ TEST_CASE("values become JSON with their types") {
 
 TEST_CASE("explain answers for sections, stages, options and lists") {
   std::string text;
-  for (const char* key : {"trainer", "trainer.max_epochs", "trainer.precision", "trainer.gradient_clip_val", "loader.num_workers",
-                          "optimizer", "optimizer.adam", "optimizer.adam.lr", "optimizer.lr", "optimizer.adam.betas",
-                          "scheduler.step_lr.step_size", "transform.normalize.mean", "dataset.train", "dataset.train.transforms",
-                          "dataset.train.transforms.0.normalize.std", "dataset.train.digits.samples", "dataset.mnist.root",
-                          "metrics.top_k_accuracy.k", "class_weights.cat", "phases.0.epochs", "loggers", "metric"}) {
+  for (const char* key : {"trainer",
+                          "trainer.max_epochs",
+                          "trainer.precision",
+                          "trainer.gradient_clip_val",
+                          "loader.num_workers",
+                          "optimizer",
+                          "optimizer.adam",
+                          "optimizer.adam.lr",
+                          "optimizer.lr",
+                          "optimizer.adam.betas",
+                          "scheduler.step_lr.step_size",
+                          "transform.normalize.mean",
+                          "dataset.train",
+                          "dataset.train.transforms",
+                          "dataset.train.transforms.0.normalize.std",
+                          "dataset.train.digits.samples",
+                          "dataset.mnist.root",
+                          "metrics.top_k_accuracy.k",
+                          "class_weights.cat",
+                          "phases.0.epochs",
+                          "loggers",
+                          "metric"}) {
     text += explained(key) + "\n";
   }
   check_golden("config/explain.txt", text);
@@ -47,7 +64,8 @@ TEST_CASE("explain answers for sections, stages, options and lists") {
 TEST_CASE("explain suggests a key for what it does not know") {
   CHECK_THROWS_WITH(explained("lr"), Contains("unknown key 'lr': did you mean optimizer.lr?"));
   CHECK_THROWS_WITH(explained("trainer.max_epoch"), Contains("did you mean 'trainer.max_epochs'?"));
-  CHECK_THROWS_WITH(explained("epochs"), Contains("did you mean phases.0.epochs?") || Contains("trainctl calls it 'trainer.max_epochs'"));
+  CHECK_THROWS_WITH(explained("epochs"),
+                    Contains("did you mean phases.0.epochs?") || Contains("trainctl calls it 'trainer.max_epochs'"));
   CHECK_THROWS_WITH(explained("optimizer.adam.momentum"), Contains("did you mean optimizer.momentum?"));
   CHECK_THROWS_WITH(explained("qqqqqqqqqq"), Contains("the sections are: name, seed"));
 }

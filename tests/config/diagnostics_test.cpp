@@ -1,5 +1,6 @@
-#include "base/error.hpp"
 #include "config/diagnostics.hpp"
+
+#include "base/error.hpp"
 #include "config/yaml.hpp"
 #include "support/catch.hpp"
 
@@ -29,7 +30,8 @@ TEST_CASE("a warning is counted and printed, and does not stop") {
   diagnostics.warning({source, 1, 6, 1}, "slow", "choose another");
   CHECK(diagnostics.error_count() == 0);
   CHECK_NOTHROW(diagnostics.throw_if_errors());
-  CHECK(diagnostics.render() == "a.yaml:1:6: warning: slow\n    1 | one: 1\n      |      ^ choose another\n1 warning in a.yaml\n");
+  CHECK(diagnostics.render() ==
+        "a.yaml:1:6: warning: slow\n    1 | one: 1\n      |      ^ choose another\n1 warning in a.yaml\n");
 }
 
 TEST_CASE("errors are thrown as one error of kind config") {

@@ -1,9 +1,10 @@
-#include <random>
-
 #include "config/dump.hpp"
+
 #include "config/support.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
+
+#include <random>
 
 using namespace trainctl;
 using config::Node;
@@ -26,7 +27,8 @@ token: "${secret:TOKEN}"
 Node written(const sample::Experiment& experiment) { return config::write_options(sample::schema(), &experiment); }
 
 bool same(const Node& a, const Node& b) {
-  if (a.type != b.type || a.text != b.text || a.items.size() != b.items.size() || a.entries.size() != b.entries.size()) {
+  if (a.type != b.type || a.text != b.text || a.items.size() != b.items.size() ||
+      a.entries.size() != b.entries.size()) {
     return false;
   }
   for (std::size_t i = 0; i < a.items.size(); ++i) {
@@ -66,12 +68,59 @@ class RandomTree {
   }
 
   std::string text() {
-    constexpr std::string_view kParts[] = {"a",  "Z9", "0",  "1e3", "true", "yes", "null", "~",   " ",     ":",  ": ",  "#",  " #", "-",
-                                           "- ", "?",  "[",  "]",   "{",    "}",   ",",    "\"",  "'",     "\\", "\n",  "\t", "%",  "@",
-                                           "&",  "*",  "!",  "|",   ">",    "$",   "${",   "$${", "${a.b}", "}",  "\x1b", "\xC3\xA9", "\xC2\x85",
-                                           ".",  "---", "...", "<<", "auto", "\xF0\x9F\x98\x80", "\r", "\xE2\x80\xA8", "="};
+    constexpr std::string_view kParts[] = {"a",
+                                           "Z9",
+                                           "0",
+                                           "1e3",
+                                           "true",
+                                           "yes",
+                                           "null",
+                                           "~",
+                                           " ",
+                                           ":",
+                                           ": ",
+                                           "#",
+                                           " #",
+                                           "-",
+                                           "- ",
+                                           "?",
+                                           "[",
+                                           "]",
+                                           "{",
+                                           "}",
+                                           ",",
+                                           "\"",
+                                           "'",
+                                           "\\",
+                                           "\n",
+                                           "\t",
+                                           "%",
+                                           "@",
+                                           "&",
+                                           "*",
+                                           "!",
+                                           "|",
+                                           ">",
+                                           "$",
+                                           "${",
+                                           "$${",
+                                           "${a.b}",
+                                           "}",
+                                           "\x1b",
+                                           "\xC3\xA9",
+                                           "\xC2\x85",
+                                           ".",
+                                           "---",
+                                           "...",
+                                           "<<",
+                                           "auto",
+                                           "\xF0\x9F\x98\x80",
+                                           "\r",
+                                           "\xE2\x80\xA8",
+                                           "="};
     std::string text;
-    for (int i = pick(6); i > 0; --i) text += kParts[static_cast<std::size_t>(pick(static_cast<int>(std::size(kParts))))];
+    for (int i = pick(6); i > 0; --i)
+      text += kParts[static_cast<std::size_t>(pick(static_cast<int>(std::size(kParts))))];
     return text;
   }
 
@@ -110,7 +159,8 @@ TEST_CASE("a resolved dump names the origin of each value") {
 }
 
 TEST_CASE("a minimal dump holds what is not the default") {
-  const Node tree = config::without_defaults(written(sample::experiment(kText)), sample::schema(), sample::vocabulary());
+  const Node tree =
+      config::without_defaults(written(sample::experiment(kText)), sample::schema(), sample::vocabulary());
   check_golden("config/minimal.yaml", config::dump(tree));
 }
 

@@ -1,13 +1,13 @@
-#include <cstdlib>
-#include <fstream>
-#include <map>
-#include <utility>
-
 #include "config/load.hpp"
 #include "config/sample.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 #include "support/temp_folder.hpp"
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <utility>
 
 // tests/golden/config_errors/*.txt hold cases: `=== title`, then sections `--- FILE` with the text of a file (the first
 // is the config), `--- override` and `--- env` with one entry a line, and `--- expect` with the exact output. In inputs
@@ -79,7 +79,8 @@ std::string run(const Case& one) {
   sample::read(config::load_tree(config, overrides, diagnostics).tree, diagnostics);
   std::string text = diagnostics.render();
   const std::string prefix = folder.path().string() + "/";
-  for (std::size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix)) text.erase(at, prefix.size());
+  for (std::size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix))
+    text.erase(at, prefix.size());
   return text;
 }
 
@@ -94,7 +95,8 @@ void approve(const fs::path& path, const std::vector<Case>& cases) {
 
 std::vector<fs::path> case_files() {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(fs::path(TRAINCTL_GOLDEN_DIR) / "config_errors")) files.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(fs::path(TRAINCTL_GOLDEN_DIR) / "config_errors"))
+    files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   return files;
 }

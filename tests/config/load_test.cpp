@@ -1,9 +1,9 @@
-#include <cstdlib>
-#include <fstream>
-
 #include "config/support.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
+
+#include <cstdlib>
+#include <fstream>
 
 using namespace trainctl;
 using config::Diagnostics;
@@ -31,7 +31,8 @@ TEST_CASE("a file is laid over what it extends") {
   const TempFolder folder;
   write(folder / "base.yaml", "seed: 1\ntrainer: {max_epochs: 5, devices: 2}\nmetrics: [accuracy, loss]\nname: base\n");
   write(folder / "more.yaml", "trainer: {devices: 4}\n");
-  write(folder / "main.yaml", "extends: [base.yaml, more.yaml]\ntrainer: {max_epochs: 9}\nmetrics: [accuracy]\nname: ~\n");
+  write(folder / "main.yaml",
+        "extends: [base.yaml, more.yaml]\ntrainer: {max_epochs: 9}\nmetrics: [accuracy]\nname: ~\n");
   const Node root = load(folder / "main.yaml");
   CHECK(text_at(root, "seed") == "1");
   CHECK(text_at(root, "trainer.max_epochs") == "9");
@@ -61,7 +62,8 @@ TEST_CASE("base files and paths are relative to the file that names them, and al
   const TempFolder folder;
   write(folder / "common/base.yaml", "extends: ../deep.yaml\ndataset: {train: {type: mnist, root: files}}\n");
   write(folder / "deep.yaml", "optimizer: adam\n");
-  write(folder / "runs/main.yaml", "extends: ../common/base.yaml\ndataset: {val: {type: mnist, root: \"${dataset.train.root}\"}}\n");
+  write(folder / "runs/main.yaml",
+        "extends: ../common/base.yaml\ndataset: {val: {type: mnist, root: \"${dataset.train.root}\"}}\n");
   Diagnostics diagnostics;
   const config::LoadedTree loaded = config::load_tree(folder / "runs/main.yaml", {}, diagnostics);
   REQUIRE(loaded.files.size() == 3);
@@ -94,7 +96,8 @@ TEST_CASE("files that extend one another many times over are counted") {
 }
 
 TEST_CASE("overrides set, add, delete and reach into lists") {
-  const char* text = "optimizer: {type: adam, lr: 1}\nmodel: {type: mlp, hidden: [128, 64]}\nmetrics: [accuracy, top_k_accuracy]\n";
+  const char* text =
+      "optimizer: {type: adam, lr: 1}\nmodel: {type: mlp, hidden: [128, 64]}\nmetrics: [accuracy, top_k_accuracy]\n";
   CHECK(text_at(tree(text, {"optimizer.lr=0.5"}), "optimizer.lr") == "0.5");
   CHECK(text_at(tree(text, {"trainer.max_epochs=3"}), "trainer.max_epochs") == "3");
   CHECK(text_at(tree(text, {"+optimizer.eps=2"}), "optimizer.eps") == "2");
@@ -125,7 +128,9 @@ TEST_CASE("another type by override drops the file's options and keeps those of 
 }
 
 TEST_CASE("a reference alone keeps the type, within a text it becomes text") {
-  const Node root = tree("a: {b: 3, c: [1, 2]}\nwhole: ${a.b}\nmap: \"${a}\"\nitem: ${a.c.1}\ntext: x-${a.b}-${item}\nplain: $${a.b} $5\n");
+  const Node root = tree(
+      "a: {b: 3, c: [1, 2]}\nwhole: ${a.b}\nmap: \"${a}\"\nitem: ${a.c.1}\ntext: x-${a.b}-${item}\nplain: $${a.b} "
+      "$5\n");
   CHECK(text_at(root, "whole") == "3");
   CHECK_FALSE(root.find("whole")->quoted);
   CHECK(root.find("whole")->position.line == 2);
@@ -144,8 +149,9 @@ TEST_CASE("references lead through references and see overrides") {
 TEST_CASE("the environment gives values with their type, or the default") {
   ::setenv("TRAINCTL_TEST_N", "12", 1);
   ::unsetenv("TRAINCTL_TEST_NONE");
-  const Node root = tree("n: 5\na: ${env:TRAINCTL_TEST_N}\nb: \"${env:TRAINCTL_TEST_NONE,data}/x\"\nc: ${env:TRAINCTL_TEST_NONE,~}\n"
-                         "d: ${env:TRAINCTL_TEST_NONE,}\ne: \"${env:TRAINCTL_TEST_NONE,${n}}\"\n");
+  const Node root = tree(
+      "n: 5\na: ${env:TRAINCTL_TEST_N}\nb: \"${env:TRAINCTL_TEST_NONE,data}/x\"\nc: ${env:TRAINCTL_TEST_NONE,~}\n"
+      "d: ${env:TRAINCTL_TEST_NONE,}\ne: \"${env:TRAINCTL_TEST_NONE,${n}}\"\n");
   CHECK(text_at(root, "a") == "12");
   CHECK_FALSE(root.find("a")->quoted);
   CHECK(text_at(root, "b") == "data/x");

@@ -1,19 +1,22 @@
-#include <random>
-
 #include "base/error.hpp"
 #include "config/dump.hpp"
 #include "config/support.hpp"
 #include "support/catch.hpp"
+
+#include <random>
 
 using namespace trainctl;
 
 namespace {
 
 constexpr std::string_view kSeeds[] = {
-    "name: run\nseed: 42\noptimizer: {type: adam, lr: 1e-3, betas: [0.9, 0.999]}\nloader: {batch_size: 64, num_workers: auto}\n",
-    "optimizer:\n  type: sgd\n  momentum: 0.9\ndataset:\n  train:\n    type: digits\n    transforms:\n      - random_crop\n"
+    "name: run\nseed: 42\noptimizer: {type: adam, lr: 1e-3, betas: [0.9, 0.999]}\nloader: {batch_size: 64, "
+    "num_workers: auto}\n",
+    "optimizer:\n  type: sgd\n  momentum: 0.9\ndataset:\n  train:\n    type: digits\n    transforms:\n      - "
+    "random_crop\n"
     "      - type: normalize\n        mean: [0.1]\n        std: [0.3]\nmetrics: [accuracy]\n",
-    "a: &a {b: \"${c}\"}\nc: *a\noptimizer: adam\nname: 'x ${seed} $${y}'\nseed: ${env:HOME,3}\ntoken: |\n  two\n  lines\n",
+    "a: &a {b: \"${c}\"}\nc: *a\noptimizer: adam\nname: 'x ${seed} $${y}'\nseed: ${env:HOME,3}\ntoken: |\n  two\n  "
+    "lines\n",
 };
 
 std::string mutated(std::mt19937& random) {

@@ -1,12 +1,12 @@
-#include <cmath>
-#include <cstdlib>
-#include <filesystem>
-#include <limits>
-
 #include "config/interpolate.hpp"
 #include "config/support.hpp"
 #include "config/yaml.hpp"
 #include "support/catch.hpp"
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
 
 using namespace trainctl;
 namespace fs = std::filesystem;
@@ -59,7 +59,8 @@ loggers: []
 }
 
 TEST_CASE("a null is as if the key were absent") {
-  const sample::Experiment read = sample::experiment("optimizer: adam\nscheduler: ~\ntrainer: {max_epochs: null, gradient_clip_val: ~}");
+  const sample::Experiment read =
+      sample::experiment("optimizer: adam\nscheduler: ~\ntrainer: {max_epochs: null, gradient_clip_val: ~}");
   CHECK(read.scheduler.type == "constant_lr");
   CHECK(read.trainer.max_epochs == 10);
   CHECK_FALSE(read.trainer.gradient_clip_val.has_value());
@@ -95,7 +96,8 @@ TEST_CASE("a relative path starts at the folder of its file, in an override at t
 }
 
 TEST_CASE("a secret stays a reference until it is revealed") {
-  const sample::Experiment read = sample::experiment("optimizer: adam\ntoken: \"Bearer ${secret:TRAINCTL_TEST_TOKEN}\"");
+  const sample::Experiment read =
+      sample::experiment("optimizer: adam\ntoken: \"Bearer ${secret:TRAINCTL_TEST_TOKEN}\"");
   REQUIRE(read.token.has_value());
   CHECK(*read.token == "Bearer ${secret:TRAINCTL_TEST_TOKEN}");
   ::unsetenv("TRAINCTL_TEST_TOKEN");
@@ -105,7 +107,8 @@ TEST_CASE("a secret stays a reference until it is revealed") {
 }
 
 TEST_CASE("every problem of a file is found in one pass") {
-  const std::string text = sample::problems("optimizer: {type: adam, lr: x, eps: y}\nloader: {batch_size: z, w: 1}\ntrainer: 3");
+  const std::string text =
+      sample::problems("optimizer: {type: adam, lr: x, eps: y}\nloader: {batch_size: z, w: 1}\ntrainer: 3");
   CHECK_THAT(text, EndsWith("5 errors in test.yaml\n"));
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "config/describe.hpp"
+
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -7,8 +9,6 @@
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "config/describe.hpp"
 
 // A small experiment of the tests' own: one field of every type.
 

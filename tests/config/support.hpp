@@ -1,12 +1,12 @@
 #pragma once
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "config/load.hpp"
 #include "config/sample.hpp"
 #include "config/tree_path.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
 
 // Shorthands of the config tests.
 

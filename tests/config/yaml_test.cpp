@@ -1,10 +1,11 @@
-#include <fstream>
-#include <string>
+#include "config/yaml.hpp"
 
 #include "config/support.hpp"
-#include "config/yaml.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
+
+#include <fstream>
+#include <string>
 
 using namespace trainctl;
 using config::Diagnostics;
@@ -53,7 +54,8 @@ TEST_CASE("no surprise of yaml-cpp reaches the reader") {
       {"non-specific tag", "a: ! 12", "tags such as '!' are not supported"},
       {"tag behind an anchor", "a: &x !!int 12", "tags such as '!!int' are not supported"},
       {"alias bomb", bomb, "more than 100,000 values, aliases expanded"},
-      {"bomb of long texts", "a: &a " + std::string(200'000, 'x') + "\nb: &b [" + repeat("*a,", 90) + "]\nc: [*b,*b,*b]",
+      {"bomb of long texts",
+       "a: &a " + std::string(200'000, 'x') + "\nb: &b [" + repeat("*a,", 90) + "]\nc: [*b,*b,*b]",
        "more than 100,000 values, aliases expanded"},
       {"101 aliases", "a: &a 1\nb: [" + repeat("*a,", 101) + "]", "more than 100 aliases"},
       {"cycle", "&a [*a]", "an alias stands inside its own anchor"},
@@ -63,7 +65,8 @@ TEST_CASE("no surprise of yaml-cpp reaches the reader") {
       {"nested maps", repeat("{a: ", 200) + "1" + repeat("}", 200), "nested 65 deep on line 1, the limit is 64"},
       {"nested block lists", repeat("- ", 500) + "1", "nested 65 deep on line 1, the limit is 64"},
       {"nested explicit keys", repeat("? ", 500) + "1", "nested 65 deep on line 1, the limit is 64"},
-      {"depth through aliases", "a: &a " + repeat("[", 40) + repeat("]", 40) + "\nb: " + repeat("[", 40) + "*a" + repeat("]", 40),
+      {"depth through aliases",
+       "a: &a " + repeat("[", 40) + repeat("]", 40) + "\nb: " + repeat("[", 40) + "*a" + repeat("]", 40),
        "nested 81 deep on line 2, the limit is 64"},
       {"a million brackets", repeat("[", 1'000'000), "nested 4097 deep, the limit is 64"},
       {"a million braces", repeat("{", 1'000'000), "nested 4097 deep, the limit is 64"},
@@ -71,9 +74,16 @@ TEST_CASE("no surprise of yaml-cpp reaches the reader") {
       {"unclosed quote with an escape", "a: \"b\\\"", "a quoted text is not closed"},
       {"unclosed single quote", "a: 'b''", "a quoted text is not closed"},
       {"NUL byte", std::string("a: b\0c", 6), "control character \\x00"},
-      {"end-of-text byte", "a: b\x04" "c: d", "control character \\x04"},
+      {"end-of-text byte",
+       "a: b\x04"
+       "c: d",
+       "control character \\x04"},
       {"Latin-1", "a: caf\xE9", "byte 0xe9 is not valid UTF-8"},
-      {"UTF-16", std::string("\xFF\xFE" "a\0", 4), "byte 0xff is not valid UTF-8"},
+      {"UTF-16",
+       std::string("\xFF\xFE"
+                   "a\0",
+                   4),
+       "byte 0xff is not valid UTF-8"},
       {"tab", "a:\n\tb: 1", "a tab indents this line"},
       {"missing value", "a:\nb: 1", "'a' has no value"},
       {"key that is a map", "? {a: 1}\n: 2", "a key must be a word, found a map"},
@@ -88,7 +98,8 @@ TEST_CASE("no surprise of yaml-cpp reaches the reader") {
 
 TEST_CASE("values keep their text, their quotes and their places") {
   Diagnostics diagnostics;
-  const Node root = parse("a: 1e-3\nb: \"1\\x41\"\nc: [x, 'y']\nd: ~\ne: |\n  two\n  lines\nf: &x v # note\ng: *x\n", diagnostics);
+  const Node root =
+      parse("a: 1e-3\nb: \"1\\x41\"\nc: [x, 'y']\nd: ~\ne: |\n  two\n  lines\nf: &x v # note\ng: *x\n", diagnostics);
   CHECK(diagnostics.render().empty());
   CHECK(sample::text_at(root, "a") == "1e-3");
   CHECK_FALSE(root.find("a")->quoted);
@@ -107,7 +118,9 @@ TEST_CASE("values keep their text, their quotes and their places") {
 }
 
 TEST_CASE("a byte order mark, CRLF and a closing mark are no content") {
-  const Node root = sample::tree("\xEF\xBB\xBF" "a: 1\r\nb: two\r\n...\r\n");
+  const Node root = sample::tree(
+      "\xEF\xBB\xBF"
+      "a: 1\r\nb: two\r\n...\r\n");
   CHECK(sample::text_at(root, "a") == "1");
   CHECK(sample::text_at(root, "b") == "two");
   CHECK(root.find("b")->position.line == 2);

@@ -1,10 +1,10 @@
+#include "config/dump.hpp"
+#include "config/sample.hpp"
+#include "config/support.hpp"
+
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
-
-#include "config/sample.hpp"
-#include "config/support.hpp"
-#include "config/dump.hpp"
 
 // libFuzzer: any bytes are read or answered, and what is read survives its dump. The first line, if it begins with '=',
 // is an override.
