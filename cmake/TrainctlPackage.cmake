@@ -14,7 +14,7 @@ if(TRAINCTL_PORTABLE)
     PRE_EXCLUDE_REGEXES "^(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\\+\\+|ld-linux.*|libtorch.*|libc10.*|libcud.*|libnccl.*)\\.so"
     POST_EXCLUDE_REGEXES "/(torch|nvidia)/")
 else()
-  set_property(TARGET ${targets} APPEND PROPERTY INSTALL_RPATH "${TRAINCTL_TORCH_LIB}")
+  set_property(TARGET ${targets} APPEND PROPERTY INSTALL_RPATH ${TRAINCTL_TORCH_RPATH})
   install(TARGETS ${targets})
 endif()
 install(DIRECTORY configs/ DESTINATION "${CMAKE_INSTALL_DATADIR}/trainctl/configs")

@@ -46,7 +46,9 @@ launch::LaunchSpec launch_spec(const RunRequest& request, const fs::path& folder
   launch.argv = {request.executable.string(), "worker", "--run-dir", folder.string()};
   launch.world_size = world_size_of(trainer, machine);
   launch.environment = worker_environment(trainer, machine, launch.world_size);
-  if (const char* root = std::getenv(launch::kTorchRoot)) launch.library_path = {std::string(root) + "/lib"};
+  if (const char* root = std::getenv(launch::kTorchRoot)) {
+    launch.library_path = {std::string(root) + "/lib", std::string(root) + "/../nvidia/cu13/lib"};
+  }
   if (trainer.num_threads.is_auto()) launch.keep_users.emplace_back("OMP_NUM_THREADS");
   launch.log_folder = folder / "logs";
   return launch;
