@@ -1,14 +1,15 @@
-#include <CLI/CLI.hpp>
-#include <algorithm>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "base/strings.hpp"
 #include "config/explain.hpp"
 #include "context.hpp"
 #include "spec/load.hpp"
 #include "verbs.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace trainctl::app {
 namespace {
@@ -21,7 +22,9 @@ struct VerbWords {
   bool takes_files = false;
 };
 
-std::vector<config::KnownKey> keys() { return config::known_keys(spec::experiment_schema(), spec::builtin_vocabulary()); }
+std::vector<config::KnownKey> keys() {
+  return config::known_keys(spec::experiment_schema(), spec::builtin_vocabulary());
+}
 
 // "optimizer.lr=" and "trainer.accelerator=cpu".
 std::vector<std::string> override_words() {
@@ -72,7 +75,8 @@ std::vector<VerbWords> verb_words(const CLI::App& program) {
   std::vector<VerbWords> verbs;
   for (const CLI::App* verb : verbs_below(program)) {
     verbs.push_back(words_of(*verb, verb->get_name()));
-    for (const CLI::App* inner : verbs_below(*verb)) verbs.push_back(words_of(*inner, verb->get_name() + " " + inner->get_name()));
+    for (const CLI::App* inner : verbs_below(*verb))
+      verbs.push_back(words_of(*inner, verb->get_name() + " " + inner->get_name()));
   }
   return verbs;
 }
@@ -97,7 +101,8 @@ _trainctl_words() {
 )";
   text += fmt::format("    '') words='{} --help' ;;\n", spaced(names_of(verbs)));
   for (const VerbWords& verb : verbs) {
-    text += fmt::format("    '{}') words='{} {}'{} ;;\n", verb.name, spaced(verb.flags), spaced(verb.values), verb.takes_files ? "; files=1" : "");
+    text += fmt::format("    '{}') words='{} {}'{} ;;\n", verb.name, spaced(verb.flags), spaced(verb.values),
+                        verb.takes_files ? "; files=1" : "");
   }
   text += R"(    *) return 1 ;;
   esac
@@ -129,12 +134,15 @@ std::string escaped(const std::string& text) {
 
 std::string zsh_case(const VerbWords& verb) {
   std::string text = fmt::format("    '{}')\n      compadd -- {}\n", verb.name, spaced(verb.flags));
-  if (!verb.values.empty()) text += fmt::format("      compadd {}-- {}\n", verb.takes_files ? "-S '' " : "", spaced(verb.values));
+  if (!verb.values.empty())
+    text += fmt::format("      compadd {}-- {}\n", verb.takes_files ? "-S '' " : "", spaced(verb.values));
   return text + (verb.takes_files ? "      _files -g '*.y(a|)ml'\n      ;;\n" : "      ;;\n");
 }
 
 std::string zsh_script(const std::vector<VerbWords>& verbs) {
-  std::string text = "#compdef trainctl\n# zsh completion of trainctl. Load it with: source <(trainctl completion zsh)\n_trainctl_words() {\n";
+  std::string text =
+      "#compdef trainctl\n# zsh completion of trainctl. Load it with: source <(trainctl completion "
+      "zsh)\n_trainctl_words() {\n";
   text += "  case $1 in\n";
   for (const VerbWords& verb : verbs) text += zsh_case(verb);
   text += "    *) return 1 ;;\n  esac\n}\n_trainctl() {\n  if (( CURRENT == 2 )); then\n    local -a verbs=(\n";
@@ -142,7 +150,9 @@ std::string zsh_script(const std::vector<VerbWords>& verbs) {
     if (!is_inner(verb)) text += fmt::format("      '{}:{}'\n", verb.name, escaped(verb.summary));
   }
   text += "    )\n    _describe verb verbs\n    return\n  fi\n";
-  return text + "  _trainctl_words \"${words[2]} ${words[3]}\" || _trainctl_words ${words[2]}\n}\ncompdef _trainctl trainctl\n";
+  return text +
+         "  _trainctl_words \"${words[2]} ${words[3]}\" || _trainctl_words ${words[2]}\n}\ncompdef _trainctl "
+         "trainctl\n";
 }
 
 std::string fish_condition(const VerbWords& verb) {
@@ -157,12 +167,14 @@ std::string fish_script(const std::vector<VerbWords>& verbs) {
   std::string text = "# fish completion of trainctl. Load it with: trainctl completion fish | source\n";
   for (const VerbWords& verb : verbs) {
     if (is_inner(verb)) continue;
-    text += fmt::format("complete -c trainctl -f -n __fish_use_subcommand -a {} -d '{}'\n", verb.name, escaped(verb.summary));
+    text += fmt::format("complete -c trainctl -f -n __fish_use_subcommand -a {} -d '{}'\n", verb.name,
+                        escaped(verb.summary));
   }
   for (const VerbWords& verb : verbs) {
     const std::string start = fmt::format("complete -c trainctl -n '{}'", fish_condition(verb));
     for (const std::string& flag : verb.flags) text += fmt::format("{} -l {}\n", start, flag.substr(2));
-    if (!verb.values.empty()) text += fmt::format("{}{} -a '{}'\n", start, verb.takes_files ? "" : " -f", spaced(verb.values));
+    if (!verb.values.empty())
+      text += fmt::format("{}{} -a '{}'\n", start, verb.takes_files ? "" : " -f", spaced(verb.values));
   }
   return text;
 }
@@ -186,12 +198,14 @@ int complete(const CLI::App& program, const std::string& shell, const Context& c
 
 void add_completion(CLI::App& program, Context& context) {
   const auto shell = std::make_shared<std::string>();
-  CLI::App& verb = add_verb(program, context, {"completion", "completion of verbs, flags, keys and values for your shell", kMachineGroup},
+  CLI::App& verb = add_verb(program, context,
+                            {"completion", "completion of verbs, flags, keys and values for your shell", kMachineGroup},
                             [&program, shell, &context] { return complete(program, *shell, context); });
   verb.add_option("shell", *shell, "bash, zsh or fish")->required()->type_name("SHELL");
-  verb.footer("bash:  source <(trainctl completion bash)\n"
-              "zsh:   source <(trainctl completion zsh)\n"
-              "fish:  trainctl completion fish | source");
+  verb.footer(
+      "bash:  source <(trainctl completion bash)\n"
+      "zsh:   source <(trainctl completion zsh)\n"
+      "fish:  trainctl completion fish | source");
 }
 
 }  // namespace trainctl::app

@@ -1,10 +1,10 @@
 #include "config_arguments.hpp"
 
-#include <CLI/CLI.hpp>
-
 #include "base/strings.hpp"
 #include "context.hpp"
 #include "data_checks.hpp"
+
+#include <CLI/CLI.hpp>
 
 namespace trainctl::app {
 namespace {
@@ -15,8 +15,9 @@ void take_word(ConfigArguments& arguments, const std::string& word) {
     return;
   }
   if (!arguments.file.empty()) {
-    throw CLI::ValidationError(fmt::format("'{}' is neither an override (key=value) nor the first config: the config is '{}'",
-                                           printable(word), printable(arguments.file)));
+    throw CLI::ValidationError(
+        fmt::format("'{}' is neither an override (key=value) nor the first config: the config is '{}'", printable(word),
+                    printable(arguments.file)));
   }
   arguments.file = word;
 }
@@ -32,7 +33,8 @@ void add_config_arguments(CLI::App& verb, ConfigArguments& arguments) {
   const auto take = [&arguments](const std::vector<std::string>& words) {
     for (const std::string& word : words) take_word(arguments, word);
   };
-  verb.add_option("-c,--config", arguments.file, "the experiment file, when it is not the first argument")->type_name("FILE");
+  verb.add_option("-c,--config", arguments.file, "the experiment file, when it is not the first argument")
+      ->type_name("FILE");
   verb.add_option_function<std::vector<std::string>>(
           "words", take, "the experiment file; then overrides: a.b=c sets, +a.b=c adds, ++a.b=c either, ~a.b deletes")
       ->type_name("CONFIG [key=value ...]");

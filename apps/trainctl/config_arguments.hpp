@@ -1,10 +1,10 @@
 #pragma once
 
+#include "spec/load.hpp"
+
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "spec/load.hpp"
 
 namespace CLI {
 class App;

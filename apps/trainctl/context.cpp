@@ -1,15 +1,15 @@
 #include "context.hpp"
 
-#include <unistd.h>
+#include "base/strings.hpp"
 
 #include <CLI/CLI.hpp>
+#include <unistd.h>
+
 #include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <utility>
-
-#include "base/strings.hpp"
 
 namespace trainctl::app {
 namespace {

@@ -1,13 +1,13 @@
 #pragma once
 
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "config/diagnostics.hpp"
+
 #include <cstdio>
 #include <functional>
 #include <string>
 #include <vector>
-
-#include "base/error.hpp"
-#include "base/json.hpp"
-#include "config/diagnostics.hpp"
 
 namespace CLI {
 class App;

@@ -1,25 +1,28 @@
 #include "data_checks.hpp"
 
-#include <optional>
-#include <string>
-
 #include "data/check.hpp"
 #include "spec/check_data.hpp"
+
+#include <optional>
+#include <string>
 
 namespace trainctl::app {
 namespace {
 
-std::optional<data::Facts> look_at(const std::string& name, const spec::DataSplit& split, config::Diagnostics& diagnostics) {
+std::optional<data::Facts> look_at(const std::string& name, const spec::DataSplit& split,
+                                   config::Diagnostics& diagnostics) {
   const data::SplitCheck check = data::check_split(split);
-  for (const data::Problem& problem : check.problems) diagnostics.error(problem.position, name + ": " + problem.message);
+  for (const data::Problem& problem : check.problems)
+    diagnostics.error(problem.position, name + ": " + problem.message);
   return check.facts;
 }
 
-void compare(const data::Facts& train, const data::Facts& other, const std::string& name, const config::Position& position,
-             config::Diagnostics& diagnostics) {
+void compare(const data::Facts& train, const data::Facts& other, const std::string& name,
+             const config::Position& position, config::Diagnostics& diagnostics) {
   if (train.image.shape == other.image.shape && train.classes == other.classes) return;
-  diagnostics.error(position, fmt::format("{}: its samples are {} with {} classes, those of dataset.train {} with {}", name,
-                                          fmt::join(other.image.shape, "x"), other.classes, fmt::join(train.image.shape, "x"), train.classes));
+  diagnostics.error(position, fmt::format("{}: its samples are {} with {} classes, those of dataset.train {} with {}",
+                                          name, fmt::join(other.image.shape, "x"), other.classes,
+                                          fmt::join(train.image.shape, "x"), train.classes));
 }
 
 }  // namespace

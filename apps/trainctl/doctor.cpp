@@ -1,12 +1,13 @@
 #include "doctor.hpp"
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
-#include <array>
-
 #include "build_info.hpp"
 #include "context.hpp"
 #include "verbs.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <array>
 
 namespace trainctl::app {
 namespace {
@@ -17,7 +18,10 @@ constexpr std::array kColors{"32", "33", "1;31"};
 Json document(const std::vector<Finding>& findings, Health worst) {
   Json all = Json::array();
   for (const Finding& one : findings) {
-    all.push_back({{"name", one.name}, {"health", kNames.at(static_cast<std::size_t>(one.health))}, {"found", one.found}, {"cure", one.cure}});
+    all.push_back({{"name", one.name},
+                   {"health", kNames.at(static_cast<std::size_t>(one.health))},
+                   {"found", one.found},
+                   {"cure", one.cure}});
   }
   return {{"schema", "trainctl.doctor/1"},
           {"version", kBuildInfo.version},
@@ -50,8 +54,9 @@ int doctor(const Context& context) {
 }  // namespace
 
 void add_doctor(CLI::App& program, Context& context) {
-  CLI::App& verb = add_verb(program, context, {"doctor", "what this machine has, what is degraded and how to fix it", kMachineGroup},
-                            [&context] { return doctor(context); });
+  CLI::App& verb =
+      add_verb(program, context, {"doctor", "what this machine has, what is degraded and how to fix it", kMachineGroup},
+               [&context] { return doctor(context); });
   verb.footer("Exit codes: 0 trainctl can train here; 11 something it needs is missing.");
 }
 

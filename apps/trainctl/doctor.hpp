@@ -9,7 +9,7 @@ enum class Health { ok, degraded, broken };
 
 /// One thing doctor looked at.
 struct Finding {
-  std::string name;   // "memory"
+  std::string name;  // "memory"
   Health health = Health::ok;
   std::string found;  // "5.1 GiB of 23.5 GiB are free"
   std::string cure;   // what to do; empty where all is well

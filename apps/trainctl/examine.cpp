@@ -1,3 +1,10 @@
+#include "base/files.hpp"
+#include "base/machine.hpp"
+#include "base/strings.hpp"
+#include "build_info.hpp"
+#include "doctor.hpp"
+#include "engine_library.hpp"
+
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -7,13 +14,6 @@
 #include <fstream>
 #include <optional>
 #include <string_view>
-
-#include "base/files.hpp"
-#include "base/machine.hpp"
-#include "base/strings.hpp"
-#include "build_info.hpp"
-#include "doctor.hpp"
-#include "engine_library.hpp"
 
 namespace trainctl::app {
 namespace {
@@ -33,32 +33,40 @@ std::string first_line(const fs::path& file) {
 }
 
 Finding system(const Machine& machine) {
-  return {"system", Health::ok, fmt::format("{}, Linux {}, host {}", machine.distribution, machine.kernel, machine.host), ""};
+  return {"system", Health::ok,
+          fmt::format("{}, Linux {}, host {}", machine.distribution, machine.kernel, machine.host), ""};
 }
 
 Finding processor(const Machine& machine) {
-  const std::string found = fmt::format("{}, {} usable core(s), {}", machine.cpu_model, machine.cores, fmt::join(machine.cpu_features, " "));
+  const std::string found =
+      fmt::format("{}, {} usable core(s), {}", machine.cpu_model, machine.cores, fmt::join(machine.cpu_features, " "));
   const bool fast = std::ranges::find(machine.cpu_features, "avx2") != machine.cpu_features.end();
   if (fast) return {"cpu", Health::ok, found, ""};
-  return {"cpu", Health::degraded, found + "; no AVX2", "matrix kernels run several times slower: use a machine from after 2014"};
+  return {"cpu", Health::degraded, found + "; no AVX2",
+          "matrix kernels run several times slower: use a machine from after 2014"};
 }
 
 Finding memory(const Machine& machine) {
   const auto available = static_cast<double>(machine.memory_available_bytes);
-  const std::string found = fmt::format("{} of {} are free", human_bytes(available), human_bytes(static_cast<double>(machine.memory_bytes)));
+  const std::string found =
+      fmt::format("{} of {} are free", human_bytes(available), human_bytes(static_cast<double>(machine.memory_bytes)));
   if (available >= 2 * kGiB) return {"memory", Health::ok, found, ""};
-  return {"memory", Health::degraded, found, "a worker needs about 1 GiB for libtorch: end other programs, or raise the container's limit"};
+  return {"memory", Health::degraded, found,
+          "a worker needs about 1 GiB for libtorch: end other programs, or raise the container's limit"};
 }
 
 Finding disk() {
   std::error_code failure;
   const fs::path here = fs::current_path(failure);
   const fs::space_info space = fs::space(here, failure);
-  if (failure) return {"disk", Health::degraded, "the current folder cannot be examined", "run in another folder, or give --out DIR"};
+  if (failure)
+    return {"disk", Health::degraded, "the current folder cannot be examined",
+            "run in another folder, or give --out DIR"};
   const auto free = static_cast<double>(space.available);
   const std::string found = fmt::format("{} are free in {}", human_bytes(free), printable(here.string()));
   if (::access(here.c_str(), W_OK) != 0) {
-    return {"disk", Health::degraded, found + ", which cannot be written", "runs are written below the current folder: give --out DIR"};
+    return {"disk", Health::degraded, found + ", which cannot be written",
+            "runs are written below the current folder: give --out DIR"};
   }
   if (free < kGiB) return {"disk", Health::degraded, found, "make room, or give --out DIR on another disk"};
   return {"disk", Health::ok, found, ""};
@@ -74,8 +82,9 @@ Finding limits() {
 
 Finding engine() {
   if (const auto library = find_engine_library()) return {"engine", Health::ok, library->string(), ""};
-  const std::string cure = kBuildInfo.has_engine ? "build it: cmake --build --preset release"
-                                                 : "this build leaves it out: configure with -DTRAINCTL_ENGINE=ON and build";
+  const std::string cure = kBuildInfo.has_engine
+                               ? "build it: cmake --build --preset release"
+                               : "this build leaves it out: configure with -DTRAINCTL_ENGINE=ON and build";
   return {"engine", Health::broken, "libtrainctl_engine.so was not found beside " + executable_path().string(), cure};
 }
 
@@ -99,7 +108,8 @@ Finding torch() {
   if (root.empty()) return {"libtorch", Health::broken, "this build does not know any", cure};
   std::error_code ignored;
   if (!fs::exists(root / "lib" / "libtorch_cpu.so", ignored)) {
-    return {"libtorch", Health::broken, fmt::format("there is none in {} ({})", printable(root.string()), source), cure};
+    return {"libtorch", Health::broken, fmt::format("there is none in {} ({})", printable(root.string()), source),
+            cure};
   }
   const std::string version = torch_version(root);
   const std::string found = fmt::format("{} in {} ({})", version, printable(root.string()), source);
@@ -110,20 +120,27 @@ Finding torch() {
 Finding gpu(const Machine& machine) {
   const std::string driver = first_line("/proc/driver/nvidia/version");
   if (machine.gpus.empty() && driver.empty()) return {"gpu", Health::ok, "none; training uses the CPU", ""};
-  if (driver.empty()) return {"gpu", Health::degraded, "devices, but no NVIDIA driver", "install the driver, or start the container with --gpus all"};
-  if (machine.gpus.empty()) return {"gpu", Health::degraded, "a driver, but no device: " + printable(driver), "start the container with --gpus all"};
+  if (driver.empty())
+    return {"gpu", Health::degraded, "devices, but no NVIDIA driver",
+            "install the driver, or start the container with --gpus all"};
+  if (machine.gpus.empty())
+    return {"gpu", Health::degraded, "a driver, but no device: " + printable(driver),
+            "start the container with --gpus all"};
   return {"gpu", Health::ok, fmt::format("{} device(s); {}", machine.gpus.size(), printable(driver)), ""};
 }
 
 Finding threads() {
   const std::string policy = text_of("OMP_WAIT_POLICY");
   const std::string count = text_of("OMP_NUM_THREADS");
-  const std::string found = fmt::format("OMP_WAIT_POLICY {}, OMP_NUM_THREADS {}", policy.empty() ? "unset" : printable(policy),
-                                        count.empty() ? "unset" : printable(count));
+  const std::string found =
+      fmt::format("OMP_WAIT_POLICY {}, OMP_NUM_THREADS {}", policy.empty() ? "unset" : printable(policy),
+                  count.empty() ? "unset" : printable(count));
   std::string lower = policy;
-  std::ranges::transform(lower, lower.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::ranges::transform(lower, lower.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   if (lower != "active") return {"threads", Health::ok, found, ""};
-  return {"threads", Health::degraded, found, "threads that spin while they wait slow small models down many times: unset OMP_WAIT_POLICY"};
+  return {"threads", Health::degraded, found,
+          "threads that spin while they wait slow small models down many times: unset OMP_WAIT_POLICY"};
 }
 
 Finding data() {
@@ -131,14 +148,16 @@ Finding data() {
   if (root.empty()) return {"data", Health::ok, "TRAINCTL_DATA is unset: configs look in data/", ""};
   std::error_code ignored;
   if (fs::is_directory(root, ignored)) return {"data", Health::ok, printable(root) + " (TRAINCTL_DATA)", ""};
-  return {"data", Health::degraded, fmt::format("TRAINCTL_DATA names {}, which is no folder", printable(root)), "correct or unset it"};
+  return {"data", Health::degraded, fmt::format("TRAINCTL_DATA names {}, which is no folder", printable(root)),
+          "correct or unset it"};
 }
 
 }  // namespace
 
 std::vector<Finding> examine() {
   const Machine machine = read_machine();
-  return {system(machine), processor(machine), memory(machine), disk(), limits(), engine(), torch(), gpu(machine), threads(), data()};
+  return {system(machine), processor(machine), memory(machine), disk(), limits(), engine(),
+          torch(),         gpu(machine),       threads(),       data()};
 }
 
 }  // namespace trainctl::app

@@ -1,12 +1,13 @@
 #include "config/explain.hpp"
 
-#include <CLI/CLI.hpp>
-#include <memory>
-#include <string>
-
 #include "context.hpp"
 #include "spec/load.hpp"
 #include "verbs.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <string>
 
 namespace trainctl::app {
 namespace {
@@ -27,9 +28,12 @@ int explain(const std::string& key, const Context& context) {
 
 void add_explain(CLI::App& program, Context& context) {
   const auto key = std::make_shared<std::string>();
-  CLI::App& verb = add_verb(program, context, {"explain", "a key's type, default, bounds, meaning and an example", kConfigGroup},
-                            [key, &context] { return explain(*key, context); });
-  verb.add_option("key", *key, "trainer.max_epochs, optimizer, optimizer.adam, optimizer.adam.lr ...")->required()->type_name("KEY");
+  CLI::App& verb =
+      add_verb(program, context, {"explain", "a key's type, default, bounds, meaning and an example", kConfigGroup},
+               [key, &context] { return explain(*key, context); });
+  verb.add_option("key", *key, "trainer.max_epochs, optimizer, optimizer.adam, optimizer.adam.lr ...")
+      ->required()
+      ->type_name("KEY");
 }
 
 }  // namespace trainctl::app

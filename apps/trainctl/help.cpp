@@ -1,13 +1,13 @@
 #include "help.hpp"
 
-#include <fmt/format.h>
+#include "base/strings.hpp"
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
-
-#include "base/strings.hpp"
 
 namespace trainctl::app {
 namespace {

@@ -1,14 +1,15 @@
+#include "base/strings.hpp"
+#include "context.hpp"
+#include "spec/load.hpp"
+#include "verbs.hpp"
+
 #include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "base/strings.hpp"
-#include "context.hpp"
-#include "spec/load.hpp"
-#include "verbs.hpp"
 
 namespace trainctl::app {
 namespace {
@@ -62,9 +63,11 @@ int list(const std::string& wanted, const Context& context) {
 
 void add_list(CLI::App& program, Context& context) {
   const auto kind = std::make_shared<std::string>();
-  CLI::App& verb = add_verb(program, context, {"list", "every data set, model, optimizer ... with one line each", kConfigGroup},
-                            [kind, &context] { return list(*kind, context); });
-  verb.add_option("kind", *kind, "only this kind: dataset, transform, model, loss, optimizer, scheduler, stopper, metric")
+  CLI::App& verb =
+      add_verb(program, context, {"list", "every data set, model, optimizer ... with one line each", kConfigGroup},
+               [kind, &context] { return list(*kind, context); });
+  verb.add_option("kind", *kind,
+                  "only this kind: dataset, transform, model, loss, optimizer, scheduler, stopper, metric")
       ->type_name("[KIND]");
 }
 

@@ -1,14 +1,15 @@
-#include <CLI/CLI.hpp>
-#include <algorithm>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "base/strings.hpp"
 #include "config/json_schema.hpp"
 #include "context.hpp"
 #include "spec/load.hpp"
 #include "verbs.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace trainctl::app {
 namespace {
@@ -20,7 +21,8 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
 
 Json schema_of_type(const config::Vocabulary& vocabulary, const std::string& kind, const std::string& name) {
   const config::StageType* stage = vocabulary.find(kind, name);
-  ENSURE(config, stage != nullptr, "unknown {} '{}'; {}", kind, printable(name), suggestion(name, vocabulary.names(kind)));
+  ENSURE(config, stage != nullptr, "unknown {} '{}'; {}", kind, printable(name),
+         suggestion(name, vocabulary.names(kind)));
   return config::json_schema(*stage, vocabulary);
 }
 
@@ -35,7 +37,10 @@ Json schema_of_kind(const config::Vocabulary& vocabulary, const std::string& kin
     one.erase("$defs");
     types.push_back(std::move(one));
   }
-  return {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", kind}, {"oneOf", types}, {"$defs", definitions}};
+  return {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+          {"title", kind},
+          {"oneOf", types},
+          {"$defs", definitions}};
 }
 
 Json schema_for(const std::string& wanted) {
@@ -44,8 +49,10 @@ Json schema_for(const std::string& wanted) {
   const std::size_t slash = wanted.find('/');
   const std::string kind = wanted.substr(0, slash);
   const std::vector<std::string> kinds = vocabulary.kinds();
-  ENSURE(config, std::ranges::find(kinds, kind) != kinds.end(), "unknown kind '{}'; {}", printable(kind), suggestion(kind, kinds));
-  return slash == std::string::npos ? schema_of_kind(vocabulary, kind) : schema_of_type(vocabulary, kind, wanted.substr(slash + 1));
+  ENSURE(config, std::ranges::find(kinds, kind) != kinds.end(), "unknown kind '{}'; {}", printable(kind),
+         suggestion(kind, kinds));
+  return slash == std::string::npos ? schema_of_kind(vocabulary, kind)
+                                    : schema_of_type(vocabulary, kind, wanted.substr(slash + 1));
 }
 
 int show_schema(const std::string& wanted, const Context& context) {
@@ -58,8 +65,9 @@ int show_schema(const std::string& wanted, const Context& context) {
 
 void add_schema(CLI::App& program, Context& context) {
   const auto wanted = std::make_shared<std::string>();
-  CLI::App& verb = add_verb(program, context, {"schema", "JSON Schema of the file or of one stage, for editors", kConfigGroup},
-                            [wanted, &context] { return show_schema(*wanted, context); });
+  CLI::App& verb =
+      add_verb(program, context, {"schema", "JSON Schema of the file or of one stage, for editors", kConfigGroup},
+               [wanted, &context] { return show_schema(*wanted, context); });
   verb.add_option("stage", *wanted, "optimizer: any optimizer; optimizer/adam: this one; absent: the whole file")
       ->type_name("[KIND[/TYPE]]");
 }

@@ -1,13 +1,14 @@
-#include <CLI/CLI.hpp>
-#include <memory>
-#include <string>
-
 #include "base/strings.hpp"
 #include "config/dump.hpp"
 #include "config/json_schema.hpp"
 #include "config_arguments.hpp"
 #include "context.hpp"
 #include "verbs.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <string>
 
 namespace trainctl::app {
 namespace {
@@ -65,8 +66,9 @@ int show_config(const ShowArguments& arguments, Context& context) {
 
 void add_show_config(CLI::App& program, Context& context) {
   const auto arguments = std::make_shared<ShowArguments>();
-  CLI::App& verb = add_verb(program, context, {"show-config", "the resolved experiment, each value with its origin", kConfigGroup},
-                            [arguments, &context] { return show_config(*arguments, context); });
+  CLI::App& verb =
+      add_verb(program, context, {"show-config", "the resolved experiment, each value with its origin", kConfigGroup},
+               [arguments, &context] { return show_config(*arguments, context); });
   add_config_arguments(verb, arguments->config);
   CLI::Option* minimal = verb.add_flag("--minimal", arguments->minimal, "only what differs from the defaults");
   verb.add_flag("--full", arguments->full, "every key with what it means, as a file to start from")->excludes(minimal);

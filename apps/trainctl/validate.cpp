@@ -1,13 +1,14 @@
-#include <CLI/CLI.hpp>
-#include <algorithm>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "base/strings.hpp"
 #include "config_arguments.hpp"
 #include "context.hpp"
 #include "verbs.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace trainctl::app {
 namespace {
@@ -44,9 +45,17 @@ Json document(const std::vector<Verdict>& verdicts, int exit_code) {
   for (const Verdict& verdict : verdicts) {
     Json problems = problems_json(verdict.diagnostics);
     if (verdict.exit_code != 0 && verdict.diagnostics.error_count() == 0) {
-      problems.push_back({{"file", verdict.file}, {"line", 0}, {"column", 0}, {"severity", "error"}, {"message", verdict.message}, {"hint", ""}});
+      problems.push_back({{"file", verdict.file},
+                          {"line", 0},
+                          {"column", 0},
+                          {"severity", "error"},
+                          {"message", verdict.message},
+                          {"hint", ""}});
     }
-    files.push_back({{"file", verdict.file}, {"ok", verdict.exit_code == 0}, {"exit_code", verdict.exit_code}, {"errors", problems}});
+    files.push_back({{"file", verdict.file},
+                     {"ok", verdict.exit_code == 0},
+                     {"exit_code", verdict.exit_code},
+                     {"errors", problems}});
   }
   return {{"schema", "trainctl.validate/1"}, {"ok", exit_code == 0}, {"exit_code", exit_code}, {"files", files}};
 }
@@ -65,7 +74,8 @@ void print_verdict(const Verdict& verdict, const Context& context) {
 
 int validate(const ValidateArguments& arguments, const Context& context) {
   std::vector<std::string> files = arguments.words;
-  const auto overrides_at = std::ranges::stable_partition(files, [](const std::string& word) { return !is_override(word); }).begin();
+  const auto overrides_at =
+      std::ranges::stable_partition(files, [](const std::string& word) { return !is_override(word); }).begin();
   const std::vector<std::string> overrides(overrides_at, files.end());
   files.erase(overrides_at, files.end());
   ENSURE(config, !files.empty(), "no experiment file is given: write its path after the verb");
@@ -84,14 +94,16 @@ int validate(const ValidateArguments& arguments, const Context& context) {
 
 void add_validate(CLI::App& program, Context& context) {
   const auto arguments = std::make_shared<ValidateArguments>();
-  CLI::App& verb = add_verb(program, context, {"validate", "every error of experiment files, before anything starts", kConfigGroup},
-                            [arguments, &context] { return validate(*arguments, context); });
+  CLI::App& verb =
+      add_verb(program, context, {"validate", "every error of experiment files, before anything starts", kConfigGroup},
+               [arguments, &context] { return validate(*arguments, context); });
   verb.alias("check");
   verb.add_option("words", arguments->words, "experiment files, and overrides that are laid over each of them")
       ->type_name("CONFIG... [key=value ...]");
   verb.add_option("-c,--config", arguments->words, "an experiment file, too")->type_name("FILE");
-  verb.footer("Example: trainctl validate configs/quickstart.yaml optimizer.lr=0.01\n"
-              "Exit codes: 0 all are fine; 2 an error in a file; 9 an error in the data it names.");
+  verb.footer(
+      "Example: trainctl validate configs/quickstart.yaml optimizer.lr=0.01\n"
+      "Exit codes: 0 all are fine; 2 an error in a file; 9 an error in the data it names.");
 }
 
 }  // namespace trainctl::app

@@ -1,9 +1,10 @@
-#include <CLI/CLI.hpp>
-#include <string>
-
 #include "build_info.hpp"
 #include "context.hpp"
 #include "verbs.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <string>
 
 namespace trainctl::app {
 namespace {
@@ -14,8 +15,12 @@ Json document() {
   return {{"schema", "trainctl.version/1"},
           {"version", kBuildInfo.version},
           {"git", kBuildInfo.git},
-          {"build", {{"type", kBuildInfo.build_type}, {"compiler", kBuildInfo.compiler},
-                     {"engine", kBuildInfo.has_engine}, {"cuda", kBuildInfo.cuda}, {"torch_lib", kBuildInfo.torch_lib}}},
+          {"build",
+           {{"type", kBuildInfo.build_type},
+            {"compiler", kBuildInfo.compiler},
+            {"engine", kBuildInfo.has_engine},
+            {"cuda", kBuildInfo.cuda},
+            {"torch_lib", kBuildInfo.torch_lib}}},
           {"libraries", libraries}};
 }
 

@@ -1,14 +1,14 @@
 #include "spec/check_data.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "base/strings.hpp"
 #include "spec/checker.hpp"
 #include "spec/loss/cross_entropy.hpp"
 #include "spec/metric/top_k_accuracy.hpp"
 #include "spec/scheduler/warmup.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
 
 namespace trainctl::spec {
 namespace {
@@ -19,8 +19,9 @@ void check_batch(Checker& checker, std::int64_t samples) {
   const std::int64_t ranks = experiment.trainer.devices.value_or(1);
   if (batch * ranks <= samples) return;
   const std::string product = ranks == 1 ? "" : fmt::format(" x {} devices", ranks);
-  checker.error("loader.batch_size", fmt::format("a batch of {}{} is larger than the training data: {} samples",
-                                                 with_thousands(batch), product, with_thousands(samples)),
+  checker.error("loader.batch_size",
+                fmt::format("a batch of {}{} is larger than the training data: {} samples", with_thousands(batch),
+                            product, with_thousands(samples)),
                 fmt::format("write {} or less", std::max<std::int64_t>(1, samples / ranks)));
 }
 
@@ -29,7 +30,8 @@ void check_classes(Checker& checker, std::int64_t classes) {
   if (experiment.loss.options_type == typeid(loss::CrossEntropy)) {
     const std::size_t weights = experiment.loss.as<loss::CrossEntropy>().weight.size();
     if (weights != 0 && static_cast<std::int64_t>(weights) != classes) {
-      checker.error("loss.weight", fmt::format("the loss has {} weights, but the data {} classes", weights, classes), "give one for every class");
+      checker.error("loss.weight", fmt::format("the loss has {} weights, but the data {} classes", weights, classes),
+                    "give one for every class");
     }
   }
   for (std::size_t i = 0; i < experiment.metrics.size(); ++i) {

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <cstdint>
-#include <optional>
-
 #include "config/diagnostics.hpp"
 #include "spec/load.hpp"
+
+#include <cstdint>
+#include <optional>
 
 namespace trainctl::spec {
 

@@ -1,12 +1,12 @@
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "base/strings.hpp"
 #include "spec/checker.hpp"
 #include "spec/monitor.hpp"
 #include "spec/scheduler/reduce_lr_on_plateau.hpp"
 #include "spec/stopper/patience.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
 
 namespace trainctl::spec {
 namespace {
@@ -19,13 +19,15 @@ std::string hint_for(const Experiment& experiment, const std::string& monitor) {
     const char* cure = experiment.dataset.val ? "raise 'trainer.limit_val_batches'" : "add 'dataset.val'";
     return fmt::format("{}, or monitor one of: {}", cure, join(values, ", "));
   }
-  const auto longer = std::ranges::find_if(values, [&](const std::string& value) { return value.starts_with(monitor); });
+  const auto longer =
+      std::ranges::find_if(values, [&](const std::string& value) { return value.starts_with(monitor); });
   const auto found = longer != values.end() ? std::optional(*longer) : nearest(monitor, values);
   if (found) return fmt::format("did you mean '{}'? (all: {})", *found, join(values, ", "));
   return fmt::format("measured are: {}; more come by 'metrics: [...]'", join(values, ", "));
 }
 
-void check_monitor(Checker& checker, const std::string& stage, const std::string& monitor, const config::Auto<Mode>& mode) {
+void check_monitor(Checker& checker, const std::string& stage, const std::string& monitor,
+                   const config::Auto<Mode>& mode) {
   const std::string path = stage + ".monitor";
   const Experiment& experiment = checker.experiment();
   const bool knows_splits = experiment.dataset.train.dataset || experiment.dataset.val;
@@ -33,16 +35,17 @@ void check_monitor(Checker& checker, const std::string& stage, const std::string
   const std::vector<std::string> values = monitored_values(experiment);
   if (std::ranges::find(values, monitor) == values.end()) {
     const bool unvalidated = monitor.starts_with("val/") && !validates(experiment);
-    checker.error(path, fmt::format("'{}' names '{}', but {}", path, monitor,
-                                    unvalidated ? "this run has no validation" : "no such value is measured"),
+    checker.error(path,
+                  fmt::format("'{}' names '{}', but {}", path, monitor,
+                              unvalidated ? "this run has no validation" : "no such value is measured"),
                   hint_for(experiment, monitor));
     return;
   }
   const Mode fitting = mode_for(monitor);
   if (mode.is_auto() || *mode.value == fitting || !checker.sound(stage + ".mode")) return;
   checker.error(stage + ".mode",
-                fmt::format("mode '{}' does not fit '{}': {} is better", kModeNames[static_cast<int>(*mode.value)], monitor,
-                            fitting == Mode::min ? "lower" : "higher"),
+                fmt::format("mode '{}' does not fit '{}': {} is better", kModeNames[static_cast<int>(*mode.value)],
+                            monitor, fitting == Mode::min ? "lower" : "higher"),
                 fmt::format("write {}, or leave the mode out", kModeNames[static_cast<int>(fitting)]));
 }
 

@@ -1,10 +1,10 @@
+#include "spec/checker.hpp"
+#include "spec/stage_headers.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <type_traits>
-
-#include "spec/checker.hpp"
-#include "spec/stage_headers.hpp"
 
 namespace trainctl::spec {
 namespace {
@@ -37,7 +37,8 @@ void check_milestones(Checker& checker, const scheduler::MultiStepLr& options, s
   for (std::size_t i = 0; i < options.milestones.size(); ++i) {
     const std::string path = fmt::format("scheduler.milestones.{}", i);
     if (i > 0 && options.milestones[i] <= options.milestones[i - 1]) {
-      checker.error(path, fmt::format("the milestones must rise, but {} follows {}", options.milestones[i], options.milestones[i - 1]));
+      checker.error(path, fmt::format("the milestones must rise, but {} follows {}", options.milestones[i],
+                                      options.milestones[i - 1]));
     } else if (run && options.milestones[i] >= *run) {
       checker.warning(path, fmt::format("the milestone at {} is never reached: the run has {}", options.milestones[i],
                                         counted(*run, options.interval)));
@@ -51,12 +52,13 @@ void check_drops(Checker& checker, const config::Stage& stage, std::optional<std
   } else if (stage.options_type == typeid(scheduler::StepLr)) {
     const auto& options = stage.as<scheduler::StepLr>();
     if (run && options.step_size >= *run) {
-      checker.warning("scheduler.step_size", fmt::format("the rate never drops: step_size is {}, the run has {}", options.step_size,
-                                                         counted(*run, options.interval)));
+      checker.warning("scheduler.step_size", fmt::format("the rate never drops: step_size is {}, the run has {}",
+                                                         options.step_size, counted(*run, options.interval)));
     }
   } else if (stage.options_type == typeid(scheduler::ReduceLrOnPlateau) &&
              stage.as<scheduler::ReduceLrOnPlateau>().interval == Interval::step) {
-    checker.error("scheduler.interval", "reduce_lr_on_plateau counts epochs: it watches a value that comes once an epoch",
+    checker.error("scheduler.interval",
+                  "reduce_lr_on_plateau counts epochs: it watches a value that comes once an epoch",
                   "write 'interval: epoch'");
   }
 }
@@ -71,8 +73,9 @@ void check_scheduler(Checker& checker, const RunLength& length) {
   std::optional<std::int64_t> run;
   if (knows_length) run = options->interval == Interval::epoch ? length.epochs : length.steps;
   if (run && options->warmup > 0 && options->warmup >= *run) {
-    checker.error("scheduler.warmup", fmt::format("the warm-up of {} must be shorter than the run of {}",
-                                                  counted(options->warmup, options->interval), counted(*run, options->interval)));
+    checker.error("scheduler.warmup",
+                  fmt::format("the warm-up of {} must be shorter than the run of {}",
+                              counted(options->warmup, options->interval), counted(*run, options->interval)));
   }
   check_drops(checker, stage, run);
 }

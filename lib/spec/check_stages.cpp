@@ -1,13 +1,13 @@
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <map>
-
 #include "spec/checker.hpp"
 #include "spec/metric/top_k_accuracy.hpp"
 #include "spec/monitor.hpp"
 #include "spec/optimizer/sgd.hpp"
 #include "spec/transform/normalize.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
 
 namespace trainctl::spec {
 namespace {
@@ -21,7 +21,8 @@ void check_optimizer(Checker& checker) {
   if (sgd.momentum == 0) {
     checker.error("optimizer.nesterov", "nesterov needs a momentum above 0", "add 'momentum: 0.9'");
   } else if (sgd.dampening != 0) {
-    checker.error("optimizer.nesterov", fmt::format("nesterov needs a dampening of 0, found {}", sgd.dampening), "remove 'dampening'");
+    checker.error("optimizer.nesterov", fmt::format("nesterov needs a dampening of 0, found {}", sgd.dampening),
+                  "remove 'dampening'");
   }
 }
 
@@ -31,8 +32,10 @@ void check_normalize(Checker& checker, const std::string& path, const DataSplit&
     if (split.transforms[i].options_type != typeid(transform::Normalize) || !checker.sound(place)) continue;
     const auto& options = split.transforms[i].as<transform::Normalize>();
     if (options.mean.size() == options.std.size()) continue;
-    checker.error(place + ".std", fmt::format("normalize has {} value(s) of mean, but {} of std", options.mean.size(), options.std.size()),
-                  "give one of each for every channel");
+    checker.error(
+        place + ".std",
+        fmt::format("normalize has {} value(s) of mean, but {} of std", options.mean.size(), options.std.size()),
+        "give one of each for every channel");
   }
 }
 
@@ -62,7 +65,8 @@ void check_splits(Checker& checker) {
                     "give both splits the same 'normalize'");
   }
   if (same(config::write_stage(data.train.dataset), config::write_stage(data.val->dataset))) {
-    checker.warning("dataset.val", "validation uses the very samples that are trained on", "give it another split, e.g. 'split: test'");
+    checker.warning("dataset.val", "validation uses the very samples that are trained on",
+                    "give it another split, e.g. 'split: test'");
   }
 }
 
@@ -72,7 +76,8 @@ void check_metrics(Checker& checker) {
   for (std::size_t i = 0; i < metrics.size(); ++i) {
     const std::string path = fmt::format("metrics.{}", i);
     if (metrics[i] && checker.sound(path) && seen[metric_name(metrics[i])]++ > 0) {
-      checker.error(path, fmt::format("the metric '{}' is listed twice", metric_name(metrics[i])), "remove one of them");
+      checker.error(path, fmt::format("the metric '{}' is listed twice", metric_name(metrics[i])),
+                    "remove one of them");
     }
   }
 }

@@ -1,9 +1,9 @@
-#include <fmt/format.h>
-
 #include "base/machine.hpp"
 #include "base/strings.hpp"
 #include "spec/checker.hpp"
 #include "spec/duration.hpp"
+
+#include <fmt/format.h>
 
 namespace trainctl::spec {
 namespace {
@@ -13,12 +13,14 @@ void check_devices(Checker& checker) {
   if (!checker.sound("trainer.devices") || !checker.sound("trainer.accelerator")) return;
   const int gpus = trainer.accelerator == Accelerator::cpu ? 0 : static_cast<int>(read_machine().gpus.size());
   if (trainer.accelerator == Accelerator::gpu && gpus == 0) {
-    checker.error("trainer.accelerator", "there is no NVIDIA device on this machine", "write 'accelerator: auto', or see 'trainctl doctor'");
+    checker.error("trainer.accelerator", "there is no NVIDIA device on this machine",
+                  "write 'accelerator: auto', or see 'trainctl doctor'");
     return;
   }
   const int asked = trainer.devices.value_or(1);
   if (gpus > 0 && asked > gpus) {
-    checker.error("trainer.devices", fmt::format("{} devices are asked for, but this machine has {} GPU(s)", asked, gpus));
+    checker.error("trainer.devices",
+                  fmt::format("{} devices are asked for, but this machine has {} GPU(s)", asked, gpus));
   } else if (gpus == 0 && asked > usable_cores()) {
     checker.warning("trainer.devices", fmt::format("{} processes share {} core(s)", asked, usable_cores()),
                     "more processes than cores make a run slower");
@@ -28,21 +30,25 @@ void check_devices(Checker& checker) {
 void check_limits(Checker& checker) {
   const Trainer& trainer = checker.experiment().trainer;
   if (trainer.max_time && checker.sound("trainer.max_time") && !parse_duration(*trainer.max_time)) {
-    checker.error("trainer.max_time", fmt::format("'max_time' must be a span of time, found '{}'", printable(*trainer.max_time)),
+    checker.error("trainer.max_time",
+                  fmt::format("'max_time' must be a span of time, found '{}'", printable(*trainer.max_time)),
                   "write \"DD:HH:MM:SS\", or 90s, 30m, 1h30m, 2d");
   }
   if (trainer.overfit_batches > 0 && trainer.limit_train_batches != Limit{}) {
-    checker.error("trainer.overfit_batches", "'overfit_batches' and 'limit_train_batches' both say how long an epoch is", "remove one of them");
+    checker.error("trainer.overfit_batches",
+                  "'overfit_batches' and 'limit_train_batches' both say how long an epoch is", "remove one of them");
   }
   if (trainer.check_val_every_n_epoch > trainer.max_epochs && checker.sound("trainer")) {
-    checker.warning("trainer.check_val_every_n_epoch", fmt::format("the run of {} epoch(s) ends before its first validation", trainer.max_epochs));
+    checker.warning("trainer.check_val_every_n_epoch",
+                    fmt::format("the run of {} epoch(s) ends before its first validation", trainer.max_epochs));
   }
 }
 
 void check_backend(Checker& checker) {
   const Experiment& experiment = checker.experiment();
   if (experiment.distributed.backend == Backend::nccl && experiment.trainer.accelerator == Accelerator::cpu) {
-    checker.error("distributed.backend", "nccl works on GPUs only, and the accelerator is cpu", "write 'backend: auto'");
+    checker.error("distributed.backend", "nccl works on GPUs only, and the accelerator is cpu",
+                  "write 'backend: auto'");
   }
 }
 

@@ -1,10 +1,10 @@
 #include "spec/checker.hpp"
 
+#include "config/tree_path.hpp"
+
 #include <algorithm>
 #include <utility>
 #include <vector>
-
-#include "config/tree_path.hpp"
 
 namespace trainctl::spec {
 namespace {

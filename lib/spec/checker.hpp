@@ -1,10 +1,10 @@
 #pragma once
 
-#include <string>
-
 #include "config/diagnostics.hpp"
 #include "config/node.hpp"
 #include "spec/experiment.hpp"
+
+#include <string>
 
 namespace trainctl::spec {
 

@@ -1,4 +1,5 @@
 #include "config/dump.hpp"
+
 #include "spec/load.hpp"
 
 namespace trainctl::spec {

@@ -1,11 +1,11 @@
 #include "spec/duration.hpp"
 
+#include "base/strings.hpp"
+
 #include <array>
 #include <charconv>
 #include <string>
 #include <vector>
-
-#include "base/strings.hpp"
 
 namespace trainctl::spec {
 namespace {

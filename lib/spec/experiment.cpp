@@ -11,59 +11,84 @@ config::Stage default_scheduler() { return config::make_stage("scheduler", "cons
 
 void Trainer::describe(config::Describe<Trainer>& options) {
   options.field("accelerator", &Trainer::accelerator, "Kind of device; auto: a GPU where there is one.");
-  options.field("devices", &Trainer::devices, "Number of devices, one process each; auto: all GPUs, or one CPU process.")
-      .at_least(1).at_most(1024).example("2");
+  options
+      .field("devices", &Trainer::devices, "Number of devices, one process each; auto: all GPUs, or one CPU process.")
+      .at_least(1)
+      .at_most(1024)
+      .example("2");
   options.field("max_epochs", &Trainer::max_epochs, "Longest run, in epochs.").at_least(1).at_most(1'000'000);
   options.field("max_steps", &Trainer::max_steps, "Longest run, in optimizer steps.").at_least(1).example("1000");
   options.field("max_time", &Trainer::max_time, "Longest run in time: DD:HH:MM:SS, or 90s, 30m, 2h.")
-      .not_empty().example("\"00:12:00:00\"");
+      .not_empty()
+      .example("\"00:12:00:00\"");
   options.field("precision", &Trainer::precision, "Number format of the training; 32-true: float32 throughout.");
   options.field("accumulate_grad_batches", &Trainer::accumulate_grad_batches, "Batches whose gradients make one step.")
-      .at_least(1).at_most(1 << 20);
-  options.field("gradient_clip_val", &Trainer::gradient_clip_val, "Bound of the gradient; absent: no clipping.").above(0)
+      .at_least(1)
+      .at_most(1 << 20);
+  options.field("gradient_clip_val", &Trainer::gradient_clip_val, "Bound of the gradient; absent: no clipping.")
+      .above(0)
       .example("1.0");
   options.field("gradient_clip_algorithm", &Trainer::gradient_clip_algorithm,
                 "norm: scales the whole gradient; value: cuts each element.");
-  options.field("limit_train_batches", &Trainer::limit_train_batches,
-                "Batches of a training epoch: 100 is a number, 0.1 a share, 1.0 all.").above(0);
-  options.field("limit_val_batches", &Trainer::limit_val_batches,
-                "Batches of a validation: 100 is a number, 0.1 a share, 1.0 all; 0: no validation.").at_least(0);
+  options
+      .field("limit_train_batches", &Trainer::limit_train_batches,
+             "Batches of a training epoch: 100 is a number, 0.1 a share, 1.0 all.")
+      .above(0);
+  options
+      .field("limit_val_batches", &Trainer::limit_val_batches,
+             "Batches of a validation: 100 is a number, 0.1 a share, 1.0 all; 0: no validation.")
+      .at_least(0);
   options.field("overfit_batches", &Trainer::overfit_batches, "Trains on the first batches only, in order; 0: off.")
       .at_least(0);
-  options.field("fast_dev_run", &Trainer::fast_dev_run, "One batch of training and one of validation: does it run at all?");
-  options.field("num_sanity_val_steps", &Trainer::num_sanity_val_steps, "Validation batches tried before training starts.")
+  options.field("fast_dev_run", &Trainer::fast_dev_run,
+                "One batch of training and one of validation: does it run at all?");
+  options
+      .field("num_sanity_val_steps", &Trainer::num_sanity_val_steps, "Validation batches tried before training starts.")
       .at_least(0);
   options.field("check_val_every_n_epoch", &Trainer::check_val_every_n_epoch, "Epochs between two validations.")
       .at_least(1);
-  options.field("log_every_n_steps", &Trainer::log_every_n_steps, "Steps between two lines of metrics.jsonl.").at_least(1);
+  options.field("log_every_n_steps", &Trainer::log_every_n_steps, "Steps between two lines of metrics.jsonl.")
+      .at_least(1);
   options.field("deterministic", &Trainer::deterministic, "Only kernels that give the same bits in every run.");
-  options.field("detect_anomaly", &Trainer::detect_anomaly, "Names the operation that made a gradient not finite; slow.");
-  options.field("num_threads", &Trainer::num_threads, "CPU threads of a process; auto: measured at the start.").at_least(1)
-      .at_most(1024).example("1");
+  options.field("detect_anomaly", &Trainer::detect_anomaly,
+                "Names the operation that made a gradient not finite; slow.");
+  options.field("num_threads", &Trainer::num_threads, "CPU threads of a process; auto: measured at the start.")
+      .at_least(1)
+      .at_most(1024)
+      .example("1");
 }
 
 void Checkpoint::describe(config::Describe<Checkpoint>& options) {
-  options.field("monitor", &Checkpoint::monitor, "The value that decides which weights are best; absent: early stopping's, else the loss.")
+  options
+      .field("monitor", &Checkpoint::monitor,
+             "The value that decides which weights are best; absent: early stopping's, else the loss.")
       .example("val/accuracy");
   options.field("mode", &Checkpoint::mode, "min: lower is better; max: higher; auto: by the name.");
-  options.field("save_top_k", &Checkpoint::save_top_k, "How many of the best are kept; 0: none.").at_least(0).at_most(1);
+  options.field("save_top_k", &Checkpoint::save_top_k, "How many of the best are kept; 0: none.")
+      .at_least(0)
+      .at_most(1);
   options.field("save_last", &Checkpoint::save_last, "Keeps the newest weights too.");
   options.field("every_n_epochs", &Checkpoint::every_n_epochs, "Epochs between two saves.").at_least(1);
 }
 
 void Dataset::describe(config::Describe<Dataset>& options) {
-  options.field("train", &Dataset::train, "The split that is trained on.").required()
+  options.field("train", &Dataset::train, "The split that is trained on.")
+      .required()
       .example("{type: synthetic_digits, split: train}");
   options.field("val", &Dataset::val, "The split that is validated on; absent: no validation.")
       .example("{type: synthetic_digits, split: test}");
-  options.field("test", &Dataset::test, "The split for a test after training; a run only checks that it can be read.").example("{type: synthetic_digits, split: test}");
+  options.field("test", &Dataset::test, "The split for a test after training; a run only checks that it can be read.")
+      .example("{type: synthetic_digits, split: test}");
   options.field("cache", &Dataset::cache, "Where samples are kept between epochs.");
 }
 
 void Experiment::describe(config::Describe<Experiment>& options) {
   options.field("name", &Experiment::name, "Name of the experiment and of its folder below runs/.").not_empty();
-  options.field("seed", &Experiment::seed, "Seed of everything random: weights, order, augmentation, dropout.").at_least(0);
-  options.field("dataset", &Experiment::dataset, "The data.").required().example("{train: {type: mnist, root: data/mnist}}");
+  options.field("seed", &Experiment::seed, "Seed of everything random: weights, order, augmentation, dropout.")
+      .at_least(0);
+  options.field("dataset", &Experiment::dataset, "The data.")
+      .required()
+      .example("{train: {type: mnist, root: data/mnist}}");
   options.field("loader", &Experiment::loader, "How batches are made.");
   options.stage("model", &Experiment::model, "model", "The network.").required();
   options.stage("loss", &Experiment::loss, "loss", "What training minimises.");

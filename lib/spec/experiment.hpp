@@ -1,14 +1,14 @@
 #pragma once
 
+#include "config/describe.hpp"
+#include "spec/limit.hpp"
+#include "spec/mode.hpp"
+
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "config/describe.hpp"
-#include "spec/limit.hpp"
-#include "spec/mode.hpp"
 
 // The typed experiment file: every section of it, described once. Defaults are PyTorch's or Lightning's.
 
@@ -53,9 +53,12 @@ struct Loader {
 
   static void describe(config::Describe<Loader>& options) {
     options.field("batch_size", &Loader::batch_size, "Samples a step on each device.").at_least(1).at_most(1 << 24);
-    options.field("num_workers", &Loader::num_workers, "Loader threads; 0 loads in the training thread.").at_least(0)
-        .at_most(256).example("4");
-    options.field("prefetch_factor", &Loader::prefetch_factor, "Batches prepared ahead, for each worker.").at_least(1)
+    options.field("num_workers", &Loader::num_workers, "Loader threads; 0 loads in the training thread.")
+        .at_least(0)
+        .at_most(256)
+        .example("4");
+    options.field("prefetch_factor", &Loader::prefetch_factor, "Batches prepared ahead, for each worker.")
+        .at_least(1)
         .at_most(64);
     options.field("pin_memory", &Loader::pin_memory, "Page-locks the batch ring for faster copies to a GPU.");
     options.field("shuffle", &Loader::shuffle, "A new order of the training samples in every epoch.");
@@ -110,7 +113,9 @@ struct Distributed {
 
   static void describe(config::Describe<Distributed>& options) {
     options.field("backend", &Distributed::backend, "auto: nccl on GPUs, gloo on CPUs.");
-    options.field("bucket_cap_mb", &Distributed::bucket_cap_mb, "Size of a gradient bucket, in MiB.").above(0).at_most(4096);
+    options.field("bucket_cap_mb", &Distributed::bucket_cap_mb, "Size of a gradient bucket, in MiB.")
+        .above(0)
+        .at_most(4096);
     options.field("timeout_s", &Distributed::timeout_s, "Longest wait for the other ranks, in seconds.").above(0);
   }
 };

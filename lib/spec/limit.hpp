@@ -1,10 +1,10 @@
 #pragma once
 
+#include "config/describe.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <optional>
-
-#include "config/describe.hpp"
 
 namespace trainctl::spec {
 

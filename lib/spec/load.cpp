@@ -1,9 +1,9 @@
 #include "spec/load.hpp"
 
-#include <utility>
-
 #include "config/reader.hpp"
 #include "spec/checker.hpp"
+
+#include <utility>
 
 namespace trainctl::spec {
 namespace {

@@ -1,15 +1,15 @@
 #pragma once
 
-#include <filesystem>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "config/diagnostics.hpp"
 #include "config/load.hpp"
 #include "config/node.hpp"
 #include "config/schema.hpp"
 #include "spec/experiment.hpp"
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace trainctl::spec {
 
@@ -21,7 +21,7 @@ const config::Schema& experiment_schema();
 
 struct Loaded {
   Experiment experiment;
-  config::Node tree;  // as read, overrides and interpolation applied
+  config::Node tree;                      // as read, overrides and interpolation applied
   std::vector<config::ConfigFile> files;  // as written: the file itself, then what it extends
 };
 

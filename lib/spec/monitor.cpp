@@ -1,11 +1,11 @@
 #include "spec/monitor.hpp"
 
+#include "spec/metric/top_k_accuracy.hpp"
+#include "spec/stopper/patience.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-
-#include "spec/metric/top_k_accuracy.hpp"
-#include "spec/stopper/patience.hpp"
 
 namespace trainctl::spec {
 

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "config/describe.hpp"
 #include "spec/experiment.hpp"
 #include "spec/mode.hpp"
+
+#include <string>
+#include <vector>
 
 namespace trainctl::spec {
 

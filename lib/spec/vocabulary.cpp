@@ -1,5 +1,5 @@
-#include "spec/stage_headers.hpp"
 #include "spec/load.hpp"
+#include "spec/stage_headers.hpp"
 
 namespace trainctl::spec {
 

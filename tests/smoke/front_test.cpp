@@ -1,3 +1,8 @@
+#include "support/catch.hpp"
+#include "support/golden.hpp"
+#include "support/program.hpp"
+#include "support/temp_folder.hpp"
+
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -8,11 +13,6 @@
 #include <sstream>
 #include <string>
 #include <vector>
-
-#include "support/catch.hpp"
-#include "support/golden.hpp"
-#include "support/program.hpp"
-#include "support/temp_folder.hpp"
 
 namespace {
 
@@ -33,7 +33,8 @@ std::vector<FlagOfVerb> flags() {
     const std::size_t first = line.find("-n '");
     const std::size_t last = line.find("' -l ");
     if (first == std::string::npos || last == std::string::npos) continue;
-    const std::string verb = without(without(line.substr(first + 4, last - first - 4), "__fish_seen_subcommand_from "), "; and");
+    const std::string verb =
+        without(without(line.substr(first + 4, last - first - 4), "__fish_seen_subcommand_from "), "; and");
     found.push_back({verb, "--" + line.substr(last + 5)});
   }
   return found;
@@ -125,7 +126,8 @@ TEST_CASE("version tells the commit and the libraries", "[smoke]") {
   CHECK_THAT(run_program({"version"}).out, StartsWith("trainctl 0."));
   const trainctl::Json document = run_program({"version", "--json"}).json();
   CHECK(document["schema"] == "trainctl.version/1");
-  for (const char* library : {"CLI11", "fmt", "nlohmann_json", "yaml-cpp"}) CHECK_FALSE(document["libraries"][library].get<std::string>().empty());
+  for (const char* library : {"CLI11", "fmt", "nlohmann_json", "yaml-cpp"})
+    CHECK_FALSE(document["libraries"][library].get<std::string>().empty());
 }
 
 TEST_CASE("list names every stage with its summary", "[smoke]") {
@@ -137,7 +139,8 @@ TEST_CASE("list names every stage with its summary", "[smoke]") {
 
 TEST_CASE("explain tells a key's type, default, bounds and meaning", "[smoke]") {
   std::string texts;
-  for (const char* key : {"optimizer.adam.lr", "trainer.limit_train_batches", "dataset.mnist.root", "early_stopping.mode", "loader.num_workers"}) {
+  for (const char* key : {"optimizer.adam.lr", "trainer.limit_train_batches", "dataset.mnist.root",
+                          "early_stopping.mode", "loader.num_workers"}) {
     texts += run_program({"explain", key}).out;
   }
   check_golden("cli/explain.txt", texts);
@@ -167,10 +170,13 @@ TEST_CASE("schema prints the JSON Schema of the file, a kind or a stage", "[smok
 
 TEST_CASE("show-config prints the resolved experiment with the origin of each value", "[smoke]") {
   const ProgramOptions in_configs{.folder = TRAINCTL_SOURCE_DIR "/configs"};
-  check_golden("cli/show_config.txt", run_program({"show-config", "quickstart.yaml", "trainer.max_epochs=3"}, in_configs).out);
-  check_golden("cli/show_config_minimal.txt", run_program({"show-config", "--minimal", "quickstart.yaml"}, in_configs).out);
+  check_golden("cli/show_config.txt",
+               run_program({"show-config", "quickstart.yaml", "trainer.max_epochs=3"}, in_configs).out);
+  check_golden("cli/show_config_minimal.txt",
+               run_program({"show-config", "--minimal", "quickstart.yaml"}, in_configs).out);
   check_golden("cli/show_config_full.txt", run_program({"show-config", "--full", "quickstart.yaml"}, in_configs).out);
-  const trainctl::Json document = run_program({"show-config", "-c", "quickstart.yaml", "seed=7", "--json"}, in_configs).json();
+  const trainctl::Json document =
+      run_program({"show-config", "-c", "quickstart.yaml", "seed=7", "--json"}, in_configs).json();
   CHECK(document["schema"] == "trainctl.config/1");
   CHECK(document["config"]["seed"] == 7);
   CHECK(document["origins"]["seed"] == "override");
@@ -187,14 +193,17 @@ TEST_CASE("show-config takes one config and says so", "[smoke]") {
 }
 
 TEST_CASE("doctor names what it looked at and what is missing", "[smoke]") {
-  const ProgramRun run = run_program({"doctor", "--json"}, {.environment = {{"TRAINCTL_TORCH_ROOT", "/no/such/torch"}, {"OMP_WAIT_POLICY", "ACTIVE"}}});
+  const ProgramRun run =
+      run_program({"doctor", "--json"},
+                  {.environment = {{"TRAINCTL_TORCH_ROOT", "/no/such/torch"}, {"OMP_WAIT_POLICY", "ACTIVE"}}});
   CHECK(run.exit_code == 11);
   const trainctl::Json document = run.json();
   CHECK(document["schema"] == "trainctl.doctor/1");
   CHECK(document["health"] == "broken");
   std::map<std::string, trainctl::Json> findings;
   for (const trainctl::Json& one : document["findings"]) findings[one["name"]] = one;
-  for (const char* name : {"system", "cpu", "memory", "disk", "limits", "engine", "libtorch", "gpu", "threads", "data"}) {
+  for (const char* name :
+       {"system", "cpu", "memory", "disk", "limits", "engine", "libtorch", "gpu", "threads", "data"}) {
     CAPTURE(name);
     CHECK(findings.contains(name));
   }
@@ -212,9 +221,11 @@ TEST_CASE("a full disk under stdout is told", "[smoke]") {
 
 TEST_CASE("bash completes verbs, flags, keys and values", "[smoke]") {
   const TempFolder folder;
-  std::ofstream(folder / "complete.bash") << "source <(" TRAINCTL_BINARY " completion bash)\n"
-                                             "COMP_LINE=\"$1\" COMP_POINT=${#1} COMP_WORDS=($1) COMP_WORDBREAKS=' ='\n"
-                                             "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_trainctl\necho \"${COMPREPLY[*]}\"\n";
+  std::ofstream(folder / "complete.bash")
+      << "source <(" TRAINCTL_BINARY
+         " completion bash)\n"
+         "COMP_LINE=\"$1\" COMP_POINT=${#1} COMP_WORDS=($1) COMP_WORDBREAKS=' ='\n"
+         "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_trainctl\necho \"${COMPREPLY[*]}\"\n";
   const auto complete = [&](const std::string& line) {
     return output_of("bash " + (folder / "complete.bash").string() + " '" + line + "' 2>&1");
   };
@@ -242,7 +253,8 @@ TEST_CASE("the surface grows only on purpose", "[smoke]") {
   for (const std::string& line : golden::lines_of(run_program({"completion", "fish"}).out)) {
     const std::size_t at = line.find(mark);
     if (at == std::string::npos) continue;
-    for (const std::string& word : words_of(line.substr(at + mark.size(), line.size() - at - mark.size() - 1))) surface += word + "\n";
+    for (const std::string& word : words_of(line.substr(at + mark.size(), line.size() - at - mark.size() - 1)))
+      surface += word + "\n";
   }
   check_golden("surface.txt", surface);
 }

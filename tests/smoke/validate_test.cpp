@@ -1,12 +1,12 @@
-#include <algorithm>
-#include <fstream>
-#include <string>
-#include <vector>
-
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 #include "support/program.hpp"
 #include "support/temp_folder.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <vector>
 
 namespace {
 
@@ -25,7 +25,8 @@ TEST_CASE("validate finds twelve planted mistakes in one pass, each on its line"
   CHECK(run.out.empty());
   check_golden("cli/mistakes.txt", run.err);
 
-  const ProgramRun as_json = run_program({"validate", "mistakes.yaml", "--json"}, {.folder = TRAINCTL_GOLDEN_DIR "/cli"});
+  const ProgramRun as_json =
+      run_program({"validate", "mistakes.yaml", "--json"}, {.folder = TRAINCTL_GOLDEN_DIR "/cli"});
   CHECK(as_json.exit_code == 2);
   const trainctl::Json document = as_json.json();
   CHECK(document["schema"] == "trainctl.validate/1");
@@ -82,7 +83,9 @@ TEST_CASE("a file that cannot be read is an error with its name", "[smoke]") {
 TEST_CASE("data that cannot be read ends with 9, a config that does not fit its data with 2", "[smoke]") {
   const TempFolder folder;
   const std::string quickstart = kConfigs + "quickstart.yaml";
-  const ProgramRun missing = run_program({"validate", quickstart, "dataset.train={type: mnist, root: " + (folder / "none").string() + "}", "~dataset.val"});
+  const ProgramRun missing =
+      run_program({"validate", quickstart, "dataset.train={type: mnist, root: " + (folder / "none").string() + "}",
+                   "~dataset.val"});
   CHECK(missing.exit_code == 9);
   CHECK_THAT(missing.err, Contains("does not exist"));
   const ProgramRun large = run_program({"validate", quickstart, "loader.batch_size=100000"});

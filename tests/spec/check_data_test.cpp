@@ -15,8 +15,9 @@ std::string problems_with(const std::vector<std::string>& overrides, trainctl::s
 
 TEST_CASE("a batch over all devices is not larger than the data", "[spec]") {
   CHECK(problems_with({"loader.batch_size=100"}, {.samples = 100, .classes = 10}).empty());
-  CHECK_THAT(problems_with({"loader.batch_size=1000"}, {.samples = 100, .classes = 10}),
-             Contains("a batch of 1,000 is larger than the training data: 100 samples") && Contains("write 100 or less"));
+  CHECK_THAT(
+      problems_with({"loader.batch_size=1000"}, {.samples = 100, .classes = 10}),
+      Contains("a batch of 1,000 is larger than the training data: 100 samples") && Contains("write 100 or less"));
   CHECK_THAT(problems_with({"loader.batch_size=64", "trainer.devices=2"}, {.samples = 100, .classes = 10}),
              Contains("a batch of 64 x 2 devices is larger") && Contains("write 50 or less"));
 }
@@ -34,5 +35,6 @@ TEST_CASE("a warm-up in steps is shorter than the run that the data makes", "[sp
   CHECK_THAT(problems_with({warm}, {.samples = 640, .classes = 10}),
              Contains("the warm-up of 50 steps must be shorter than the run of 50 steps"));
   CHECK(problems_with({warm}, {.samples = 704, .classes = 10}).empty());
-  CHECK_THAT(problems_with({warm, "trainer.limit_train_batches=0.5"}, {.samples = 704, .classes = 10}), Contains("run of 25 steps"));
+  CHECK_THAT(problems_with({warm, "trainer.limit_train_batches=0.5"}, {.samples = 704, .classes = 10}),
+             Contains("run of 25 steps"));
 }

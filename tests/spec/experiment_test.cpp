@@ -1,7 +1,5 @@
 #include "spec/experiment.hpp"
 
-#include <filesystem>
-
 #include "experiment_yaml.hpp"
 #include "spec/dataset/mnist.hpp"
 #include "spec/dataset/synthetic_digits.hpp"
@@ -10,6 +8,8 @@
 #include "spec/optimizer/adamw.hpp"
 #include "spec/transform/normalize.hpp"
 #include "support/catch.hpp"
+
+#include <filesystem>
 
 namespace spec = trainctl::spec;
 
@@ -44,12 +44,15 @@ TEST_CASE("a split may be the bare name of a data set", "[spec]") {
 }
 
 TEST_CASE("a wrong key in a split is told with the keys of the data set and of the split", "[spec]") {
-  CHECK_THAT(problems_of({"dataset.train.transform=[]"}), Contains("unknown key 'transform' in dataset 'synthetic_digits'") && Contains("'transforms'"));
+  CHECK_THAT(problems_of({"dataset.train.transform=[]"}),
+             Contains("unknown key 'transform' in dataset 'synthetic_digits'") && Contains("'transforms'"));
 }
 
 TEST_CASE("the relative root of a data set starts at the current folder in an override", "[spec]") {
-  const spec::Experiment experiment = load_sound({"dataset.train={type: mnist, root: data/mnist}", "~dataset.val"}).experiment;
-  CHECK(experiment.dataset.train.dataset.as<spec::dataset::Mnist>().root == std::filesystem::current_path() / "data/mnist");
+  const spec::Experiment experiment =
+      load_sound({"dataset.train={type: mnist, root: data/mnist}", "~dataset.val"}).experiment;
+  CHECK(experiment.dataset.train.dataset.as<spec::dataset::Mnist>().root ==
+        std::filesystem::current_path() / "data/mnist");
 }
 
 TEST_CASE("an experiment needs data, a model and an optimizer", "[spec]") {
@@ -60,9 +63,12 @@ TEST_CASE("an experiment needs data, a model and an optimizer", "[spec]") {
 }
 
 TEST_CASE("what this release does not do is refused, not ignored", "[spec]") {
-  CHECK_THAT(problems_of({"trainer.precision=16-mixed"}), Contains("'precision' must be one of 32-true") && Contains("not in this release"));
-  CHECK_THAT(problems_of({"dataset.cache.mode=decoded"}), Contains("'mode' must be one of auto") && Contains("not in this release"));
-  CHECK_THAT(problems_of({"trainer.num_nodes=2"}), Contains("unknown key 'num_nodes'") && Contains("not in this release: remove the key"));
+  CHECK_THAT(problems_of({"trainer.precision=16-mixed"}),
+             Contains("'precision' must be one of 32-true") && Contains("not in this release"));
+  CHECK_THAT(problems_of({"dataset.cache.mode=decoded"}),
+             Contains("'mode' must be one of auto") && Contains("not in this release"));
+  CHECK_THAT(problems_of({"trainer.num_nodes=2"}),
+             Contains("unknown key 'num_nodes'") && Contains("not in this release: remove the key"));
   CHECK_THAT(problems_of({"trainer.sync_batchnorm=true"}), Contains("not in this release: remove the key"));
   CHECK_THAT(problems_of({"trainer.amp=true"}), Contains("not in this release: remove the key"));
   CHECK_THAT(problems_of({"loggers=[tensorboard]"}), Contains("'loggers' must be one of console, csv, jsonl"));

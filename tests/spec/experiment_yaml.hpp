@@ -1,10 +1,10 @@
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "base/error.hpp"
 #include "spec/load.hpp"
+
+#include <string>
+#include <vector>
 
 /// A sound experiment that tests change by overrides.
 inline constexpr const char* kSound = R"(name: sound

@@ -1,14 +1,14 @@
 #pragma once
 
+#include "base/clock.hpp"
+#include "base/json.hpp"
+
 #include <sys/types.h>
 
 #include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
-
-#include "base/clock.hpp"
-#include "base/json.hpp"
 
 /// What one run of trainctl did.
 struct ProgramRun {
@@ -28,8 +28,8 @@ struct ProgramOptions {
   double timeout_s = 120;
 };
 
-/// trainctl as a child process in a group of its own, its output in temporary files. Killed with its group if the object
-/// ends first.
+/// trainctl as a child process in a group of its own, its output in temporary files. Killed with its group if the
+/// object ends first.
 class Program {
  public:
   explicit Program(const std::vector<std::string>& arguments, ProgramOptions options = {});

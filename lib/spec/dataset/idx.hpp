@@ -1,9 +1,9 @@
 #pragma once
 
-#include <filesystem>
-
 #include "config/describe.hpp"
 #include "spec/dataset/split.hpp"
+
+#include <filesystem>
 
 namespace trainctl::spec::dataset {
 

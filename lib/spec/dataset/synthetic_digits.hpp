@@ -1,10 +1,10 @@
 #pragma once
 
-#include <cstdint>
-#include <optional>
-
 #include "config/describe.hpp"
 #include "spec/dataset/split.hpp"
+
+#include <cstdint>
+#include <optional>
 
 namespace trainctl::spec::dataset {
 
@@ -18,8 +18,10 @@ struct SyntheticDigits {
 
   static void describe(config::Describe<SyntheticDigits>& options) {
     options.field("split", &SyntheticDigits::split, "train: 60,000 samples; test: 10,000 other samples.");
-    options.field("samples", &SyntheticDigits::samples, "Number of samples, when not the whole split.").at_least(1)
-        .at_most(1'000'000).example("2000");
+    options.field("samples", &SyntheticDigits::samples, "Number of samples, when not the whole split.")
+        .at_least(1)
+        .at_most(1'000'000)
+        .example("2000");
     options.field("seed", &SyntheticDigits::seed, "Seed of the rendering; independent of the run's seed.").at_least(0);
   }
 };

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <vector>
-
 #include "config/describe.hpp"
+
+#include <vector>
 
 namespace trainctl::spec::loss {
 
@@ -14,8 +14,10 @@ struct CrossEntropy {
 
   static void describe(config::Describe<CrossEntropy>& options) {
     options.field("label_smoothing", &CrossEntropy::label_smoothing, "Mass moved from the class to all classes alike.")
-        .at_least(0).at_most(1);
-    options.field("weight", &CrossEntropy::weight, "Weight of each class; empty: all 1.").at_least(0)
+        .at_least(0)
+        .at_most(1);
+    options.field("weight", &CrossEntropy::weight, "Weight of each class; empty: all 1.")
+        .at_least(0)
         .example("[1, 1, 2, 1, 1, 1, 1, 1, 1, 1]");
   }
 };

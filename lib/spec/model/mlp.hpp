@@ -1,10 +1,10 @@
 #pragma once
 
+#include "config/describe.hpp"
+
 #include <array>
 #include <cstdint>
 #include <vector>
-
-#include "config/describe.hpp"
 
 namespace trainctl::spec::model {
 
@@ -21,7 +21,9 @@ struct Mlp {
   static void describe(config::Describe<Mlp>& options) {
     options.field("hidden", &Mlp::hidden, "Width of each hidden layer.").at_least(1).at_most(1 << 20);
     options.field("activation", &Mlp::activation, "Activation after each hidden layer.");
-    options.field("dropout", &Mlp::dropout, "Probability of dropping a unit after each activation.").at_least(0).below(1);
+    options.field("dropout", &Mlp::dropout, "Probability of dropping a unit after each activation.")
+        .at_least(0)
+        .below(1);
   }
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <array>
-
 #include "config/describe.hpp"
+
+#include <array>
 
 namespace trainctl::spec::optimizer {
 

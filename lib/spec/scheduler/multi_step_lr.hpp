@@ -1,8 +1,8 @@
 #pragma once
 
-#include <vector>
-
 #include "spec/scheduler/warmup.hpp"
+
+#include <vector>
 
 namespace trainctl::spec::scheduler {
 
@@ -13,8 +13,11 @@ struct MultiStepLr : Warmup {
   double gamma = 0.1;
 
   static void describe(config::Describe<MultiStepLr>& options) {
-    options.field("milestones", &MultiStepLr::milestones, "Intervals at which the rate drops, rising.").required()
-        .not_empty().at_least(1).example("[30, 60]");
+    options.field("milestones", &MultiStepLr::milestones, "Intervals at which the rate drops, rising.")
+        .required()
+        .not_empty()
+        .at_least(1)
+        .example("[30, 60]");
     options.field("gamma", &MultiStepLr::gamma, "Factor of each drop.").above(0);
     options.include<Warmup>();
   }

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <array>
-#include <string>
-
 #include "spec/mode.hpp"
 #include "spec/scheduler/warmup.hpp"
+
+#include <array>
+#include <string>
 
 namespace trainctl::spec::scheduler {
 
@@ -12,7 +12,8 @@ enum class ThresholdMode { rel, abs };
 constexpr std::array<const char*, 2> enum_names(ThresholdMode) { return {"rel", "abs"}; }
 
 struct ReduceLrOnPlateau : Warmup {
-  static constexpr auto kSummary = "Lowers the rate when the monitored value stops improving, as torch's ReduceLROnPlateau.";
+  static constexpr auto kSummary =
+      "Lowers the rate when the monitored value stops improving, as torch's ReduceLROnPlateau.";
 
   std::string monitor = "val/loss";
   config::Auto<Mode> mode;

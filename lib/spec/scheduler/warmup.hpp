@@ -1,9 +1,9 @@
 #pragma once
 
+#include "config/describe.hpp"
+
 #include <array>
 #include <cstdint>
-
-#include "config/describe.hpp"
 
 namespace trainctl::spec::scheduler {
 
@@ -19,7 +19,8 @@ struct Warmup {
   static void describe(config::Describe<Warmup>& options) {
     options.field("warmup", &Warmup::warmup, "Length of a linear warm-up, in `interval`s; 0: none.").at_least(0);
     options.field("warmup_start_factor", &Warmup::warmup_start_factor, "Fraction of the rate at which warm-up starts.")
-        .above(0).at_most(1);
+        .above(0)
+        .at_most(1);
     options.field("interval", &Warmup::interval, "What the scheduler counts: epochs or optimizer steps.");
   }
 };

@@ -1,11 +1,11 @@
 #pragma once
 
+#include "config/describe.hpp"
+#include "spec/mode.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
-
-#include "config/describe.hpp"
-#include "spec/mode.hpp"
 
 namespace trainctl::spec::stopper {
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <vector>
-
 #include "config/describe.hpp"
+
+#include <vector>
 
 namespace trainctl::spec::transform {
 
@@ -13,9 +13,14 @@ struct Normalize {
   std::vector<double> std;
 
   static void describe(config::Describe<Normalize>& options) {
-    options.field("mean", &Normalize::mean, "Mean of each channel, of pixels in [0, 1].").required().not_empty()
+    options.field("mean", &Normalize::mean, "Mean of each channel, of pixels in [0, 1].")
+        .required()
+        .not_empty()
         .example("[0.1307]");
-    options.field("std", &Normalize::std, "Standard deviation of each channel.").required().not_empty().above(0)
+    options.field("std", &Normalize::std, "Standard deviation of each channel.")
+        .required()
+        .not_empty()
+        .above(0)
         .example("[0.3081]");
   }
 };
