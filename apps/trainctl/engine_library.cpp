@@ -1,10 +1,10 @@
 #include "engine_library.hpp"
 
+#include "base/error.hpp"
+
 #include <dlfcn.h>
 
 #include <array>
-
-#include "base/error.hpp"
 
 namespace trainctl::app {
 namespace {
@@ -34,10 +34,11 @@ TrainctlEngineRun load_engine() {
   void* handle = ::dlopen(library->c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* cause = ::dlerror();
-    throw Error(ErrorKind::resource,
-                fmt::format("cannot load {}: {}; install libtorch with scripts/setup, or set TRAINCTL_TORCH_ROOT to the "
-                            "'torch' folder of torch 2.11",
-                            library->string(), cause == nullptr ? "unknown cause" : cause));
+    throw Error(
+        ErrorKind::resource,
+        fmt::format("cannot load {}: {}; install libtorch with scripts/setup, or set TRAINCTL_TORCH_ROOT to the "
+                    "'torch' folder of torch 2.11",
+                    library->string(), cause == nullptr ? "unknown cause" : cause));
   }
   void* symbol = ::dlsym(handle, TRAINCTL_ENGINE_SYMBOL);
   ENSURE(resource, symbol != nullptr, "{} does not offer {}: it belongs to another version of trainctl",

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "engine/entry.h"
+
 #include <filesystem>
 #include <optional>
-
-#include "engine/entry.h"
 
 namespace trainctl::app {
 

@@ -1,30 +1,21 @@
+#include "context.hpp"
+#include "help.hpp"
+#include "verbs.hpp"
+
 #include <CLI/CLI.hpp>
+
 #include <array>
 #include <cstdio>
 #include <cstring>
 #include <exception>
-
-#include "context.hpp"
-#include "help.hpp"
-#include "verbs.hpp"
 
 namespace trainctl::app {
 namespace {
 
 // The order of `trainctl --help`.
 constexpr std::array kVerbs{
-    add_run,
-    add_worker,
-    add_bench,
-    add_data,
-    add_validate,
-    add_show_config,
-    add_explain,
-    add_list,
-    add_schema,
-    add_doctor,
-    add_completion,
-    add_version,
+    add_run,     add_worker, add_bench,  add_data,   add_validate,   add_show_config,
+    add_explain, add_list,   add_schema, add_doctor, add_completion, add_version,
 };
 
 void describe_program(CLI::App& program, Context& context) {
@@ -33,9 +24,10 @@ void describe_program(CLI::App& program, Context& context) {
   program.require_subcommand(0, 1);
   add_global_flags(program, context);
   for (const auto add : kVerbs) add(program, context);
-  program.footer("A first run:  trainctl run configs/quickstart.yaml\n"
-                 "One verb:     trainctl VERB --help\n"
-                 "One key:      trainctl explain optimizer.adam.lr");
+  program.footer(
+      "A first run:  trainctl run configs/quickstart.yaml\n"
+      "One verb:     trainctl VERB --help\n"
+      "One key:      trainctl explain optimizer.adam.lr");
 }
 
 int usage_failure(const CLI::App& program, const CLI::ParseError& error, Context& context) {

@@ -1,7 +1,4 @@
-#include <CLI/CLI.hpp>
-#include <memory>
-#include <string>
-#include <vector>
+#include "study/run.hpp"
 
 #include "base/clock.hpp"
 #include "build_info.hpp"
@@ -10,9 +7,14 @@
 #include "context.hpp"
 #include "engine_library.hpp"
 #include "report/summary.hpp"
-#include "study/run.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace trainctl::app {
 namespace {
@@ -69,8 +71,9 @@ int run(const RunFlags& flags, Context& context) {
 
 void add_run(CLI::App& program, Context& context) {
   const auto flags = std::make_shared<RunFlags>();
-  CLI::App& verb = add_verb(program, context, {"run", "train; writes a run folder, prints the epoch table", kTrainGroup},
-                            [flags, &context] { return run(*flags, context); });
+  CLI::App& verb =
+      add_verb(program, context, {"run", "train; writes a run folder, prints the epoch table", kTrainGroup},
+               [flags, &context] { return run(*flags, context); });
   add_config_arguments(verb, flags->config);
   verb.add_option("--out", flags->out, "folder that holds the runs")->type_name("DIR")->capture_default_str();
   verb.add_option("--run-dir", flags->run_dir, "write into this folder, which must be empty or new")->type_name("DIR");

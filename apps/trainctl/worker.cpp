@@ -1,13 +1,14 @@
-#include <CLI/CLI.hpp>
-#include <memory>
-#include <string>
-
 #include "base/files.hpp"
 #include "context.hpp"
 #include "engine_library.hpp"
 #include "launch/failure.hpp"
 #include "launch/worker_env.hpp"
 #include "verbs.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <string>
 
 namespace trainctl::app {
 namespace {

@@ -31,7 +31,7 @@ class ManualClock final : public Clock {
 const Clock& steady_clock();
 
 /// Wall time for people and file names only; durations come from Clock.
-std::string utc_timestamp();        // 2026-11-21T05:01:48Z
-std::string local_stamp();          // 20261121-050148
+std::string utc_timestamp();  // 2026-11-21T05:01:48Z
+std::string local_stamp();    // 20261121-050148
 
 }  // namespace trainctl

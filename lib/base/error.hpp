@@ -33,8 +33,7 @@ enum class ErrorKind : int {
 /// The one exception of the program: a sentence with the values in it, a kind, and the frames it passed on its way up.
 class Error : public std::exception {
  public:
-  Error(ErrorKind kind, std::string message,
-        std::source_location where = std::source_location::current());
+  Error(ErrorKind kind, std::string message, std::source_location where = std::source_location::current());
 
   [[nodiscard]] ErrorKind kind() const { return kind_; }
   [[nodiscard]] int exit_code() const { return static_cast<int>(kind_); }
@@ -68,17 +67,17 @@ decltype(auto) in_context(const std::string& frame, Body&& body) {
 }  // namespace trainctl
 
 /// Bad input: always on. ENSURE(data, rows > 0, "{}: no rows", path) throws ErrorKind::data.
-#define ENSURE(error_kind, condition, ...)                                                     \
-  do {                                                                                         \
-    if (!(condition)) {                                                                        \
-      throw ::trainctl::Error(::trainctl::ErrorKind::error_kind, fmt::format(__VA_ARGS__));    \
-    }                                                                                          \
+#define ENSURE(error_kind, condition, ...)                                                  \
+  do {                                                                                      \
+    if (!(condition)) {                                                                     \
+      throw ::trainctl::Error(::trainctl::ErrorKind::error_kind, fmt::format(__VA_ARGS__)); \
+    }                                                                                       \
   } while (false)
 
 /// Our own bug: never reachable from user input.
-#define ASSERT(condition)                                                                      \
-  do {                                                                                         \
-    if (!(condition)) {                                                                        \
+#define ASSERT(condition)                                                                          \
+  do {                                                                                             \
+    if (!(condition)) {                                                                            \
       throw ::trainctl::Error(::trainctl::ErrorKind::unexpected, "assertion failed: " #condition); \
-    }                                                                                          \
+    }                                                                                              \
   } while (false)

@@ -1,5 +1,7 @@
 #include "base/files.hpp"
 
+#include "base/error.hpp"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,15 +10,14 @@
 #include <cstring>
 #include <utility>
 
-#include "base/error.hpp"
-
 namespace trainctl {
 namespace {
 
 [[noreturn]] void fail(const std::string& what, const std::string& label, int cause) {
   const char* hint = "";
   if (cause == ENOSPC || cause == EDQUOT) hint = "; free some space or choose another folder with --out";
-  if (cause == EROFS || cause == EACCES || cause == EPERM || cause == ENOTDIR) hint = "; choose a writable folder with --out";
+  if (cause == EROFS || cause == EACCES || cause == EPERM || cause == ENOTDIR)
+    hint = "; choose a writable folder with --out";
   throw Error(ErrorKind::resource, fmt::format("cannot {} {}: {}{}", what, label, std::strerror(cause), hint));
 }
 

@@ -1,15 +1,15 @@
 #include "base/safetensors.hpp"
 
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/json.hpp"
+#include "base/strings.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <fstream>
 #include <set>
-
-#include "base/error.hpp"
-#include "base/files.hpp"
-#include "base/json.hpp"
-#include "base/strings.hpp"
 
 namespace trainctl::safetensors {
 namespace {
@@ -77,8 +77,10 @@ View parse_tensor(const std::string& name, const Json& entry, std::span<const st
     view.shape.push_back(extent.get<std::int64_t>());
   }
   const Json& offsets = entry.at("data_offsets");
-  ENSURE(checkpoint, offsets.is_array() && offsets.size() == 2 && offsets[0].is_number_unsigned() &&
-                         offsets[1].is_number_unsigned(), "data_offsets must be two whole numbers");
+  ENSURE(
+      checkpoint,
+      offsets.is_array() && offsets.size() == 2 && offsets[0].is_number_unsigned() && offsets[1].is_number_unsigned(),
+      "data_offsets must be two whole numbers");
   const auto begin = offsets[0].get<std::uint64_t>();
   const auto end = offsets[1].get<std::uint64_t>();
   std::uint64_t bytes = 0;
@@ -116,9 +118,22 @@ std::string read_whole(const std::filesystem::path& path) {
 }  // namespace
 
 std::size_t element_bytes(std::string_view dtype) {
-  struct Row { std::string_view name; std::size_t bytes; };
-  static constexpr std::array<Row, 12> kRows{{{"F32", 4}, {"F64", 8}, {"F16", 2}, {"BF16", 2}, {"I64", 8}, {"I32", 4},
-      {"I16", 2}, {"I8", 1}, {"U8", 1}, {"BOOL", 1}, {"U16", 2}, {"U32", 4}}};
+  struct Row {
+    std::string_view name;
+    std::size_t bytes;
+  };
+  static constexpr std::array<Row, 12> kRows{{{"F32", 4},
+                                              {"F64", 8},
+                                              {"F16", 2},
+                                              {"BF16", 2},
+                                              {"I64", 8},
+                                              {"I32", 4},
+                                              {"I16", 2},
+                                              {"I8", 1},
+                                              {"U8", 1},
+                                              {"BOOL", 1},
+                                              {"U16", 2},
+                                              {"U32", 4}}};
   const auto* row = std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.name == dtype; });
   return row == kRows.end() ? 0 : row->bytes;
 }
@@ -153,7 +168,8 @@ File::File(const std::filesystem::path& path) {
         if (name == "__metadata__") {
           metadata_ = entry.get<std::map<std::string, std::string>>();
         } else {
-          tensors_.push_back(in_context("tensor '" + printable(name) + "'", [&] { return parse_tensor(name, entry, data); }));
+          tensors_.push_back(
+              in_context("tensor '" + printable(name) + "'", [&] { return parse_tensor(name, entry, data); }));
         }
       }
     } catch (const Json::exception& error) {

@@ -18,7 +18,8 @@ constexpr std::size_t kMostListed = 12;
 constexpr std::string_view kLater = "not in this release: remove the key";
 
 // Names that are planned, and that nothing here stands for.
-constexpr std::string_view kLaterNames[] = {"16-mixed", "bf16-mixed", "encoded", "decoded", "device", "tensorboard", "html"};
+constexpr std::string_view kLaterNames[] = {"16-mixed", "bf16-mixed",  "encoded", "decoded",
+                                            "device",   "tensorboard", "html"};
 
 constexpr Alias kKeys[] = {
     {"learning_rate", "optimizer.lr", ""},

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <c10/core/Device.h>
-
 #include "spec/experiment.hpp"
+
+#include <c10/core/Device.h>
 
 namespace trainctl::device {
 

@@ -1,5 +1,7 @@
 #include "device/cuda.hpp"
 
+#include "base/error.hpp"
+
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/ops/empty.h>
@@ -11,8 +13,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-
-#include "base/error.hpp"
 
 namespace trainctl::device {
 namespace {
@@ -130,7 +130,8 @@ void use_cuda_device(at::Device device) {
   try {
     c10::cuda::set_device(device.index());
   } catch (const c10::Error& error) {
-    throw Error(ErrorKind::resource, fmt::format("{} cannot be used: {}", device.str(), error.what_without_backtrace()));
+    throw Error(ErrorKind::resource,
+                fmt::format("{} cannot be used: {}", device.str(), error.what_without_backtrace()));
   }
 }
 

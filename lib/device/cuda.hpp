@@ -1,5 +1,7 @@
 #pragma once
 
+#include "device/feed.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -7,9 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "device/feed.hpp"
-
-// What only a CUDA device can do. cuda.cpp does it; no_cuda.cpp, built instead where the wheel has no CUDA half, refuses.
+// What only a CUDA device can do. cuda.cpp does it; no_cuda.cpp, built instead where the wheel has no CUDA half,
+// refuses.
 
 namespace trainctl::device {
 

@@ -1,14 +1,14 @@
 #include "device/feed.hpp"
 
+#include "base/error.hpp"
+#include "device/cuda.hpp"
+#include "device/widen.hpp"
+
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <cstring>
-
-#include "base/error.hpp"
-#include "device/cuda.hpp"
-#include "device/widen.hpp"
 
 namespace trainctl::device {
 namespace {

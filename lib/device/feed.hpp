@@ -1,20 +1,20 @@
 #pragma once
 
+#include "data/batch.hpp"
+#include "data/transform.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 
-#include "data/batch.hpp"
-#include "data/transform.hpp"
-
 namespace trainctl::device {
 
 /// A batch on the device. The tensors are the feed's own and hold until its next `put`.
 struct DeviceBatch {
-  at::Tensor inputs_nchw;  // float32 [N, C, H, W]
-  at::Tensor targets;      // int64 [N]
+  at::Tensor inputs_nchw;         // float32 [N, C, H, W]
+  at::Tensor targets;             // int64 [N]
   std::int64_t valid = 0;         // rows of this rank that count
   std::int64_t global_valid = 0;  // over all ranks
 };

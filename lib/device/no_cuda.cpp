@@ -5,7 +5,8 @@ namespace trainctl::device {
 namespace {
 
 [[noreturn]] void refuse() {
-  throw Error(ErrorKind::resource, "this build has no CUDA half: use trainer.accelerator=cpu, or build with the CUDA wheel");
+  throw Error(ErrorKind::resource,
+              "this build has no CUDA half: use trainer.accelerator=cpu, or build with the CUDA wheel");
 }
 
 }  // namespace

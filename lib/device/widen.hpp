@@ -1,5 +1,7 @@
 #pragma once
 
+#include "data/transform.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -7,12 +9,10 @@
 #include <span>
 #include <vector>
 
-#include "data/transform.hpp"
-
 namespace trainctl::device {
 
-/// uint8 to float32 as torchvision's ToTensor and Normalize do it: (x / 255 - mean) / std, each step rounded. A byte has
-/// 256 values, so the arithmetic is done once per channel and a table gives the same bits at the speed of memory.
+/// uint8 to float32 as torchvision's ToTensor and Normalize do it: (x / 255 - mean) / std, each step rounded. A byte
+/// has 256 values, so the arithmetic is done once per channel and a table gives the same bits at the speed of memory.
 class Widen {
  public:
   /// Without a normalization: x / 255. Throws Error(config) unless mean and std have one value or `channels`.

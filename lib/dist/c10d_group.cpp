@@ -1,13 +1,13 @@
 #include "dist/c10d_group.hpp"
 
+#include "base/error.hpp"
+#include "base/strings.hpp"
+
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
 #include <exception>
 #include <utility>
-
-#include "base/error.hpp"
-#include "base/strings.hpp"
 
 namespace trainctl::dist {
 namespace {

@@ -1,14 +1,14 @@
 #pragma once
 
+#include "dist/communicator.hpp"
+#include "dist/group.hpp"
+
 #include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <memory>
 #include <string>
-
-#include "dist/communicator.hpp"
-#include "dist/group.hpp"
 
 namespace trainctl::dist {
 

@@ -1,12 +1,12 @@
 #pragma once
 
+#include "dist/grad_sync.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "dist/grad_sync.hpp"
 
 namespace trainctl::dist {
 
@@ -29,7 +29,8 @@ class Communicator {
   /// Every rank gets rank 0's values, in place.
   virtual void broadcast(const at::Tensor& tensor, const std::string& what) = 0;
   /// Gives every rank rank 0's parameters, checks that all agree on their shapes, and returns what averages gradients.
-  virtual std::unique_ptr<GradSync> sync_gradients(std::vector<at::Tensor> parameters, const BucketOptions& buckets) = 0;
+  virtual std::unique_ptr<GradSync> sync_gradients(std::vector<at::Tensor> parameters,
+                                                   const BucketOptions& buckets) = 0;
 
   void sum(const at::Tensor& tensor, const std::string& what) { start_sum(tensor, what)->wait(); }
   /// Returns when every rank has come here.

@@ -1,6 +1,6 @@
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-
 #include "dist/c10d_group.hpp"
+
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 namespace trainctl::dist {
 

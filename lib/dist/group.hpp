@@ -1,13 +1,13 @@
 #pragma once
 
+#include "dist/communicator.hpp"
+#include "launch/store.hpp"
+
 #include <c10/core/Device.h>
 
 #include <chrono>
 #include <memory>
 #include <string>
-
-#include "dist/communicator.hpp"
-#include "launch/store.hpp"
 
 namespace trainctl::dist {
 

@@ -1,8 +1,9 @@
-#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
-
 #include "dist/c10d_group.hpp"
 
-static_assert(NCCL_MAJOR == 2 && NCCL_MINOR == 28, "NCCL's header must be the wheel's: c10d holds an ncclConfig_t by value");
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+
+static_assert(NCCL_MAJOR == 2 && NCCL_MINOR == 28,
+              "NCCL's header must be the wheel's: c10d holds an ncclConfig_t by value");
 
 namespace trainctl::dist {
 

@@ -1,10 +1,10 @@
+#include "base/clock.hpp"
+#include "dist/c10d_group.hpp"
+
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include <algorithm>
-
-#include "base/clock.hpp"
-#include "dist/c10d_group.hpp"
 
 namespace trainctl::dist {
 namespace {
@@ -31,8 +31,8 @@ class StampedHook final : public c10d::CppCommHookInterface<Group> {
 
 std::shared_ptr<c10d::Reducer> frozen_reducer(const std::vector<at::Tensor>& parameters, const Group& group,
                                               const BucketOptions& options) {
-  auto layout = std::get<0>(
-      c10d::compute_bucket_assignment_by_size(parameters, {options.first_bytes, options.cap_bytes}));
+  auto layout =
+      std::get<0>(c10d::compute_bucket_assignment_by_size(parameters, {options.first_bytes, options.cap_bytes}));
   std::reverse(layout.begin(), layout.end());  // backward reaches the last parameters first
   return std::make_shared<c10d::Reducer>(
       parameters, layout, group, std::vector<bool>(parameters.size(), false),
@@ -43,8 +43,8 @@ std::shared_ptr<c10d::Reducer> frozen_reducer(const std::vector<at::Tensor>& par
 
 /// Spends the only rebuild of the layout now and puts ours back: positions in the buffers decide the order of addition.
 void freeze(c10d::Reducer& reducer, const std::vector<at::Tensor>& parameters, const BucketOptions& options) {
-  auto layout = std::get<0>(
-      c10d::compute_bucket_assignment_by_size(parameters, {options.first_bytes, options.cap_bytes}));
+  auto layout =
+      std::get<0>(c10d::compute_bucket_assignment_by_size(parameters, {options.first_bytes, options.cap_bytes}));
   std::reverse(layout.begin(), layout.end());
   reducer.push_rebuilt_params_for_all_indices();
   reducer.rebuild_buckets();

@@ -1,10 +1,10 @@
+#include "base/error.hpp"
+#include "dist/c10d_group.hpp"
+
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
 #include <chrono>
-
-#include "base/error.hpp"
-#include "dist/c10d_group.hpp"
 
 namespace trainctl::dist {
 namespace {
@@ -44,8 +44,8 @@ class LaunchStore final : public c10d::Store {
 }  // namespace
 
 c10::intrusive_ptr<c10d::Store> make_c10d_store(const GroupOptions& options) {
-  return c10::make_intrusive<c10d::PrefixStore>(
-      options.prefix, c10::make_intrusive<LaunchStore>(options.store, options.timeout));
+  return c10::make_intrusive<c10d::PrefixStore>(options.prefix,
+                                                c10::make_intrusive<LaunchStore>(options.store, options.timeout));
 }
 
 }  // namespace trainctl::dist

@@ -1,13 +1,13 @@
 #include "engine/entry.h"
 
-#include <filesystem>
-#include <optional>
-
 #include "engine/failure.hpp"
 #include "engine/worker.hpp"
 #include "events/heartbeat.hpp"
 #include "events/pipe.hpp"
 #include "launch/failure.hpp"
+
+#include <filesystem>
+#include <optional>
 
 namespace trainctl::engine {
 namespace {

@@ -7,15 +7,15 @@
 #define TRAINCTL_ENGINE_SYMBOL "trainctl_engine_v1"
 
 struct TrainctlEngineRequest {
-  const char* run_dir;     /* holds config.resolved.yaml; checkpoints/ and logs/ are written below it */
-  const char* mode;        /* "train" */
+  const char* run_dir; /* holds config.resolved.yaml; checkpoints/ and logs/ are written below it */
+  const char* mode;    /* "train" */
   int rank;
   int world_size;
   int local_rank;
   int local_world_size;
-  int event_fd;            /* write end of the event pipe */
-  int heartbeat_fd;        /* memfd of one Heartbeat; -1: none */
-  int store_fd;            /* rendezvous socket; -1: world size 1 */
+  int event_fd;                    /* write end of the event pipe */
+  int heartbeat_fd;                /* memfd of one Heartbeat; -1: none */
+  int store_fd;                    /* rendezvous socket; -1: world size 1 */
   const volatile int* stop_signal; /* 0, or the number of the signal that asks for a stop; polled at every step */
 };
 

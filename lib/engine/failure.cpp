@@ -1,11 +1,11 @@
 #include "engine/failure.hpp"
 
+#include "base/strings.hpp"
+
 #include <c10/util/Exception.h>
 
 #include <new>
 #include <string>
-
-#include "base/strings.hpp"
 
 namespace trainctl::engine {
 namespace {

@@ -16,7 +16,8 @@ std::unique_ptr<data::Loader> build_loader(const data::Pipeline& pipeline, const
 
 void check_same_samples(const data::Loader& train, const data::Loader& validation) {
   ENSURE(config, train.layout() == validation.layout(),
-         "dataset.val: its samples have another shape than those of dataset.train; give both splits the same size of image");
+         "dataset.val: its samples have another shape than those of dataset.train; give both splits the same size of "
+         "image");
   ENSURE(config, train.classes() == validation.classes(), "dataset.val has {} classes, dataset.train {}",
          validation.classes(), train.classes());
 }
@@ -61,8 +62,8 @@ RunStages build_stages(const StageSetup& setup) {
   stages.optimizer = catalogue.optimizers.build(experiment.optimizer, trained);
   const std::int64_t every = experiment.trainer.accumulate_grad_batches;
   stages.scheduler = catalogue.schedulers.build(
-      experiment.scheduler, {stages.optimizer->initial_lr(), experiment.trainer.max_epochs,
-                             (setup.batches_per_epoch + every - 1) / every});
+      experiment.scheduler,
+      {stages.optimizer->initial_lr(), experiment.trainer.max_epochs, (setup.batches_per_epoch + every - 1) / every});
   if (experiment.early_stopping) stages.stopper = catalogue.stoppers.build(experiment.early_stopping, {});
   for (const config::Stage& metric : experiment.metrics) {
     stages.metrics.push_back(catalogue.metrics.build(metric, {setup.model.classes, setup.device}));

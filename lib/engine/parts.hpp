@@ -1,14 +1,14 @@
 #pragma once
 
-#include <memory>
-#include <optional>
-#include <vector>
-
 #include "data/loader.hpp"
 #include "dist/communicator.hpp"
 #include "engine/entry.h"
 #include "spec/experiment.hpp"
 #include "stage/registry.hpp"
+
+#include <memory>
+#include <optional>
+#include <vector>
 
 namespace trainctl::engine {
 

@@ -1,13 +1,13 @@
 #include "engine/threads.hpp"
 
+#include "base/machine.hpp"
+
 #include <ATen/Parallel.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 
 #include <algorithm>
 #include <memory>
-
-#include "base/machine.hpp"
 
 namespace trainctl::engine {
 namespace {

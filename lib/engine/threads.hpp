@@ -1,7 +1,7 @@
 #pragma once
 
-#include "stage/registry.hpp"
 #include "spec/experiment.hpp"
+#include "stage/registry.hpp"
 #include "train/threads.hpp"
 
 namespace trainctl::engine {

@@ -1,14 +1,5 @@
 #include "engine/worker.hpp"
 
-#include <ATen/Context.h>
-#include <torch/version.h>
-#include <unistd.h>
-
-#include <csignal>
-#include <ctime>
-#include <fstream>
-#include <sstream>
-
 #include "base/clock.hpp"
 #include "base/machine.hpp"
 #include "base/philox.hpp"
@@ -18,6 +9,15 @@
 #include "spec/load.hpp"
 #include "stages/builtin.hpp"
 #include "train/trainer.hpp"
+
+#include <ATen/Context.h>
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <ctime>
+#include <fstream>
+#include <sstream>
 
 namespace trainctl::engine {
 namespace {
@@ -106,28 +106,37 @@ int Worker::run() {
   const fs::path run_dir = request_.run_dir;
   const spec::Experiment experiment = load(run_dir);
   const at::Device device = device::choose_device(experiment.trainer.accelerator, request_.local_rank);
-  emit_(events::Hello{request_.rank, getpid(), read_machine().host, device.str(), seconds_since_exec(),
-                      {{"torch", TORCH_VERSION}}});
+  emit_(events::Hello{
+      request_.rank, getpid(), read_machine().host, device.str(), seconds_since_exec(), {{"torch", TORCH_VERSION}}});
   set_up_libtorch(experiment.trainer);
 
   RunData data = build_data(experiment, {request_.rank, request_.world_size});
   const stage::Catalogue catalogue = stages::builtin_catalogue();
   const stage::ModelContext shape = data.model_context();
-  const train::ThreadChoice threads =
-      choose_threads({experiment, catalogue, shape, device, request_.local_world_size});
+  const train::ThreadChoice threads = choose_threads({experiment, catalogue, shape, device, request_.local_world_size});
   at::manual_seed(experiment.seed);
   RunStages built = build_stages({experiment, catalogue, shape, device, data.train->batches_per_epoch()});
   seed_rank(experiment.seed, request_.rank);
 
   const auto communicator = build_communicator(request_, experiment.distributed, device);
   const std::string monitor = built.stopper ? built.stopper->monitor() : "";
-  const train::Session session{.model = *built.model, .loss = *built.loss, .optimizer = *built.optimizer,
-                               .scheduler = *built.scheduler, .stopper = built.stopper.get(), .metrics = built.metrics,
-                               .train = *data.train, .validation = data.validation.get(),
-                               .batch_size = experiment.loader.batch_size, .communicator = *communicator,
-                               .buckets = {.cap_bytes = static_cast<std::size_t>(experiment.distributed.bucket_cap_mb * (1 << 20))},
-                               .clock = steady_clock(), .emit = emit_, .heartbeat = heartbeat_,
-                               .stop_signal = request_.stop_signal, .run_dir = run_dir};
+  const train::Session session{
+      .model = *built.model,
+      .loss = *built.loss,
+      .optimizer = *built.optimizer,
+      .scheduler = *built.scheduler,
+      .stopper = built.stopper.get(),
+      .metrics = built.metrics,
+      .train = *data.train,
+      .validation = data.validation.get(),
+      .batch_size = experiment.loader.batch_size,
+      .communicator = *communicator,
+      .buckets = {.cap_bytes = static_cast<std::size_t>(experiment.distributed.bucket_cap_mb * (1 << 20))},
+      .clock = steady_clock(),
+      .emit = emit_,
+      .heartbeat = heartbeat_,
+      .stop_signal = request_.stop_signal,
+      .run_dir = run_dir};
   train::Trainer trainer(session, train::options_from(experiment, device, monitor));
   if (request_.rank == 0) {
     events::RunStarted started = describe(experiment, data, *built.model);

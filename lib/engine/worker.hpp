@@ -1,10 +1,10 @@
 #pragma once
 
-#include <cstdint>
-
 #include "engine/entry.h"
 #include "events/heartbeat.hpp"
 #include "train/session.hpp"
+
+#include <cstdint>
 
 namespace trainctl::engine {
 

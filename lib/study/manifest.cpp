@@ -1,5 +1,8 @@
 #include "study/manifest.hpp"
 
+#include "base/clock.hpp"
+#include "base/strings.hpp"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -11,16 +14,14 @@
 #include <cstdlib>
 #include <optional>
 
-#include "base/clock.hpp"
-#include "base/strings.hpp"
-
 namespace trainctl::study {
 namespace {
 
 constexpr double kGitTimeout = 1.0;
-constexpr std::array kKeptNames{
-    "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "MKL_NUM_THREADS", "GOMP_CPU_AFFINITY", "MALLOC_CONF",
-    "LD_PRELOAD", "TRAINCTL_DATA", "TRAINCTL_TORCH_ROOT", "SLURM_JOB_ID", "SLURM_NNODES", "PYTORCH_CUDA_ALLOC_CONF"};
+constexpr std::array kKeptNames{"CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS",   "OMP_WAIT_POLICY",
+                                "MKL_NUM_THREADS",      "GOMP_CPU_AFFINITY", "MALLOC_CONF",
+                                "LD_PRELOAD",           "TRAINCTL_DATA",     "TRAINCTL_TORCH_ROOT",
+                                "SLURM_JOB_ID",         "SLURM_NNODES",      "PYTORCH_CUDA_ALLOC_CONF"};
 
 Json kept_environment() {
   Json kept = Json::object();
@@ -78,7 +79,8 @@ std::optional<std::string> output_of(std::vector<std::string> command) {
   std::string text = read_until_deadline(reader.get());
   ::kill(pid, SIGKILL);  // harmless where it has ended
   int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
   const bool ended_well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
   return ended_well || !text.empty() ? std::optional(text) : std::nullopt;
 }
@@ -94,16 +96,11 @@ GitState git_state(const fs::path& folder) {
 }
 
 Json manifest(const ManifestInput& input) {
-  Json document = {{"schema", "trainctl.manifest/1"},
-                   {"version", input.version},
-                   {"started_at", input.started_at},
-                   {"argv", input.argv},
-                   {"config", input.config_file.string()},
-                   {"working_directory", fs::current_path().string()},
-                   {"libraries", input.library_versions},
-                   {"hardware", describe(input.machine)},
-                   {"environment", kept_environment()},
-                   {"data_fingerprints", input.data_fingerprints}};
+  Json document = {{"schema", "trainctl.manifest/1"},      {"version", input.version},
+                   {"started_at", input.started_at},       {"argv", input.argv},
+                   {"config", input.config_file.string()}, {"working_directory", fs::current_path().string()},
+                   {"libraries", input.library_versions},  {"hardware", describe(input.machine)},
+                   {"environment", kept_environment()},    {"data_fingerprints", input.data_fingerprints}};
   document["git"] =
       input.git.commit.empty() ? Json(nullptr) : Json{{"commit", input.git.commit}, {"state", input.git.status}};
   return document;

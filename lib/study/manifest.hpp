@@ -1,12 +1,12 @@
 #pragma once
 
-#include <map>
-#include <string>
-#include <vector>
-
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/machine.hpp"
+
+#include <map>
+#include <string>
+#include <vector>
 
 namespace trainctl::study {
 

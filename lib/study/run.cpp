@@ -1,8 +1,5 @@
 #include "study/run.hpp"
 
-#include <algorithm>
-#include <cstdlib>
-
 #include "base/strings.hpp"
 #include "config/load.hpp"
 #include "launch/environment.hpp"
@@ -10,6 +7,9 @@
 #include "launch/supervisor.hpp"
 #include "report/result.hpp"
 #include "study/manifest.hpp"
+
+#include <algorithm>
+#include <cstdlib>
 
 namespace trainctl::study {
 namespace {
@@ -71,7 +71,11 @@ report::FirstFailure told(const launch::RankFailure& failure) {
 class Run {
  public:
   Run(const RunRequest& request, fs::path folder, const Clock& clock)
-      : request_(request), clock_(clock), started_(clock.now()), machine_(read_machine()), git_(git_state(request.config_file.parent_path())) {
+      : request_(request),
+        clock_(clock),
+        started_(clock.now()),
+        machine_(read_machine()),
+        git_(git_state(request.config_file.parent_path())) {
     outcome_.folder = std::move(folder);
     outcome_.ending.started_at = utc_timestamp();
     outcome_.ending.run_dir = outcome_.folder.string();
@@ -170,7 +174,8 @@ class Run {
 int world_size_of(const spec::Trainer& trainer, const Machine& machine) {
   if (!wants_gpus(trainer, machine)) return trainer.devices.value_or(1);
   const int present = static_cast<int>(machine.gpus.size());
-  ENSURE(resource, present > 0, "trainer.accelerator is gpu, but this machine has no NVIDIA device; use trainer.accelerator=cpu");
+  ENSURE(resource, present > 0,
+         "trainer.accelerator is gpu, but this machine has no NVIDIA device; use trainer.accelerator=cpu");
   const int asked = trainer.devices.value_or(present);
   ENSURE(resource, asked <= present, "trainer.devices is {}, but this machine has {} GPUs", asked, present);
   return asked;

@@ -1,10 +1,5 @@
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "base/clock.hpp"
 #include "base/json.hpp"
 #include "base/machine.hpp"
@@ -13,6 +8,11 @@
 #include "report/sink.hpp"
 #include "spec/load.hpp"
 #include "study/run_folder.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace trainctl::study {
 
@@ -37,13 +37,13 @@ using Sinks = std::vector<std::unique_ptr<report::Sink>>;
 /// Makes the listeners once the run folder exists.
 using MakeSinks = std::function<Sinks(const fs::path& run_dir)>;
 
-/// The one door through which every run starts: makes the run folder, starts and watches the workers, feeds their events
-/// to the sinks, and writes result.json whatever happens after. Throws where no run folder could be made; what goes wrong
-/// later is told by the ending.
+/// The one door through which every run starts: makes the run folder, starts and watches the workers, feeds their
+/// events to the sinks, and writes result.json whatever happens after. Throws where no run folder could be made; what
+/// goes wrong later is told by the ending.
 RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks, const Clock& clock);
 
-/// Number of worker processes that the trainer asks for on this machine. Throws Error(resource) where a GPU is asked for
-/// and there is none.
+/// Number of worker processes that the trainer asks for on this machine. Throws Error(resource) where a GPU is asked
+/// for and there is none.
 int world_size_of(const spec::Trainer& trainer, const Machine& machine);
 
 }  // namespace trainctl::study

@@ -1,5 +1,8 @@
 #include "study/run_folder.hpp"
 
+#include "base/clock.hpp"
+#include "base/error.hpp"
+
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -7,9 +10,6 @@
 #include <cerrno>
 #include <cstring>
 #include <random>
-
-#include "base/clock.hpp"
-#include "base/error.hpp"
 
 namespace trainctl::study {
 namespace {

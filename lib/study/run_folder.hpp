@@ -1,10 +1,10 @@
 #pragma once
 
+#include "base/files.hpp"
+
 #include <filesystem>
 #include <optional>
 #include <string>
-
-#include "base/files.hpp"
 
 namespace trainctl::study {
 

@@ -8,13 +8,16 @@
 namespace trainctl::train {
 
 Agreement::Agreement(dist::Communicator& communicator, StopSources sources, Cadence cadence)
-    : communicator_(communicator), sources_(sources), cadence_(cadence),
-      alone_(communicator.place().world_size == 1), wishes_(at::zeros({2}, at::kInt)) {}
+    : communicator_(communicator),
+      sources_(sources),
+      cadence_(cadence),
+      alone_(communicator.place().world_size == 1),
+      wishes_(at::zeros({2}, at::kInt)) {}
 
 Agreement::~Agreement() {
   try {
     if (pending_) pending_->wait();  // the exchange writes into wishes_
-  } catch (...) {  // the failure that ends the run has been told already
+  } catch (...) {                    // the failure that ends the run has been told already
   }
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 
+#include "base/clock.hpp"
+#include "dist/communicator.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <memory>
-
-#include "base/clock.hpp"
-#include "dist/communicator.hpp"
 
 namespace trainctl::train {
 

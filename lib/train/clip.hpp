@@ -1,10 +1,10 @@
 #pragma once
 
+#include "spec/experiment.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <vector>
-
-#include "spec/experiment.hpp"
 
 namespace trainctl::train {
 

@@ -23,16 +23,17 @@ class EvaluationMode {
 }  // namespace
 
 Evaluator::Evaluator(const Session& session, const Options& options)
-    : session_(session), device_(options.device),
-      feed_(device::make_feed(options.device, {session.validation->layout(), session.validation->normalization(),
-                                               session.batch_size})) {}
+    : session_(session),
+      device_(options.device),
+      feed_(device::make_feed(
+          options.device, {session.validation->layout(), session.validation->normalization(), session.batch_size})) {}
 
 std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit, const Watch& watch) {
   const EvaluationMode mode(session_.model);
   for (const auto& metric : session_.metrics) metric->reset();
   LossMeter meter(device_);
-  const std::int64_t batches = std::min(limit.value_or(session_.validation->batches_per_epoch()),
-                                        session_.validation->batches_per_epoch());
+  const std::int64_t batches =
+      std::min(limit.value_or(session_.validation->batches_per_epoch()), session_.validation->batches_per_epoch());
   session_.validation->start_epoch(runs_++);
   for (std::int64_t i = 0; i < batches; ++i) {
     const device::DeviceBatch& batch = feed_->put(*session_.validation->next());

@@ -1,15 +1,15 @@
 #pragma once
 
+#include "device/feed.hpp"
+#include "train/loss_meter.hpp"
+#include "train/options.hpp"
+#include "train/session.hpp"
+
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-
-#include "device/feed.hpp"
-#include "train/loss_meter.hpp"
-#include "train/options.hpp"
-#include "train/session.hpp"
 
 namespace trainctl::train {
 

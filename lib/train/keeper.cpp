@@ -1,8 +1,8 @@
 #include "train/keeper.hpp"
 
-#include <cmath>
-
 #include "base/files.hpp"
+
+#include <cmath>
 
 namespace trainctl::train {
 
@@ -16,7 +16,8 @@ bool Keeper::observe(const Position& position, double monitored) {
   best_value_ = monitored;
   best_position_ = position;
   const bool restores = session_.stopper != nullptr && session_.stopper->restore_best();
-  if (!best_) best_.emplace(options_.save_best || restores ? weights_of(session_.model) : std::vector<stage::NamedTensor>{});
+  if (!best_)
+    best_.emplace(options_.save_best || restores ? weights_of(session_.model) : std::vector<stage::NamedTensor>{});
   best_->take();
   unsaved_ = options_.save_best;
   return true;
@@ -32,10 +33,12 @@ void Keeper::save_best() {
   const Position& at = best_position_;
   make_folder(session_.run_dir / "checkpoints");
   save_weights(session_.run_dir / "checkpoints/best.safetensors", best_->tensors(),
-               {{"epoch", std::to_string(at.epoch)}, {"global_step", std::to_string(at.global_step)},
-                {"metric", options_.monitor}, {"value", fmt::format("{}", best_value_)}});
-  session_.emit(events::CheckpointSaved{"checkpoints/best.safetensors", at.epoch, at.global_step, options_.monitor,
-                                        best_value_});
+               {{"epoch", std::to_string(at.epoch)},
+                {"global_step", std::to_string(at.global_step)},
+                {"metric", options_.monitor},
+                {"value", fmt::format("{}", best_value_)}});
+  session_.emit(
+      events::CheckpointSaved{"checkpoints/best.safetensors", at.epoch, at.global_step, options_.monitor, best_value_});
 }
 
 void Keeper::save_all(const Position& position) {

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <optional>
-#include <string>
-
 #include "train/options.hpp"
 #include "train/session.hpp"
 #include "train/weights.hpp"
+
+#include <optional>
+#include <string>
 
 namespace trainctl::train {
 

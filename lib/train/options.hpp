@@ -1,13 +1,13 @@
 #pragma once
 
+#include "spec/experiment.hpp"
+#include "spec/mode.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <optional>
 #include <string>
-
-#include "spec/experiment.hpp"
-#include "spec/mode.hpp"
 
 namespace trainctl::train {
 

@@ -1,22 +1,22 @@
 #pragma once
 
+#include "base/clock.hpp"
+#include "device/cuda.hpp"
+#include "events/records.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-
-#include "base/clock.hpp"
-#include "device/cuda.hpp"
-#include "events/records.hpp"
 
 namespace trainctl::train {
 
 enum class Part { data_wait, h2d, forward, backward, allreduce, optimizer, eval, checkpoint, other };
 inline constexpr std::size_t kParts = 9;
 
-/// Where an epoch's time goes. Exactly one part runs at any time, so the parts sum to the wall time by construction: one
-/// clock reading at each change. On a GPU the parts of a step come from events that are read one step late, and what
-/// the device did not use is waiting for data or other.
+/// Where an epoch's time goes. Exactly one part runs at any time, so the parts sum to the wall time by construction:
+/// one clock reading at each change. On a GPU the parts of a step come from events that are read one step late, and
+/// what the device did not use is waiting for data or other.
 class PartTimer {
  public:
   /// `line` is null on a CPU.

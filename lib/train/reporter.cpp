@@ -10,8 +10,11 @@ constexpr double kProgressInterval = 0.2;  // seconds
 }  // namespace
 
 Reporter::Reporter(const Session& session, at::Device device)
-    : session_(session), speaks_(session.communicator.place().rank == 0), reads_freely_(device.is_cpu()),
-      begun_(session.clock.now()), last_progress_(begun_) {}
+    : session_(session),
+      speaks_(session.communicator.place().rank == 0),
+      reads_freely_(device.is_cpu()),
+      begun_(session.clock.now()),
+      last_progress_(begun_) {}
 
 void Reporter::begin_epoch() {
   progress_mark_ = {};

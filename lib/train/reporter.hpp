@@ -1,10 +1,10 @@
 #pragma once
 
-#include <cstdint>
-#include <optional>
-
 #include "train/loss_meter.hpp"
 #include "train/session.hpp"
+
+#include <cstdint>
+#include <optional>
 
 namespace trainctl::train {
 

@@ -1,17 +1,17 @@
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
-#include <functional>
-#include <memory>
-#include <vector>
-
 #include "base/clock.hpp"
 #include "data/loader.hpp"
 #include "dist/communicator.hpp"
 #include "events/heartbeat.hpp"
 #include "events/records.hpp"
 #include "stage/stages.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <vector>
 
 namespace trainctl::train {
 

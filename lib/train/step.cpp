@@ -1,12 +1,12 @@
 #include "train/step.hpp"
 
+#include "base/error.hpp"
+#include "base/strings.hpp"
+
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 
 #include <string_view>
-
-#include "base/error.hpp"
-#include "base/strings.hpp"
 
 namespace trainctl::train {
 namespace {
@@ -31,9 +31,14 @@ std::vector<at::Tensor> trainable(const stage::Model& model) {
 }
 
 StepRunner::StepRunner(const Session& session, const Options& options, PartTimer& timer, dist::GradSync& sync)
-    : session_(session), timer_(timer), sync_(sync), meter_(options.device),
-      parameters_(trainable(session.model)), names_anomalies_(options.detect_anomaly),
-      world_size_(session.communicator.place().world_size), on_cpu_(options.device.is_cpu()) {
+    : session_(session),
+      timer_(timer),
+      sync_(sync),
+      meter_(options.device),
+      parameters_(trainable(session.model)),
+      names_anomalies_(options.detect_anomaly),
+      world_size_(session.communicator.place().world_size),
+      on_cpu_(options.device.is_cpu()) {
   if (options.clip) clipper_.emplace(parameters_, *options.clip, options.clip_algorithm);
 }
 

@@ -1,15 +1,15 @@
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <vector>
-
 #include "device/feed.hpp"
 #include "train/clip.hpp"
 #include "train/loss_meter.hpp"
 #include "train/options.hpp"
 #include "train/parts.hpp"
 #include "train/session.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
 
 namespace trainctl::train {
 

@@ -1,17 +1,17 @@
 #include "train/threads.hpp"
 
+#include "base/stats.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "base/stats.hpp"
-
 namespace trainctl::train {
 namespace {
 
-constexpr double kBlock = 0.01;     // seconds of one timed block, if a step is shorter
-constexpr double kBudget = 2.0;     // seconds after which no new round begins
+constexpr double kBlock = 0.01;  // seconds of one timed block, if a step is shorter
+constexpr double kBudget = 2.0;  // seconds after which no new round begins
 constexpr int kRounds = 5;
 constexpr double kWorthIt = 1.15;
 

@@ -1,5 +1,8 @@
 #include "train/trainer.hpp"
 
+#include "base/error.hpp"
+#include "device/probes.hpp"
+
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 
@@ -7,9 +10,6 @@
 #include <cmath>
 #include <limits>
 #include <utility>
-
-#include "base/error.hpp"
-#include "device/probes.hpp"
 
 namespace trainctl::train {
 namespace {
@@ -37,12 +37,15 @@ std::unique_ptr<dist::GradSync> synchronise(const Session& session) {
 }
 
 Trainer::Trainer(const Session& session, Options options)
-    : session_(session), options_(std::move(options)),
+    : session_(session),
+      options_(std::move(options)),
       timer_(session.clock, device::make_event_line(options_.device, static_cast<int>(kParts))),
       sync_(synchronise(session)),
       feed_(device::make_feed(options_.device,
                               {session.train.layout(), session.train.normalization(), session.batch_size})),
-      step_(session, options_, timer_, *sync_), keeper_(session, options_), reporter_(session, options_.device),
+      step_(session, options_, timer_, *sync_),
+      keeper_(session, options_),
+      reporter_(session, options_.device),
       agreement_(session.communicator, stop_sources(session, options_), cadence_for(options_.device)) {
   if (session.validation != nullptr) evaluator_.emplace(session, options_);
 }

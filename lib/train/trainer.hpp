@@ -1,10 +1,5 @@
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-
 #include "base/hash.hpp"
 #include "train/agreement.hpp"
 #include "train/evaluate.hpp"
@@ -13,6 +8,11 @@
 #include "train/reporter.hpp"
 #include "train/session.hpp"
 #include "train/step.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
 
 namespace trainctl::train {
 

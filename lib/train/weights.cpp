@@ -1,13 +1,13 @@
 #include "train/weights.hpp"
 
+#include "base/error.hpp"
+#include "base/hash.hpp"
+#include "base/safetensors.hpp"
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
 
 #include <span>
-
-#include "base/error.hpp"
-#include "base/hash.hpp"
-#include "base/safetensors.hpp"
 
 namespace trainctl::train {
 namespace {

@@ -1,13 +1,13 @@
 #pragma once
 
+#include "stage/stages.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
-
-#include "stage/stages.hpp"
 
 namespace trainctl::train {
 

@@ -1,11 +1,11 @@
 #include "base/files.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "base/error.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
 
 using namespace trainctl;
 

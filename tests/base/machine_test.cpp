@@ -1,8 +1,8 @@
 #include "base/machine.hpp"
 
-#include <sched.h>
-
 #include "support/catch.hpp"
+
+#include <sched.h>
 
 using namespace trainctl;
 

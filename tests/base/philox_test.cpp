@@ -1,8 +1,8 @@
 #include "base/philox.hpp"
 
-#include <set>
-
 #include "support/catch.hpp"
+
+#include <set>
 
 using namespace trainctl;
 

@@ -1,12 +1,12 @@
 #include "base/safetensors.hpp"
 
-#include <cstring>
-#include <fstream>
-
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
+
+#include <cstring>
+#include <fstream>
 
 using namespace trainctl;
 
@@ -35,10 +35,9 @@ TEST_CASE("tensors written to a safetensors file are read back byte for byte") {
   TempFolder folder;
   const std::vector<float> weights{1.5F, -2.0F, 3.25F, 0.0F, 5.0F, 6.0F};
   const std::vector<std::int64_t> steps{7};
-  const std::vector<safetensors::View> written{
-      {"fc1.weight", "F32", {2, 3}, std::as_bytes(std::span(weights))},
-      {"steps", "I64", {}, std::as_bytes(std::span(steps))},
-      {"empty", "U8", {0, 4}, {}}};
+  const std::vector<safetensors::View> written{{"fc1.weight", "F32", {2, 3}, std::as_bytes(std::span(weights))},
+                                               {"steps", "I64", {}, std::as_bytes(std::span(steps))},
+                                               {"empty", "U8", {0, 4}, {}}};
   safetensors::write(folder / "w.safetensors", written, {{"epoch", "3"}});
 
   const safetensors::File file(folder / "w.safetensors");
@@ -74,14 +73,15 @@ TEST_CASE("a damaged safetensors file is refused with the reason") {
              Contains("unknown dtype 'F3'"));
   CHECK_THAT(complaint(folder, file_of(R"({"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,4]}})", "1234")),
              Contains("not a whole number"));
-  CHECK_THAT(complaint(folder, file_of(
-                 R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", "")),
-             Contains("do not give"));
+  CHECK_THAT(
+      complaint(folder, file_of(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", "")),
+      Contains("do not give"));
   CHECK_THAT(complaint(folder, file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", "12")),
              Contains("hole"));
   CHECK_THAT(complaint(folder, file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "12")),
              Contains("belong to no tensor"));
   CHECK_THAT(complaint(folder, file_of(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)"
-                                       R"("a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", "")),
+                                       R"("a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
+                                       "")),
              Contains("twice"));
 }

@@ -1,9 +1,9 @@
 #include "base/stats.hpp"
 
+#include "support/catch.hpp"
+
 #include <cmath>
 #include <vector>
-
-#include "support/catch.hpp"
 
 using namespace trainctl;
 

@@ -1,11 +1,11 @@
 #include "device/feed.hpp"
 
+#include "base/error.hpp"
+#include "support/catch.hpp"
+
 #include <torch/torch.h>
 
 #include <cstring>
-
-#include "base/error.hpp"
-#include "support/catch.hpp"
 
 using namespace trainctl;
 
@@ -74,7 +74,8 @@ TEST_CASE("the feed reuses its tensors and shows only the rows that count") {
 
 TEST_CASE("a normalization for another number of channels is a config error") {
   Images images(2, 4, 4, 1);
-  CHECK_THROWS_AS(device::make_feed(at::kCPU, {images.layout, data::Normalization{{0.1F, 0.2F}, {1.0F, 1.0F}}, 2}), Error);
+  CHECK_THROWS_AS(device::make_feed(at::kCPU, {images.layout, data::Normalization{{0.1F, 0.2F}, {1.0F, 1.0F}}, 2}),
+                  Error);
 }
 
 TEST_CASE("samples without an image or a label are a config error") {

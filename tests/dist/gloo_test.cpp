@@ -1,9 +1,9 @@
-#include <torch/torch.h>
-
 #include "base/error.hpp"
 #include "dist/communicator.hpp"
 #include "support/catch.hpp"
 #include "support/rank_group.hpp"
+
+#include <torch/torch.h>
 
 using namespace trainctl;
 
@@ -11,7 +11,8 @@ namespace {
 
 /// y = x * w + b, with weights that differ from rank to rank.
 std::vector<at::Tensor> parameters_of(int rank) {
-  return {torch::full({3, 2}, 1.0 + rank, torch::requires_grad()), torch::full({3}, 0.5 * rank, torch::requires_grad())};
+  return {torch::full({3, 2}, 1.0 + rank, torch::requires_grad()),
+          torch::full({3}, 0.5 * rank, torch::requires_grad())};
 }
 
 at::Tensor loss_of(const std::vector<at::Tensor>& p, double input) {
@@ -85,7 +86,7 @@ TEST_CASE("the Reducer starts from rank 0's weights and averages gradients, also
     const at::Tensor rows = torch::tensor({{1.0F, 1.0F}, {2.0F, 2.0F}, {3.0F, 3.0F}});
     CHECK(torch::equal(parameters[rank][0], parameters[0][0]));
     CHECK(parameters[rank][1].abs().max().item<float>() == 0.0F);
-    CHECK(torch::allclose(first[rank], rows * 2.0));                       // inputs 1, 2, 3
+    CHECK(torch::allclose(first[rank], rows * 2.0));  // inputs 1, 2, 3
     CHECK(torch::allclose(parameters[rank][0].grad(), rows * (10.0 + 2.0)));
     CHECK(torch::equal(parameters[rank][0].grad(), parameters[0][0].grad()));
   }

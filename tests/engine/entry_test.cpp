@@ -1,5 +1,11 @@
 #include "engine/entry.h"
 
+#include "base/files.hpp"
+#include "events/codec.hpp"
+#include "launch/failure.hpp"
+#include "support/catch.hpp"
+#include "support/temp_folder.hpp"
+
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -8,12 +14,6 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
-
-#include "base/files.hpp"
-#include "events/codec.hpp"
-#include "launch/failure.hpp"
-#include "support/catch.hpp"
-#include "support/temp_folder.hpp"
 
 using namespace trainctl;
 
@@ -53,9 +53,16 @@ Ended run_engine(const TempFolder& folder, const std::string& config, int stop_s
   const std::string path = (folder / "events").string();
   const Fd out(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   const volatile int stop = stop_signal;
-  const TrainctlEngineRequest request{.run_dir = folder.path().c_str(), .mode = "train", .rank = 0, .world_size = 1,
-                                      .local_rank = 0, .local_world_size = 1, .event_fd = out.get(),
-                                      .heartbeat_fd = -1, .store_fd = -1, .stop_signal = &stop};
+  const TrainctlEngineRequest request{.run_dir = folder.path().c_str(),
+                                      .mode = "train",
+                                      .rank = 0,
+                                      .world_size = 1,
+                                      .local_rank = 0,
+                                      .local_world_size = 1,
+                                      .event_fd = out.get(),
+                                      .heartbeat_fd = -1,
+                                      .store_fd = -1,
+                                      .stop_signal = &stop};
   Ended ended;
   ended.code = trainctl_engine_v1(&request);
   std::ifstream lines(path);
@@ -143,8 +150,15 @@ TEST_CASE("a signal ends the run cleanly with its code") {
 
 TEST_CASE("an unknown mode is refused") {
   TempFolder folder;
-  const TrainctlEngineRequest request{.run_dir = folder.path().c_str(), .mode = "dance", .rank = 0, .world_size = 1,
-                                      .local_rank = 0, .local_world_size = 1, .event_fd = -1, .heartbeat_fd = -1,
-                                      .store_fd = -1, .stop_signal = nullptr};
+  const TrainctlEngineRequest request{.run_dir = folder.path().c_str(),
+                                      .mode = "dance",
+                                      .rank = 0,
+                                      .world_size = 1,
+                                      .local_rank = 0,
+                                      .local_world_size = 1,
+                                      .event_fd = -1,
+                                      .heartbeat_fd = -1,
+                                      .store_fd = -1,
+                                      .stop_signal = nullptr};
   CHECK(trainctl_engine_v1(&request) == 2);
 }

@@ -1,9 +1,9 @@
 #include "study/manifest.hpp"
 
-#include <cstdlib>
-
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
+
+#include <cstdlib>
 
 using namespace trainctl;
 using namespace trainctl::study;
@@ -11,9 +11,14 @@ using namespace trainctl::study;
 TEST_CASE("the manifest keeps listed environment names and no others") {
   ::setenv("OMP_NUM_THREADS", "3", 1);
   ::setenv("TCTL_SECRET_TOKEN", "hunter2", 1);
-  const Json document = manifest({.argv = {"trainctl", "run"}, .config_file = "a.yaml", .version = "1.2.3",
-                                  .started_at = "now", .library_versions = {{"torch", "2.11.0"}},
-                                  .data_fingerprints = {{"train", "00ff"}}, .machine = read_machine(), .git = {}});
+  const Json document = manifest({.argv = {"trainctl", "run"},
+                                  .config_file = "a.yaml",
+                                  .version = "1.2.3",
+                                  .started_at = "now",
+                                  .library_versions = {{"torch", "2.11.0"}},
+                                  .data_fingerprints = {{"train", "00ff"}},
+                                  .machine = read_machine(),
+                                  .git = {}});
   CHECK(document["environment"]["OMP_NUM_THREADS"] == "3");
   CHECK(to_line(document).find("hunter2") == std::string::npos);
   CHECK(document["libraries"]["torch"] == "2.11.0");

@@ -1,10 +1,10 @@
 #include "study/run_folder.hpp"
 
-#include <set>
-
 #include "base/error.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
+
+#include <set>
 
 using namespace trainctl;
 using namespace trainctl::study;

@@ -1,5 +1,9 @@
 #pragma once
 
+#include "dist/group.hpp"
+#include "launch/store.hpp"
+#include "launch/store_server.hpp"
+
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -12,10 +16,6 @@
 #include <thread>
 #include <vector>
 
-#include "dist/group.hpp"
-#include "launch/store.hpp"
-#include "launch/store_server.hpp"
-
 /// For ranks: Catch2's own checks belong to the thread of the test.
 inline void expect(bool holds, const char* what) {
   if (!holds) throw std::runtime_error(what);
@@ -27,7 +27,8 @@ class RankGroup {
   explicit RankGroup(int world_size) : world_size_(world_size) {
     for (int rank = 0; rank < world_size; ++rank) {
       std::array<int, 2> ends{};
-      if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) throw std::runtime_error("socketpair");
+      if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+        throw std::runtime_error("socketpair");
       server_.add_client(rank, trainctl::Fd(ends[0]));
       clients_.push_back(std::make_shared<trainctl::launch::StoreClient>(ends[1]));
     }

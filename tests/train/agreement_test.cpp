@@ -1,9 +1,9 @@
 #include "train/agreement.hpp"
 
-#include <array>
-
 #include "support/catch.hpp"
 #include "support/rank_group.hpp"
+
+#include <array>
 
 using namespace trainctl;
 using train::Agreement;

@@ -1,16 +1,17 @@
 #include "train/clip.hpp"
 
+#include "support/catch.hpp"
+
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/torch.h>
-
-#include "support/catch.hpp"
 
 using namespace trainctl;
 
 namespace {
 
 std::vector<at::Tensor> with_gradients(double scale) {
-  std::vector<at::Tensor> parameters{torch::zeros({2, 3}, torch::requires_grad()), torch::zeros({4}, torch::requires_grad()),
+  std::vector<at::Tensor> parameters{torch::zeros({2, 3}, torch::requires_grad()),
+                                     torch::zeros({4}, torch::requires_grad()),
                                      torch::zeros({1}, torch::requires_grad())};
   parameters[0].mutable_grad() = torch::arange(6, torch::kFloat).view({2, 3}) * scale;
   parameters[1].mutable_grad() = torch::arange(4, torch::kFloat) * -scale;

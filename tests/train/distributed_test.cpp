@@ -1,9 +1,9 @@
-#include <array>
-
 #include "base/error.hpp"
 #include "fake_run.hpp"
 #include "support/catch.hpp"
 #include "support/rank_group.hpp"
+
+#include <array>
 
 using namespace trainctl;
 
@@ -57,7 +57,8 @@ TEST_CASE("two ranks with batch b train like one with batch 2b, the uneven last 
   for (std::size_t i = 0; i < steps.size(); ++i) CHECK(ranks[0].logged[i] == Approx(steps[i].loss).epsilon(1e-5));
   REQUIRE(ranks[0].epochs.size() == 3);
   for (std::size_t e = 0; e < 3; ++e) {
-    for (const auto& [name, value] : epochs[e].metrics) CHECK(value_of(ranks[0].epochs[e], name) == Approx(value).epsilon(1e-5));
+    for (const auto& [name, value] : epochs[e].metrics)
+      CHECK(value_of(ranks[0].epochs[e], name) == Approx(value).epsilon(1e-5));
     CHECK(ranks[0].epochs[e].timing.samples == samples);
   }
   CHECK(ranks[1].epochs.empty());  // rank 0 speaks

@@ -1,5 +1,10 @@
 #pragma once
 
+#include "base/clock.hpp"
+#include "base/philox.hpp"
+#include "support/temp_folder.hpp"
+#include "train/trainer.hpp"
+
 #include <torch/torch.h>
 
 #include <cmath>
@@ -10,11 +15,6 @@
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "base/clock.hpp"
-#include "base/philox.hpp"
-#include "support/temp_folder.hpp"
-#include "train/trainer.hpp"
 
 // A run of fakes: the trainer sees interfaces only, so a test decides what a model, a loss or a metric does.
 
@@ -37,7 +37,8 @@ class FakeImages final : public trainctl::data::Dataset {
 
  private:
   std::int64_t samples_;
-  trainctl::data::Layout layout_{{"image", trainctl::data::Dtype::u8, {2, 3, 1}}, {"label", trainctl::data::Dtype::i64, {}}};
+  trainctl::data::Layout layout_{{"image", trainctl::data::Dtype::u8, {2, 3, 1}},
+                                 {"label", trainctl::data::Dtype::i64, {}}};
 };
 
 /// A linear classifier with known first weights and a buffer that counts training batches.
@@ -148,7 +149,8 @@ struct FakeRun {
   }
   FakeRun() : FakeRun(Sizes{}) {}
 
-  [[nodiscard]] std::unique_ptr<trainctl::data::Loader> loader(std::int64_t samples, trainctl::data::Order order) const {
+  [[nodiscard]] std::unique_ptr<trainctl::data::Loader> loader(std::int64_t samples,
+                                                               trainctl::data::Order order) const {
     trainctl::data::LoaderOptions with;
     with.batch_size = sizes.batch;
     with.order = order;
@@ -160,15 +162,25 @@ struct FakeRun {
   }
 
   trainctl::events::Finished run() {
-    const trainctl::train::Session session{
-        .model = model, .loss = loss, .optimizer = optimizer, .scheduler = scheduler,
-        .stopper = has_stopper ? &stopper : nullptr, .metrics = metrics, .train = *train,
-        .validation = validation.get(), .batch_size = sizes.batch, .communicator = *communicator, .clock = *clock,
-        .emit = [this](const auto& event) {
-          events.push_back(event);
-          if (on_event) on_event(event);
-        },
-        .heartbeat = &heartbeat, .stop_signal = &stop_signal, .run_dir = folder.path()};
+    const trainctl::train::Session session{.model = model,
+                                           .loss = loss,
+                                           .optimizer = optimizer,
+                                           .scheduler = scheduler,
+                                           .stopper = has_stopper ? &stopper : nullptr,
+                                           .metrics = metrics,
+                                           .train = *train,
+                                           .validation = validation.get(),
+                                           .batch_size = sizes.batch,
+                                           .communicator = *communicator,
+                                           .clock = *clock,
+                                           .emit =
+                                               [this](const auto& event) {
+                                                 events.push_back(event);
+                                                 if (on_event) on_event(event);
+                                               },
+                                           .heartbeat = &heartbeat,
+                                           .stop_signal = &stop_signal,
+                                           .run_dir = folder.path()};
     trainctl::train::Trainer trainer(session, options);
     return trainer.run();
   }

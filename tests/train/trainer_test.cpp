@@ -1,11 +1,11 @@
 #include "train/trainer.hpp"
 
-#include <filesystem>
-
 #include "base/error.hpp"
 #include "base/safetensors.hpp"
 #include "fake_run.hpp"
 #include "support/catch.hpp"
+
+#include <filesystem>
 
 using namespace trainctl;
 

@@ -1,10 +1,10 @@
 #include "train/weights.hpp"
 
-#include <torch/torch.h>
-
 #include "base/safetensors.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
+
+#include <torch/torch.h>
 
 using namespace trainctl;
 

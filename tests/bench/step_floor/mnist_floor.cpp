@@ -1,5 +1,5 @@
-// The floor of a training step: MNIST's 784-128-64-10 network in a bare libtorch loop, written by hand for this one run.
-// The same maths as configs/mnist/ffn.yaml (batch 64, Adam 1e-3, seeded shuffle, ToTensor and Normalize, loss and
+// The floor of a training step: MNIST's 784-128-64-10 network in a bare libtorch loop, written by hand for this one
+// run. The same maths as configs/mnist/ffn.yaml (batch 64, Adam 1e-3, seeded shuffle, ToTensor and Normalize, loss and
 // accuracy of training and validation), and nothing else: no config, no events, no timers, no early stopping.
 //   bench_step_floor MNIST_FOLDER [EPOCHS] [THREADS]
 #include <ATen/Parallel.h>
@@ -35,7 +35,8 @@ Bytes read_idx(const std::string& path, std::size_t header) {
   if (file == nullptr) throw std::runtime_error("cannot open " + path);
   Bytes bytes;
   std::array<char, 1 << 16> chunk{};
-  for (int n = 0; (n = gzread(file, chunk.data(), chunk.size())) > 0;) bytes.insert(bytes.end(), chunk.data(), chunk.data() + n);
+  for (int n = 0; (n = gzread(file, chunk.data(), chunk.size())) > 0;)
+    bytes.insert(bytes.end(), chunk.data(), chunk.data() + n);
   gzclose(file);
   bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(header));
   return bytes;
@@ -47,7 +48,8 @@ struct Split {
 };
 
 Split read_split(const std::string& folder, const std::string& prefix) {
-  return {read_idx(folder + "/" + prefix + "-images-idx3-ubyte", 16), read_idx(folder + "/" + prefix + "-labels-idx1-ubyte", 8)};
+  return {read_idx(folder + "/" + prefix + "-images-idx3-ubyte", 16),
+          read_idx(folder + "/" + prefix + "-labels-idx1-ubyte", 8)};
 }
 
 struct Net {
@@ -94,7 +96,8 @@ struct Batcher {
   std::array<float, 256> table{};
 
   explicit Batcher(const Split& from) : split(from) {
-    for (std::size_t byte = 0; byte < 256; ++byte) table[byte] = (static_cast<float>(byte) / 255.0F - 0.1307F) / 0.3081F;
+    for (std::size_t byte = 0; byte < 256; ++byte)
+      table[byte] = (static_cast<float>(byte) / 255.0F - 0.1307F) / 0.3081F;
   }
   std::pair<at::Tensor, at::Tensor> gather(const std::int64_t* indices, std::int64_t rows) {
     auto* out = images.mutable_data_ptr<float>();
@@ -172,9 +175,11 @@ int run(const std::string& folder, int epochs) {
     const Score trained = train(net, adam, batcher, order);
     const double middle = now();
     const Score tested = evaluate(net, test_batcher, in_order(test.size()));
-    std::printf("%s{\"train_s\": %.6f, \"eval_s\": %.6f, \"cpu_s\": %.6f, \"train_loss\": %.6f, \"val_accuracy\": %.4f}", epoch == 0 ? "" : ", ",
-                middle - begin, now() - middle, cpu_seconds() - cpu_begin, trained.loss / static_cast<double>(training.size()),
-                static_cast<double>(tested.hits) / static_cast<double>(test.size()));
+    std::printf(
+        "%s{\"train_s\": %.6f, \"eval_s\": %.6f, \"cpu_s\": %.6f, \"train_loss\": %.6f, \"val_accuracy\": %.4f}",
+        epoch == 0 ? "" : ", ", middle - begin, now() - middle, cpu_seconds() - cpu_begin,
+        trained.loss / static_cast<double>(training.size()),
+        static_cast<double>(tested.hits) / static_cast<double>(test.size()));
   }
   std::printf("]}\n");
   return 0;
