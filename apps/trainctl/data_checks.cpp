@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace trainctl::app {
 namespace {
@@ -17,12 +18,20 @@ std::optional<data::Facts> look_at(const std::string& name, const spec::DataSpli
   return check.facts;
 }
 
+std::string described(const data::Facts& facts) {
+  if (const data::Field* image = facts.image()) return fmt::format("{}", fmt::join(image->shape, "x"));
+  std::vector<std::string> fields;
+  for (const data::Field& field : facts.layout) {
+    fields.push_back(fmt::format("{} ({})", field.name, fmt::join(field.shape, "x")));
+  }
+  return fmt::format("{}", fmt::join(fields, ", "));
+}
+
 void compare(const data::Facts& train, const data::Facts& other, const std::string& name,
              const config::Position& position, config::Diagnostics& diagnostics) {
-  if (train.image.shape == other.image.shape && train.classes == other.classes) return;
+  if (train.layout == other.layout && train.classes == other.classes) return;
   diagnostics.error(position, fmt::format("{}: its samples are {} with {} classes, those of dataset.train {} with {}",
-                                          name, fmt::join(other.image.shape, "x"), other.classes,
-                                          fmt::join(train.image.shape, "x"), train.classes));
+                                          name, described(other), other.classes, described(train), train.classes));
 }
 
 }  // namespace

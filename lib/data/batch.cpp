@@ -3,8 +3,6 @@
 #include "base/hash.hpp"
 #include "data/loader.hpp"
 
-#include <array>
-
 namespace trainctl::data {
 
 std::size_t Field::bytes() const {

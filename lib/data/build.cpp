@@ -20,8 +20,8 @@ const typename Map::mapped_type& stage_of(const Map& map, const config::Stage& s
 
 std::string named(const config::Stage& stage) { return stage.kind + " '" + stage.type + "'"; }
 
-Normalization checked(Normalization normalization, const Field& image) {
-  const auto channels = static_cast<std::size_t>(image.shape.back());
+Normalization checked(Normalization normalization, const ImageShape& image) {
+  const auto channels = static_cast<std::size_t>(image.channels);
   ENSURE(
       config, normalization.mean.size() == channels && normalization.std.size() == channels,
       "mean has {} values and std has {}, but the images have {} channel(s); give one value of each for every channel",
@@ -40,10 +40,10 @@ int auto_workers(const spec::Experiment& experiment, Role role) {
 
 }  // namespace
 
-TransformList build_transforms(const std::vector<config::Stage>& stages, const Field& image,
+TransformList build_transforms(const std::vector<config::Stage>& stages, const ImageShape& image,
                                const Catalogue& catalogue) {
   TransformList list;
-  Field shape = image;
+  ImageShape shape = image;
   for (const config::Stage& stage : stages) {
     in_context(named(stage), [&] {
       ENSURE(config, !list.normalization, "it stands behind 'normalize', which must be the last transform; move it up");
@@ -64,9 +64,9 @@ Pipeline build_pipeline(const spec::DataSplit& split, const Catalogue& catalogue
   in_context(named(split.dataset),
              [&] { pipeline.dataset = stage_of(catalogue.datasets, split.dataset)(split.dataset); });
   if (split.transforms.empty()) return pipeline;
-  const std::vector<Field> image = image_steps(pipeline.dataset->layout(), {});
-  ENSURE(config, !image.empty(), "{} has no images, so 'transforms' must be empty", named(split.dataset));
-  TransformList list = build_transforms(split.transforms, image.front(), catalogue);
+  const Facts facts{.layout = pipeline.dataset->layout()};
+  ENSURE(config, facts.image() != nullptr, "{} has no images, so 'transforms' must be empty", named(split.dataset));
+  TransformList list = build_transforms(split.transforms, image_shape(*facts.image()), catalogue);
   pipeline.transforms = std::move(list.steps);
   pipeline.normalization = std::move(list.normalization);
   return pipeline;

@@ -27,9 +27,9 @@ struct TransformList {
   std::optional<Normalization> normalization;
 };
 
-/// Builds them for images of the given shape. Throws Error(config) naming the transform: it does not fit, or
-/// `normalize` is not the last.
-TransformList build_transforms(const std::vector<config::Stage>& stages, const Field& image,
+/// Builds them for images of the given shape, whose height and width may be open. Throws Error(config) naming the
+/// transform: it does not fit, or `normalize` is not the last.
+TransformList build_transforms(const std::vector<config::Stage>& stages, const ImageShape& image,
                                const Catalogue& catalogue);
 
 }  // namespace trainctl::data

@@ -29,16 +29,30 @@ SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue)
                [&] { check.facts = facts->second(split.dataset); });
   });
   if (!check.facts) return check;
+  const Field* image = check.facts->image();
+  if (image == nullptr) {
+    if (!split.transforms.empty()) {
+      check.problems.push_back(
+          {split.transforms.front().position, "the samples of '" + split.dataset.type +
+                                                  "' have no image, so there is nothing to transform; "
+                                                  "remove 'transforms'"});
+    }
+    return check;
+  }
   // One transform more at a time, so that a problem stands at its own transform.
   std::vector<config::Stage> stages;
   for (const config::Stage& stage : split.transforms) {
     stages.push_back(stage);
     const std::size_t before = check.problems.size();
-    collect(check, stage, [&] { build_transforms(stages, check.facts->image, catalogue); });
+    collect(check, stage, [&] { build_transforms(stages, image_shape(*image), catalogue); });
     if (check.problems.size() > before) stages.pop_back();
   }
-  const TransformList list = build_transforms(stages, check.facts->image, catalogue);
-  check.facts->image = image_steps({check.facts->image}, list.steps).back();
+  const std::size_t before = check.problems.size();
+  collect(check, split.dataset, [&] {
+    const TransformList list = build_transforms(stages, image_shape(*image), catalogue);
+    check.facts->layout = transformed(check.facts->layout, list.steps);
+  });
+  if (before > 0) check.problems.resize(before);  // a missing size is no news where a transform fell out
   return check;
 }
 

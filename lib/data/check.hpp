@@ -17,7 +17,8 @@ struct Problem {
 
 struct SplitCheck {
   std::vector<Problem> problems;
-  /// What the split holds; the image as it leaves the transforms. Absent where the headers could not be read.
+  /// What the split holds; the image as it leaves the transforms, if they fit. Absent where the headers could not be
+  /// read.
   std::optional<Facts> facts;
 };
 

@@ -109,7 +109,7 @@ void expect_classes(std::span<const std::uint8_t> labels, const fs::path& path) 
          8 + (bad - labels.begin()), kClasses - 1);
 }
 
-Facts facts_of(std::int64_t samples) { return {samples, kClasses, {"image", Dtype::u8, {kSide, kSide, 1}}}; }
+Facts facts_of(std::int64_t samples) { return MemoryDataset::facts(samples, kClasses, {kSide, kSide, 1}); }
 
 /// Runs `body`; its data errors end with how to get sound files.
 template <class Body>

@@ -40,6 +40,8 @@ struct LoaderOptions {
 struct Pipeline {
   std::shared_ptr<const Dataset> dataset;
   std::vector<std::shared_ptr<const Transform>> transforms;
+  /// Place of the first of them in the config's list, which their draws are keyed by; the ones before are done already.
+  std::size_t first_operation = 0;
   std::optional<Normalization> normalization;
 };
 

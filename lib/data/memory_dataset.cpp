@@ -17,7 +17,7 @@ constexpr std::size_t kAhead = 6;
 constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kMostPrefetched = 4096;
 
-void prefetch(const std::byte* from, std::size_t bytes) {
+void fetch_ahead(const std::byte* from, std::size_t bytes) {
   for (std::size_t offset = 0; offset < std::min(bytes, kMostPrefetched); offset += kCacheLine) {
     __builtin_prefetch(from + offset);
   }
@@ -27,36 +27,51 @@ void prefetch(const std::byte* from, std::size_t bytes) {
 
 MemoryDataset::MemoryDataset(Facts facts, Arena images, std::vector<std::uint8_t> labels)
     : facts_(std::move(facts)),
-      layout_{facts_.image, {"label", Dtype::i64, {}}},
+      image_(image_shape(*facts_.image())),
       images_(std::move(images)),
       labels_(std::move(labels)) {
   ASSERT(std::ssize(labels_) == facts_.samples);
-  ASSERT(images_.bytes().size() == labels_.size() * facts_.image.bytes());
+  ASSERT(images_.bytes().size() == labels_.size() * image_.bytes());
+}
+
+Facts MemoryDataset::facts(std::int64_t samples, std::int64_t classes, const ImageShape& image) {
+  return {samples, classes, {image_field(image), {"label", Dtype::i64, {}}}};
 }
 
 void MemoryDataset::fill(std::span<const std::int64_t> indices, Rows rows) const {
-  const std::size_t bytes = facts_.image.bytes();
+  const std::size_t bytes = rows[0].empty() ? 0 : image_.bytes();
   const std::byte* images = images_.bytes().data();
   const std::uint8_t* labels = labels_.data();
   const std::size_t count = indices.size();
   for (const std::int64_t index : indices) ASSERT(index >= 0 && index < facts_.samples);
   const auto at = [&](std::size_t i) { return static_cast<std::size_t>(indices[i]); };
 
-  for (std::size_t i = 0; i < std::min(kAhead, count); ++i) prefetch(images + at(i) * bytes, bytes);
+  for (std::size_t i = 0; i < std::min(kAhead, count); ++i) fetch_ahead(images + at(i) * bytes, bytes);
   for (std::size_t i = 0; i < count; ++i) {
     if (i + kAhead < count) {
-      prefetch(images + at(i + kAhead) * bytes, bytes);
+      fetch_ahead(images + at(i + kAhead) * bytes, bytes);
       __builtin_prefetch(labels + at(i + kAhead));
     }
-    std::memcpy(rows[0].data() + i * bytes, images + at(i) * bytes, bytes);
+    if (bytes > 0) std::memcpy(rows[0].data() + i * bytes, images + at(i) * bytes, bytes);
     const std::int64_t label = labels[at(i)];
     std::memcpy(rows[1].data() + i * sizeof label, &label, sizeof label);
   }
 }
 
+StoredImage MemoryDataset::read(std::int64_t index, std::vector<std::byte>&) const {
+  ASSERT(index >= 0 && index < facts_.samples);
+  return {images_.bytes().subspan(static_cast<std::size_t>(index) * image_.bytes(), image_.bytes()), image_};
+}
+
+std::string MemoryDataset::name(std::int64_t index) const { return fmt::format("sample {}", index); }
+
+void MemoryDataset::prefetch(std::int64_t index) const {
+  fetch_ahead(images_.bytes().data() + static_cast<std::size_t>(index) * image_.bytes(), image_.bytes());
+}
+
 std::string MemoryDataset::fingerprint() const {
   Hasher hasher;
-  for (const std::int64_t extent : facts_.image.shape) hasher.add(static_cast<std::uint64_t>(extent));
+  for (const std::int64_t extent : facts_.image()->shape) hasher.add(static_cast<std::uint64_t>(extent));
   hasher.add(static_cast<std::uint64_t>(facts_.classes));
   hasher.add(images_.bytes());
   hasher.add(std::as_bytes(std::span(labels_)));
@@ -65,7 +80,7 @@ std::string MemoryDataset::fingerprint() const {
 
 Arena image_memory(const Facts& facts) {
   const std::uint64_t budget = available_memory() / 2;
-  const std::uint64_t each = facts.image.bytes();
+  const std::uint64_t each = facts.image()->bytes();
   const auto samples = static_cast<std::uint64_t>(facts.samples);
   ENSURE(
       resource, samples <= budget / each,

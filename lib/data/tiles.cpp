@@ -11,13 +11,6 @@ namespace {
 // Samples that pass through a thread's scratch at once: small enough to stay in its cache.
 constexpr std::int64_t kBlockRows = 16;
 
-Layout layout_after(Layout layout, const std::vector<Field>& steps) {
-  for (Field& field : layout) {
-    if (field.name == "image" && !steps.empty()) field = steps.back();
-  }
-  return layout;
-}
-
 std::int64_t rows_of_tile(const Pipeline& pipeline, const LoaderOptions& options) {
   const std::int64_t wished = options.tile_rows > 0 ? options.tile_rows : pipeline.dataset->tile_rows();
   return wished > 0 ? std::min(wished, options.batch_size) : options.batch_size;
@@ -32,39 +25,41 @@ SlotShape::SlotShape(const Layout& layout, std::int64_t rows) {
   }
 }
 
-std::vector<Field> image_steps(const Layout& layout, const std::vector<std::shared_ptr<const Transform>>& transforms) {
+Layout transformed(Layout layout, const std::vector<std::shared_ptr<const Transform>>& transforms) {
   const auto image =
       std::find_if(layout.begin(), layout.end(), [](const Field& field) { return field.name == "image"; });
   if (image == layout.end()) {
     ENSURE(config, transforms.empty(), "the data set has no images, so its transforms have nothing to work on");
-    return {};
+    return layout;
   }
-  std::vector<Field> steps{*image};
-  for (const auto& transform : transforms) steps.push_back(transform->output(steps.back()));
-  return steps;
+  ImageShape shape = image_shape(*image);
+  for (const auto& transform : transforms) shape = transform->output(shape);
+  ENSURE(
+      config, shape.fixed(),
+      "the images differ in size, and a batch needs one size; add a transform that gives it, such as "
+      "{{type: random_resized_crop, size: 224}}, or {{type: resize, size: 256}} and {{type: center_crop, size: 224}}");
+  *image = image_field(shape);
+  return layout;
 }
 
 TileMaker::TileMaker(Pipeline pipeline, const LoaderOptions& options)
     : pipeline_(std::move(pipeline)),
       seed_(options.seed),
-      steps_(image_steps(pipeline_.dataset->layout(), pipeline_.transforms)),
-      layout_(layout_after(pipeline_.dataset->layout(), steps_)),
+      layout_(transformed(pipeline_.dataset->layout(), pipeline_.transforms)),
       slot_shape_(layout_, options.batch_size),
       tile_rows_(rows_of_tile(pipeline_, options)),
-      block_rows_(pipeline_.transforms.empty() ? tile_rows_ : std::min(kBlockRows, tile_rows_)),
+      block_rows_(makes_images() ? std::min(kBlockRows, tile_rows_) : tile_rows_),
       tiles_(static_cast<int>((options.batch_size + tile_rows_ - 1) / tile_rows_)) {
   while (image_ < layout_.size() && layout_[image_].name != "image") ++image_;
+  if (!makes_images()) return;
+  ASSERT(pipeline_.dataset->images() != nullptr);
+  shape_ = image_shape(layout_[image_]);
 }
 
 TileMaker::Scratch TileMaker::scratch() const {
   Scratch scratch;
   scratch.indices.resize(static_cast<std::size_t>(block_rows_));
   scratch.rows.resize(layout_.size());
-  if (pipeline_.transforms.empty()) return scratch;
-  std::size_t largest = 0;
-  for (const Field& step : steps_) largest = std::max(largest, step.bytes());
-  scratch.source.resize(static_cast<std::size_t>(block_rows_) * steps_.front().bytes());
-  scratch.between.resize(2 * largest);
   return scratch;
 }
 
@@ -91,35 +86,41 @@ void TileMaker::fill_block(const TileJob& job, std::int64_t first, std::int64_t 
     scratch.rows[field] = job.slot.subspan(slot_shape_.offsets[field] + static_cast<std::size_t>(first) * bytes,
                                            static_cast<std::size_t>(count) * bytes);
   }
-  const bool transformed = !pipeline_.transforms.empty();
-  if (transformed) scratch.rows[image_] = scratch.source;
-  pipeline_.dataset->fill(std::span(scratch.indices).first(static_cast<std::size_t>(count)), scratch.rows);
-  if (!transformed) return;
-  const std::size_t source_bytes = steps_.front().bytes();
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto source = std::span(scratch.source).subspan(static_cast<std::size_t>(i) * source_bytes, source_bytes);
-    try {
-      transform(job, first + i, source, scratch);
-    } catch (Error& error) {
-      error.add_frame(fmt::format("sample {}", scratch.indices[static_cast<std::size_t>(i)]));
-      throw;
-    }
+  if (makes_images()) scratch.rows[image_] = {};
+  const auto indices = std::span(scratch.indices).first(static_cast<std::size_t>(count));
+  pipeline_.dataset->fill(indices, scratch.rows);
+  if (!makes_images()) return;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (i + 1 < indices.size()) pipeline_.dataset->images()->prefetch(indices[i + 1]);
+    make_image(job, first + static_cast<std::int64_t>(i), indices[i], scratch);
   }
 }
 
-void TileMaker::transform(const TileJob& job, std::int64_t row, std::span<const std::byte> source,
-                          Scratch& scratch) const {
+void TileMaker::make_image(const TileJob& job, std::int64_t row, std::int64_t index, Scratch& scratch) const {
+  const ImageStore& images = *pipeline_.dataset->images();
+  const std::size_t bytes = shape_.bytes();
+  const ImageTarget target(job.slot.subspan(slot_shape_.offsets[image_] + static_cast<std::size_t>(row) * bytes, bytes),
+                           shape_);
   const auto position = static_cast<std::uint64_t>(job.extent.first + row * job.extent.step);
-  const std::size_t half = scratch.between.size() / 2;
-  const std::size_t last = pipeline_.transforms.size() - 1;
-  for (std::size_t op = 0; op <= last; ++op) {
-    const std::size_t bytes = steps_[op + 1].bytes();
-    const std::span<std::byte> out =
-        op == last ? job.slot.subspan(slot_shape_.offsets[image_] + static_cast<std::size_t>(row) * bytes, bytes)
-                   : std::span(scratch.between).subspan(op % 2 * half, bytes);
-    CounterRng rng(seed_, static_cast<std::uint32_t>(job.epoch), position, static_cast<std::uint16_t>(op));
-    pipeline_.transforms[op]->apply(source, steps_[op], out, steps_[op + 1], rng);
-    source = out;
+  try {
+    const StoredImage stored = images.read(index, scratch.stored);
+    const ImageView image(reinterpret_cast<const std::uint8_t*>(stored.bytes.data()), stored.raw);
+    transform(image, position, job, target, scratch);
+  } catch (Error& error) {
+    error.add_frame(images.name(index));
+    throw;
+  }
+}
+
+void TileMaker::transform(ImageView image, std::uint64_t position, const TileJob& job, ImageTarget target,
+                          Scratch& scratch) const {
+  const std::size_t count = pipeline_.transforms.size();
+  for (std::size_t op = 0; op < count; ++op) {
+    ImageTarget out = op + 1 == count ? target : ImageTarget(scratch.between[op % 2]);
+    CounterRng rng(seed_, static_cast<std::uint32_t>(job.epoch), position,
+                   static_cast<std::uint16_t>(pipeline_.first_operation + op));
+    pipeline_.transforms[op]->apply(image, out, rng);
+    image = out.view();
   }
 }
 

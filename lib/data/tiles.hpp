@@ -1,9 +1,11 @@
 #pragma once
 
 #include "data/arena.hpp"
+#include "data/image/image.hpp"
 #include "data/loader.hpp"
 #include "data/order.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -37,8 +39,8 @@ class TileMaker {
     std::shared_ptr<const Permutation> order;  // of that epoch
     std::vector<std::int64_t> indices;
     std::vector<std::span<std::byte>> rows;
-    std::vector<std::byte> source;   // images as the data set gives them
-    std::vector<std::byte> between;  // two images between transforms
+    std::vector<std::byte> stored;                     // an image as the data set keeps it
+    std::array<std::vector<std::uint8_t>, 2> between;  // images between transforms
   };
 
   /// Throws Error(config) where a transform cannot take its input.
@@ -54,20 +56,24 @@ class TileMaker {
 
  private:
   void fill_block(const TileJob& job, std::int64_t first, std::int64_t count, Scratch& scratch) const;
-  void transform(const TileJob& job, std::int64_t row, std::span<const std::byte> source, Scratch& scratch) const;
+  void make_image(const TileJob& job, std::int64_t row, std::int64_t index, Scratch& scratch) const;
+  void transform(ImageView image, std::uint64_t position, const TileJob& job, ImageTarget target,
+                 Scratch& scratch) const;
+  [[nodiscard]] bool makes_images() const { return !pipeline_.transforms.empty(); }
 
   Pipeline pipeline_;
   std::uint64_t seed_;
-  std::vector<Field> steps_;  // the image before the first transform, after it, after the second ...
-  std::size_t image_ = 0;     // its field
   Layout layout_;
+  std::size_t image_ = 0;  // its field
+  ImageShape shape_;       // after the transforms
   SlotShape slot_shape_;
   std::int64_t tile_rows_;
   std::int64_t block_rows_;
   int tiles_;
 };
 
-/// The shapes of the image from the data set's to the last transform's. Throws Error(config).
-std::vector<Field> image_steps(const Layout& layout, const std::vector<std::shared_ptr<const Transform>>& transforms);
+/// The layout behind the transforms. Throws Error(config) where one does not fit, or where images would be left that
+/// differ in size.
+Layout transformed(Layout layout, const std::vector<std::shared_ptr<const Transform>>& transforms);
 
 }  // namespace trainctl::data

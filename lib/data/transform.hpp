@@ -1,11 +1,8 @@
 #pragma once
 
 #include "base/philox.hpp"
-#include "data/batch.hpp"
+#include "data/image/image.hpp"
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
 #include <vector>
 
 namespace trainctl::data {
@@ -17,15 +14,33 @@ struct Normalization {
   bool operator==(const Normalization&) const = default;
 };
 
-/// One step on one uint8 HWC image. Stateless; called from several threads at once. All its randomness comes from
-/// `rng`, which is keyed by (seed, epoch, global position, place in the list).
+/// One step on one uint8 HWC image, with torchvision's semantics on uint8 tensors. Stateless; called from several
+/// threads at once. All its randomness comes from `rng`, which is keyed by (seed, epoch, global position, place in the
+/// list).
 class Transform {
  public:
   virtual ~Transform() = default;
-  /// Shape after the step, or Error(config) where it cannot take this shape. Called once, at start.
-  [[nodiscard]] virtual Field output(const Field& input) const = 0;
-  virtual void apply(std::span<const std::byte> input, const Field& from, std::span<std::byte> output, const Field& to,
-                     CounterRng& rng) const = 0;
+  /// Shape after the step, or Error(config) where it cannot take this shape. A height or width of 0 in the input means
+  /// that each sample has its own; the same in the output. Called at start, never per sample.
+  [[nodiscard]] virtual ImageShape output(const ImageShape& input) const = 0;
+  /// Whether two calls with one input may differ. What comes before the first random step may be cached.
+  [[nodiscard]] virtual bool random() const = 0;
+  /// Calls output.resize() with the shape of this sample and writes all of it. Throws Error(data) where the sample
+  /// does not allow it.
+  virtual void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const = 0;
+};
+
+/// A transform that reads no more than one box of its input: where it comes first, only that box is decoded.
+class CropTransform : public Transform {
+ public:
+  /// The part of an image of that shape which is needed; takes its draws from `rng`.
+  [[nodiscard]] virtual Box box(const ImageShape& input, CounterRng& rng) const = 0;
+  /// The step on the pixels of that box; `rng` as box() left it.
+  virtual void apply_to_box(const ImageView& window, ImageTarget& output, CounterRng& rng) const = 0;
+
+  void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const final {
+    apply_to_box(input.window(box(input.shape, rng)), output, rng);
+  }
 };
 
 }  // namespace trainctl::data

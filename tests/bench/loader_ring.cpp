@@ -25,7 +25,7 @@ constexpr int kRounds = 15;
 const std::vector<int> kWorkers{0, 1, 2};
 
 std::shared_ptr<const Dataset> make_dataset() {
-  const Facts facts{kSamples, 10, {"image", Dtype::u8, {28, 28, 1}}};
+  const Facts facts = MemoryDataset::facts(kSamples, 10, {28, 28, 1});
   Arena images = image_memory(facts);
   for (std::size_t i = 0; i < images.bytes().size(); ++i) images.bytes()[i] = static_cast<std::byte>(i * 31 >> 3);
   return std::make_shared<const MemoryDataset>(facts, std::move(images), std::vector<std::uint8_t>(kSamples, 3));

@@ -48,7 +48,7 @@ TEST_CASE("a sound split has no problem and tells its facts from the headers") {
   REQUIRE(check.facts);
   CHECK(check.facts->samples == 12);
   CHECK(check.facts->classes == 10);
-  CHECK(check.facts->image.shape == std::vector<std::int64_t>{20, 20, 1});
+  CHECK(check.facts->image()->shape == std::vector<std::int64_t>{20, 20, 1});
 }
 
 TEST_CASE("missing files are one problem at the data set's place") {
@@ -68,5 +68,5 @@ TEST_CASE("every transform that does not fit is a problem of its own") {
   for (const Problem& problem : check.problems) lines.push_back(problem.position.line);
   CHECK(lines == std::vector<int>{4, 6, 7, 9});
   CHECK(check.facts->samples == 60'000);
-  CHECK(check.facts->image.shape == std::vector<std::int64_t>{20, 20, 1});
+  CHECK(check.facts->image()->shape == std::vector<std::int64_t>{20, 20, 1});
 }

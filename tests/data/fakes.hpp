@@ -14,7 +14,7 @@
 namespace trainctl::data::testing {
 
 /// Images of 4x4 pixels; pixel k of sample i is (7 i + k) mod 256, its label is i.
-class CountingDataset : public Dataset {
+class CountingDataset : public Dataset, public ImageStore {
  public:
   explicit CountingDataset(std::int64_t size) : size_(size) {}
 
@@ -24,17 +24,29 @@ class CountingDataset : public Dataset {
   void fill(std::span<const std::int64_t> indices, Rows rows) const override {
     for (std::size_t i = 0; i < indices.size(); ++i) {
       if (before) before(indices[i]);
-      for (std::size_t k = 0; k < 16; ++k) {
-        rows[0][i * 16 + k] = static_cast<std::byte>((7 * static_cast<std::size_t>(indices[i]) + k) & 255);
-      }
+      if (!rows[0].empty()) draw(indices[i], rows[0].subspan(i * 16, 16));
       std::memcpy(rows[1].data() + i * 8, &indices[i], 8);
     }
   }
   [[nodiscard]] std::string fingerprint() const override { return "counting"; }
 
+  [[nodiscard]] const ImageStore* images() const override { return this; }
+  [[nodiscard]] StoredImage read(std::int64_t index, std::vector<std::byte>& scratch) const override {
+    scratch.resize(16);
+    draw(index, scratch);
+    return {scratch, {4, 4, 1}};
+  }
+  [[nodiscard]] std::string name(std::int64_t index) const override { return "sample " + std::to_string(index); }
+
   std::function<void(std::int64_t)> before;  // called with each sample; may throw or wait
 
  private:
+  static void draw(std::int64_t index, std::span<std::byte> pixels) {
+    for (std::size_t k = 0; k < pixels.size(); ++k) {
+      pixels[k] = static_cast<std::byte>((7 * static_cast<std::size_t>(index) + k) & 255);
+    }
+  }
+
   std::int64_t size_;
   Layout layout_{{"image", Dtype::u8, {4, 4, 1}}, {"label", Dtype::i64, {}}};
 };

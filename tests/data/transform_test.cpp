@@ -43,9 +43,10 @@ Pixels numbered(const Field& field) {
 }
 
 Pixels applied(const Transform& transform, const Pixels& input, const Field& from, CounterRng rng) {
-  const Field to = transform.output(from);
+  const ImageShape to = transform.output(image_shape(from));
   Pixels output(to.bytes(), std::byte{0xEE});
-  transform.apply(input, from, output, to, rng);
+  ImageTarget target(output, to);
+  transform.apply({reinterpret_cast<const std::uint8_t*>(input.data()), image_shape(from)}, target, rng);
   return output;
 }
 
@@ -106,7 +107,9 @@ TEST_CASE("a random crop of 28 with padding 4 reaches all 81 places") {
 }
 
 TEST_CASE("a crop larger than the padded image is a config error that names the largest size") {
-  CHECK_THAT(failure_of([] { crop_of(37, 4, 0)->output(image_of(28, 30, 1)); }),
+  CHECK_THAT(failure_of([] {
+               crop_of(37, 4, 0)->output({28, 30, 1});
+             }),
              Contains("2: a crop of 37 pixels does not fit into 28x30 images") && Contains("set size to at most 36"));
 }
 

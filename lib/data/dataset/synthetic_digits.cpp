@@ -20,7 +20,7 @@ constexpr std::int64_t kMostThreads = 16;
 
 Facts facts_of(const SyntheticDigits& options) {
   const std::int64_t whole = options.split == spec::Split::train ? kTrainSamples : kTestSamples;
-  return {options.samples.value_or(whole), 10, {"image", Dtype::u8, {kDigitSide, kDigitSide, 1}}};
+  return MemoryDataset::facts(options.samples.value_or(whole), 10, {kDigitSide, kDigitSide, 1});
 }
 
 class Renderer {

@@ -14,35 +14,35 @@ class RandomCrop final : public Transform {
   explicit RandomCrop(const spec::transform::RandomCrop& options)
       : size_(options.size), padding_(options.padding), fill_(options.fill) {}
 
-  [[nodiscard]] Field output(const Field& input) const override {
-    const std::int64_t height = input.shape[0] + 2 * padding_;
-    const std::int64_t width = input.shape[1] + 2 * padding_;
-    ENSURE(config, size_ <= height && size_ <= width,
+  [[nodiscard]] ImageShape output(const ImageShape& input) const override {
+    const std::int64_t height = input.height + 2 * padding_;
+    const std::int64_t width = input.width + 2 * padding_;
+    ENSURE(config, !input.fixed() || (size_ <= height && size_ <= width),
            "a crop of {} pixels does not fit into {}x{} images with {} pixels of padding; set size to at most {}",
-           size_, input.shape[0], input.shape[1], padding_, std::min(height, width));
-    Field field = input;
-    field.shape = {size_, size_, input.shape[2]};
-    return field;
+           size_, input.height, input.width, padding_, std::min(height, width));
+    return {size_, size_, input.channels};
   }
 
-  void apply(std::span<const std::byte> input, const Field& from, std::span<std::byte> output, const Field&,
-             CounterRng& rng) const override {
-    const std::int64_t height = from.shape[0];
-    const std::int64_t width = from.shape[1];
-    const auto channels = static_cast<std::size_t>(from.shape[2]);
+  [[nodiscard]] bool random() const override { return true; }
+
+  void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
+    const auto [height, width, channels_of_pixel] = input.shape;
+    ENSURE(data, size_ <= height + 2 * padding_ && size_ <= width + 2 * padding_,
+           "a crop of {} pixels does not fit into this image of {}x{} with {} pixels of padding; resize first", size_,
+           height, width, padding_);
+    const auto channels = static_cast<std::size_t>(channels_of_pixel);
     const std::int64_t top = offset(height, rng);
     const std::int64_t left = offset(width, rng);
     const std::int64_t first = std::clamp<std::int64_t>(-left, 0, size_);            // output columns before the image
     const std::int64_t last = std::clamp<std::int64_t>(width - left, first, size_);  // and where it ends
-    const std::size_t row_bytes = static_cast<std::size_t>(size_) * channels;
-    if (padding_ > 0) std::memset(output.data(), fill_, output.size());
+    output.resize({size_, size_, channels_of_pixel});
+    if (padding_ > 0) std::memset(output.pixels(), fill_, output.shape().bytes());
     for (std::int64_t row = 0; row < size_; ++row) {
       const std::int64_t source = top + row;
       if (source < 0 || source >= height || first == last) continue;
-      std::memcpy(
-          output.data() + static_cast<std::size_t>(row) * row_bytes + static_cast<std::size_t>(first) * channels,
-          input.data() + static_cast<std::size_t>(source * width + left + first) * channels,
-          static_cast<std::size_t>(last - first) * channels);
+      std::memcpy(output.row(row) + static_cast<std::size_t>(first) * channels,
+                  input.row(source) + static_cast<std::size_t>(left + first) * channels,
+                  static_cast<std::size_t>(last - first) * channels);
     }
   }
 

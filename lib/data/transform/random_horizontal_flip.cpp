@@ -3,7 +3,6 @@
 #include "data/registry.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace trainctl::data {
 namespace {
@@ -12,21 +11,18 @@ class RandomHorizontalFlip final : public Transform {
  public:
   explicit RandomHorizontalFlip(double probability) : probability_(probability) {}
 
-  [[nodiscard]] Field output(const Field& input) const override { return input; }
+  [[nodiscard]] ImageShape output(const ImageShape& input) const override { return input; }
 
-  void apply(std::span<const std::byte> input, const Field& from, std::span<std::byte> output, const Field&,
-             CounterRng& rng) const override {
-    if (!rng.coin(probability_)) {
-      std::memcpy(output.data(), input.data(), input.size());
-      return;
-    }
-    const auto width = static_cast<std::size_t>(from.shape[1]);
-    const auto channels = static_cast<std::size_t>(from.shape[2]);
-    for (std::size_t row = 0; row < input.size(); row += width * channels) {
-      for (std::size_t column = 0; column < width; ++column) {
-        const auto pixel = input.subspan(row + (width - 1 - column) * channels, channels);
-        std::copy(pixel.begin(), pixel.end(), output.begin() + static_cast<std::ptrdiff_t>(row + column * channels));
-      }
+  [[nodiscard]] bool random() const override { return true; }
+
+  void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
+    if (!rng.coin(probability_)) return output.copy(input);
+    output.resize(input.shape);
+    const auto [height, width, channels] = input.shape;
+    for (std::int64_t y = 0; y < height; ++y) {
+      const std::uint8_t* from = input.row(y) + (width - 1) * channels;
+      std::uint8_t* to = output.row(y);
+      for (std::int64_t x = 0; x < width; ++x, from -= channels, to += channels) std::copy_n(from, channels, to);
     }
   }
 

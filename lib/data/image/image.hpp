@@ -1,0 +1,76 @@
+#pragma once
+
+#include "data/batch.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace trainctl::data {
+
+/// Extents of a uint8 HWC image. In a shape that stands for all samples, a height or width of 0 means that each sample
+/// has its own.
+struct ImageShape {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  std::int64_t channels = 0;
+
+  [[nodiscard]] bool fixed() const { return height > 0 && width > 0; }
+  [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(height * width * channels); }
+  bool operator==(const ImageShape&) const = default;
+};
+
+/// The shape of an image field, and the field of a shape.
+ImageShape image_shape(const Field& image);
+Field image_field(const ImageShape& shape);
+
+/// A rectangle of pixels.
+struct Box {
+  std::int64_t top = 0;
+  std::int64_t left = 0;
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  bool operator==(const Box&) const = default;
+};
+
+/// Pixels somewhere in memory; the rows lie `stride` bytes apart, so a window of an image is a view too.
+struct ImageView {
+  const std::uint8_t* pixels = nullptr;
+  ImageShape shape;
+  std::int64_t stride = 0;
+
+  ImageView() = default;
+  ImageView(const std::uint8_t* first, const ImageShape& extents)
+      : pixels(first), shape(extents), stride(extents.width * extents.channels) {}
+
+  [[nodiscard]] const std::uint8_t* row(std::int64_t y) const { return pixels + y * stride; }
+  [[nodiscard]] std::size_t row_bytes() const { return static_cast<std::size_t>(shape.width * shape.channels); }
+  /// `box` must lie within the image.
+  [[nodiscard]] ImageView window(const Box& box) const;
+};
+
+/// Where a transform writes: a scratch buffer that grows to any shape, or a row of a batch slot, whose shape is fixed.
+/// The rows lie without gaps.
+class ImageTarget {
+ public:
+  explicit ImageTarget(std::vector<std::uint8_t>& scratch) : scratch_(&scratch) {}
+  ImageTarget(std::span<std::byte> row, const ImageShape& fixed);
+
+  /// Memory for an image of that shape; what was there is lost.
+  std::uint8_t* resize(const ImageShape& shape);
+  /// Copies the image into place.
+  void copy(const ImageView& image);
+
+  [[nodiscard]] ImageView view() const { return {pixels_, shape_}; }
+  [[nodiscard]] const ImageShape& shape() const { return shape_; }
+  [[nodiscard]] std::uint8_t* row(std::int64_t y) { return pixels_ + y * shape_.width * shape_.channels; }
+  [[nodiscard]] std::uint8_t* pixels() { return pixels_; }
+
+ private:
+  std::vector<std::uint8_t>* scratch_ = nullptr;  // null: a slot's row
+  std::uint8_t* pixels_ = nullptr;
+  ImageShape shape_;
+};
+
+}  // namespace trainctl::data
