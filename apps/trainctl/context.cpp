@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -48,6 +49,16 @@ void add_global_flags(CLI::App& app, Context& context) {
   app.add_flag("-v,--verbose", context.verbosity, "say more; repeat for still more")->group(kGlobalGroup);
   add_choice(app, "--color", context.color, std::array{"auto", "always", "never"}, "WHEN");
   add_choice(app, "--progress", context.progress, std::array{"auto", "tty", "plain", "none"}, "HOW");
+}
+
+std::function<std::string(const std::string&)> whole_number(std::int64_t least, std::int64_t most) {
+  return [least, most](const std::string& text) -> std::string {
+    std::int64_t value = 0;
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool whole = failure == std::errc() && end == text.data() + text.size();
+    if (whole && value >= least && value <= most) return {};
+    return fmt::format("'{}' is no whole number from {} to {}", printable(text), least, most);
+  };
 }
 
 CLI::App& add_verb(CLI::App& program, Context& context, const VerbText& text, std::function<int()> action) {

@@ -59,16 +59,16 @@ void add_hash(CLI::App& data, Context& context) {
                             [arguments, &context] { return hash(*arguments, context); });
   add_config_arguments(verb, arguments->config);
   verb.add_option("--workers", arguments->workers, "loader threads instead of loader.num_workers")
-      ->check(CLI::Range(0, 256).description(""))
+      ->check(whole_number(0, 256))
       ->type_name("N");
   verb.add_option("--prefetch-factor", arguments->prefetch_factor, "batches ahead instead of loader.prefetch_factor")
-      ->check(CLI::Range(1, 64).description(""))
+      ->check(whole_number(1, 64))
       ->type_name("K");
   verb.add_option("--epochs", arguments->epochs, "epochs to load instead of trainer.max_epochs")
-      ->check(CLI::Range(1, 1'000'000).description(""))
+      ->check(whole_number(1, 1'000'000))
       ->type_name("E");
   verb.add_option("--world-size", arguments->world_size, "load the shares of so many ranks, one after the other")
-      ->check(CLI::Range(1, 4096).description(""))
+      ->check(whole_number(1, 4096))
       ->type_name("R");
   verb.footer(
       "The digest is the same for any number of workers, any prefetch factor and any number of ranks (as long as\n"

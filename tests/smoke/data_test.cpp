@@ -59,7 +59,7 @@ TEST_CASE("data without a verb, and a number out of range, are usage errors", "[
   const TempFolder folder;
   const ProgramRun run = run_program({"data", "hash", small_config(folder), "--workers", "300"});
   CHECK(run.exit_code == 2);
-  CHECK_THAT(run.err, Contains("300 not in range 0 to 256"));
+  CHECK_THAT(run.err, Contains("'300' is no whole number from 0 to 256"));
 }
 
 TEST_CASE("data hash on missing files ends with 9 and says how to fetch them", "[smoke]") {
