@@ -6,6 +6,7 @@
 #include "launch/signals.hpp"
 #include "launch/supervisor.hpp"
 #include "report/result.hpp"
+#include "study/devices.hpp"
 #include "study/manifest.hpp"
 
 #include <algorithm>
@@ -13,12 +14,6 @@
 
 namespace trainctl::study {
 namespace {
-
-bool wants_gpus(const spec::Trainer& trainer, const Machine& machine) {
-  if (trainer.accelerator == spec::Accelerator::cpu) return false;
-  if (trainer.accelerator == spec::Accelerator::gpu) return true;
-  return !machine.gpus.empty();
-}
 
 // The experiment file verbatim; the files it extends below, as comments, so that the folder alone tells everything.
 std::string as_written(const std::vector<config::ConfigFile>& files) {
@@ -35,17 +30,20 @@ std::string as_written(const std::vector<config::ConfigFile>& files) {
 }
 
 // libgomp reads it while it is loaded, so it has to be there before the worker is exec'd.
-std::map<std::string, std::string> worker_environment(const spec::Trainer& trainer, const Machine& machine, int ranks) {
-  const int share = std::max(1, machine.cores / ranks);
-  return {{"OMP_NUM_THREADS", std::to_string(trainer.num_threads.value_or(share))}};
+std::map<std::string, std::string> worker_environment(const spec::Trainer& trainer, const Machine& machine,
+                                                      const DeviceChoice& devices) {
+  const int share = std::max(1, machine.cores / devices.ranks);
+  return {{"OMP_NUM_THREADS", std::to_string(trainer.num_threads.value_or(share))},
+          {launch::kAccelerator, devices.gpu ? "gpu" : "cpu"}};
 }
 
-launch::LaunchSpec launch_spec(const RunRequest& request, const fs::path& folder, const Machine& machine) {
+launch::LaunchSpec launch_spec(const RunRequest& request, const fs::path& folder, const Machine& machine,
+                               const DeviceChoice& devices) {
   const spec::Trainer& trainer = request.loaded.experiment.trainer;
   launch::LaunchSpec launch;
   launch.argv = {request.executable.string(), "worker", "--run-dir", folder.string()};
-  launch.world_size = world_size_of(trainer, machine);
-  launch.environment = worker_environment(trainer, machine, launch.world_size);
+  launch.world_size = devices.ranks;
+  launch.environment = worker_environment(trainer, machine, devices);
   if (const char* root = std::getenv(launch::kTorchRoot)) {
     launch.library_path = {std::string(root) + "/lib", std::string(root) + "/../nvidia/cu13/lib"};
   }
@@ -87,9 +85,12 @@ class Run {
     try {
       write_inputs();
       sinks_ = make_sinks(outcome_.folder);
+      const DeviceChoice devices =
+          choose_devices(request_.loaded.experiment.trainer, machine_, [] { return launch::probe_gpus(); });
+      if (!devices.warning.empty()) on_event(0, events::Warning{devices.warning});
       end_as(launch::supervise(
-          launch_spec(request_, outcome_.folder, machine_), [&](int rank, const auto& event) { on_event(rank, event); },
-          [&] { on_tick(); }, clock_));
+          launch_spec(request_, outcome_.folder, machine_, devices),
+          [&](int rank, const auto& event) { on_event(rank, event); }, [&] { on_tick(); }, clock_));
       for (const auto& sink : sinks_) sink->close();
     } catch (const Error& error) {
       fail_with(error);
@@ -170,16 +171,6 @@ class Run {
 };
 
 }  // namespace
-
-int world_size_of(const spec::Trainer& trainer, const Machine& machine) {
-  if (!wants_gpus(trainer, machine)) return trainer.devices.value_or(1);
-  const int present = static_cast<int>(machine.gpus.size());
-  ENSURE(resource, present > 0,
-         "trainer.accelerator is gpu, but this machine has no NVIDIA device; use trainer.accelerator=cpu");
-  const int asked = trainer.devices.value_or(present);
-  ENSURE(resource, asked <= present, "trainer.devices is {}, but this machine has {} GPUs", asked, present);
-  return asked;
-}
 
 RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks, const Clock& clock) {
   const launch::SignalGuard guard;  // a signal after the last worker has gone must not cost the result

@@ -42,8 +42,4 @@ using MakeSinks = std::function<Sinks(const fs::path& run_dir)>;
 /// goes wrong later is told by the ending.
 RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks, const Clock& clock);
 
-/// Number of worker processes that the trainer asks for on this machine. Throws Error(resource) where a GPU is asked
-/// for and there is none.
-int world_size_of(const spec::Trainer& trainer, const Machine& machine);
-
 }  // namespace trainctl::study
