@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 namespace trainctl::study {
 namespace {
@@ -68,13 +69,14 @@ report::FirstFailure told(const launch::RankFailure& failure) {
 // One run from its folder to result.json.
 class Run {
  public:
-  Run(const RunRequest& request, fs::path folder, const Clock& clock)
+  Run(const RunRequest& request, RunFolder folder, const Clock& clock)
       : request_(request),
         clock_(clock),
         started_(clock.now()),
+        folder_(std::move(folder)),
         machine_(read_machine()),
         git_(git_state(request.config_file.parent_path())) {
-    outcome_.folder = std::move(folder);
+    outcome_.folder = folder_.path;
     outcome_.ending.started_at = utc_timestamp();
     outcome_.ending.run_dir = outcome_.folder.string();
     outcome_.ending.config = request.config_file.string();
@@ -82,27 +84,40 @@ class Run {
   }
 
   RunOutcome execute(const MakeSinks& make_sinks) {
-    try {
+    keep_failure([&] {
       write_inputs();
       sinks_ = make_sinks(outcome_.folder);
-      const DeviceChoice devices =
-          choose_devices(request_.loaded.experiment.trainer, machine_, [] { return launch::probe_gpus(); });
-      if (!devices.warning.empty()) on_event(0, events::Warning{devices.warning});
-      end_as(launch::supervise(
-          launch_spec(request_, outcome_.folder, machine_, devices),
-          [&](int rank, const auto& event) { on_event(rank, event); }, [&] { on_tick(); }, clock_));
-      for (const auto& sink : sinks_) sink->close();
-    } catch (const Error& error) {
-      fail_with(error);
-    } catch (const std::exception& error) {
-      fail_with(Error(ErrorKind::unexpected, error.what()));
-    }
+      supervise();
+    });
+    for (const auto& sink : sinks_) keep_failure([&] { sink->close(); });
     write_result();
     return std::move(outcome_);
   }
 
  private:
+  // What goes wrong is told by the ending; a later failure does not hide the first.
+  template <class Body>
+  void keep_failure(const Body& body) {
+    try {
+      body();
+    } catch (const Error& error) {
+      fail_with(error);
+    } catch (const std::exception& error) {
+      fail_with(Error(ErrorKind::unexpected, error.what()));
+    }
+  }
+
+  void supervise() {
+    const DeviceChoice devices =
+        choose_devices(request_.loaded.experiment.trainer, machine_, [] { return launch::probe_gpus(); });
+    if (!devices.warning.empty()) on_event(0, events::Warning{devices.warning});
+    end_as(launch::supervise(
+        launch_spec(request_, outcome_.folder, machine_, devices),
+        [&](int rank, const auto& event) { on_event(rank, event); }, [&] { on_tick(); }, clock_));
+  }
+
   void write_inputs() {
+    reserved_.emplace(outcome_.folder / "result.json", kResultBytes);
     make_folder(outcome_.folder / "logs");
     make_folder(outcome_.folder / "checkpoints");
     write_atomically(outcome_.folder / "config.yaml", as_written(request_.loaded.files));
@@ -146,6 +161,7 @@ class Run {
   }
 
   void fail_with(const Error& error) {
+    if (outcome_.ending.exit_code != 0) return;
     outcome_.ending.exit_code = error.exit_code();
     outcome_.ending.verdict = "failed";
     outcome_.ending.message = error.what();
@@ -155,19 +171,26 @@ class Run {
     outcome_.ending.wall_s = clock_.now() - started_;
     outcome_.result = report::result_document(outcome_.record, outcome_.ending);
     try {
-      write_atomically(outcome_.folder / "result.json", to_pretty(outcome_.result) + "\n");
+      ENSURE(resource, reserved_.has_value(), "no space could be reserved for result.json");
+      reserved_->publish(to_pretty(outcome_.result) + "\n");
     } catch (const Error& error) {
-      if (outcome_.ending.exit_code == 0) fail_with(error);
+      outcome_.unwritten = error.what();
+      fail_with(error);
+      outcome_.result = report::result_document(outcome_.record, outcome_.ending);
     }
   }
+
+  static constexpr std::uint64_t kResultBytes = 1 << 16;
 
   const RunRequest& request_;
   const Clock& clock_;
   double started_;
+  RunFolder folder_;
   Machine machine_;
   GitState git_;
   RunOutcome outcome_;
   Sinks sinks_;
+  std::optional<ReservedFile> reserved_;
 };
 
 }  // namespace

@@ -31,6 +31,7 @@ struct RunOutcome {
   report::RunRecord record;
   report::Ending ending;  // exit code, verdict, first failure
   Json result;            // result.json
+  std::string unwritten;  // why result.json could not be written; empty where it was
 };
 
 using Sinks = std::vector<std::unique_ptr<report::Sink>>;
