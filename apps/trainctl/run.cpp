@@ -1,6 +1,7 @@
 #include "study/run.hpp"
 
 #include "base/clock.hpp"
+#include "base/strings.hpp"
 #include "build_info.hpp"
 #include "config_arguments.hpp"
 #include "console.hpp"
@@ -48,6 +49,10 @@ std::vector<std::string> logger_names(const spec::Experiment& experiment) {
 
 void print_ending(const study::RunOutcome& run, const Context& context) {
   if (context.json) print_json(run.result);
+  if (!run.unwritten.empty()) {
+    writer_for(stderr)(
+        fmt::format("result.json was not written ({}); it is:\n{}\n", printable(run.unwritten), to_pretty(run.result)));
+  }
   const bool failed = run.ending.exit_code != 0;
   if (failed && !context.json) {
     writer_for(stderr)(report::failure_text(run.record, run.ending, style_for(context, stderr)));

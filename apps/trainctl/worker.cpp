@@ -14,6 +14,7 @@ namespace trainctl::app {
 namespace {
 
 int start_engine(const std::string& run_dir, const launch::WorkerEnv& environment) {
+  const std::string& accelerator = environment.accelerator;
   const TrainctlEngineRequest request{.run_dir = run_dir.c_str(),
                                       .mode = "train",
                                       .rank = environment.rank,
@@ -23,7 +24,8 @@ int start_engine(const std::string& run_dir, const launch::WorkerEnv& environmen
                                       .event_fd = environment.event_fd,
                                       .heartbeat_fd = environment.heartbeat_fd,
                                       .store_fd = environment.store_fd,
-                                      .stop_signal = launch::stop_signal()};
+                                      .stop_signal = launch::stop_signal(),
+                                      .accelerator = accelerator.empty() ? nullptr : accelerator.c_str()};
   return load_engine()(&request);
 }
 

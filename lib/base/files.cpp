@@ -32,10 +32,13 @@ void sync_folder(const fs::path& folder) {
   if (!fd.valid() || ::fsync(fd.get()) != 0) fail("sync folder", folder.string(), errno);
 }
 
+fs::path temporary_name(const fs::path& target) {
+  return target.parent_path() / fmt::format(".{}.tmp.{}", target.filename().string(), ::getpid());
+}
+
 class TemporaryName {
  public:
-  explicit TemporaryName(const fs::path& target)
-      : path_(target.parent_path() / fmt::format(".{}.tmp.{}", target.filename().string(), ::getpid())) {}
+  explicit TemporaryName(const fs::path& target) : path_(temporary_name(target)) {}
   ~TemporaryName() {
     if (!published_) ::unlink(path_.c_str());
   }
@@ -93,6 +96,29 @@ void write_atomically(const fs::path& path, const std::function<void(int fd)>& w
 
 void write_atomically(const fs::path& path, std::string_view bytes) {
   write_atomically(path, [&](int fd) { write_all(fd, bytes, path.string()); });
+}
+
+ReservedFile::ReservedFile(fs::path path, std::uint64_t bytes)
+    : path_(std::move(path)),
+      temporary_(temporary_name(path_)),
+      fd_(open_or_fail(temporary_, O_WRONLY | O_CREAT | O_TRUNC)) {
+  const int failure = ::posix_fallocate(fd_.get(), 0, static_cast<off_t>(bytes));
+  if (failure != ENOSPC && failure != EDQUOT && failure != EFBIG) return;  // else the file system cannot reserve
+  ::unlink(temporary_.c_str());
+  fail("write", path_.string(), failure);
+}
+
+ReservedFile::~ReservedFile() {
+  if (fd_.valid()) ::unlink(temporary_.c_str());
+}
+
+void ReservedFile::publish(std::string_view content) {
+  write_all(fd_.get(), content, path_.string());
+  if (::ftruncate(fd_.get(), static_cast<off_t>(content.size())) != 0) fail("write", path_.string(), errno);
+  if (::fsync(fd_.get()) != 0) fail("sync", path_.string(), errno);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename to", path_.string(), errno);
+  fd_.reset();
+  sync_folder(folder_of(path_));
 }
 
 std::string read_file(const fs::path& path, std::uint64_t max_bytes, ReadFailure on_failure) {

@@ -55,3 +55,23 @@ TEST_CASE("appended lines stay in order across openings") {
   AppendFile(folder / "m.jsonl").append_line("2");
   CHECK(read_file(folder / "m.jsonl", 100, ReadFailure::data) == "1\n2\n");
 }
+
+TEST_CASE("a reserved file takes its space at once and shows only when it is whole") {
+  TempFolder folder;
+  const auto path = folder / "result.json";
+  {
+    ReservedFile reserved(path, 1 << 16);
+    CHECK_FALSE(fs::exists(path));
+    CHECK(fs::file_size(fs::directory_iterator(folder.path())->path()) == 1 << 16);
+    reserved.publish("{}\n");
+    CHECK(read_file(path, 10, ReadFailure::config) == "{}\n");
+  }
+  CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("a reserve that nobody publishes is given back") {
+  TempFolder folder;
+  { const ReservedFile reserved(folder / "a", 4096); }
+  CHECK(fs::is_empty(folder.path()));
+  CHECK_THROWS_WITH(ReservedFile(folder / "none/a", 4096), Contains("cannot write"));
+}
