@@ -35,8 +35,9 @@ inline std::vector<std::uint8_t> from_hex(const std::string& text) {
   return bytes;
 }
 
-inline Json golden_json(const std::string& name) {
-  return Json::parse(golden::read(std::string(TRAINCTL_GOLDEN_DIR) + "/torch/" + name + ".json"));
+/// The cases of one kind in tests/golden/torch/NAME.json.
+inline Json golden_cases(const std::string& name, const std::string& kind) {
+  return Json::parse(golden::read(std::string(TRAINCTL_GOLDEN_DIR) + "/torch/" + name + ".json")).at(kind);
 }
 
 inline ImageShape shape_of(const Json& list) { return {list[0], list[1], list[2]}; }

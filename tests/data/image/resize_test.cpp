@@ -22,7 +22,7 @@ Picture resized(const ImageView& image, const ImageShape& to, const ResizeKernel
 }  // namespace
 
 TEST_CASE("a resize is at most one level from torchvision's, on every path of this CPU") {
-  for (const Json& golden : golden_json("images")["resize"]) {
+  for (const Json& golden : golden_cases("images", "resize")) {
     const Picture expected = golden_picture(golden);
     const Picture input = noise(shape_of(golden["input"]));
     for (const ResizeKernels& kernels : resize_kernels()) {
