@@ -56,6 +56,8 @@ void check_extents(std::int64_t height, std::int64_t width, const DecodeLimits& 
 
 ImageDecoder::ImageDecoder(const DecodeLimits& limits) : limits_(limits), decoders_(kFormats.size()) {}
 ImageDecoder::~ImageDecoder() = default;
+ImageDecoder::ImageDecoder(ImageDecoder&&) noexcept = default;
+ImageDecoder& ImageDecoder::operator=(ImageDecoder&&) noexcept = default;
 
 ImageShape ImageDecoder::open(std::span<const std::byte> file) {
   ENSURE(data, !file.empty(), "the image file is empty");

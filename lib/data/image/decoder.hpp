@@ -12,6 +12,8 @@ class ImageDecoder final : public FormatDecoder {
  public:
   explicit ImageDecoder(const DecodeLimits& limits = {});
   ~ImageDecoder() override;
+  ImageDecoder(ImageDecoder&& other) noexcept;
+  ImageDecoder& operator=(ImageDecoder&& other) noexcept;
 
   ImageShape open(std::span<const std::byte> file) override;
   void decode(const Box& box, Reading reading, std::uint8_t* out) override;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 namespace trainctl::data {
 namespace {
@@ -60,12 +61,14 @@ void quantise(const std::vector<double>& weights, int precision, std::int16_t* o
 AxisWeights make_weights(const ResizeAxis& axis) {
   AxisWeights made;
   std::vector<Window> windows;
-  double most = 0;
+  double most = 0;  // of all outputs, so that a part has the bytes of the whole
   std::size_t taps = 0;
-  for (std::int64_t i = 0; i < axis.count; ++i) {
-    windows.push_back(window_of(axis, axis.first + i));
-    most = std::max(most, *std::max_element(windows.back().weights.begin(), windows.back().weights.end()));
-    taps = std::max(taps, windows.back().weights.size());
+  for (std::int64_t i = 0; i < axis.output; ++i) {
+    Window window = window_of(axis, i);
+    most = std::max(most, *std::max_element(window.weights.begin(), window.weights.end()));
+    if (i < axis.first || i >= axis.first + axis.count) continue;
+    taps = std::max(taps, window.weights.size());
+    windows.push_back(std::move(window));
   }
   const Window& last = windows.back();
   made.begin = windows.front().first;
