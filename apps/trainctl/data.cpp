@@ -3,6 +3,7 @@
 #include "context.hpp"
 #include "data/build.hpp"
 #include "data/epoch_digest.hpp"
+#include "data_verbs.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
@@ -81,7 +82,10 @@ void add_data(CLI::App& program, Context& context) {
   CLI::App& verb = *program.add_subcommand("data", "look at the batches of an experiment")->group(kConfigGroup);
   add_global_flags(verb, context);
   verb.require_subcommand(1);
+  add_data_bench(verb, context);
   add_hash(verb, context);
+  add_data_show(verb, context);
+  add_data_stats(verb, context);
 }
 
 }  // namespace trainctl::app
