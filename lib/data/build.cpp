@@ -86,6 +86,9 @@ LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shar
   const bool train = role == Role::train;
   options.order = train && loader.shuffle && trainer.overfit_batches == 0 ? Order::shuffled : Order::sequential;
   options.last_batch = train && loader.drop_last ? LastBatch::drop : LastBatch::keep;
+  if (train && loader.sampler && trainer.overfit_batches == 0) {
+    options.sampling = stage_of(builtin_catalogue().samplers, loader.sampler)(loader.sampler);
+  }
   const spec::Limit& limit = train ? trainer.limit_train_batches : trainer.limit_val_batches;
   options.limit_batches = limit.batches;
   options.limit_fraction = limit.fraction;

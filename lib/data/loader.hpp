@@ -2,6 +2,7 @@
 
 #include "data/batch.hpp"
 #include "data/dataset.hpp"
+#include "data/sampling.hpp"
 #include "data/skipped.hpp"
 #include "data/transform.hpp"
 
@@ -28,6 +29,7 @@ struct LoaderOptions {
   int num_workers = 0;           // threads; 0: in the caller
   int prefetch_factor = 2;
   Order order = Order::shuffled;
+  std::optional<ClassSampling> sampling;  // instead of the order: drawn with replacement
   LastBatch last_batch = LastBatch::keep;
   std::uint64_t seed = 0;
   Shard shard;
@@ -64,13 +66,14 @@ class Loader {
   [[nodiscard]] const Layout& layout() const;
   [[nodiscard]] const std::optional<Normalization>& normalization() const;
   [[nodiscard]] std::int64_t classes() const;
-  [[nodiscard]] std::int64_t samples() const;
+  [[nodiscard]] std::int64_t samples() const;            // of an epoch
   [[nodiscard]] std::int64_t batches_per_epoch() const;  // the same on every rank
   /// The damaged samples met so far, each once; workers may be ahead of the batches that next() has given.
   [[nodiscard]] std::vector<SkippedSample> skipped() const;
 
-  /// Begins `epoch`; with workers its first batches may already be there.
-  void start_epoch(std::int64_t epoch);
+  /// Begins `epoch`; with workers its first batches may already be there. With `first_batch` the epoch goes on there,
+  /// with the same bytes as if it had begun at 0: (epoch, batch) is all the state there is.
+  void start_epoch(std::int64_t epoch, std::int64_t first_batch = 0);
   /// The next batch of the epoch, or nullptr at its end. Rethrows what a worker threw, with the sample's name; the call
   /// after that goes on with the next batch.
   const Batch* next();

@@ -4,6 +4,8 @@
 #include "spec/checker.hpp"
 #include "spec/loss/cross_entropy.hpp"
 #include "spec/metric/top_k_accuracy.hpp"
+#include "spec/sampler/class_balanced.hpp"
+#include "spec/sampler/weighted_random.hpp"
 #include "spec/scheduler/warmup.hpp"
 
 #include <fmt/format.h>
@@ -43,6 +45,31 @@ void check_classes(Checker& checker, std::int64_t classes) {
   }
 }
 
+/// Samples of an epoch: a sampler may draw another number than there are.
+std::int64_t epoch_samples(const Experiment& experiment, std::int64_t samples) {
+  const config::Stage& stage = experiment.loader.sampler;
+  if (stage.options_type == typeid(sampler::WeightedRandom))
+    return stage.as<sampler::WeightedRandom>().num_samples.value_or(samples);
+  if (stage.options_type == typeid(sampler::ClassBalanced))
+    return stage.as<sampler::ClassBalanced>().num_samples.value_or(samples);
+  return samples;
+}
+
+void check_sampler(Checker& checker, std::int64_t classes) {
+  const config::Stage& stage = checker.experiment().loader.sampler;
+  if (!stage) return;
+  if (classes == 0) {
+    checker.error("loader.sampler", "samples are drawn by their classes, and this data has none", "remove 'sampler'");
+    return;
+  }
+  if (stage.options_type != typeid(sampler::WeightedRandom)) return;
+  const std::size_t weights = stage.as<sampler::WeightedRandom>().weights.size();
+  if (static_cast<std::int64_t>(weights) == classes) return;
+  checker.error("loader.sampler.weights",
+                fmt::format("the sampler has {} weights, but the data {} classes", weights, classes),
+                "give one for every class");
+}
+
 std::int64_t steps_per_epoch(const Experiment& experiment, std::int64_t samples) {
   const std::int64_t global = experiment.loader.batch_size * experiment.trainer.devices.value_or(1);
   const std::int64_t whole = experiment.loader.drop_last ? samples / global : (samples + global - 1) / global;
@@ -55,11 +82,13 @@ std::int64_t steps_per_epoch(const Experiment& experiment, std::int64_t samples)
 
 void check_against_data(const Loaded& loaded, const SplitFacts& train, config::Diagnostics& diagnostics) {
   Checker checker(loaded.experiment, loaded.tree, diagnostics);
-  check_batch(checker, train.samples);
+  const std::int64_t samples = epoch_samples(loaded.experiment, train.samples);
+  check_batch(checker, samples);
+  check_sampler(checker, train.classes);
   if (train.classes > 0) check_classes(checker, train.classes);
   const Trainer& trainer = loaded.experiment.trainer;
   if (trainer.max_steps) return;
-  const std::int64_t steps = steps_per_epoch(loaded.experiment, train.samples) * trainer.max_epochs;
+  const std::int64_t steps = steps_per_epoch(loaded.experiment, samples) * trainer.max_epochs;
   check_scheduler(checker, {.epochs = trainer.max_epochs, .steps = steps});
 }
 

@@ -82,12 +82,20 @@ void check_metrics(Checker& checker) {
   }
 }
 
+void check_sampler(Checker& checker) {
+  const Loader& loader = checker.experiment().loader;
+  if (!loader.sampler || loader.shuffle) return;
+  checker.error("loader.shuffle", "'sampler' draws the samples at random, and 'shuffle: false' keeps their order",
+                "remove one of them");
+}
+
 }  // namespace
 
 void check_stages(Checker& checker) {
   check_optimizer(checker);
   check_splits(checker);
   check_metrics(checker);
+  check_sampler(checker);
 }
 
 }  // namespace trainctl::spec
