@@ -2,6 +2,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/strings.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -38,7 +39,7 @@ fs::path use_fixed(const fs::path& folder) {
   std::error_code ignored;
   const bool empty = fs::is_directory(folder, ignored) && fs::is_empty(folder, ignored);
   ENSURE(config, empty || !fs::exists(folder, ignored),
-         "the run folder {} is not empty; choose another --run-dir, or remove it", folder.string());
+         "the run folder {} is not empty; choose another --run-dir, or remove it", printable(folder.string()));
   make_folder(folder);
   return fs::absolute(folder);
 }
