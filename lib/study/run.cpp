@@ -6,6 +6,7 @@
 #include "launch/signals.hpp"
 #include "launch/supervisor.hpp"
 #include "report/result.hpp"
+#include "spec/placement.hpp"
 #include "study/manifest.hpp"
 
 #include <algorithm>
@@ -13,12 +14,6 @@
 
 namespace trainctl::study {
 namespace {
-
-bool wants_gpus(const spec::Trainer& trainer, const Machine& machine) {
-  if (trainer.accelerator == spec::Accelerator::cpu) return false;
-  if (trainer.accelerator == spec::Accelerator::gpu) return true;
-  return !machine.gpus.empty();
-}
 
 // The experiment file verbatim; the files it extends below, as comments, so that the folder alone tells everything.
 std::string as_written(const std::vector<config::ConfigFile>& files) {
@@ -44,6 +39,7 @@ launch::LaunchSpec launch_spec(const RunRequest& request, const fs::path& folder
   const spec::Trainer& trainer = request.loaded.experiment.trainer;
   launch::LaunchSpec launch;
   launch.argv = {request.executable.string(), "worker", "--run-dir", folder.string()};
+  launch.argv.insert(launch.argv.end(), static_cast<std::size_t>(request.verbosity), "-v");
   launch.world_size = world_size_of(trainer, machine);
   launch.environment = worker_environment(trainer, machine, launch.world_size);
   if (const char* root = std::getenv(launch::kTorchRoot)) {
@@ -172,13 +168,14 @@ class Run {
 }  // namespace
 
 int world_size_of(const spec::Trainer& trainer, const Machine& machine) {
-  if (!wants_gpus(trainer, machine)) return trainer.devices.value_or(1);
+  const spec::Placement placement = spec::placement_of(trainer, machine);
+  if (!placement.on_gpus) return placement.ranks;
   const int present = static_cast<int>(machine.gpus.size());
   ENSURE(resource, present > 0,
          "trainer.accelerator is gpu, but this machine has no NVIDIA device; use trainer.accelerator=cpu");
-  const int asked = trainer.devices.value_or(present);
-  ENSURE(resource, asked <= present, "trainer.devices is {}, but this machine has {} GPUs", asked, present);
-  return asked;
+  ENSURE(resource, placement.ranks <= present, "trainer.devices is {}, but this machine has {} GPUs", placement.ranks,
+         present);
+  return placement.ranks;
 }
 
 RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks, const Clock& clock) {
