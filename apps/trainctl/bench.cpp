@@ -69,6 +69,7 @@ study::RunRequest request_for(const BenchFlags& flags, const study::Setting& set
   request.argv = context.argv;
   request.executable = executable_path();
   request.version = version_text();
+  request.verbosity = context.verbosity;
   return request;
 }
 

@@ -98,6 +98,14 @@ Json problems_json(const config::Diagnostics& diagnostics) {
                         {"message", one.message},
                         {"hint", one.hint}});
   }
+  if (diagnostics.truncated()) {
+    problems.push_back({{"file", nullptr},
+                        {"line", 0},
+                        {"column", 0},
+                        {"severity", "error"},
+                        {"message", "there are more problems than are collected: mend these first"},
+                        {"hint", ""}});
+  }
   return problems;
 }
 

@@ -36,6 +36,7 @@ study::RunRequest request_for(const RunFlags& flags, Context& context) {
   request.argv = context.argv;
   request.executable = executable_path();
   request.version = version_text();
+  request.verbosity = context.verbosity;
   return request;
 }
 
@@ -56,8 +57,9 @@ void print_ending(const study::RunOutcome& run, const Context& context) {
   const bool failed = run.ending.exit_code != 0;
   if (failed && !context.json) {
     writer_for(stderr)(report::failure_text(run.record, run.ending, style_for(context, stderr)));
-  } else if (!context.json && !context.quiet) {
-    writer_for(stdout)(report::summary_text(run.record, run.ending, style_for(context, stdout)));
+  } else if (!context.json) {
+    writer_for(stdout)(context.quiet ? run.folder.string() + "\n"
+                                     : report::summary_text(run.record, run.ending, style_for(context, stdout)));
   }
 }
 

@@ -3,6 +3,7 @@
 #include "engine_library.hpp"
 #include "launch/failure.hpp"
 #include "launch/worker_env.hpp"
+#include "log/log.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
@@ -24,9 +25,13 @@ int start_engine(const std::string& run_dir, const launch::WorkerEnv& environmen
                                       .event_fd = environment.event_fd,
                                       .heartbeat_fd = environment.heartbeat_fd,
                                       .store_fd = environment.store_fd,
-                                      .stop_signal = launch::stop_signal(),
+                                       .stop_signal = launch::stop_signal(),
                                       .accelerator = accelerator.empty() ? nullptr : accelerator.c_str()};
-  return load_engine()(&request);
+  const TrainctlEngineRun engine = load_engine();
+  log::get().debug("rank {} of {}: the engine is loaded", environment.rank, environment.world_size);
+  const int exit_code = engine(&request);
+  log::get().debug("rank {}: the engine ended with {}", environment.rank, exit_code);
+  return exit_code;
 }
 
 int work(const std::string& run_dir) {

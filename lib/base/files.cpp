@@ -1,6 +1,7 @@
 #include "base/files.hpp"
 
 #include "base/error.hpp"
+#include "base/strings.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -18,7 +19,8 @@ namespace {
   if (cause == ENOSPC || cause == EDQUOT) hint = "; free some space or choose another folder with --out";
   if (cause == EROFS || cause == EACCES || cause == EPERM || cause == ENOTDIR)
     hint = "; choose a writable folder with --out";
-  throw Error(ErrorKind::resource, fmt::format("cannot {} {}: {}{}", what, label, std::strerror(cause), hint));
+  throw Error(ErrorKind::resource,
+              fmt::format("cannot {} {}: {}{}", what, printable(label), std::strerror(cause), hint));
 }
 
 Fd open_or_fail(const fs::path& path, int flags) {
@@ -124,21 +126,21 @@ void ReservedFile::publish(std::string_view content) {
 std::string read_file(const fs::path& path, std::uint64_t max_bytes, ReadFailure on_failure) {
   const auto kind = static_cast<ErrorKind>(on_failure);
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) throw Error(kind, fmt::format("cannot read {}: {}", path.string(), std::strerror(errno)));
+  if (!fd.valid()) throw Error(kind, fmt::format("cannot read {}: {}", printable(path.string()), std::strerror(errno)));
   struct stat info {};
   if (::fstat(fd.get(), &info) == 0 && S_ISDIR(info.st_mode)) {
-    throw Error(kind, fmt::format("cannot read {}: it is a folder", path.string()));
+    throw Error(kind, fmt::format("cannot read {}: it is a folder", printable(path.string())));
   }
   std::string text;
   char buffer[1 << 16];
   while (true) {
     const ssize_t count = ::read(fd.get(), buffer, sizeof buffer);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw Error(kind, fmt::format("cannot read {}: {}", path.string(), std::strerror(errno)));
+    if (count < 0) throw Error(kind, fmt::format("cannot read {}: {}", printable(path.string()), std::strerror(errno)));
     if (count == 0) return text;
     text.append(buffer, static_cast<std::size_t>(count));
     if (text.size() > max_bytes) {
-      throw Error(kind, fmt::format("{} is larger than the limit of {} bytes", path.string(), max_bytes));
+      throw Error(kind, fmt::format("{} is larger than the limit of {} bytes", printable(path.string()), max_bytes));
     }
   }
 }

@@ -121,7 +121,8 @@ int Worker::run() {
   const stage::ModelContext shape = data.model_context();
   const train::ThreadChoice threads = choose_threads({experiment, catalogue, shape, device, request_.local_world_size});
   at::manual_seed(experiment.seed);
-  RunStages built = build_stages({experiment, catalogue, shape, device, data.train->batches_per_epoch()});
+  const spec::RunLength schedule = spec::schedule_length(experiment, data.train->samples(), request_.world_size);
+  RunStages built = build_stages({experiment, catalogue, shape, device, schedule});
   seed_rank(experiment.seed, request_.rank);
 
   const auto communicator = build_communicator(request_, experiment.distributed, device);

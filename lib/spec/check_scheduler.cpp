@@ -69,7 +69,7 @@ void check_scheduler(Checker& checker, const RunLength& length) {
   const config::Stage& stage = checker.experiment().scheduler;
   const scheduler::Warmup* options = warmup_of(stage);
   if (options == nullptr || !checker.sound("scheduler")) return;
-  const bool knows_length = checker.sound("trainer.max_epochs") && checker.sound("trainer.max_steps");
+  const bool knows_length = checker.sound({"trainer.max_epochs", "trainer.max_steps"});
   std::optional<std::int64_t> run;
   if (knows_length) run = options->interval == Interval::epoch ? length.epochs : length.steps;
   if (run && options->warmup > 0 && options->warmup >= *run) {

@@ -43,6 +43,7 @@ launch::LaunchSpec launch_spec(const RunRequest& request, const fs::path& folder
   const spec::Trainer& trainer = request.loaded.experiment.trainer;
   launch::LaunchSpec launch;
   launch.argv = {request.executable.string(), "worker", "--run-dir", folder.string()};
+  launch.argv.insert(launch.argv.end(), static_cast<std::size_t>(request.verbosity), "-v");
   launch.world_size = devices.ranks;
   launch.environment = worker_environment(trainer, machine, devices);
   if (const char* root = std::getenv(launch::kTorchRoot)) {

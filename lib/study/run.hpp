@@ -24,6 +24,7 @@ struct RunRequest {
   std::vector<std::string> argv;  // for the manifest
   fs::path executable;            // started again as `trainctl worker`
   std::string version;
+  int verbosity = 0;  // number of -v, which the workers are given too
 };
 
 struct RunOutcome {

@@ -59,7 +59,7 @@ RunFolder use_fixed(const fs::path& folder) {
   make_folder(folder);
   RunFolder made{fs::absolute(folder), FolderLock(folder)};
   ENSURE(config, is_empty_but_for_the_lock(folder),
-         "the run folder {} is not empty; choose another --run-dir, or remove it", folder.string());
+         "the run folder {} is not empty; choose another --run-dir, or remove it", printable(folder.string()));
   return made;
 }
 

@@ -1,5 +1,7 @@
 #include "stages/scheduler/warmed_up.hpp"
 
+#include <algorithm>
+
 namespace trainctl::stages {
 
 using spec::scheduler::Interval;
@@ -12,7 +14,11 @@ double WarmedUp::lr(std::int64_t epoch, std::int64_t global_step) const {
   return initial_lr() * (start + (1 - start) * progress);
 }
 
-std::int64_t WarmedUp::intervals_after_warmup() const { return intervals(context_.max_epochs) - warmup_.warmup; }
+std::int64_t WarmedUp::intervals_after_warmup() const {
+  const std::int64_t all = intervals(context_.max_epochs);
+  const bool by_step = warmup_.interval == Interval::step;
+  return (by_step ? std::min(all, context_.max_steps.value_or(all)) : all) - warmup_.warmup;
+}
 
 bool WarmedUp::warming_up(std::int64_t epoch) const { return intervals(epoch) < warmup_.warmup; }
 
