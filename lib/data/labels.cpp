@@ -72,10 +72,17 @@ Labels number_labels(const std::vector<float>& numbers, std::int64_t width) {
   return labels;
 }
 
-bool parse_number(std::string_view text, float& value) {
+bool parse_number(std::string_view text, double& value) {
   if (text.starts_with('+')) text.remove_prefix(1);
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
   return failure == std::errc{} && end == text.data() + text.size() && std::isfinite(value);
+}
+
+bool parse_number(std::string_view text, float& value) {
+  double wide = 0;
+  if (!parse_number(text, wide)) return false;
+  value = static_cast<float>(wide);
+  return std::isfinite(value);
 }
 
 bool parse_index(std::string_view text, std::int64_t& value) {

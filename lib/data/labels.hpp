@@ -28,7 +28,8 @@ Labels class_labels(const std::vector<std::string>& texts, const std::vector<std
 /// `numbers` as they are: f32 rows of `width` values, scalars where it is 1.
 Labels number_labels(const std::vector<float>& numbers, std::int64_t width);
 
-/// A finite decimal number, whole text. False where it is none.
+/// A finite decimal number, whole text. False where it is none, or does not fit.
+bool parse_number(std::string_view text, double& value);
 bool parse_number(std::string_view text, float& value);
 /// A whole number of 0 to 2^31 - 1.
 bool parse_index(std::string_view text, std::int64_t& value);

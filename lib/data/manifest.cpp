@@ -14,7 +14,7 @@
 namespace trainctl::data {
 namespace {
 
-constexpr std::int64_t kSettled = 2'000'000'000;  // ns; coarse clocks of old file systems tick every 2 s
+constexpr std::int64_t kTick = 2'000'000'000;  // ns
 
 struct PathState {
   std::int64_t mtime_ns = 0;
@@ -146,6 +146,11 @@ Dependency dependency_on(const fs::path& path) {
           state->folder ? count_entries(path) : state->size};
 }
 
+bool is_settled(std::int64_t mtime_ns) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return mtime_ns <= std::chrono::duration_cast<std::chrono::nanoseconds>(now).count() - kTick;
+}
+
 std::optional<Facts> ManifestCache::facts() const {
   const std::optional<std::string> bytes = file_.head();
   if (!bytes) return std::nullopt;
@@ -163,10 +168,8 @@ std::optional<ImageFiles> ManifestCache::load() const {
 }
 
 void ManifestCache::save(const std::vector<Dependency>& dependencies, const ImageFiles& files) const {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const std::int64_t settled = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count() - kSettled;
   for (const Dependency& dependency : dependencies) {
-    if (dependency.mtime_ns > settled) return;
+    if (!is_settled(dependency.mtime_ns)) return;
   }
   file_.write(encode_head(dependencies, files), encode_body(files));
 }

@@ -24,6 +24,10 @@ struct Dependency {
 /// `path` as it is now. Throws Error(data) where it cannot be read.
 Dependency dependency_on(const std::filesystem::path& path);
 
+/// Whether a change at that time lies so far back that another would carry another time. What changed within the last
+/// two seconds is not cached: old file systems tick no finer.
+bool is_settled(std::int64_t mtime_ns);
+
 /// The manifest of one set of image files, kept between runs.
 class ManifestCache {
  public:
@@ -33,7 +37,7 @@ class ManifestCache {
   [[nodiscard]] std::optional<Facts> facts() const;
   /// Thorough: counts the entries of folders, too.
   [[nodiscard]] std::optional<ImageFiles> load() const;
-  /// Not where a dependency changed within the last two seconds: another change could carry the same time.
+  /// Not where a dependency is_settled() is false of.
   void save(const std::vector<Dependency>& dependencies, const ImageFiles& files) const;
   void forget() const { file_.remove(); }
 
