@@ -96,6 +96,7 @@ int threads_at_once(int workers, bool per_thread) {
 
 report::DataBench run_rounds(const BenchArguments& arguments, const spec::Experiment& experiment, Context& context) {
   data::LoaderOptions options = data::loader_options(experiment, data::Role::train, {});
+  options.priority = data::Priority::normal;  // nothing trains here
   const spec::DataSplit& split = experiment.dataset.train;
   report::DataBench bench{.config = arguments.config.file};
   for (const int workers : worker_counts(arguments.workers, options.num_workers))

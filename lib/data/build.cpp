@@ -81,6 +81,9 @@ LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shar
   options.batch_size = loader.batch_size;
   options.num_workers = loader.num_workers.value_or(auto_workers(experiment, role));
   options.prefetch_factor = loader.prefetch_factor;
+  // Training on this CPU computes on every core; a GPU leaves the launching thread's.
+  const bool shared = trainer.accelerator != spec::Accelerator::gpu || options.num_workers >= usable_cores();
+  options.priority = shared ? Priority::below_trainer : Priority::normal;
   options.seed = experiment.seed;
   options.shard = shard;
   const bool train = role == Role::train;

@@ -23,11 +23,14 @@ struct Shard {
 
 enum class Order { sequential, shuffled };
 enum class LastBatch { keep, drop };
+/// Of the loader's threads: below_trainer where they share cores with the training.
+enum class Priority { normal, below_trainer };
 
 struct LoaderOptions {
   std::int64_t batch_size = 64;  // per rank
   int num_workers = 0;           // threads; 0: in the caller
   int prefetch_factor = 2;
+  Priority priority = Priority::normal;
   Order order = Order::shuffled;
   std::optional<ClassSampling> sampling;  // instead of the order: drawn with replacement
   LastBatch last_batch = LastBatch::keep;

@@ -17,12 +17,13 @@ class WordStream {
       : seed_(seed), counter_{0, static_cast<std::uint32_t>(epoch), static_cast<std::uint32_t>(stream), 0xFFFFFFFF} {}
 
   std::uint32_t next() {
-    if (used_ == 4) {
-      block_ = philox(seed_, counter_);
-      ++counter_[0];
+    if (used_ == kWords) {
+      blocks_ = philox_blocks(seed_, counter_);
+      counter_[0] += static_cast<std::uint32_t>(blocks_.size());
       used_ = 0;
     }
-    return block_[used_++];
+    const std::uint32_t word = used_++;
+    return blocks_[word / 4][word % 4];
   }
 
   /// Unbiased, in [0, bound): Lemire, "Fast random integer generation in an interval", 2019.
@@ -42,10 +43,12 @@ class WordStream {
   }
 
  private:
+  static constexpr std::uint32_t kWords = 4 * std::tuple_size_v<PhiloxBlocks>;
+
   std::uint64_t seed_;
   PhiloxBlock counter_;
-  PhiloxBlock block_{};
-  std::uint32_t used_ = 4;
+  PhiloxBlocks blocks_{};
+  std::uint32_t used_ = kWords;
 };
 
 }  // namespace trainctl::data
