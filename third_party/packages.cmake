@@ -6,6 +6,7 @@ find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(JPEG REQUIRED)  # libjpeg-turbo: the plain one has no jpeg_crop_scanline
 find_path(TRAINCTL_XXHASH_INCLUDE xxhash.h REQUIRED)
 if(TRAINCTL_ENGINE)
   include(${CMAKE_CURRENT_LIST_DIR}/torch.cmake)

@@ -2,7 +2,9 @@
 #include "config_arguments.hpp"
 #include "context.hpp"
 #include "data/build.hpp"
+#include "data/cache/cache.hpp"
 #include "data/epoch_digest.hpp"
+#include "data_pack.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
@@ -40,8 +42,9 @@ int hash(const HashArguments& arguments, Context& context) {
   options.num_workers = arguments.workers.value_or(options.num_workers);
   options.prefetch_factor = arguments.prefetch_factor.value_or(options.prefetch_factor);
   const std::int64_t epochs = arguments.epochs.value_or(loaded.experiment.trainer.max_epochs);
-  const data::EpochDigests digests =
-      data::digest_epochs(data::build_pipeline(loaded.experiment.dataset.train), options, epochs);
+  data::CacheBudget cache(loaded.experiment.dataset.cache, 1);
+  const data::Pipeline pipeline = data::with_cache(data::build_pipeline(loaded.experiment.dataset.train), cache);
+  const data::EpochDigests digests = data::digest_epochs(pipeline, options, epochs);
   if (context.json) {
     print_json(document(digests, options));
     return 0;
@@ -82,6 +85,7 @@ void add_data(CLI::App& program, Context& context) {
   add_global_flags(verb, context);
   verb.require_subcommand(1);
   add_hash(verb, context);
+  add_data_pack(verb, context);
 }
 
 }  // namespace trainctl::app

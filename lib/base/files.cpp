@@ -95,6 +95,12 @@ void write_atomically(const fs::path& path, std::string_view bytes) {
   write_atomically(path, [&](int fd) { write_all(fd, bytes, path.string()); });
 }
 
+void publish(const fs::path& written, int fd, const fs::path& path) {
+  if (::fsync(fd) != 0) fail("sync", path.string(), errno);
+  if (::rename(written.c_str(), path.c_str()) != 0) fail("rename to", path.string(), errno);
+  sync_folder(folder_of(path));
+}
+
 std::string read_file(const fs::path& path, std::uint64_t max_bytes, ReadFailure on_failure) {
   const auto kind = static_cast<ErrorKind>(on_failure);
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
