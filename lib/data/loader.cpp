@@ -253,6 +253,7 @@ const std::optional<Normalization>& Loader::normalization() const { return impl_
 std::int64_t Loader::classes() const { return impl_->maker().pipeline().dataset->classes(); }
 std::int64_t Loader::samples() const { return impl_->orders().positions(); }
 std::int64_t Loader::batches_per_epoch() const { return impl_->plan().batches(); }
+std::vector<SkippedSample> Loader::skipped() const { return impl_->maker().skipped(); }
 std::span<const std::byte> Loader::memory() const { return impl_->arena().bytes(); }
 void Loader::start_epoch(std::int64_t epoch, std::int64_t first_batch) { impl_->start_epoch(epoch, first_batch); }
 const Batch* Loader::next() { return impl_->next(); }

@@ -3,6 +3,7 @@
 #include "data/batch.hpp"
 #include "data/dataset.hpp"
 #include "data/sampling.hpp"
+#include "data/skipped.hpp"
 #include "data/transform.hpp"
 
 #include <cstdint>
@@ -35,6 +36,8 @@ struct LoaderOptions {
   std::optional<std::int64_t> limit_batches;   // a prefix of each epoch
   double limit_fraction = 1.0;                 // the same as a share of the batches; at least one batch is left
   std::int64_t tile_rows = 0;                  // samples a thread makes in one go; 0: the data set's choice
+  OnError on_error = OnError::fail;            // a sample that cannot be read: Error(data)
+  std::optional<std::int64_t> max_skipped;     // of this loader; default: default_max_skipped()
   std::optional<std::uint64_t> memory_budget;  // bytes of the ring; default: half of the available memory
 };
 
@@ -65,6 +68,8 @@ class Loader {
   [[nodiscard]] std::int64_t classes() const;
   [[nodiscard]] std::int64_t samples() const;            // of an epoch
   [[nodiscard]] std::int64_t batches_per_epoch() const;  // the same on every rank
+  /// The damaged samples met so far, each once; workers may be ahead of the batches that next() has given.
+  [[nodiscard]] std::vector<SkippedSample> skipped() const;
 
   /// Begins `epoch`; with workers its first batches may already be there. With `first_batch` the epoch goes on there,
   /// with the same bytes as if it had begun at 0: (epoch, batch) is all the state there is.

@@ -20,6 +20,7 @@ LIBRARIES = {
     "protobuf": r"google/protobuf/|.*\.pb\.h",
     "OpenCV": r"opencv2?/",
     "libjpeg-turbo": r"jpeglib\.h|turbojpeg\.h|jerror\.h",
+    "libpng": r"png\.h",
     "zlib": r"zlib\.h",
     "zstd": r"zstd\.h",
     "CUDA": r"cuda[a-zA-Z_]*\.h|nvml\.h|nvToolsExt\.h|nvtx3/",

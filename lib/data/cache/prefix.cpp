@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 namespace trainctl::data {
 namespace {
@@ -27,39 +26,19 @@ std::size_t fixed_prefix(const Pipeline& pipeline) {
   return static_cast<std::size_t>(random - pipeline.transforms.begin());
 }
 
-/// A workspace for one image, given back for the next: as many as threads ever worked at once.
-class Prefix::Lease {
- public:
-  explicit Lease(const Prefix& prefix) : prefix_(prefix) {
-    const std::lock_guard lock(prefix.mutex_);
-    if (!prefix.idle_.empty()) {
-      work_ = std::move(prefix.idle_.back());
-      prefix.idle_.pop_back();
-    } else {
-      work_ = std::make_unique<Workspace>();
-    }
+Prefix::Prefix(const Pipeline& pipeline) : dataset_(pipeline.dataset) {
+  for (std::size_t i = 0; i < fixed_prefix(pipeline); ++i) {
+    const auto& transform = pipeline.transforms[i];
+    const auto joined = transforms_.empty() ? nullptr : transforms_.back()->then(*transform);
+    if (joined) transforms_.pop_back();
+    transforms_.push_back(joined ? joined : transform);
   }
-  ~Lease() {
-    const std::lock_guard lock(prefix_.mutex_);
-    prefix_.idle_.push_back(std::move(work_));
-  }
-  Lease(const Lease&) = delete;
-  Lease& operator=(const Lease&) = delete;
+  shape_ = shape_behind(image_shape(image_of(dataset_->layout())));
+}
 
-  Workspace& operator*() { return *work_; }
-
- private:
-  const Prefix& prefix_;
-  std::unique_ptr<Workspace> work_;
-};
-
-Prefix::Prefix(const Pipeline& pipeline)
-    : dataset_(pipeline.dataset),
-      transforms_(pipeline.transforms.begin(),
-                  pipeline.transforms.begin() + static_cast<std::ptrdiff_t>(fixed_prefix(pipeline))),
-      shape_(shape_behind(image_shape(image_of(dataset_->layout())))) {}
-
-ImageShape Prefix::shape_before(const StoredImage& image) const { return image.raw; }
+ImageShape Prefix::shape_before(const StoredImage& image) const {
+  return Pool<Workspace>::Lease(pool_)->reader.shape(image);
+}
 
 ImageShape Prefix::shape_behind(ImageShape shape) const {
   for (const auto& transform : transforms_) shape = transform->output(shape);
@@ -68,7 +47,7 @@ ImageShape Prefix::shape_behind(ImageShape shape) const {
 
 ImageView Prefix::run(std::int64_t index, Workspace& work) const {
   const StoredImage stored = dataset_->images()->read(index, work.stored);
-  ImageView image(reinterpret_cast<const std::uint8_t*>(stored.bytes.data()), stored.raw);
+  ImageView image = work.reader.read(stored);
   for (std::size_t operation = 0; operation < transforms_.size(); ++operation) {
     ImageTarget out(work.between[operation % 2]);
     CounterRng rng = no_draws(operation);
@@ -79,7 +58,7 @@ ImageView Prefix::run(std::int64_t index, Workspace& work) const {
 }
 
 StoredImage Prefix::make(std::int64_t index, std::vector<std::byte>& out) const {
-  Lease work(*this);
+  Pool<Workspace>::Lease work(pool_);
   const ImageView image = run(index, *work);
   if (out.size() < image.shape.bytes()) out.resize(image.shape.bytes());
   for (std::int64_t y = 0; y < image.shape.height; ++y) {

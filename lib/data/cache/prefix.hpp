@@ -1,11 +1,12 @@
 #pragma once
 
+#include "data/image/pixels.hpp"
 #include "data/loader.hpp"
+#include "data/pool.hpp"
 
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 namespace trainctl::data {
@@ -32,18 +33,16 @@ class Prefix {
  private:
   struct Workspace {
     std::vector<std::byte> stored;
-    std::vector<std::uint8_t> pixels;
+    PixelReader reader;
     std::array<std::vector<std::uint8_t>, 2> between;
   };
-  class Lease;
 
   ImageView run(std::int64_t index, Workspace& work) const;
 
   std::shared_ptr<const Dataset> dataset_;
   std::vector<std::shared_ptr<const Transform>> transforms_;
   ImageShape shape_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Workspace>> idle_;
+  mutable Pool<Workspace> pool_;
 };
 
 }  // namespace trainctl::data
