@@ -2,7 +2,9 @@
 #include "config_arguments.hpp"
 #include "context.hpp"
 #include "data/build.hpp"
+#include "data/cache/cache.hpp"
 #include "data/epoch_digest.hpp"
+#include "data_pack.hpp"
 #include "data_verbs.hpp"
 #include "verbs.hpp"
 
@@ -41,8 +43,9 @@ int hash(const HashArguments& arguments, Context& context) {
   options.num_workers = arguments.workers.value_or(options.num_workers);
   options.prefetch_factor = arguments.prefetch_factor.value_or(options.prefetch_factor);
   const std::int64_t epochs = arguments.epochs.value_or(loaded.experiment.trainer.max_epochs);
-  const data::EpochDigests digests =
-      data::digest_epochs(data::build_pipeline(loaded.experiment.dataset.train), options, epochs);
+  data::CacheBudget cache(loaded.experiment.dataset.cache, 1);
+  const data::Pipeline pipeline = data::with_cache(data::build_pipeline(loaded.experiment.dataset.train), cache);
+  const data::EpochDigests digests = data::digest_epochs(pipeline, options, epochs);
   if (context.json) {
     print_json(document(digests, options));
     return 0;
@@ -84,6 +87,7 @@ void add_data(CLI::App& program, Context& context) {
   verb.require_subcommand(1);
   add_data_bench(verb, context);
   add_hash(verb, context);
+  add_data_pack(verb, context);
   add_data_show(verb, context);
   add_data_stats(verb, context);
 }

@@ -100,6 +100,12 @@ void write_atomically(const fs::path& path, std::string_view bytes) {
   write_atomically(path, [&](int fd) { write_all(fd, bytes, path.string()); });
 }
 
+void publish(const fs::path& written, int fd, const fs::path& path) {
+  if (::fsync(fd) != 0) fail("sync", path.string(), errno);
+  if (::rename(written.c_str(), path.c_str()) != 0) fail("rename to", path.string(), errno);
+  sync_folder(folder_of(path));
+}
+
 ReservedFile::ReservedFile(fs::path path, std::uint64_t bytes)
     : path_(std::move(path)),
       temporary_(temporary_name(path_)),
@@ -117,10 +123,8 @@ ReservedFile::~ReservedFile() {
 void ReservedFile::publish(std::string_view content) {
   write_all(fd_.get(), content, path_.string());
   if (::ftruncate(fd_.get(), static_cast<off_t>(content.size())) != 0) fail("write", path_.string(), errno);
-  if (::fsync(fd_.get()) != 0) fail("sync", path_.string(), errno);
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename to", path_.string(), errno);
+  trainctl::publish(temporary_, fd_.get(), path_);
   fd_.reset();
-  sync_folder(folder_of(path_));
 }
 
 std::string read_file(const fs::path& path, std::uint64_t max_bytes, ReadFailure on_failure) {

@@ -60,6 +60,9 @@ class ReservedFile {
   Fd fd_;
 };
 
+/// The last step for a file that is written, under another name of the same folder: fsync, rename, fsync of the folder.
+void publish(const fs::path& written, int fd, const fs::path& path);
+
 /// Whole file as text. Throws ErrorKind `missing_is` semantics: config = 2, data = 9, given by the caller.
 enum class ReadFailure : int { config = 2, data = 9, resource = 11 };
 std::string read_file(const fs::path& path, std::uint64_t max_bytes, ReadFailure on_failure);

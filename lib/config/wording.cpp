@@ -18,8 +18,7 @@ constexpr std::size_t kMostListed = 12;
 constexpr std::string_view kLater = "not in this release: remove the key";
 
 // Names that are planned, and that nothing here stands for.
-constexpr std::string_view kLaterNames[] = {"16-mixed", "bf16-mixed",  "encoded", "decoded",
-                                            "device",   "tensorboard", "html"};
+constexpr std::string_view kLaterNames[] = {"16-mixed", "bf16-mixed", "tensorboard", "html"};
 
 constexpr Alias kKeys[] = {
     {"learning_rate", "optimizer.lr", ""},
@@ -79,7 +78,7 @@ constexpr Alias kKeys[] = {
     {"activation_checkpointing", "", kLater},
     {"ema", "", kLater},
     {"float32_matmul_precision", "", kLater},
-    {"budget", "", kLater},
+    {"budget", "dataset.cache.budget", ""},
     {"plugins", "", kLater},
     {"log_interval", "trainer.log_every_n_steps", ""},
     {"log_every", "trainer.log_every_n_steps", ""},

@@ -16,7 +16,7 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 }  // namespace
 
-Arena::Arena(std::size_t bytes) {
+Arena::Arena(std::size_t bytes, Touch touch) {
   const std::size_t rounded = (bytes + kHugePage - 1) / kHugePage * kHugePage;
   mapped_ = rounded + kHugePage;
   mapping_ = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -29,7 +29,7 @@ Arena::Arena(std::size_t bytes) {
   const std::size_t skip = (kHugePage - address % kHugePage) % kHugePage;
   bytes_ = {static_cast<std::byte*>(mapping_) + skip, bytes};
   if (bytes >= kHugePage) (void)::madvise(bytes_.data(), rounded, MADV_HUGEPAGE);
-  std::memset(bytes_.data(), 0, bytes);
+  if (touch == Touch::now) std::memset(bytes_.data(), 0, bytes);
 }
 
 Arena::~Arena() {

@@ -10,13 +10,15 @@ constexpr std::size_t aligned(std::size_t bytes) {
   return (bytes + kFieldAlignment - 1) / kFieldAlignment * kFieldAlignment;
 }
 
+enum class Touch { now, on_use };
+
 /// One zeroed range of memory, taken once and touched once, aligned to 2 MiB and on huge pages where the kernel gives
 /// them.
 class Arena {
  public:
   Arena() = default;
   /// Throws Error(resource) when the memory is not to be had.
-  explicit Arena(std::size_t bytes);
+  explicit Arena(std::size_t bytes, Touch touch = Touch::now);
   ~Arena();
   Arena(Arena&& other) noexcept;
   Arena& operator=(Arena&& other) noexcept;

@@ -57,6 +57,8 @@ class Dataset {
   [[nodiscard]] virtual std::vector<std::string> class_names() const { return {}; }
   /// Samples that one thread should make in one go; 0: a whole batch (right where a sample is only copied).
   [[nodiscard]] virtual std::int64_t tile_rows() const { return 0; }
+  /// Samples lie in memory already, or in a mapped file: keeping their bytes once more would gain nothing.
+  [[nodiscard]] virtual bool in_memory() const { return false; }
   /// Copies the samples `indices` into the rows. An empty span means that the field is not wanted: so it is with the
   /// image where transforms, or a decoder, take it from images(). Throws Error(data) naming the sample.
   virtual void fill(std::span<const std::int64_t> indices, Rows rows) const = 0;

@@ -1,9 +1,8 @@
 #include "data/loader.hpp"
 
 #include "base/error.hpp"
-#include "base/machine.hpp"
-#include "base/strings.hpp"
 #include "data/arena.hpp"
+#include "data/memory_plan.hpp"
 #include "data/order.hpp"
 #include "data/ring.hpp"
 #include "data/tiles.hpp"
@@ -24,24 +23,8 @@
 namespace trainctl::data {
 namespace {
 
-constexpr int kMostSlots = 256;
 // A third of the trainer's share of a core that both want, by the kernel's weights.
 constexpr int kLower = 5;
-
-/// Slots of the ring: what the options ask for, fewer where memory is short.
-int slots_within_budget(const LoaderOptions& options, std::size_t slot_bytes) {
-  const bool threads = options.num_workers > 0;
-  const int least = threads ? 2 : 1;
-  const int wanted = threads ? std::clamp(options.num_workers * options.prefetch_factor, least, kMostSlots) : 1;
-  const std::uint64_t budget = options.memory_budget.value_or(available_memory() / 2);
-  const auto fitting = static_cast<int>(std::min<std::uint64_t>(budget / slot_bytes, kMostSlots));
-  ENSURE(resource, fitting >= least,
-         "{} batch(es) of {} samples take {}, and the loader may take {} (half of the available memory); lower "
-         "loader.batch_size or free some memory",
-         least, options.batch_size, human_bytes(static_cast<double>(slot_bytes) * least),
-         human_bytes(static_cast<double>(budget)));
-  return std::min(wanted, fitting);
-}
 
 void prepare_thread(Priority priority) {
   sigset_t all;
@@ -122,7 +105,7 @@ Loader::Impl::Impl(Pipeline pipeline, LoaderOptions options)
       maker_(std::move(pipeline), options),
       orders_(*maker_.pipeline().dataset, options),
       plan_(orders_.positions(), options),
-      ring_(slots_within_budget(options, maker_.slot_shape().bytes), maker_.tiles()),
+      ring_(ring_slots(options, maker_.slot_shape().bytes), maker_.tiles()),
       arena_(static_cast<std::size_t>(ring_.slots()) * maker_.slot_shape().bytes),
       inline_scratch_(maker_.scratch()) {
   batch_.fields.resize(maker_.layout().size());

@@ -21,6 +21,7 @@ class MemoryDataset final : public Dataset, public ImageStore {
   [[nodiscard]] std::int64_t size() const override { return facts_.samples; }
   [[nodiscard]] const Layout& layout() const override { return facts_.layout; }
   [[nodiscard]] std::int64_t classes() const override { return facts_.classes; }
+  [[nodiscard]] bool in_memory() const override { return true; }
   void fill(std::span<const std::int64_t> indices, Rows rows) const override;
   [[nodiscard]] const ImageStore* images() const override { return this; }
   [[nodiscard]] std::string fingerprint() const override;

@@ -9,12 +9,29 @@
 
 namespace trainctl::data {
 
+namespace {
+
+const Field kLabel{"label", Dtype::i64, {}};
+
 std::vector<std::int64_t> class_labels(const Dataset& dataset) {
+  const Layout& layout = dataset.layout();
+  ENSURE(config, dataset.classes() > 0 && std::find(layout.begin(), layout.end(), kLabel) != layout.end(),
+         "the samples of this data set have no classes to be drawn by; remove loader.sampler");
+  std::vector<std::int64_t> labels = read_labels(dataset);
+  for (const std::int64_t found : labels) {
+    ENSURE(data, found >= 0 && found < dataset.classes(), "a sample has the label {}, and there are {} classes", found,
+           dataset.classes());
+  }
+  return labels;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> read_labels(const Dataset& dataset) {
   constexpr std::int64_t kBlock = 4096;
   const Layout& layout = dataset.layout();
-  const auto label = std::find(layout.begin(), layout.end(), Field{"label", Dtype::i64, {}});
-  ENSURE(config, label != layout.end() && dataset.classes() > 0,
-         "the samples of this data set have no classes to be drawn by; remove loader.sampler");
+  const auto label = std::find(layout.begin(), layout.end(), kLabel);
+  ASSERT(label != layout.end());
   std::vector<std::int64_t> labels(static_cast<std::size_t>(dataset.size()));
   std::vector<std::span<std::byte>> rows(layout.size());
   std::vector<std::int64_t> indices;
@@ -24,10 +41,6 @@ std::vector<std::int64_t> class_labels(const Dataset& dataset) {
     rows[static_cast<std::size_t>(label - layout.begin())] =
         std::as_writable_bytes(std::span(labels).subspan(static_cast<std::size_t>(first), indices.size()));
     dataset.fill(indices, rows);
-  }
-  for (const std::int64_t found : labels) {
-    ENSURE(data, found >= 0 && found < dataset.classes(), "a sample has the label {}, and there are {} classes", found,
-           dataset.classes());
   }
   return labels;
 }

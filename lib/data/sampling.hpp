@@ -40,7 +40,7 @@ class ClassSampler {
   std::vector<double> cumulative_;      // shares of the classes, summed up
 };
 
-/// The labels of all samples, read without their images. Throws Error(config) where they are not class numbers.
-std::vector<std::int64_t> class_labels(const Dataset& dataset);
+/// The labels of all samples, read without their images. The layout must have a label that is one number.
+std::vector<std::int64_t> read_labels(const Dataset& dataset);
 
 }  // namespace trainctl::data

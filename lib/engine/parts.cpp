@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "data/build.hpp"
+#include "data/cache/cache.hpp"
 #include "device/feed.hpp"
 #include "dist/group.hpp"
 #include "launch/store.hpp"
@@ -31,8 +32,9 @@ stage::ModelContext RunData::model_context() const {
 
 RunData build_data(const spec::Experiment& experiment, data::Shard shard) {
   RunData out;
+  data::CacheBudget cache(experiment.dataset.cache, shard.world_size);
   in_context("dataset.train", [&] {
-    const data::Pipeline pipeline = data::build_pipeline(experiment.dataset.train);
+    const data::Pipeline pipeline = data::with_cache(data::build_pipeline(experiment.dataset.train), cache);
     const data::LoaderOptions options = data::loader_options(experiment, data::Role::train, shard);
     out.num_workers = options.num_workers;
     out.fingerprints["train"] = pipeline.dataset->fingerprint();
@@ -40,7 +42,7 @@ RunData build_data(const spec::Experiment& experiment, data::Shard shard) {
   });
   if (!spec::validates(experiment)) return out;
   in_context("dataset.val", [&] {
-    const data::Pipeline pipeline = data::build_pipeline(*experiment.dataset.val);
+    const data::Pipeline pipeline = data::with_cache(data::build_pipeline(*experiment.dataset.val), cache);
     out.fingerprints["val"] = pipeline.dataset->fingerprint();
     out.validation = build_loader(pipeline, data::loader_options(experiment, data::Role::evaluate, shard));
   });

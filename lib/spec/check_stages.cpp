@@ -92,6 +92,12 @@ void check_metrics(Checker& checker) {
   }
 }
 
+void check_cache(Checker& checker) {
+  if (checker.experiment().dataset.cache.mode != CacheMode::device || !checker.sound("dataset.cache")) return;
+  checker.error("dataset.cache.mode", "this release keeps no data set in the memory of a device",
+                "write 'mode: auto', which keeps it in the memory of the host");
+}
+
 void check_sampler(Checker& checker) {
   const Loader& loader = checker.experiment().loader;
   if (!loader.sampler || loader.shuffle) return;
@@ -106,6 +112,7 @@ void check_stages(Checker& checker) {
   check_loss(checker);
   check_splits(checker);
   check_metrics(checker);
+  check_cache(checker);
   check_sampler(checker);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "config/describe.hpp"
+#include "spec/budget.hpp"
 #include "spec/limit.hpp"
 #include "spec/mode.hpp"
 
@@ -29,15 +30,22 @@ struct DataSplit {
   }
 };
 
-enum class CacheMode { automatic };
-constexpr std::array<const char*, 1> enum_names(CacheMode) { return {"auto"}; }
+enum class CacheMode { none, encoded, decoded, device, automatic };
+constexpr std::array<const char*, 5> enum_names(CacheMode) { return {"none", "encoded", "decoded", "device", "auto"}; }
 
 struct Cache {
   static constexpr auto kSummary = "Where samples are kept between epochs.";
   CacheMode mode = CacheMode::automatic;
+  Budget budget;
 
   static void describe(config::Describe<Cache>& options) {
-    options.field("mode", &Cache::mode, "auto: decoded samples stay in memory.");
+    options.field("mode", &Cache::mode,
+                  "encoded: files as they are, in memory; decoded: pixels, as far as no transform is random; auto: the "
+                  "highest of them that fits the budget.");
+    options
+        .field("budget", &Cache::budget,
+               "Most memory of all splits and ranks together: a share of what is available, or a size.")
+        .example("8GiB");
   }
 };
 

@@ -66,8 +66,8 @@ TEST_CASE("an experiment needs data, a model and an optimizer", "[spec]") {
 TEST_CASE("what this release does not do is refused, not ignored", "[spec]") {
   CHECK_THAT(problems_of({"trainer.precision=16-mixed"}),
              Contains("'precision' must be one of 32-true") && Contains("not in this release"));
-  CHECK_THAT(problems_of({"dataset.cache.mode=decoded"}),
-             Contains("'mode' must be one of auto") && Contains("not in this release"));
+  CHECK_THAT(problems_of({"dataset.cache.mode=device"}),
+             Contains("this release keeps no data set in the memory of a device") && Contains("write 'mode: auto'"));
   CHECK_THAT(problems_of({"trainer.num_nodes=2"}),
              Contains("unknown key 'num_nodes'") && Contains("not in this release: remove the key"));
   CHECK_THAT(problems_of({"trainer.sync_batchnorm=true"}), Contains("not in this release: remove the key"));

@@ -1,0 +1,90 @@
+#include "data/cache/cached_dataset.hpp"
+
+#include "base/error.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+namespace trainctl::data {
+namespace {
+
+constexpr std::size_t kMostFields = 64;
+constexpr std::size_t kAhead = 6;
+constexpr std::int64_t kProgressEvery = 64;
+
+std::size_t image_field_of(const Layout& layout) {
+  const auto found =
+      std::find_if(layout.begin(), layout.end(), [](const Field& field) { return field.name == "image"; });
+  ASSERT(found != layout.end() && layout.size() <= kMostFields);
+  return static_cast<std::size_t>(found - layout.begin());
+}
+
+}  // namespace
+
+CachedDataset::CachedDataset(std::shared_ptr<const Dataset> source, std::uint64_t capacity)
+    : source_(std::move(source)),
+      layout_(source_->layout()),
+      image_(image_field_of(layout_)),
+      stash_(source_->size(), {}, capacity) {}
+
+CachedDataset::CachedDataset(std::unique_ptr<const Prefix> prefix, std::uint64_t capacity)
+    : source_(prefix->dataset()),
+      prefix_(std::move(prefix)),
+      layout_(source_->layout()),
+      image_(image_field_of(layout_)),
+      stash_(source_->size(), prefix_->shape(), capacity) {
+  layout_[image_] = image_field(prefix_->shape());
+}
+
+StoredImage CachedDataset::read(std::int64_t index, std::vector<std::byte>& scratch) const {
+  ASSERT(index >= 0 && index < size());
+  if (const auto kept = stash_.find(index)) return *kept;
+  const StoredImage image = prefix_ ? prefix_->make(index, scratch) : source_->images()->read(index, scratch);
+  stash_.keep(index, image);
+  return image;
+}
+
+void CachedDataset::prefetch(std::int64_t index) const { stash_.prefetch(index); }
+
+void CachedDataset::load(const Progress& progress) const {
+  std::vector<std::byte> scratch;
+  for (std::int64_t index = 0; index < size(); ++index) {
+    if (progress && index % kProgressEvery == 0) progress(index, size());
+    try {
+      (void)read(index, scratch);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::data) throw;
+    }
+  }
+  if (progress) progress(size(), size());
+}
+
+void CachedDataset::fill(std::span<const std::int64_t> indices, Rows rows) const {
+  if (rows[image_].empty()) return source_->fill(indices, rows);
+  fill_images(indices, rows[image_]);
+  std::array<std::span<std::byte>, kMostFields> others;
+  std::copy(rows.begin(), rows.end(), others.begin());
+  others[image_] = {};
+  source_->fill(indices, std::span(others).first(rows.size()));
+}
+
+void CachedDataset::fill_images(std::span<const std::int64_t> indices, std::span<std::byte> images) const {
+  const std::size_t bytes = layout_[image_].bytes();
+  std::vector<std::byte> scratch;  // stays empty once the images are kept
+  for (std::size_t i = 0; i < std::min(kAhead, indices.size()); ++i) prefetch(indices[i]);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (i + kAhead < indices.size()) prefetch(indices[i + kAhead]);
+    try {
+      const StoredImage image = read(indices[i], scratch);
+      ASSERT(image.bytes.size() == bytes);
+      std::memcpy(images.data() + i * bytes, image.bytes.data(), bytes);
+    } catch (Error& error) {
+      error.add_frame(name(indices[i]));
+      throw;
+    }
+  }
+}
+
+}  // namespace trainctl::data

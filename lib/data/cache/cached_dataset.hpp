@@ -1,0 +1,49 @@
+#pragma once
+
+#include "data/cache/image_stash.hpp"
+#include "data/cache/prefix.hpp"
+
+#include <functional>
+#include <memory>
+
+namespace trainctl::data {
+
+/// Told how many of how many samples are done; may throw to stop.
+using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
+
+/// A data set whose images stay in memory once they have been read: as they are stored (encoded), or as pixels behind
+/// the fixed transforms (decoded). What does not fit is read again each time: a batch never changes.
+class CachedDataset final : public Dataset, public ImageStore {
+ public:
+  /// Encoded, up to `capacity` bytes.
+  CachedDataset(std::shared_ptr<const Dataset> source, std::uint64_t capacity);
+  /// Decoded; `capacity` counts where the images differ in size.
+  CachedDataset(std::unique_ptr<const Prefix> prefix, std::uint64_t capacity);
+
+  /// Reads every image once, in the order of the data set. One that cannot be read is left to the loader.
+  void load(const Progress& progress = {}) const;
+
+  [[nodiscard]] std::int64_t size() const override { return source_->size(); }
+  [[nodiscard]] const Layout& layout() const override { return layout_; }
+  [[nodiscard]] std::int64_t classes() const override { return source_->classes(); }
+  [[nodiscard]] std::int64_t tile_rows() const override { return source_->tile_rows(); }
+  [[nodiscard]] bool in_memory() const override { return true; }
+  void fill(std::span<const std::int64_t> indices, Rows rows) const override;
+  [[nodiscard]] const ImageStore* images() const override { return this; }
+  [[nodiscard]] std::string fingerprint() const override { return source_->fingerprint(); }
+
+  [[nodiscard]] StoredImage read(std::int64_t index, std::vector<std::byte>& scratch) const override;
+  [[nodiscard]] std::string name(std::int64_t index) const override { return source_->images()->name(index); }
+  void prefetch(std::int64_t index) const override;
+
+ private:
+  void fill_images(std::span<const std::int64_t> indices, std::span<std::byte> images) const;
+
+  std::shared_ptr<const Dataset> source_;
+  std::unique_ptr<const Prefix> prefix_;  // null: encoded
+  Layout layout_;
+  std::size_t image_ = 0;  // its field
+  mutable ImageStash stash_;
+};
+
+}  // namespace trainctl::data

@@ -1,0 +1,83 @@
+#include "data/pack/pack_dataset.hpp"
+
+#include "base/error.hpp"
+#include "base/hash.hpp"
+#include "base/strings.hpp"
+
+#include <cstring>
+
+namespace trainctl::data {
+namespace {
+
+Facts facts_of(const PackHeader& header) {
+  return {header.samples, header.classes, {image_field(header.shape()), {"label", Dtype::i64, {}}}};
+}
+
+}  // namespace
+
+PackDataset::PackDataset(const std::filesystem::path& path)
+    : file_(path),
+      pack_(file_.bytes(), file_.name()),
+      layout_(facts_of(pack_.header()).layout),
+      checked_(static_cast<std::size_t>(pack_.header().samples)) {}
+
+Facts PackDataset::facts(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  return facts_of(PackView::head(file.bytes(), file.name()));
+}
+
+void PackDataset::check(std::int64_t index, const PackEntry& entry) const {
+  std::atomic<bool>& checked = checked_[static_cast<std::size_t>(index)];
+  if (checked.load(std::memory_order_relaxed)) return;
+  ENSURE(
+      data, hash_bytes(pack_.bytes(entry)) == entry.hash,
+      "the checksum of its {} bytes at byte {} of {} is wrong: the pack is damaged; make it anew with 'trainctl data "
+      "pack'",
+      entry.bytes, entry.offset, file_.name());
+  checked.store(true, std::memory_order_relaxed);
+}
+
+StoredImage PackDataset::read(std::int64_t index, std::vector<std::byte>&) const {
+  ASSERT(index >= 0 && index < size());
+  const PackEntry entry = pack_.entry(index);
+  check(index, entry);
+  StoredImage image{pack_.bytes(entry), {}};
+  if (entry.format == PackFormat::raw) image.raw = {entry.height, entry.width, entry.channels};
+  return image;
+}
+
+void PackDataset::copy_image(std::int64_t index, std::span<std::byte> out) const {
+  std::vector<std::byte> unused;
+  try {
+    const StoredImage image = read(index, unused);
+    ASSERT(image.bytes.size() == out.size());
+    std::memcpy(out.data(), image.bytes.data(), out.size());
+  } catch (Error& error) {
+    error.add_frame(name(index));
+    throw;
+  }
+}
+
+void PackDataset::fill(std::span<const std::int64_t> indices, Rows rows) const {
+  const std::size_t bytes = rows[0].empty() ? 0 : layout_[0].bytes();
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (bytes > 0) copy_image(indices[i], rows[0].subspan(i * bytes, bytes));
+    const std::int64_t label = pack_.entry(indices[i]).label;
+    if (!rows[1].empty()) std::memcpy(rows[1].data() + i * sizeof label, &label, sizeof label);
+  }
+}
+
+std::string PackDataset::name(std::int64_t index) const { return printable(pack_.name(index)); }
+
+// The index holds the checksum, label and name of every image.
+std::string PackDataset::fingerprint() const { return to_hex(pack_.header().index_hash); }
+
+void check_pack_source(const PackHeader& header, const std::string& fingerprint, const std::string& file) {
+  ENSURE(
+      data, header.source == hash_bytes(std::as_bytes(std::span(fingerprint))),
+      "{} is stale: it was made ({}) from other samples than 'source' has now; make it anew with 'trainctl data pack', "
+      "or remove 'source'",
+      file, printable(header.recipe_text()));
+}
+
+}  // namespace trainctl::data

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "data/dataset.hpp"
+#include "data/mapped_file.hpp"
+#include "data/pack/format.hpp"
+
+#include <atomic>
+#include <filesystem>
+#include <vector>
+
+namespace trainctl::data {
+
+/// The samples of a pack file, mapped: opening reads its header and index, and each image is checked the first time it
+/// is read. The file must not be written to while it is open; 'trainctl data pack' never does.
+class PackDataset final : public Dataset, public ImageStore {
+ public:
+  /// Throws Error(data) naming file and offset.
+  explicit PackDataset(const std::filesystem::path& path);
+
+  /// What the header tells.
+  static Facts facts(const std::filesystem::path& path);
+
+  [[nodiscard]] const PackHeader& header() const { return pack_.header(); }
+
+  [[nodiscard]] std::int64_t size() const override { return pack_.header().samples; }
+  [[nodiscard]] const Layout& layout() const override { return layout_; }
+  [[nodiscard]] std::int64_t classes() const override { return pack_.header().classes; }
+  [[nodiscard]] std::int64_t tile_rows() const override { return 16; }
+  [[nodiscard]] bool in_memory() const override { return true; }
+  void fill(std::span<const std::int64_t> indices, Rows rows) const override;
+  [[nodiscard]] const ImageStore* images() const override { return this; }
+  [[nodiscard]] std::string fingerprint() const override;
+
+  [[nodiscard]] StoredImage read(std::int64_t index, std::vector<std::byte>& scratch) const override;
+  [[nodiscard]] std::string name(std::int64_t index) const override;
+
+ private:
+  void check(std::int64_t index, const PackEntry& entry) const;
+  void copy_image(std::int64_t index, std::span<std::byte> out) const;
+
+  MappedFile file_;
+  PackView pack_;
+  Layout layout_;
+  mutable std::vector<std::atomic<bool>> checked_;
+};
+
+/// Throws Error(data) unless the pack was made from a source with this fingerprint.
+void check_pack_source(const PackHeader& header, const std::string& fingerprint, const std::string& file);
+
+}  // namespace trainctl::data

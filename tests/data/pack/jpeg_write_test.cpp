@@ -1,0 +1,77 @@
+#include "data/image/jpeg_write.hpp"
+
+#include "data/pack/jpeg_files.hpp"
+#include "data/pack/make_pack.hpp"
+#include "data/pack/pack_dataset.hpp"
+#include "support/catch.hpp"
+#include "support/temp_folder.hpp"
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+
+TEST_CASE("a progressive JPEG becomes a baseline one with the same pixels and markers") {
+  for (const ImageShape& shape :
+       {ImageShape{37, 53, 3}, ImageShape{16, 16, 1}, ImageShape{1, 1, 3}, ImageShape{200, 120, 3}}) {
+    const auto progressive = jpeg_file(shape, 1, Scans::progressive, "Exif: kept");
+    const auto baseline = baseline_jpeg(progressive);
+    REQUIRE(!baseline.empty());
+    const Decoded found = decode_jpeg(baseline);
+    CHECK(!found.progressive);
+    CHECK(found.pixels == decode_jpeg(progressive).pixels);
+    const std::string_view text(reinterpret_cast<const char*>(baseline.data()), baseline.size());
+    CHECK(text.find("Exif: kept") != text.npos);
+    CHECK(text.find("JFIF") == text.rfind("JFIF"));
+    CHECK(baseline_jpeg(baseline).empty());
+  }
+}
+
+TEST_CASE("a damaged JPEG is refused, whatever is missing of it") {
+  const auto whole = jpeg_file({40, 40, 3}, 1, Scans::progressive);
+  int taken = 0;
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    if (failure_of([&] { baseline_jpeg(std::span(whole).first(length)); }).empty()) ++taken;
+  }
+  CHECK(taken == 0);
+}
+
+TEST_CASE("a written JPEG is close to its image") {
+  const ImageShape shape{60, 80, 3};
+  const std::vector<std::uint8_t> pixels = picture(shape, 2);
+  for (const int quality : {30, 90, 100}) {
+    const auto file = write_jpeg(ImageView(pixels.data(), shape), quality);
+    CHECK(is_jpeg(file));
+    CHECK(!decode_jpeg(file).progressive);
+    CHECK(decode_jpeg(file).pixels.size() == pixels.size());
+  }
+  const std::vector<std::uint8_t> grey(64 * 64, 77);
+  CHECK(decode_jpeg(write_jpeg(ImageView(grey.data(), {64, 64, 1}), 90)).pixels == grey);
+}
+
+TEST_CASE("mode baseline packs progressive files without their scans and the others as they are") {
+  const TempFolder folder;
+  const auto baseline = jpeg_file({30, 40, 3}, 1, Scans::baseline);
+  const auto progressive = jpeg_file({50, 20, 3}, 2, Scans::progressive);
+  const std::vector<std::byte> other(50, std::byte{7});  // of another format
+  const FileDataset source({baseline, progressive, other});
+  PackOptions options;
+  options.mode = PackMode::baseline;
+  make_pack(source, folder / "b.pack", options);
+  const PackDataset pack(folder / "b.pack");
+  std::vector<std::byte> scratch;
+  CHECK(std::ranges::equal(pack.read(0, scratch).bytes, baseline));
+  CHECK(decode_jpeg(pack.read(1, scratch).bytes).pixels == decode_jpeg(progressive).pixels);
+  CHECK(!decode_jpeg(pack.read(1, scratch).bytes).progressive);
+  CHECK(std::ranges::equal(pack.read(2, scratch).bytes, other));
+  CHECK(pack.layout()[0].shape == std::vector<std::int64_t>{0, 0, 3});
+}
+
+TEST_CASE("a picture that cannot be converted ends the packing with its name") {
+  const TempFolder folder;
+  auto damaged = jpeg_file({50, 20, 3}, 2, Scans::progressive);
+  damaged.resize(damaged.size() / 2);
+  const FileDataset source({jpeg_file({30, 40, 3}, 1, Scans::progressive), damaged});
+  PackOptions options;
+  options.mode = PackMode::baseline;
+  CHECK_THAT(failure_of([&] { make_pack(source, folder / "b.pack", options); }), Contains("9: a/1.jpg: JPEG: "));
+}
