@@ -2,7 +2,9 @@
 
 #include "base/machine.hpp"
 #include "data/fakes.hpp"
+#include "data/order.hpp"
 #include "spec/dataset/synthetic_digits.hpp"
+#include "spec/run_length.hpp"
 #include "spec/transform/normalize.hpp"
 #include "spec/transform/random_crop.hpp"
 #include "spec/transform/random_horizontal_flip.hpp"
@@ -68,6 +70,24 @@ TEST_CASE("a transform behind normalize, a second normalize and wrong channels a
 TEST_CASE("a stage that the catalogue does not hold is refused by name") {
   CHECK_THAT(failure_of([] { build_pipeline(digits({}), Catalogue{}); }),
              Contains("dataset 'synthetic_digits' is not part of this build"));
+}
+
+TEST_CASE("the checks count the batches of an epoch as the loader does") {
+  for (const bool drop_last : {false, true}) {
+    for (const std::int64_t overfit : {0, 3, 1000}) {
+      for (const double share : {1.0, 0.3, 0.001}) {
+        for (const int ranks : {1, 2, 3}) {
+          spec::Experiment experiment;
+          experiment.loader.drop_last = drop_last;
+          experiment.trainer.overfit_batches = overfit;
+          experiment.trainer.limit_train_batches.fraction = share;
+          CAPTURE(drop_last, overfit, share, ranks);
+          const BatchPlan plan(1001, loader_options(experiment, Role::train, {0, ranks}));
+          CHECK(spec::train_batches(experiment, 1001, ranks) == plan.batches());
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("loader options follow the experiment and the role") {

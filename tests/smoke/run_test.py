@@ -78,6 +78,16 @@ class Smoke(unittest.TestCase):
 
 
 class ARunLeavesItsFolder(Smoke):
+    def test_a_quiet_run_prints_its_folder_and_v_names_the_processes(self):
+        self.train("--quiet", "trainer.fast_dev_run=true")
+        self.assertEqual((self.out, self.err), (f"{self.run_dir}\n", ""))
+        self.train("-v", "trainer.fast_dev_run=true")
+        self.assertIn("rank 0 is process", self.err)
+        self.assertIn("the engine is loaded", (self.run_dir / "logs" / "rank_0.log").read_text())
+
+    def test_fast_dev_run_takes_a_warm_up_of_many_steps(self):
+        self.train("trainer.fast_dev_run=true", "scheduler={type: cosine_annealing_lr, interval: step, warmup: 20}")
+
     def test_every_file_of_the_contract(self):
         result = self.train()
         for name in ["config.yaml", "config.resolved.yaml", "manifest.json", "metrics.jsonl", "epochs.csv", "timing.csv",
