@@ -121,6 +121,7 @@ class Writer {
     const bool is_text = type.type == ValueType::string || type.type == ValueType::path;
     if (is_text && !type.accepts_auto) return plain;
     Json any = Json::array({std::move(plain)});
+    if (type.accepts_one) any.push_back(of_type(*type.item, field));
     if (type.accepts_auto) any.push_back({{"const", "auto"}});
     if (!is_text) any.push_back(def_ref("reference"));
     return {{"anyOf", std::move(any)}};

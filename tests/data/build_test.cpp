@@ -32,7 +32,7 @@ config::Stage flip() {
 
 config::Stage crop(int size) {
   spec::transform::RandomCrop options;
-  options.size = size;
+  options.size = {{size}};
   return config::make_stage("transform", "random_crop", options);
 }
 

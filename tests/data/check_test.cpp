@@ -27,7 +27,7 @@ spec::DataSplit mnist(const std::filesystem::path& root) {
 
 config::Stage crop(int size, int line) {
   spec::transform::RandomCrop options;
-  options.size = size;
+  options.size = {{size}};
   return at_line(config::make_stage("transform", "random_crop", options), line);
 }
 

@@ -25,8 +25,8 @@ namespace {
 Pipeline augmented(std::int64_t size) {
   const Catalogue catalogue = builtin_catalogue();
   spec::transform::RandomCrop crop;
-  crop.size = 4;
-  crop.padding = 2;
+  crop.size = {{4}};
+  crop.padding = {{2}};
   Pipeline pipeline = counting(size);
   pipeline.transforms = {
       catalogue.transforms.at("random_crop")(config::make_stage("transform", "random_crop", crop)),

@@ -19,9 +19,9 @@ using Pixels = std::vector<std::byte>;
 
 std::shared_ptr<const Transform> crop_of(int size, int padding, int fill) {
   spec::transform::RandomCrop options;
-  options.size = size;
-  options.padding = padding;
-  options.fill = fill;
+  options.size = {{size}};
+  options.padding = {{padding}};
+  options.fill = {{fill}};
   return builtin_catalogue().transforms.at("random_crop")(config::make_stage("transform", "random_crop", options));
 }
 
@@ -110,7 +110,8 @@ TEST_CASE("a crop larger than the padded image is a config error that names the 
   CHECK_THAT(failure_of([] {
                crop_of(37, 4, 0)->output({28, 30, 1});
              }),
-             Contains("2: a crop of 37 pixels does not fit into 28x30 images") && Contains("set size to at most 36"));
+             Contains("2: a crop of 37x37 pixels does not fit into an image of 28x30, padded to 36x38") &&
+                 Contains("set size to at most [36, 38]"));
 }
 
 TEST_CASE("a flip mirrors each row and keeps the channels of a pixel together") {

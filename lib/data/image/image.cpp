@@ -41,6 +41,10 @@ std::uint8_t* ImageTarget::resize(const ImageShape& shape) {
 
 void ImageTarget::copy(const ImageView& image) {
   resize(image.shape);
+  if (image.stride == shape_.width * shape_.channels) {
+    std::memcpy(pixels_, image.pixels, shape_.bytes());
+    return;
+  }
   for (std::int64_t y = 0; y < shape_.height; ++y) std::memcpy(row(y), image.row(y), image.row_bytes());
 }
 

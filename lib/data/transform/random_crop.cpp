@@ -1,68 +1,142 @@
 #include "spec/transform/random_crop.hpp"
 
 #include "base/error.hpp"
+#include "data/image/pad.hpp"
 #include "data/registry.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 
 namespace trainctl::data {
 namespace {
 
-class RandomCrop final : public Transform {
+using spec::transform::PaddingMode;
+
+/// Pixels added at the two ends of one axis.
+struct Added {
+  std::int64_t before = 0;
+  std::int64_t after = 0;
+};
+
+struct Extents {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+};
+
+/// Places of a crop along one axis, counted from the first; one of them is drawn.
+std::int64_t place(std::int64_t padded, std::int64_t size, CounterRng& rng) {
+  return static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(padded - size + 1)));
+}
+
+Extents size_of_crop(const std::vector<int>& values) {
+  ENSURE(config, values.size() == 1 || values.size() == 2,
+         "size has {} values; write size: 28 for a square, or size: [height, width]", values.size());
+  return {values.front(), values.back()};
+}
+
+/// Draws: top, then left, in places of the padded image; where there is one place only, they are drawn all the same.
+class PaddedCrop final : public Transform {
  public:
-  explicit RandomCrop(const spec::transform::RandomCrop& options)
-      : size_(options.size), padding_(options.padding), fill_(options.fill) {}
+  explicit PaddedCrop(const spec::transform::RandomCrop& options)
+      : size_(size_of_crop(options.size.values)),
+        pad_if_needed_(options.pad_if_needed),
+        outside_{options.padding_mode, Fill(options.fill.values)} {
+    const std::vector<int>& padding = options.padding.values;
+    ENSURE(config, padding.size() == 1 || padding.size() == 2 || padding.size() == 4,
+           "padding has {} values; give 1, or 2: [left and right, top and bottom], or 4: [left, top, right, bottom]",
+           padding.size());
+    across_ = {padding[0], padding[padding.size() == 4 ? 2 : 0]};
+    down_ = {padding[padding.size() == 1 ? 0 : 1], padding[padding.size() == 4 ? 3 : padding.size() - 1]};
+  }
 
   [[nodiscard]] ImageShape output(const ImageShape& input) const override {
-    const std::int64_t height = input.height + 2 * padding_;
-    const std::int64_t width = input.width + 2 * padding_;
-    ENSURE(config, !input.fixed() || (size_ <= height && size_ <= width),
-           "a crop of {} pixels does not fit into {}x{} images with {} pixels of padding; set size to at most {}",
-           size_, input.height, input.width, padding_, std::min(height, width));
-    return {size_, size_, input.channels};
+    outside_.fill.check(input.channels);
+    if (input.fixed()) check<ErrorKind::config>(input);
+    return {size_.height, size_.width, input.channels};
   }
 
   [[nodiscard]] bool random() const override { return true; }
 
   void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
-    const auto [height, width, channels_of_pixel] = input.shape;
-    ENSURE(data, size_ <= height + 2 * padding_ && size_ <= width + 2 * padding_,
-           "a crop of {} pixels does not fit into this image of {}x{} with {} pixels of padding; resize first", size_,
-           height, width, padding_);
-    const auto channels = static_cast<std::size_t>(channels_of_pixel);
-    const std::int64_t top = offset(height, rng);
-    const std::int64_t left = offset(width, rng);
-    const std::int64_t first = std::clamp<std::int64_t>(-left, 0, size_);            // output columns before the image
-    const std::int64_t last = std::clamp<std::int64_t>(width - left, first, size_);  // and where it ends
-    output.resize({size_, size_, channels_of_pixel});
-    if (padding_ > 0) std::memset(output.pixels(), fill_, output.shape().bytes());
-    for (std::int64_t row = 0; row < size_; ++row) {
-      const std::int64_t source = top + row;
-      if (source < 0 || source >= height || first == last) continue;
-      std::memcpy(output.row(row) + static_cast<std::size_t>(first) * channels,
-                  input.row(source) + static_cast<std::size_t>(left + first) * channels,
-                  static_cast<std::size_t>(last - first) * channels);
-    }
+    check<ErrorKind::data>(input.shape);
+    const auto [height, width, channels] = input.shape;
+    const Added rows = added(down_, height, size_.height);
+    const Added columns = added(across_, width, size_.width);
+    const std::int64_t top = place(height + rows.before + rows.after, size_.height, rng) - rows.before;
+    const std::int64_t left = place(width + columns.before + columns.after, size_.width, rng) - columns.before;
+    crop_padded(input, {top, left, size_.height, size_.width}, outside_, output);
   }
 
  private:
-  /// Where the crop begins, in pixels of the image before padding.
-  [[nodiscard]] std::int64_t offset(std::int64_t extent, CounterRng& rng) const {
-    const std::int64_t places = extent + 2 * padding_ - size_ + 1;
-    return static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(places))) - padding_;
+  [[nodiscard]] Added added(const Added& padding, std::int64_t extent, std::int64_t size) const {
+    const std::int64_t missing = size - (extent + padding.before + padding.after);
+    if (!pad_if_needed_ || missing <= 0) return padding;
+    return {padding.before + missing, padding.after + missing};
   }
 
-  std::int64_t size_;
-  std::int64_t padding_;
-  int fill_;
+  template <ErrorKind kind>
+  void check(const ImageShape& image) const {
+    const Added rows = added(down_, image.height, size_.height);
+    const Added columns = added(across_, image.width, size_.width);
+    const std::int64_t height = image.height + rows.before + rows.after;
+    const std::int64_t width = image.width + columns.before + columns.after;
+    if (size_.height > height || size_.width > width) {
+      throw Error(kind,
+                  fmt::format("a crop of {}x{} pixels does not fit into an image of {}x{}, padded to {}x{}; set "
+                              "size to at most [{}, {}], or pad_if_needed: true, or resize first",
+                              size_.height, size_.width, image.height, image.width, height, width, height, width));
+    }
+    const std::int64_t most = outside_.mode == PaddingMode::reflect ? 1 : 0;
+    const bool mirrors = outside_.mode == PaddingMode::reflect || outside_.mode == PaddingMode::symmetric;
+    if (mirrors && (std::max(rows.before, rows.after) > image.height - most ||
+                    std::max(columns.before, columns.after) > image.width - most)) {
+      throw Error(kind, fmt::format("an image of {}x{} cannot be mirrored by {} and {} pixels at its rows and columns; "
+                                    "pad less, or set padding_mode to edge or constant",
+                                    image.height, image.width, std::max(rows.before, rows.after),
+                                    std::max(columns.before, columns.after)));
+    }
+  }
+
+  Extents size_;
+  Added across_;
+  Added down_;
+  bool pad_if_needed_;
+  Outside outside_;
+};
+
+/// Without padding only the crop itself is read. The draws are those of PaddedCrop.
+class PlainCrop final : public CropTransform {
+ public:
+  explicit PlainCrop(const spec::transform::RandomCrop& options)
+      : size_(size_of_crop(options.size.values)), fitting_(options) {}
+
+  [[nodiscard]] ImageShape output(const ImageShape& input) const override { return fitting_.output(input); }
+  [[nodiscard]] bool random() const override { return true; }
+
+  [[nodiscard]] Box box(const ImageShape& input, CounterRng& rng) const override {
+    ENSURE(data, size_.height <= input.height && size_.width <= input.width,
+           "a crop of {}x{} pixels does not fit into this image of {}x{}; set pad_if_needed: true, or resize first",
+           size_.height, size_.width, input.height, input.width);
+    const std::int64_t top = place(input.height, size_.height, rng);
+    return {top, place(input.width, size_.width, rng), size_.height, size_.width};
+  }
+
+  void apply_to_box(const ImageView& window, ImageTarget& output, CounterRng&) const override { output.copy(window); }
+
+ private:
+  Extents size_;
+  PaddedCrop fitting_;
 };
 
 }  // namespace
 
 void register_transform_random_crop(Catalogue& catalogue) {
-  catalogue.transforms["random_crop"] = [](const config::Stage& stage) {
-    return std::make_shared<const RandomCrop>(stage.as<spec::transform::RandomCrop>());
+  catalogue.transforms["random_crop"] = [](const config::Stage& stage) -> std::shared_ptr<const Transform> {
+    const auto& options = stage.as<spec::transform::RandomCrop>();
+    const std::vector<int>& padding = options.padding.values;
+    const bool pads = options.pad_if_needed || std::any_of(padding.begin(), padding.end(), [](int p) { return p > 0; });
+    if (pads) return std::make_shared<const PaddedCrop>(options);
+    return std::make_shared<const PlainCrop>(options);
   };
 }
 

@@ -1,0 +1,71 @@
+#include "spec/transform/random_erasing.hpp"
+
+#include "base/error.hpp"
+#include "base/portable_math.hpp"
+#include "data/draw.hpp"
+#include "data/image/erase.hpp"
+#include "data/registry.hpp"
+
+#include <cmath>
+
+namespace trainctl::data {
+namespace {
+
+constexpr int kAttempts = 10;
+
+/// Draws: the coin; then up to ten times the area and the ratio, until the rectangle fits; then its top and its left.
+class RandomErasing final : public Transform {
+ public:
+  explicit RandomErasing(const spec::transform::RandomErasing& options)
+      : options_(options),
+        value_(options.value.values),
+        log_ratio_{portable_log(options.ratio[0]), portable_log(options.ratio[1])} {
+    const auto ordered = [](const std::array<double, 2>& range) { return range[0] <= range[1]; };
+    ENSURE(config, ordered(options.scale) && ordered(options.ratio),
+           "scale is [{}, {}] and ratio [{}, {}]; write the smaller number first", options.scale[0], options.scale[1],
+           options.ratio[0], options.ratio[1]);
+  }
+
+  [[nodiscard]] ImageShape output(const ImageShape& input) const override {
+    value_.check(input.channels);
+    return input;
+  }
+
+  [[nodiscard]] bool random() const override { return true; }
+
+  void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
+    Box box;
+    if (!rng.coin(options_.p) || !draw_box(input.shape, rng, box)) return output.copy(input);
+    erase(input, box, value_, output);
+  }
+
+ private:
+  [[nodiscard]] bool draw_box(const ImageShape& image, CounterRng& rng, Box& box) const {
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      const double share = draw_between(rng, options_.scale[0], options_.scale[1]);
+      const double area = static_cast<double>(image.height * image.width) * share;
+      const double ratio = portable_exp(draw_between(rng, log_ratio_[0], log_ratio_[1]));
+      box.height = std::llrint(std::sqrt(area * ratio));
+      box.width = std::llrint(std::sqrt(area / ratio));
+      if (box.height >= image.height || box.width >= image.width) continue;
+      box.top = static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(image.height - box.height + 1)));
+      box.left = static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(image.width - box.width + 1)));
+      return true;
+    }
+    return false;
+  }
+
+  spec::transform::RandomErasing options_;
+  Fill value_;
+  std::array<double, 2> log_ratio_;
+};
+
+}  // namespace
+
+void register_transform_random_erasing(Catalogue& catalogue) {
+  catalogue.transforms["random_erasing"] = [](const config::Stage& stage) {
+    return std::make_shared<const RandomErasing>(stage.as<spec::transform::RandomErasing>());
+  };
+}
+
+}  // namespace trainctl::data

@@ -1,0 +1,77 @@
+#include "data/image/color.hpp"
+
+#include "data/golden_images.hpp"
+#include "data/image/gaussian_blur.hpp"
+#include "data/image/sharpness.hpp"
+#include "data/image/tone.hpp"
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+
+namespace {
+
+Operation plain(void (*operation)(const ImageView&, ImageTarget&)) {
+  return [operation](const Json&, const ImageView& input, ImageTarget& output) { operation(input, output); };
+}
+
+Operation with_factor(void (*operation)(const ImageView&, double, ImageTarget&)) {
+  return [operation](const Json& golden, const ImageView& input, ImageTarget& output) {
+    operation(input, golden["factor"], output);
+  };
+}
+
+/// The operation on a copy of the picture, written over it.
+Operation in_place(const Operation& operation) {
+  return [operation](const Json& golden, const ImageView& input, ImageTarget& output) {
+    output.copy(input);
+    operation(golden, output.view(), output);
+  };
+}
+
+std::map<std::string, Operation> pointwise() {
+  return {{"adjust_brightness", with_factor(adjust_brightness)},
+          {"adjust_contrast", with_factor(adjust_contrast)},
+          {"adjust_saturation", with_factor(adjust_saturation)},
+          {"adjust_hue", with_factor(adjust_hue)},
+          {"to_grayscale", plain(to_grayscale)},
+          {"solarize", with_factor(solarize)},
+          {"posterize",
+           [](const Json& golden, const ImageView& in, ImageTarget& out) { posterize(in, golden["factor"], out); }},
+          {"autocontrast", plain(autocontrast)},
+          {"equalize", plain(equalize)},
+          {"invert", plain(invert)}};
+}
+
+}  // namespace
+
+TEST_CASE("colours and tones give torchvision's bytes") {
+  std::map<std::string, Operation> operations = pointwise();
+  operations["adjust_sharpness"] = with_factor(adjust_sharpness);
+  check_golden("color", operations);
+}
+
+TEST_CASE("colours and tones may be changed in place") {
+  std::map<std::string, Operation> operations = pointwise();
+  for (auto& [name, operation] : operations) operation = in_place(operation);
+  operations["adjust_sharpness"] = with_factor(adjust_sharpness);
+  check_golden("color", operations);
+}
+
+TEST_CASE("a blur is torchvision's, to one level in one byte of a hundred") {
+  const auto blur = [](const Json& golden, const ImageView& input, ImageTarget& output) {
+    std::vector<float> across(golden["kernel_size"][0].get<std::size_t>());
+    std::vector<float> down(golden["kernel_size"][1].get<std::size_t>());
+    gaussian_weights(golden["sigma"], across);
+    gaussian_weights(golden["sigma"], down);
+    std::vector<float> scratch;
+    gaussian_blur(input, across, down, scratch, output);
+  };
+  check_golden("blur", {{"gaussian_blur", blur}}, {1, 0.01});
+}
+
+TEST_CASE("colours need 1 or 3 channels") {
+  CHECK_NOTHROW(check_colors({2, 2, 1}));
+  CHECK_NOTHROW(check_colors({2, 2, 3}));
+  CHECK_THROWS_WITH(check_colors({2, 2, 4}), Contains("the images have 4 channels"));
+}
