@@ -45,7 +45,7 @@ TEST_CASE("data pack writes a file that gives the batches of its source", "[smok
 
 TEST_CASE("data pack refuses options that do nothing, and a pack that is cut off is a data error", "[smoke]") {
   const TempFolder folder;
-  const std::string source = config_of(folder, "source.yaml", "{type: synthetic_digits, samples: 10}");
+  const std::string source = config_of(folder, "source.yaml", "{type: synthetic_digits, samples: 100}");
   const std::string pack = (folder / "digits.pack").string();
   const ProgramRun size = run_program({"data", "pack", source, "--out", pack, "--size", "8"});
   CHECK(size.exit_code == 2);

@@ -32,6 +32,7 @@ std::string packed(const Dataset& dataset, const TempFolder& folder, int workers
 }
 
 void write(const fs::path& path, std::string_view bytes) {
+  fs::remove(path);  // ext4 flushes a file that is truncated and written again
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
