@@ -69,8 +69,9 @@ def open_loader(kind, workload, folder, workers):
     decoder = (RandomResizedCropRGBImageDecoder((224, 224)) if workload.job == "rrc_flip" else SimpleRGBImageDecoder())
     steps = {"rrc_flip": [RandomHorizontalFlip()], "flip": [RandomHorizontalFlip()],
              "pad_crop_flip": [RandomTranslate(padding=4), RandomHorizontalFlip()]}[workload.job]
-    loader = Loader(str(path), batch_size=workload.batch, num_workers=max(1, workers), order=OrderOption.RANDOM, os_cache=True,
-                    drop_last=False, pipelines={"image": [decoder, *steps, ToTensor()], "label": [IntDecoder(), ToTensor(), Squeeze()]})
+    pipelines = {"image": [decoder, *steps, ToTensor()], "label": [IntDecoder(), ToTensor(), Squeeze()]}
+    loader = Loader(str(path), batch_size=workload.batch, num_workers=max(1, workers), order=OrderOption.RANDOM,
+                    os_cache=True, drop_last=False, pipelines=pipelines)
 
     def epoch(_number):
         for images, labels in loader:

@@ -9,7 +9,6 @@ import subprocess
 
 from workloads import WORKLOADS
 
-ROWS = ("trainctl",)
 VERSIONS = ("torch", "torchvision", "ffcv", "spdl", "nvidia-dali-cuda130", "numpy", "pillow", "numba")
 COLUMNS = ("samples_per_s", "samples_per_cpu_s", "p50_ms", "p99_ms", "rss_mb", "startup_s", "limit", "digest")
 HOW = """Every cell is the median over {rounds} interleaved rounds (A B C, A B C, ...), each in a fresh process on cores {cores};
@@ -72,7 +71,7 @@ class Page:
 
     @staticmethod
     def best(ran, column):
-        return max((median(found, column) for (name, _), found in ran.items() if name not in ROWS), default=None)
+        return max((median(found, column) for (name, _), found in ran.items() if name != "trainctl"), default=None)
 
     @staticmethod
     def line(name, workers, found, best, best_cpu):
@@ -97,6 +96,8 @@ class Page:
                           *(f"{name} {version}" for name, version in peers.items())])
 
     def resolved(self, row):
+        if not WORKLOADS[row].dataset:
+            return ""
         config = WORKLOADS[row].experiment("${env:BENCH_DATA}")
         return f"```yaml\n# {row}\n{config.rstrip()}\n```"
 
