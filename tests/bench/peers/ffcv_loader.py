@@ -33,18 +33,14 @@ class Samples:
         return np.asarray(Image.open(path).convert("RGB")), label
 
 
-class KeptFiles(RGBImageField):
-    """Writes a JPEG file's own bytes, so that the peer decodes what the others decode."""
-
-    def encode(self, destination, field, malloc):
-        if not isinstance(field, str):
-            return super().encode(destination, field, malloc)
-        with Image.open(field) as image:
-            destination["width"], destination["height"] = image.size
-        destination["mode"] = 0  # JPEG
-        data = np.fromfile(field, np.uint8)
-        destination["data_ptr"], storage = malloc(data.nbytes)
-        storage[:] = data
+def keep_file(destination, path, malloc):
+    """In the place of RGBImageField.encode: a JPEG file's own bytes, so that the peer decodes what the others decode."""
+    with Image.open(path) as image:
+        destination["width"], destination["height"] = image.size
+    destination["mode"] = 0  # JPEG
+    data = np.fromfile(path, np.uint8)
+    destination["data_ptr"], storage = malloc(data.nbytes)
+    storage[:] = data
 
 
 class Paths(Samples):
@@ -56,7 +52,9 @@ def write(workload, folder, raw):
     path = folder / f"{workload.name}_{'raw' if raw else 'jpeg'}.beton"
     if not path.exists():
         keep = workload.job == "rrc_flip" and not raw
-        image = KeptFiles(write_mode="jpg") if keep else RGBImageField(write_mode="raw")
+        image = RGBImageField(write_mode="jpg" if keep else "raw")
+        if keep:
+            image.encode = keep_file  # a class of our own would be a custom field, which the reader refuses
         partial = path.with_suffix(".partial")
         samples = (Paths if keep else Samples)(workload, folder)
         DatasetWriter(str(partial), {"image": image, "label": IntField()}, num_workers=1).from_indexed_dataset(samples)
