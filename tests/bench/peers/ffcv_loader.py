@@ -33,18 +33,14 @@ class Samples:
         return np.asarray(Image.open(path).convert("RGB")), label
 
 
-class KeptFiles(RGBImageField):
-    """Writes a JPEG file's own bytes, so that the peer decodes what the others decode."""
-
-    def encode(self, destination, field, malloc):
-        if not isinstance(field, str):
-            return super().encode(destination, field, malloc)
-        with Image.open(field) as image:
-            destination["width"], destination["height"] = image.size
-        destination["mode"] = 0  # JPEG
-        data = np.fromfile(field, np.uint8)
-        destination["data_ptr"], storage = malloc(data.nbytes)
-        storage[:] = data
+def keep_file(destination, path, malloc):
+    """In the place of RGBImageField.encode: a JPEG file's own bytes, so that the peer decodes what the others decode."""
+    with Image.open(path) as image:
+        destination["width"], destination["height"] = image.size
+    destination["mode"] = 0  # JPEG
+    data = np.fromfile(path, np.uint8)
+    destination["data_ptr"], storage = malloc(data.nbytes)
+    storage[:] = data
 
 
 class Paths(Samples):
@@ -56,7 +52,9 @@ def write(workload, folder, raw):
     path = folder / f"{workload.name}_{'raw' if raw else 'jpeg'}.beton"
     if not path.exists():
         keep = workload.job == "rrc_flip" and not raw
-        image = KeptFiles(write_mode="jpg") if keep else RGBImageField(write_mode="raw")
+        image = RGBImageField(write_mode="jpg" if keep else "raw")
+        if keep:
+            image.encode = keep_file  # a class of our own would be a custom field, which the reader refuses
         partial = path.with_suffix(".partial")
         samples = (Paths if keep else Samples)(workload, folder)
         DatasetWriter(str(partial), {"image": image, "label": IntField()}, num_workers=1).from_indexed_dataset(samples)
@@ -69,8 +67,9 @@ def open_loader(kind, workload, folder, workers):
     decoder = (RandomResizedCropRGBImageDecoder((224, 224)) if workload.job == "rrc_flip" else SimpleRGBImageDecoder())
     steps = {"rrc_flip": [RandomHorizontalFlip()], "flip": [RandomHorizontalFlip()],
              "pad_crop_flip": [RandomTranslate(padding=4), RandomHorizontalFlip()]}[workload.job]
-    loader = Loader(str(path), batch_size=workload.batch, num_workers=max(1, workers), order=OrderOption.RANDOM, os_cache=True,
-                    drop_last=False, pipelines={"image": [decoder, *steps, ToTensor()], "label": [IntDecoder(), ToTensor(), Squeeze()]})
+    pipelines = {"image": [decoder, *steps, ToTensor()], "label": [IntDecoder(), ToTensor(), Squeeze()]}
+    loader = Loader(str(path), batch_size=workload.batch, num_workers=max(1, workers), order=OrderOption.RANDOM,
+                    os_cache=True, drop_last=False, pipelines=pipelines)
 
     def epoch(_number):
         for images, labels in loader:

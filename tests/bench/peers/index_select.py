@@ -1,5 +1,6 @@
 """What a careful user writes by hand for a set in memory: one permutation, one index_select a batch; augmentation of the
-whole set at the start of an epoch, as airbench's CIFAR loader does. No workers: torch's own threads."""
+whole set at the start of an epoch, as airbench's CIFAR loader does. No workers, but torch's own threads: one of them for
+index_select_1, which is the better one where the copies are small."""
 
 import torch
 
@@ -39,7 +40,9 @@ def plain(images, _labels):
 STEPS = {"pad_crop_flip": pad_crop_flip, "flip": flip}
 
 
-def open_loader(_kind, workload, folder, _workers):
+def open_loader(kind, workload, folder, _workers):
+    if kind == "index_select_1":
+        torch.set_num_threads(1)
     images, labels = data_sets.tensors(workload, folder)
     augment = STEPS.get(workload.job, plain)(images.clone(), labels)
 

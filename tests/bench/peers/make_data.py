@@ -66,6 +66,7 @@ def photographs_224(target, source):
         left, top = ((side - 224) // 2 for side in image.size)
         images[i::len(paths)] = np.asarray(image.crop((left, top, left + 224, top + 224)))
     images.flush()
+    np.save(target.parent / "photographs_224.labels.npy", np.arange(len(images)) % 10)
 
 
 def cold_32k(target, _source):

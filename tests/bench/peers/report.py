@@ -9,15 +9,14 @@ import subprocess
 
 from workloads import WORKLOADS
 
-ROWS = ("trainctl",)
 VERSIONS = ("torch", "torchvision", "ffcv", "spdl", "nvidia-dali-cuda130", "numpy", "pillow", "numba")
 COLUMNS = ("samples_per_s", "samples_per_cpu_s", "p50_ms", "p99_ms", "rss_mb", "startup_s", "limit", "digest")
 HOW = """Every cell is the median over {rounds} interleaved rounds (A B C, A B C, ...), each in a fresh process on cores {cores};
-[quartiles] for the rate. The first epoch of each process is start-up and is not counted; then at least {seconds:g} s are (peers: in whole epochs). Page cache
-warm, except W7. The consumer reads labels only. Samples per CPU second count children, and are the figure to trust where
+[quartiles] for the rate. The first epoch of each process is start-up and is not counted; then at least {seconds:g} s are
+(peers: in whole epochs). Page cache warm, except W7. The consumer reads labels only. Samples per CPU second count children, and are the figure to trust where
 the machine is shared. Memory is the peak of all processes: for peers the sum of proportional set sizes, sampled twice a
-second; for trainctl the largest resident set of the measuring process. `ratio` is against the best peer's median rate, and
-[ratio per CPU second] against the best peer's. `of limit` is against what the same process gives without the loader: one
+second; for trainctl the largest resident set of the measuring process. The first ratio is to
+the best peer's rate, the second to the best peer's rate per CPU second. `of limit` is against what the same process gives without the loader: one
 thread that copies the rows (gather), or decodes the crops, times the threads.
 
 trainctl and DataLoader shuffle exactly; FFCV too (whole file cached); DALI within a buffer of the whole set; SPDL hands out
@@ -72,7 +71,7 @@ class Page:
 
     @staticmethod
     def best(ran, column):
-        return max((median(found, column) for (name, _), found in ran.items() if name not in ROWS), default=None)
+        return max((median(found, column) for (name, _), found in ran.items() if name != "trainctl"), default=None)
 
     @staticmethod
     def line(name, workers, found, best, best_cpu):
@@ -97,6 +96,8 @@ class Page:
                           *(f"{name} {version}" for name, version in peers.items())])
 
     def resolved(self, row):
+        if not WORKLOADS[row].dataset:
+            return ""
         config = WORKLOADS[row].experiment("${env:BENCH_DATA}")
         return f"```yaml\n# {row}\n{config.rstrip()}\n```"
 
