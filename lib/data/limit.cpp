@@ -26,7 +26,7 @@ class DecodeOnly final : public CropTransform {
   [[nodiscard]] Box box(const ImageShape& input, CounterRng& rng) const override {
     return crop_ != nullptr ? crop_->box(input, rng) : Box{0, 0, input.height, input.width};
   }
-  void apply_to_box(const ImageView& window, ImageTarget& output, CounterRng&) const override {
+  void apply_to_box(const ImageView& window, const ImageShape&, ImageTarget& output, CounterRng&) const override {
     std::fill_n(output.resize({1, 1, window.shape.channels}), window.shape.channels, std::uint8_t{0});
   }
 
