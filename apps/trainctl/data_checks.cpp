@@ -1,8 +1,10 @@
 #include "data_checks.hpp"
 
+#include "base/strings.hpp"
 #include "data/check.hpp"
 #include "spec/check_data.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,7 +31,15 @@ std::string described(const data::Facts& facts) {
 
 void compare(const data::Facts& train, const data::Facts& other, const std::string& name,
              const config::Position& position, config::Diagnostics& diagnostics) {
-  if (train.layout == other.layout && train.classes == other.classes) return;
+  if (train.layout == other.layout && train.classes == other.classes) {
+    const auto [mine, theirs] = std::ranges::mismatch(train.class_names, other.class_names);
+    if (mine == train.class_names.end() || theirs == other.class_names.end()) return;
+    diagnostics.error(position,
+                      fmt::format("{}: its class {} is '{}', that of dataset.train '{}'; both need the same "
+                                  "classes",
+                                  name, theirs - other.class_names.begin(), printable(*theirs), printable(*mine)));
+    return;
+  }
   diagnostics.error(position, fmt::format("{}: its samples are {} with {} classes, those of dataset.train {} with {}",
                                           name, described(other), other.classes, described(train), train.classes));
 }

@@ -22,6 +22,7 @@ LIBRARIES = {
     "libjpeg-turbo": r"jpeglib\.h|turbojpeg\.h|jerror\.h",
     "zlib": r"zlib\.h",
     "zstd": r"zstd\.h",
+    "Arrow": r"arrow/|parquet/",
     "CUDA": r"cuda[a-zA-Z_]*\.h|nvml\.h|nvToolsExt\.h|nvtx3/",
     "NCCL": r"nccl\.h",
     "c10d": r"torch/csrc/distributed/|gloo/",
