@@ -1,5 +1,6 @@
 #include "data_checks.hpp"
 
+#include "base/strings.hpp"
 #include "data/check.hpp"
 #include "log/log.hpp"
 #include "spec/check_data.hpp"
@@ -52,7 +53,13 @@ void compare(const Look& train, const Look& other, const std::string& name, cons
   if (!train.shows_image || !other.shows_image) return;
   const data::Facts& expected = *train.facts;
   const data::Facts& found = *other.facts;
-  if (expected.layout == found.layout && expected.classes == found.classes) return;
+  if (expected.layout == found.layout && expected.classes == found.classes) {
+    const auto [mine, theirs] = std::ranges::mismatch(expected.class_names, found.class_names);
+    if (mine == expected.class_names.end() || theirs == found.class_names.end()) return;
+    diagnostics.error(position, fmt::format("{}: its class {} is '{}', that of dataset.train '{}'; both need the same classes",
+                                            name, theirs - found.class_names.begin(), printable(*theirs), printable(*mine)));
+    return;
+  }
   diagnostics.error(position,
                     fmt::format("{}: its samples are {} with {} classes, those of dataset.train {} with {}", name,
                                 described(found), found.classes, described(expected), expected.classes));

@@ -8,13 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <set>
 #include <utility>
 
 namespace trainctl::data {
 namespace {
-
-constexpr int kMostDepth = 64;
 
 std::string shown(const fs::path& path) { return printable(path.string()); }
 
@@ -22,6 +19,7 @@ struct Entries {
   std::vector<std::string> folders;
   std::vector<std::string> images;
   std::uint64_t count = 0;
+  std::pair<dev_t, ino_t> identity;
 };
 
 class Scanner {
@@ -46,7 +44,7 @@ class Scanner {
  private:
   void add_class(const std::string& name) {
     std::vector<std::pair<std::string, std::vector<std::string>>> folders;
-    walk(name, 1, folders);
+    walk(name, folders);
     // As sorted(os.walk(...)): by the folder's whole path.
     std::sort(folders.begin(), folders.end());
     const std::size_t before = scan_.files.files.size();
@@ -61,13 +59,14 @@ class Scanner {
     labels_.resize(scan_.files.files.size(), classes_++);
   }
 
-  void walk(const std::string& folder, int depth,
-            std::vector<std::pair<std::string, std::vector<std::string>>>& found) {
-    ENSURE(data, depth <= kMostDepth, "{} lies more than {} folders deep; is there a link that leads back?",
-           shown(root_ / folder), kMostDepth);
+  void walk(const std::string& folder, std::vector<std::pair<std::string, std::vector<std::string>>>& found) {
     Entries entries = look_into(folder);
+    ENSURE(data, std::find(open_.begin(), open_.end(), entries.identity) == open_.end(),
+           "{} is a link that leads back to a folder above it; remove it", shown(root_ / folder));
     found.emplace_back(folder, std::move(entries.images));
-    for (const std::string& name : entries.folders) walk(folder + "/" + name, depth + 1, found);
+    open_.push_back(entries.identity);
+    for (const std::string& name : entries.folders) walk(folder + "/" + name, found);
+    open_.pop_back();
   }
 
   Entries look_into(const std::string& folder) {
@@ -76,6 +75,7 @@ class Scanner {
     struct stat info {};
     ENSURE(data, ::stat(path.c_str(), &info) == 0, "cannot read {}: {}", shown(path), std::strerror(errno));
     Entries entries;
+    entries.identity = {info.st_dev, info.st_ino};
     std::error_code failure;
     fs::directory_iterator entry(path, failure);
     for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
@@ -128,6 +128,7 @@ class Scanner {
   ScanOptions options_;
   FolderScan scan_;
   std::vector<std::int64_t> labels_;
+  std::vector<std::pair<dev_t, ino_t>> open_;  // the folders that walk() is in
   std::int64_t classes_ = 0;
 };
 

@@ -1,0 +1,20 @@
+# Arrow C++ and Parquet from the pyarrow wheel, for the data set `parquet`: its libraries have the C++11 ABI we build with.
+# TRAINCTL_ARROW_ROOT is the 'pyarrow' folder of a site-packages; without it the twin no_parquet.cpp is built. Not looked
+# for unasked: linked in, it makes every start of trainctl some 10 ms longer.
+set(TRAINCTL_ARROW_ROOT "$ENV{TRAINCTL_ARROW_ROOT}" CACHE PATH "the 'pyarrow' folder of a site-packages, for Parquet")
+set(TRAINCTL_PARQUET_SOURCE no_parquet.cpp)
+if(TRAINCTL_ARROW_ROOT)
+  file(GLOB _arrow "${TRAINCTL_ARROW_ROOT}/libarrow.so.*")
+  file(GLOB _parquet "${TRAINCTL_ARROW_ROOT}/libparquet.so.*")
+  if(NOT _arrow OR NOT _parquet OR NOT EXISTS "${TRAINCTL_ARROW_ROOT}/include/parquet/arrow/reader.h")
+    message(FATAL_ERROR "TRAINCTL_ARROW_ROOT is '${TRAINCTL_ARROW_ROOT}', which is no 'pyarrow' folder with libarrow, libparquet and include/")
+  endif()
+  list(GET _arrow 0 _arrow)
+  list(GET _parquet 0 _parquet)
+  add_library(trainctl_arrow INTERFACE)
+  target_include_directories(trainctl_arrow SYSTEM INTERFACE "${TRAINCTL_ARROW_ROOT}/include")
+  target_link_libraries(trainctl_arrow INTERFACE "${_parquet}" "${_arrow}")
+  list(APPEND CMAKE_BUILD_RPATH "${TRAINCTL_ARROW_ROOT}")
+  set(TRAINCTL_PARQUET_SOURCE parquet.cpp)
+  set(TRAINCTL_PARQUET_LIBRARY trainctl_arrow)
+endif()
