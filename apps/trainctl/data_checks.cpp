@@ -44,6 +44,12 @@ void check_data(const spec::Loaded& loaded, config::Diagnostics& diagnostics) {
     const auto facts = look_at(name, *split, diagnostics);
     if (train && facts) compare(*train, *facts, name, split->dataset.position, diagnostics);
   };
+  if (train) {
+    for (const data::Problem& problem :
+         data::check_batch_transforms(data.train, *train, loaded.experiment.loader.batch_size)) {
+      diagnostics.error(problem.position, problem.message);
+    }
+  }
   look_beside("dataset.val", data.val);
   look_beside("dataset.test", data.test);
   const int data_errors = diagnostics.error_count();

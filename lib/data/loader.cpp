@@ -172,6 +172,7 @@ void Loader::Impl::run_tile(const Ring::Ticket& ticket, TileMaker::Scratch& scra
   const auto batch = static_cast<std::int64_t>(ticket.batch % batches());
   TileJob job;
   job.epoch = base_epoch_ + static_cast<std::int64_t>(ticket.batch / batches());
+  job.batch = batch;
   job.extent = plan_.extent(batch);
   job.tile = ticket.tile;
   job.slot = slot(ticket.batch);

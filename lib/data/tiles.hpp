@@ -3,12 +3,14 @@
 #include "data/arena.hpp"
 #include "data/image/image.hpp"
 #include "data/loader.hpp"
+#include "data/mixer.hpp"
 #include "data/order.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,6 +27,7 @@ struct SlotShape {
 /// One batch to be made, as a worker sees it.
 struct TileJob {
   std::int64_t epoch = 0;
+  std::int64_t batch = 0;
   Extent extent;
   int tile = 0;
   std::span<std::byte> slot;
@@ -55,6 +58,7 @@ class TileMaker {
   void make(const TileJob& job, Scratch& scratch) const;
 
  private:
+  void make_rows(const TileJob& job, std::int64_t first, std::int64_t count, Scratch& scratch) const;
   void fill_block(const TileJob& job, std::int64_t first, std::int64_t count, Scratch& scratch) const;
   void make_image(const TileJob& job, std::int64_t row, std::int64_t index, Scratch& scratch) const;
   void transform(ImageView image, std::uint64_t position, const TileJob& job, ImageTarget target,
@@ -67,6 +71,8 @@ class TileMaker {
   std::size_t image_ = 0;  // its field
   ImageShape shape_;       // after the transforms
   SlotShape slot_shape_;
+  std::optional<Mixer> mixer_;
+  std::int64_t batch_size_;
   std::int64_t tile_rows_;
   std::int64_t block_rows_;
   int tiles_;
