@@ -95,6 +95,12 @@ void check_data(const spec::Loaded& loaded, config::Diagnostics& diagnostics) {
     const Look other = look_at(name, *split, checker, diagnostics);
     compare(train, other, name, split->dataset.position, diagnostics);
   };
+  if (train) {
+    for (const data::Problem& problem :
+         data::check_batch_transforms(data.train, *train, loaded.experiment.loader.batch_size)) {
+      diagnostics.error(problem.position, problem.message);
+    }
+  }
   look_beside("dataset.val", data.val);
   look_beside("dataset.test", data.test);
   spec::check_against_data(loaded, facts_of(train), diagnostics);

@@ -34,7 +34,8 @@ int auto_workers(const spec::Experiment& experiment, Role role) {
   const spec::DataSplit& split = role == Role::train || !data.val ? data.train : *data.val;
   const bool gathers_only = std::all_of(split.transforms.begin(), split.transforms.end(),
                                         [](const config::Stage& stage) { return stage.type == "normalize"; });
-  if (gathers_only || experiment.trainer.accelerator != spec::Accelerator::gpu) return 0;
+  const bool mixes = role == Role::train && !data.train.batch_transforms.empty();
+  if ((gathers_only && !mixes) || experiment.trainer.accelerator != spec::Accelerator::gpu) return 0;
   return std::clamp(usable_cores() - 1, 0, kMostAutoWorkers);
 }
 
@@ -73,6 +74,17 @@ Pipeline build_pipeline(const spec::DataSplit& split, const Catalogue& catalogue
 }
 
 Pipeline build_pipeline(const spec::DataSplit& split) { return build_pipeline(split, builtin_catalogue()); }
+
+Pipeline build_pipeline(const spec::TrainSplit& split, const Catalogue& catalogue) {
+  Pipeline pipeline = build_pipeline(static_cast<const spec::DataSplit&>(split), catalogue);
+  for (const config::Stage& stage : split.batch_transforms) {
+    in_context(named(stage),
+               [&] { pipeline.batch_transforms.push_back(stage_of(catalogue.batch_transforms, stage)(stage)); });
+  }
+  return pipeline;
+}
+
+Pipeline build_pipeline(const spec::TrainSplit& split) { return build_pipeline(split, builtin_catalogue()); }
 
 LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard) {
   const spec::Loader& loader = experiment.loader;

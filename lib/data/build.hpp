@@ -16,6 +16,10 @@ enum class Role { train, evaluate };
 Pipeline build_pipeline(const spec::DataSplit& split);
 Pipeline build_pipeline(const spec::DataSplit& split, const Catalogue& catalogue);
 
+/// The same with the split's batch transforms.
+Pipeline build_pipeline(const spec::TrainSplit& split);
+Pipeline build_pipeline(const spec::TrainSplit& split, const Catalogue& catalogue);
+
 /// The loader options the experiment asks for; `num_workers: auto` is decided here. It is 0 where batches are only
 /// gathered from memory or the training itself computes on this CPU: a thread would take a core from the maths for
 /// work of some microseconds. Where transforms feed a GPU it is up to 4 threads, one core left to the training.

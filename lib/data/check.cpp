@@ -1,6 +1,7 @@
 #include "data/check.hpp"
 
 #include "data/build.hpp"
+#include "data/mixer.hpp"
 #include "data/tiles.hpp"
 
 namespace trainctl::data {
@@ -54,6 +55,14 @@ SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue)
   });
   if (before > 0) check.problems.resize(before);  // a missing size is no news where a transform fell out
   return check;
+}
+
+std::vector<Problem> check_batch_transforms(const spec::TrainSplit& split, const Facts& train,
+                                            std::int64_t batch_size) {
+  if (split.batch_transforms.empty()) return {};
+  SplitCheck check;
+  collect(check, split.batch_transforms.front(), [&] { mixed_layout(train.layout, batch_size); });
+  return check.problems;
 }
 
 SplitCheck check_split(const spec::DataSplit& split) { return check_split(split, builtin_catalogue()); }

@@ -29,4 +29,7 @@ struct SplitCheck {
 SplitCheck check_split(const spec::DataSplit& split);
 SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue);
 
+/// Whether batches of that size can be mixed as the split asks; `train` is what check_split found.
+std::vector<Problem> check_batch_transforms(const spec::TrainSplit& split, const Facts& train, std::int64_t batch_size);
+
 }  // namespace trainctl::data

@@ -169,6 +169,7 @@ void Loader::Impl::run_tile(const Ring::Ticket& ticket, TileMaker::Scratch& scra
   const std::int64_t batch = batch_of(ticket.batch);
   TileJob job;
   job.epoch = epoch_of(ticket.batch);
+  job.batch = batch;
   job.extent = plan_.extent(batch);
   job.tile = ticket.tile;
   job.slot = slot(ticket.batch);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "data/batch.hpp"
+#include "data/batch_transform.hpp"
 #include "data/dataset.hpp"
 #include "data/sampling.hpp"
 #include "data/skipped.hpp"
@@ -51,6 +52,7 @@ struct Pipeline {
   /// Place of the first of them in the config's list, which their draws are keyed by; the ones before are done already.
   std::size_t first_operation = 0;
   std::optional<Normalization> normalization;
+  std::vector<std::shared_ptr<const BatchTransform>> batch_transforms;  // one of them for each batch
 };
 
 /// Batches in an order fixed by (seed, epoch) alone: the same bytes for any worker count and prefetch depth. Owns the

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "config/stage.hpp"
+#include "data/batch_transform.hpp"
 #include "data/dataset.hpp"
 #include "data/memory_dataset.hpp"
 #include "data/sampling.hpp"
@@ -20,6 +21,7 @@ struct Catalogue {
   /// What a data set holds, from its headers, for `validate`: under 10 ms.
   std::map<std::string, std::function<Facts(const config::Stage&)>> facts;
   std::map<std::string, std::function<std::shared_ptr<const Transform>(const config::Stage&)>> transforms;
+  std::map<std::string, std::function<std::shared_ptr<const BatchTransform>(const config::Stage&)>> batch_transforms;
   /// The transforms that are no step on pixels: they end the list, and the device applies them.
   std::map<std::string, std::function<Normalization(const config::Stage&)>> normalizations;
   std::map<std::string, std::function<ClassSampling(const config::Stage&)>> samplers;

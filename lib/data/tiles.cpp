@@ -22,7 +22,13 @@ std::int64_t rows_of_tile(const Pipeline& pipeline, const LoaderOptions& options
   const Facts facts{.layout = pipeline.dataset->layout()};
   const bool decodes = facts.image() != nullptr && !image_shape(*facts.image()).fixed();
   if (wished == 0 && decodes) wished = kDecodedTileRows;
+  if (!pipeline.batch_transforms.empty()) wished += wished % 2;  // pairs
   return wished > 0 ? std::min(wished, options.batch_size) : options.batch_size;
+}
+
+Layout layout_of(const Pipeline& pipeline, const LoaderOptions& options) {
+  Layout layout = transformed(pipeline.dataset->layout(), pipeline.transforms);
+  return pipeline.batch_transforms.empty() ? layout : mixed_layout(std::move(layout), options.batch_size);
 }
 
 }  // namespace
@@ -57,11 +63,15 @@ TileMaker::TileMaker(Pipeline pipeline, const LoaderOptions& options)
       skipped_(std::make_unique<SkippedSamples>(
           options.max_skipped.value_or(default_max_skipped(pipeline_.dataset->size())))),
       seed_(options.seed),
-      layout_(transformed(pipeline_.dataset->layout(), pipeline_.transforms)),
+      layout_(layout_of(pipeline_, options)),
       slot_shape_(layout_, options.batch_size),
+      batch_size_(options.batch_size),
       tile_rows_(rows_of_tile(pipeline_, options)),
       block_rows_(makes_images() ? std::min(kBlockRows, tile_rows_) : tile_rows_),
       tiles_(static_cast<int>((options.batch_size + tile_rows_ - 1) / tile_rows_)) {
+  if (!pipeline_.batch_transforms.empty()) {
+    mixer_.emplace(pipeline_.batch_transforms, seed_, layout_, slot_shape_.offsets);
+  }
   while (image_ < layout_.size() && layout_[image_].name != "image") ++image_;
   if (!makes_images()) return;
   ASSERT(pipeline_.dataset->images() != nullptr);
@@ -92,9 +102,19 @@ TileMaker::Scratch TileMaker::scratch() const {
 }
 
 void TileMaker::make(const TileJob& job, Scratch& scratch) const {
-  const std::int64_t begin = job.tile * tile_rows_;
-  const std::int64_t end = std::min(begin + tile_rows_, job.extent.rows);
-  for (std::int64_t row = begin; row < end; row += block_rows_) {
+  if (!mixer_) return make_rows(job, job.tile * tile_rows_, tile_rows_, scratch);
+  // A tile makes rows and their partners, so that mixing needs no other tile's pixels.
+  const std::int64_t half = batch_size_ / 2;
+  const std::int64_t first = job.tile * (tile_rows_ / 2);
+  const std::int64_t count = std::min(tile_rows_ / 2, half - first);
+  make_rows(job, first, count, scratch);
+  make_rows(job, half + first, count, scratch);
+  mixer_->mix(mixer_->draw(job.epoch, job.batch), {first, count, half, job.extent.rows, job.extent.valid}, job.slot);
+}
+
+void TileMaker::make_rows(const TileJob& job, std::int64_t first, std::int64_t count, Scratch& scratch) const {
+  const std::int64_t end = std::min(first + count, job.extent.rows);
+  for (std::int64_t row = first; row < end; row += block_rows_) {
     fill_block(job, row, std::min(block_rows_, end - row), scratch);
   }
 }
@@ -140,7 +160,7 @@ void TileMaker::fill_fields(const TileJob& job, std::int64_t first, std::span<co
         job.slot.subspan(slot_shape_.offsets[field] + static_cast<std::size_t>(first) * bytes, indices.size() * bytes);
   }
   if (makes_images()) scratch.rows[image_] = {};
-  pipeline_.dataset->fill(indices, scratch.rows);
+  pipeline_.dataset->fill(indices, Rows(scratch.rows).first(pipeline_.dataset->layout().size()));
 }
 
 /// Another sample takes the place of a damaged one: drawn by the row's position alone, so any worker draws the same.

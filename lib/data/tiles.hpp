@@ -5,6 +5,7 @@
 #include "data/image/decoder.hpp"
 #include "data/image/image.hpp"
 #include "data/loader.hpp"
+#include "data/mixer.hpp"
 #include "data/order.hpp"
 #include "data/skipped.hpp"
 
@@ -12,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +31,7 @@ struct SlotShape {
 /// One batch to be made, as a worker sees it.
 struct TileJob {
   std::int64_t epoch = 0;
+  std::int64_t batch = 0;
   Extent extent;
   int tile = 0;
   std::span<std::byte> slot;
@@ -78,6 +81,7 @@ class TileMaker {
   };
 
   void join_steps();
+  void make_rows(const TileJob& job, std::int64_t first, std::int64_t count, Scratch& scratch) const;
   void fill_block(const TileJob& job, std::int64_t first, std::int64_t count, Scratch& scratch) const;
   void fill_fields(const TileJob& job, std::int64_t first, std::span<const std::int64_t> indices,
                    Scratch& scratch) const;
@@ -101,6 +105,8 @@ class TileMaker {
   std::size_t image_ = 0;  // its field
   ImageShape shape_;       // after the transforms
   SlotShape slot_shape_;
+  std::optional<Mixer> mixer_;
+  std::int64_t batch_size_;
   std::int64_t tile_rows_;
   std::int64_t block_rows_;
   int tiles_;

@@ -34,6 +34,9 @@ RunData build_data(const spec::Experiment& experiment, data::Shard shard) {
   RunData out;
   data::CacheBudget cache(experiment.dataset.cache, shard.world_size);
   in_context("dataset.train", [&] {
+    ENSURE(config, experiment.dataset.train.batch_transforms.empty(),
+           "this release mixes batches ('trainctl data hash'), but no loss learns from mixed labels yet; remove "
+           "batch_transforms");
     const data::Pipeline pipeline = data::with_cache(data::build_pipeline(experiment.dataset.train), cache);
     const data::LoaderOptions options = data::loader_options(experiment, data::Role::train, shard);
     out.num_workers = options.num_workers;

@@ -30,6 +30,21 @@ struct DataSplit {
   }
 };
 
+/// The split that is trained on: its batches may be mixed.
+struct TrainSplit : DataSplit {
+  static constexpr auto kSummary = "The data set that is trained on, and the transforms of its samples and batches.";
+
+  std::vector<config::Stage> batch_transforms;
+
+  static void describe(config::Describe<TrainSplit>& options) {
+    options.include<DataSplit>();
+    options
+        .stages("batch_transforms", &TrainSplit::batch_transforms, "batch_transform",
+                "What is done to each batch: one of these, drawn for each with the same chance.")
+        .example("[{type: mixup, alpha: 0.2}, cutmix]");
+  }
+};
+
 enum class CacheMode { none, encoded, decoded, device, automatic };
 constexpr std::array<const char*, 5> enum_names(CacheMode) { return {"none", "encoded", "decoded", "device", "auto"}; }
 
@@ -149,7 +164,7 @@ constexpr std::array<const char*, 3> enum_names(Logger) { return {"console", "cs
 struct Dataset {
   static constexpr auto kSummary = "The data: a split for training, and splits for validation and test.";
 
-  DataSplit train;
+  TrainSplit train;
   std::optional<DataSplit> val;
   std::optional<DataSplit> test;
   Cache cache;

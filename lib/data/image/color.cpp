@@ -4,7 +4,6 @@
 #include "data/image/table.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 namespace trainctl::data {
@@ -13,9 +12,9 @@ namespace {
 std::uint8_t clamped(float value) { return static_cast<std::uint8_t>(std::clamp(value, 0.0F, 255.0F)); }
 
 /// The whole part of the luma of an RGB pixel.
-float luma(const std::uint8_t* pixel) {
+int luma(const std::uint8_t* pixel) {
   const float sum = static_cast<float>(pixel[0]) * 0.2989F + static_cast<float>(pixel[1]) * 0.587F;
-  return std::floor(sum + static_cast<float>(pixel[2]) * 0.114F);
+  return static_cast<int>(sum + static_cast<float>(pixel[2]) * 0.114F);
 }
 
 /// Weights of a blend between an image and what it is blended with.
@@ -46,7 +45,7 @@ float mean_luma(const ImageView& input) {
   for (std::int64_t y = 0; y < height; ++y) {
     const std::uint8_t* pixel = input.row(y);
     for (std::int64_t x = 0; x < width; ++x, pixel += channels) {
-      sum += channels == 1 ? *pixel : static_cast<std::int64_t>(luma(pixel));
+      sum += channels == 1 ? *pixel : luma(pixel);
     }
   }
   return static_cast<float>(sum) / static_cast<float>(height * width);
@@ -72,14 +71,14 @@ Hsv to_hsv(const std::uint8_t* pixel) {
   const float gc = (most - g) / range;
   const float bc = (most - b) / range;
   const float sixths = most == r ? bc - gc : most == g ? (rc + 2.0F) - bc : (gc + 4.0F) - rc;
-  const float turns = sixths * static_cast<float>(1.0 / 6) + 1.0F;
-  return {turns - std::floor(turns), range / most, most};
+  const float turns = sixths * static_cast<float>(1.0 / 6) + 1.0F;  // from 5/6 to 11/6
+  return {turns < 1 ? turns : turns - 1, range / most, most};
 }
 
 void from_hsv(const Hsv& color, std::uint8_t* pixel) {
   const float sixths = color.h * 6.0F;
-  const float sector = std::floor(sixths);
-  const float part = color.s * (sixths - sector);
+  const int sector = static_cast<int>(sixths);
+  const float part = color.s * (sixths - static_cast<float>(sector));
   const float rest = 1.0F - color.s;
   const auto level = [&](float share) {
     return static_cast<std::uint8_t>(std::clamp(share * color.v, 0.0F, 1.0F) * static_cast<float>(255 + 1.0 - 1e-3));
@@ -93,7 +92,7 @@ void from_hsv(const Hsv& color, std::uint8_t* pixel) {
     pixel[1] = g;
     pixel[2] = b;
   };
-  switch (static_cast<int>(sector) % 6) {
+  switch (sector % 6) {
     case 0: return set(v, t, p);
     case 1: return set(q, v, p);
     case 2: return set(p, v, t);
@@ -126,7 +125,7 @@ void adjust_saturation(const ImageView& input, double factor, ImageTarget& outpu
   if (input.shape.channels == 1) return keep(input, output);
   const Blend blend(factor);
   each_pixel(input, output, [&](const std::uint8_t* from, std::uint8_t* to) {
-    const float gray = luma(from);
+    const auto gray = static_cast<float>(luma(from));
     for (int c = 0; c < 3; ++c) to[c] = blend(from[c], gray);
   });
 }

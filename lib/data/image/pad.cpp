@@ -39,7 +39,13 @@ void Fill::paint(std::uint8_t* to, std::int64_t count, std::int64_t channels) co
     std::memset(to, values_[0], static_cast<std::size_t>(count * channels));
     return;
   }
-  for (std::int64_t i = 0; i < count; ++i) to = std::copy(values_.begin(), values_.end(), to);
+  const auto bytes = static_cast<std::size_t>(count * channels);
+  std::size_t painted = std::min(values_.size(), bytes);
+  std::copy_n(values_.begin(), painted, to);
+  for (std::size_t more = 0; painted < bytes; painted += more) {
+    more = std::min(painted, bytes - painted);
+    std::memcpy(to + painted, to, more);
+  }
 }
 
 void crop_padded(const ImageView& input, const Box& window, const Outside& outside, ImageTarget& output) {
@@ -48,25 +54,22 @@ void crop_padded(const ImageView& input, const Box& window, const Outside& outsi
   const std::int64_t begin = std::clamp<std::int64_t>(-window.left, 0, window.width);  // columns before the image
   const std::int64_t end = std::clamp<std::int64_t>(width - window.left, begin, window.width);  // and where it ends
   const auto inner = static_cast<std::size_t>((end - begin) * channels);
+  const bool paints = outside.mode == PaddingMode::constant;
+  const bool sticks_out = window.top < 0 || window.top + window.height > height || begin > 0 || end < window.width;
+  // At once: cheaper than the margins of each row, for images of the size that is padded.
+  if (paints && sticks_out) outside.fill.paint(output.pixels(), window.height * window.width, channels);
   for (std::int64_t y = 0; y < window.height; ++y) {
     std::uint8_t* to = output.row(y);
     const std::int64_t row = source_of(window.top + y, height, outside.mode);
-    if (row < 0) {
-      outside.fill.paint(to, window.width, channels);
-      continue;
-    }
+    if (row < 0) continue;
     const std::uint8_t* from = input.row(row);
-    const auto margin = [&](std::int64_t first, std::int64_t last) {
-      if (outside.mode == PaddingMode::constant) {
-        return outside.fill.paint(to + first * channels, last - first, channels);
-      }
-      for (std::int64_t x = first; x < last; ++x) {
-        std::copy_n(from + source_of(window.left + x, width, outside.mode) * channels, channels, to + x * channels);
-      }
-    };
-    if (begin > 0) margin(0, begin);
     if (inner > 0) std::memcpy(to + begin * channels, from + (window.left + begin) * channels, inner);
-    if (end < window.width) margin(end, window.width);
+    if (paints) continue;
+    for (std::int64_t x = 0; x < window.width; ++x) {
+      if (x == begin) x = end;
+      if (x == window.width) break;
+      std::copy_n(from + source_of(window.left + x, width, outside.mode) * channels, channels, to + x * channels);
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 #include "data/image/sample_grid.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace trainctl::data {
 namespace {

@@ -8,7 +8,7 @@ import torch
 import torchvision
 from golden import save
 from torchvision.transforms import InterpolationMode
-from torchvision.transforms.v2 import AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide
+from torchvision.transforms.v2 import AutoAugment, AutoAugmentPolicy, CutMix, MixUp, RandAugment, TrivialAugmentWide
 from torchvision.transforms.v2 import functional as F
 
 
@@ -178,8 +178,47 @@ def augmentations():
                         fill=None if fill is None else [90], mode=mode)
 
 
+def mixed(transform, **parameters):
+    """A batch of two, as floats: torchvision mixes no bytes. Halves of a level go up."""
+    batch = torch.stack([PICTURES["square"], PICTURES["square"].flip(2)]).float()
+    output = (transform.transform(batch, {"labels": None, "batch_size": 2, **parameters}) + 0.5).floor().to(torch.uint8)
+    return {"pixels": pixels(output[0]), "other": pixels(output[1])}
+
+
+class Fixed:
+    """Stands for a distribution, or for randint, that gives these values."""
+
+    def __init__(self, *values):
+        self.values = list(values)
+
+    def __call__(self, *arguments, size):
+        return torch.tensor([self.values.pop(0)])
+
+    def sample(self, shape):
+        return self.values[0]
+
+
+def mixes():
+    for own in (0, 1, 77, 128, 200, 255, 256):
+        yield {"kind": "mixup", "own": own, **mixed(MixUp(num_classes=2), lam=own / 256)}
+    for lam, x, y in ((0.0, 5, 5), (0.31, 0, 11), (0.75, 6, 3), (1.0, 4, 4), (0.97, 11, 0)):
+        cutmix = CutMix(num_classes=2)
+        cutmix._dist = Fixed(lam)
+        randint, torch.randint = torch.randint, Fixed(x, y)
+        parameters = cutmix.make_params([PICTURES["square"]])
+        torch.randint = randint
+        left, top, right, bottom = parameters["box"]
+        yield {"kind": "cutmix", "drawn": [lam, x, y], "box": [top, left, bottom - top, right - left],
+               "lambda": parameters["lam_adjusted"], **mixed(cutmix, **parameters)}
+
+
 write("crop", list(crops()))
 write("color", list(colors()))
 write("blur", list(blurs()))
 write("warp", [*rotations(), *motions(), *tilts()])
 write("augment", list(augmentations()), spaces=list(spaces()), policies=list(policies()))
+save("transforms_mix", {
+    "torchvision": torchvision.__version__,
+    "pictures": [{"shape": shape(image), "pixels": pixels(image)} for image in (PICTURES["square"], PICTURES["square"].flip(2))],
+    "cases": list(mixes()),
+})

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "config/describe.hpp"
+
+namespace trainctl::spec::batch_transform {
+
+struct Mixup {
+  static constexpr auto kSummary =
+      "Blends each image, and its label, with another one of the batch, as torchvision's MixUp.";
+
+  double alpha = 1;
+
+  static void describe(config::Describe<Mixup>& options) {
+    options.field("alpha", &Mixup::alpha, "Both parameters of the Beta distribution of an image's own share.")
+        .above(0)
+        .at_most(1000);
+  }
+};
+
+}  // namespace trainctl::spec::batch_transform

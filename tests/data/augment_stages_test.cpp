@@ -1,0 +1,193 @@
+#include "base/philox.hpp"
+#include "config/reader.hpp"
+#include "config/yaml.hpp"
+#include "data/draw.hpp"
+#include "data/fakes.hpp"
+#include "data/image/color.hpp"
+#include "data/image/rotate.hpp"
+#include "data/registry.hpp"
+#include "spec/load.hpp"
+#include "support/catch.hpp"
+
+#include <array>
+#include <set>
+#include <utility>
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+
+namespace {
+
+using Pixels = std::vector<std::uint8_t>;
+
+std::shared_ptr<const Transform> transform(const std::string& type, const std::string& options) {
+  config::Diagnostics diagnostics;
+  config::Node node = config::parse_yaml(config::make_source("test", options), options, diagnostics);
+  node.entries.push_back({"type", {}, config::Node::scalar(type)});
+  config::Stage stage;
+  config::Reader(spec::builtin_vocabulary(), diagnostics).stage(node, config::Field{}, "transform", stage);
+  diagnostics.throw_if_errors();
+  return builtin_catalogue().transforms.at(type)(stage);
+}
+
+Pixels picture(const ImageShape& shape) {
+  Pixels pixels(shape.bytes());
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i * 37 + i * i / 11);
+  return pixels;
+}
+
+/// The transform of the picture for one position, into memory that held `before`.
+Pixels applied(const Transform& transform, const ImageShape& shape, std::uint64_t position, std::uint8_t before) {
+  const Pixels input = picture(shape);
+  Pixels scratch(4 * shape.bytes() + 64, before);
+  ImageTarget output(scratch);
+  CounterRng rng(5, 2, position, 1);
+  transform.apply({input.data(), shape}, output, rng);
+  return {output.pixels(), output.pixels() + output.shape().bytes()};
+}
+
+const std::vector<std::pair<std::string, std::string>> kStages{
+    {"auto_augment", "{}"},
+    {"auto_augment", "{policy: svhn, interpolation: bilinear, fill: 40}"},
+    {"color_jitter", "{brightness: 0.4, contrast: 0.4, saturation: [0.2, 1.9], hue: 0.1}"},
+    {"gaussian_blur", "{kernel_size: [5, 3]}"},
+    {"rand_augment", "{num_ops: 3, magnitude: 20}"},
+    {"random_affine", "{degrees: 30, translate: [0.2, 0.1], scale: [0.7, 1.4], shear: [-20, 20, -10, 10]}"},
+    {"random_crop", "{size: [9, 12], padding: [1, 2, 3, 4], padding_mode: reflect}"},
+    {"random_erasing", "{p: 0.9}"},
+    {"random_grayscale", "{p: 0.5}"},
+    {"random_horizontal_flip", "{}"},
+    {"random_perspective", "{p: 0.8, fill: 3}"},
+    {"random_rotation", "{degrees: [-40, 90], expand: true}"},
+    {"random_vertical_flip", "{}"},
+    {"trivial_augment_wide", "{}"},
+};
+
+}  // namespace
+
+TEST_CASE("a transform is a function of the image and the counter, and writes every byte of its output") {
+  for (const auto& [type, options] : kStages) {
+    INFO(type << " " << options);
+    const auto stage = transform(type, options);
+    CHECK(stage->random());
+    for (const ImageShape& shape : {ImageShape{13, 17, 3}, ImageShape{16, 11, 1}}) {
+      std::set<Pixels> seen;
+      for (std::uint64_t position = 0; position < 60; ++position) {
+        const Pixels once = applied(*stage, shape, position, 0xEE);
+        REQUIRE(once == applied(*stage, shape, position, 0x11));
+        const ImageShape fixed = stage->output(shape);
+        if (fixed.fixed()) REQUIRE(once.size() == fixed.bytes());
+        seen.insert(once);
+      }
+      const bool grey_stays_grey = type == "random_grayscale" && shape.channels == 1;
+      CHECK((seen.size() > 1) != grey_stays_grey);
+    }
+  }
+}
+
+TEST_CASE("a colour jitter draws its order, then the factors of brightness, contrast, saturation and hue") {
+  const ImageShape shape{13, 17, 3};
+  const auto stage = transform("color_jitter", "{brightness: 0.4, contrast: [0.5, 1.5], saturation: 2, hue: 0.1}");
+  using Adjust = void (*)(const ImageView&, double, ImageTarget&);
+  const std::array<Adjust, 4> adjust{adjust_brightness, adjust_contrast, adjust_saturation, adjust_hue};
+  for (std::uint64_t position = 0; position < 30; ++position) {
+    CounterRng rng(5, 2, position, 1);
+    std::array<std::size_t, 4> order{0, 1, 2, 3};
+    std::swap(order[3], order[rng.below(4)]);
+    std::swap(order[2], order[rng.below(3)]);
+    std::swap(order[1], order[rng.below(2)]);
+    std::array<double, 4> factors{};
+    factors[0] = draw_between(rng, 0.6, 1.4);
+    factors[1] = draw_between(rng, 0.5, 1.5);
+    factors[2] = draw_between(rng, 0, 3);
+    factors[3] = draw_between(rng, -0.1, 0.1);
+    Pixels pixels = picture(shape);
+    ImageTarget image(pixels);
+    image.resize(shape);
+    for (const std::size_t i : order) adjust[i](image.view(), factors[i], image);
+    CHECK(applied(*stage, shape, position, 0) == pixels);
+  }
+}
+
+TEST_CASE("a jitter without options changes nothing") {
+  CHECK(applied(*transform("color_jitter", "{}"), {13, 17, 3}, 3, 0) == picture({13, 17, 3}));
+  CHECK(applied(*transform("rand_augment", "{num_ops: 0}"), {13, 17, 3}, 3, 0) == picture({13, 17, 3}));
+}
+
+TEST_CASE("an erased box has its share of the area and lies inside") {
+  const ImageShape shape{40, 30, 1};
+  const auto stage = transform("random_erasing", "{p: 1, scale: [0.1, 0.2], ratio: [0.5, 2], value: 255}");
+  const Pixels input = picture(shape);
+  for (std::uint64_t position = 0; position < 100; ++position) {
+    const Pixels output = applied(*stage, shape, position, 0);
+    int erased = 0;
+    for (std::size_t i = 0; i < output.size(); ++i) erased += output[i] == 255 && input[i] != 255 ? 1 : 0;
+    CHECK(erased > 0.08 * 1200);
+    CHECK(erased < 0.22 * 1200);
+  }
+}
+
+TEST_CASE("a crop pads what it needs, on the side that is short only") {
+  const auto stage = transform("random_crop", "{size: [20, 8], pad_if_needed: true, fill: [1, 2, 3]}");
+  CHECK(stage->output({13, 17, 3}) == ImageShape{20, 8, 3});
+  CHECK(applied(*stage, {13, 17, 3}, 1, 0).size() == 20 * 8 * 3);
+  CHECK_THAT(failure_of([&] { stage->output({13, 17, 1}); }), Contains("fill has 3 values"));
+}
+
+TEST_CASE("a crop without padding says which box it needs, with the draws of one with padding") {
+  const auto plain = transform("random_crop", "{size: 8}");
+  const auto* crop = dynamic_cast<const CropTransform*>(plain.get());
+  REQUIRE(crop != nullptr);
+  CHECK(dynamic_cast<const CropTransform*>(transform("random_crop", "{size: 8, padding: 1}").get()) == nullptr);
+  const auto padded = transform("random_crop", "{size: 8, pad_if_needed: true}");
+  for (std::uint64_t position = 0; position < 50; ++position) {
+    CHECK(applied(*plain, {13, 17, 3}, position, 0) == applied(*padded, {13, 17, 3}, position, 0));
+  }
+}
+
+TEST_CASE("a rotation that expands leaves each image its own size") {
+  const auto stage = transform("random_rotation", "{degrees: [30, 30], expand: true}");
+  CHECK(stage->output({13, 17, 3}) == ImageShape{0, 0, 3});
+}
+
+TEST_CASE("options that make no sense are refused with what to write") {
+  const std::vector<std::array<std::string, 3>> mistakes{
+      {"random_crop", "{size: [1, 2, 3]}", "size has 3 values"},
+      {"random_crop", "{size: 4, padding: [1, 2, 3]}", "padding has 3 values"},
+      {"random_crop", "{size: 4, fill: 256}", "fill"},
+      {"random_erasing", "{value: random}", "'value' must be"},
+      {"random_erasing", "{scale: [0.5, 0.1]}", "write the smaller number first"},
+      {"color_jitter", "{brightness: [1.2, 0.8]}", "of two the smaller comes first"},
+      {"color_jitter", "{hue: -0.1}", "must not be negative"},
+      {"color_jitter", "{hue: 0.7}", "hue"},
+      {"gaussian_blur", "{kernel_size: 4}", "write odd numbers"},
+      {"gaussian_blur", "{kernel_size: 3, sigma: [2, 1]}", "write the smaller number first"},
+      {"random_rotation", "{degrees: -5}", "must not be negative"},
+      {"random_affine", "{degrees: 5, shear: [1, 2, 3]}", "shear has 3 values"},
+      {"random_affine", "{degrees: 5, scale: [2, 1]}", "write the smaller number first"},
+      {"rand_augment", "{magnitude: 31}", "write 30 or less"},
+      {"trivial_augment_wide", "{num_magnitude_bins: 1}", "num_magnitude_bins"},
+  };
+  for (const auto& [type, options, message] : mistakes) {
+    INFO(type << " " << options);
+    CHECK_THAT(failure_of([&, &type = type, &options = options] { transform(type, options); }), Contains(message));
+  }
+}
+
+TEST_CASE("an image that a transform cannot take is refused at the start, or as bad data where sizes are open") {
+  CHECK_THAT(failure_of([] {
+               transform("color_jitter", "{hue: 0.1}")->output({4, 4, 2});
+             }),
+             Contains("2: the images have 2"));
+  const auto blur = transform("gaussian_blur", "{kernel_size: 9}");
+  CHECK_THAT(failure_of([&] { blur->output({4, 40, 3}); }), Contains("2: a kernel of 9x9 pixels is too large"));
+  CHECK_THAT(failure_of([&] { applied(*blur, {4, 40, 3}, 0, 0); }), Contains("9: a kernel of 9x9 pixels is too large"));
+  const auto crop = transform("random_crop", "{size: 8, padding: 6, padding_mode: reflect}");
+  CHECK_THAT(failure_of([&] { crop->output({6, 40, 3}); }), Contains("2: an image of 6x40 cannot be mirrored"));
+  CHECK_THAT(failure_of([&] { applied(*crop, {6, 40, 3}, 0, 0); }), Contains("9: an image of 6x40 cannot be mirrored"));
+  CHECK_THAT(failure_of([&] {
+               applied(*transform("random_crop", "{size: 8}"), {6, 40, 3}, 0, 0);
+             }),
+             Contains("9: a crop of 8x8 pixels does not fit into this image of 6x40"));
+}
