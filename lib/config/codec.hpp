@@ -163,6 +163,31 @@ struct Codec<std::vector<T>> {
   }
 };
 
+/// One value, or a list of them: `size: 28` or `size: [28, 32]`.
+template <class T>
+struct OneOrMore {
+  std::vector<T> values;
+  bool operator==(const OneOrMore&) const = default;
+};
+
+template <class T>
+struct Codec<OneOrMore<T>> {
+  static FieldType type() {
+    FieldType type = list_of<T>(std::nullopt);
+    type.accepts_one = true;
+    return type;
+  }
+  static void read(Reader& reader, const Node& node, const Field& field, OneOrMore<T>& out) {
+    if (node.type != Node::Type::scalar) return Codec<std::vector<T>>::read(reader, node, field, out.values);
+    T value{};
+    Codec<T>::read(reader, node, field, value);
+    out.values = {std::move(value)};
+  }
+  static Node write(const OneOrMore<T>& value) {
+    return value.values.size() == 1 ? Codec<T>::write(value.values[0]) : Codec<std::vector<T>>::write(value.values);
+  }
+};
+
 template <class T, std::size_t N>
 struct Codec<std::array<T, N>> {
   static FieldType type() { return list_of<T>(N); }

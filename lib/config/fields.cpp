@@ -41,8 +41,8 @@ std::string plain_type_text(const FieldType& type, const Vocabulary& vocabulary)
     case ValueType::path: return "path, relative to the file that names it";
     case ValueType::choice: return "one of " + join(type.choices, ", ");
     case ValueType::list:
-      return fmt::format("list of {}{}", type.length ? std::to_string(*type.length) + " " : "",
-                         plural(*type.item, vocabulary));
+      return fmt::format("{}list of {}{}", type.accepts_one ? plain_type_text(*type.item, vocabulary) + " or " : "",
+                         type.length ? std::to_string(*type.length) + " " : "", plural(*type.item, vocabulary));
     case ValueType::map: return "map of " + plural(*type.item, vocabulary);
     case ValueType::object: return "section";
     case ValueType::stage: return fmt::format("{}: {}", type.stage_kind, join(vocabulary.names(type.stage_kind), ", "));

@@ -126,6 +126,7 @@ Json type_json(const FieldType& type, const Field& field, const Vocabulary& voca
   const bool is_typed_scalar = type.type == ValueType::boolean || type.type == ValueType::integer ||
                                type.type == ValueType::number || type.type == ValueType::choice;
   Json any = Json::array({std::move(plain)});
+  if (type.accepts_one) any.push_back(type_json(*type.item, field, vocabulary));
   if (type.accepts_auto) any.push_back({{"const", "auto"}});
   if (type.nullable) any.push_back({{"type", "null"}});
   if (is_typed_scalar) any.push_back(def_ref("reference"));

@@ -32,6 +32,7 @@ struct FieldType {
   std::vector<std::string> choices;       // choice
   std::shared_ptr<const FieldType> item;  // list, map: the type of a value
   std::optional<std::size_t> length;      // list of fixed length
+  bool accepts_one = false;               // list: a value alone stands for a list of one
   std::shared_ptr<const Schema> object;   // object
   std::string stage_kind;                 // stage
 };
