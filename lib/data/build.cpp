@@ -83,6 +83,8 @@ LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shar
   options.prefetch_factor = loader.prefetch_factor;
   options.seed = experiment.seed;
   options.shard = shard;
+  options.on_error = experiment.dataset.on_error;
+  options.max_skipped = experiment.dataset.max_skipped.value;
   const bool train = role == Role::train;
   options.order = train && loader.shuffle && trainer.overfit_batches == 0 ? Order::shuffled : Order::sequential;
   options.last_batch = train && loader.drop_last ? LastBatch::drop : LastBatch::keep;
