@@ -98,6 +98,8 @@ LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shar
   options.priority = shared ? Priority::below_trainer : Priority::normal;
   options.seed = experiment.seed;
   options.shard = shard;
+  options.on_error = experiment.dataset.on_error;
+  options.max_skipped = experiment.dataset.max_skipped.value;
   const bool train = role == Role::train;
   options.order = train && loader.shuffle && trainer.overfit_batches == 0 ? Order::shuffled : Order::sequential;
   options.last_batch = train && loader.drop_last ? LastBatch::drop : LastBatch::keep;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "spec/on_error.hpp"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +13,7 @@
 
 namespace trainctl::data {
 
-/// What becomes of a sample that cannot be read.
-enum class OnError { fail, skip };
+using spec::OnError;
 
 /// A sample that was replaced by another, and why.
 struct SkippedSample {

@@ -80,6 +80,13 @@ void Dataset::describe(config::Describe<Dataset>& options) {
   options.field("test", &Dataset::test, "The split for a test after training; a run only checks that it can be read.")
       .example("{type: synthetic_digits, split: test}");
   options.field("cache", &Dataset::cache, "Where samples are kept between epochs.");
+  options.field("on_error", &Dataset::on_error,
+                "A sample that cannot be read: fail: the run ends; skip: another sample takes its place.");
+  options
+      .field("max_skipped", &Dataset::max_skipped,
+             "Most samples of a split that on_error: skip may leave out, on each rank; auto: 0.1 %, at most 100.")
+      .at_least(0)
+      .example("10");
 }
 
 void Experiment::describe(config::Describe<Experiment>& options) {

@@ -4,6 +4,7 @@
 #include "spec/budget.hpp"
 #include "spec/limit.hpp"
 #include "spec/mode.hpp"
+#include "spec/on_error.hpp"
 
 #include <array>
 #include <cstdint>
@@ -168,6 +169,8 @@ struct Dataset {
   std::optional<DataSplit> val;
   std::optional<DataSplit> test;
   Cache cache;
+  OnError on_error = OnError::fail;
+  config::Auto<std::int64_t> max_skipped;
 
   static void describe(config::Describe<Dataset>& options);  // experiment.cpp
 };

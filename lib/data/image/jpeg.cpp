@@ -98,10 +98,10 @@ void JpegDecoder::State::check_work(std::span<const std::byte> file) const {
          info.image_height, file.size());
   // Those of one scan need no memory of their own.
   if (jpeg_has_multiple_scans(const_cast<j_decompress_ptr>(&info)) == 0) return;
-  const std::int64_t scans = count_jpeg_scans(file);
+  const std::int64_t scans = count_jpeg_scans(file, limits.scans);
   const std::int64_t pixels = std::int64_t{info.image_width} * info.image_height;
   ENSURE(data, scans <= limits.scans && scans * pixels <= limits.scanned_pixels,
-         "the JPEG has {} scans of {}x{} pixels; at most {} scans and {} pixels in all are decoded", scans,
+         "the JPEG has {} or more scans of {}x{} pixels; at most {} scans and {} pixels in all are decoded", scans,
          info.image_width, info.image_height, limits.scans, limits.scanned_pixels);
 }
 

@@ -23,7 +23,7 @@ class JpegDecoder final : public FormatDecoder {
   std::unique_ptr<State> state_;
 };
 
-/// The scans a JPEG file holds, without decoding any.
-std::int64_t count_jpeg_scans(std::span<const std::byte> file);
+/// The scans a JPEG file holds, without decoding any; it stops counting above `most`.
+std::int64_t count_jpeg_scans(std::span<const std::byte> file, std::int64_t most);
 
 }  // namespace trainctl::data

@@ -93,7 +93,7 @@ TEST_CASE("an image bomb is refused by its header, within 10 MB") {
       {claiming(jpeg_file(shades({8, 8, 3})), 8'000, 8'000), "which do not fit into"},
       {png_claiming(20'000, 20'000), "the image claims 20000x20000 pixels"},
       {png_claiming(8'000, 8'000), "the PNG claims 8000x8000 pixels, which do not fit into"},
-      {scan_bomb(5'000), "scans of 256x256 pixels; at most 100 scans"},
+      {scan_bomb(5'000), "the JPEG has 101 or more scans of 256x256 pixels; at most 100 scans"},
       {claiming(scan_bomb(60), 6'000, 6'000), "at most 100 scans and 1073741824 pixels in all are decoded"},
   };
   for (const auto& [bomb, message] : bombs) {
@@ -109,8 +109,9 @@ TEST_CASE("an image without pixels is refused") {
 
 TEST_CASE("scans are counted as the decoder meets them") {
   const Picture picture = shades({64, 64, 3});
-  CHECK(count_jpeg_scans(jpeg_file(picture)) == 1);
-  CHECK(count_jpeg_scans(jpeg_file(picture, {.progressive = true})) == 10);
-  CHECK(count_jpeg_scans(scan_bomb(7)) == 17);
-  CHECK(count_jpeg_scans({}) == 0);
+  CHECK(count_jpeg_scans(jpeg_file(picture), 100) == 1);
+  CHECK(count_jpeg_scans(jpeg_file(picture, {.progressive = true}), 100) == 10);
+  CHECK(count_jpeg_scans(scan_bomb(7), 100) == 17);
+  CHECK(count_jpeg_scans(scan_bomb(700), 100) == 101);
+  CHECK(count_jpeg_scans({}, 100) == 0);
 }

@@ -1,6 +1,12 @@
-"""Pixels of torchvision 0.26: resize, center_crop and resized_crop on uint8 images that a formula makes."""
+"""Pixels of torchvision 0.26: resize, center_crop and resized_crop on uint8 images that a formula makes.
+
+Also the boxes of its RandomResizedCrop, when its draws come from our counters instead of torch's generator.
+"""
+import types
+
 import torch
 from golden import save
+from torchvision.transforms.v2 import RandomResizedCrop, _geometry
 from torchvision.transforms.v2 import functional as F
 
 RESIZES = [
@@ -25,6 +31,55 @@ RESIZED_CROPS = [
     (60, 80, 20, 30, 9, 11, [22, 26]),
     (60, 80, 59, 79, 1, 1, [3, 3]),
 ]
+BOXES = [
+    # height, width, scale, ratio, how many positions
+    (375, 500, (0.08, 1.0), (3 / 4, 4 / 3), 60),
+    (500, 334, (0.08, 1.0), (3 / 4, 4 / 3), 40),
+    (32, 32, (0.5, 0.9), (1.0, 1.0), 30),
+    (20, 400, (0.8, 1.0), (3 / 4, 4 / 3), 10),
+    (400, 20, (0.8, 1.0), (3 / 4, 4 / 3), 10),
+    (3, 2, (0.01, 1.0), (0.1, 10.0), 40),
+]
+
+
+class Draws:
+    """lib/base/philox.cpp: the draws of seed 3, epoch 1, one position and operation 0, in the place of torch's."""
+
+    def __init__(self, position):
+        self.counter, self.words = [0, 1, position, 0], []
+
+    def word(self):
+        if not self.words:
+            key, block = [3, 0], list(self.counter)
+            for _ in range(10):
+                a, b = 0xD2511F53 * block[0], 0xCD9E8D57 * block[2]
+                block = [(b >> 32) ^ block[1] ^ key[0], b & 0xFFFFFFFF, (a >> 32) ^ block[3] ^ key[1], a & 0xFFFFFFFF]
+                key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
+            self.counter[0] += 1
+            self.words = block
+        return self.words.pop(0)
+
+    def uniform_(self, low, high):
+        return torch.tensor([low + (self.word() >> 8) / 2**24 * (high - low)], dtype=torch.float64)
+
+    def randint(self, low, high, size):
+        while True:
+            product = (self.word() << 32 | self.word()) * high
+            if product % 2**64 >= 2**64 % high:
+                return torch.tensor([product >> 64])
+
+
+def drawn(height, width, scale, ratio, positions):
+    boxes = []
+    for position in range(positions):
+        draws = Draws(position)
+        _geometry.torch = types.SimpleNamespace(**{**vars(torch), "empty": lambda _: draws, "randint": draws.randint})
+        crop = RandomResizedCrop(10, scale, ratio)
+        crop._log_ratio = torch.tensor(ratio, dtype=torch.float64).log()  # torchvision's has 24 bits
+        box = crop.make_params([torch.empty(3, height, width)])
+        boxes.append([box["top"], box["left"], box["height"], box["width"]])
+        _geometry.torch = torch
+    return {"input": [height, width, 3], "scale": scale, "ratio": ratio, "boxes": boxes}
 
 
 def picture(height, width, channels):
@@ -56,4 +111,5 @@ save("images", {
     "resize": [resized(*case) for case in RESIZES],
     "center_crop": [cropped(*case) for case in CROPS],
     "resized_crop": [resize_cropped(*case) for case in RESIZED_CROPS],
+    "random_resized_crop": [drawn(*case) for case in BOXES],
 })

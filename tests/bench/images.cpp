@@ -1,0 +1,118 @@
+// Images a second on one thread, of the JPEGs below the folders given: decoded whole, only the box of a random resized
+// crop (read to the end of the file, and no further than needed), and the resize of that box to 224x224 on each path of
+// this CPU. Rounds are interleaved; only the ratios mean anything.
+// usage: bench_images FOLDER...
+
+#include "base/clock.hpp"
+#include "base/stats.hpp"
+#include "data/image/decoder.hpp"
+#include "data/image/resize.hpp"
+#include "data/registry.hpp"
+#include "spec/transform/random_resized_crop.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <vector>
+
+using namespace trainctl;
+using namespace trainctl::data;
+
+namespace {
+
+constexpr int kRounds = 7;
+constexpr std::int64_t kSize = 224;
+
+struct Sample {
+  std::vector<std::byte> file;
+  ImageShape shape;
+  Box box;
+  std::vector<std::uint8_t> pixels;  // of the box
+};
+
+std::vector<std::byte> bytes_of(const std::filesystem::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  const std::vector<char> text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::vector<Sample> samples_below(int count, char** folders) {
+  spec::transform::RandomResizedCrop options;
+  options.size.values = {kSize};
+  const auto transform = builtin_catalogue().transforms.at("random_resized_crop")(
+      config::make_stage("transform", "random_resized_crop", options));
+  const auto& crop = dynamic_cast<const CropTransform&>(*transform);
+  ImageDecoder decoder;
+  std::vector<Sample> samples;
+  for (int i = 0; i < count; ++i) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folders[i])) {
+      if (!entry.is_regular_file()) continue;
+      Sample& sample = samples.emplace_back();
+      sample.file = bytes_of(entry.path());
+      sample.shape = decoder.open(sample.file);
+      CounterRng rng(0, 0, samples.size(), 0);
+      sample.box = crop.box(sample.shape, rng);
+      sample.pixels.resize(static_cast<std::size_t>(sample.box.height * sample.box.width) * 3);
+      decoder.decode(sample.box, Reading::whole_file, sample.pixels.data());
+    }
+  }
+  return samples;
+}
+
+struct Row {
+  std::string name;
+  std::function<void(const Sample&)> work;
+  std::vector<double> seconds;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<Sample> samples = samples_below(argc - 1, argv + 1);
+  if (samples.empty()) {
+    fmt::print("usage: bench_images FOLDER...\n");
+    return 2;
+  }
+  ImageDecoder decoder;
+  std::vector<std::uint8_t> out;
+  const auto decode = [&](const Sample& sample, const Box& box, Reading reading) {
+    out.resize(static_cast<std::size_t>(box.height * box.width) * 3);
+    decoder.open(sample.file);
+    decoder.decode(box, reading, out.data());
+  };
+  std::vector<Row> rows;
+  rows.push_back({"decode whole", [&](const Sample& sample) {
+                    decode(sample, {0, 0, sample.shape.height, sample.shape.width}, Reading::whole_file);
+                  }});
+  rows.push_back({"decode crop, whole file", [&](const Sample& s) { decode(s, s.box, Reading::whole_file); }});
+  rows.push_back({"decode crop, needed part", [&](const Sample& s) { decode(s, s.box, Reading::needed_part); }});
+  for (const ResizeKernels& kernels : resize_kernels()) {
+    rows.push_back({std::string("resize crop, ") + kernels.name, [&](const Sample& sample) {
+                      out.resize(kSize * kSize * 3);
+                      const ImageView box(sample.pixels.data(), {sample.box.height, sample.box.width, 3});
+                      const ResizePlan plan{ResizeAxis::whole(sample.box.height, kSize),
+                                            ResizeAxis::whole(sample.box.width, kSize)};
+                      resize(box, plan, out.data(), kernels);
+                    }});
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    for (Row& row : rows) {
+      const double start = steady_clock().now();
+      for (const Sample& sample : samples) row.work(sample);
+      row.seconds.push_back(steady_clock().now() - start);
+    }
+  }
+  fmt::print("{:<26} {:>12} {:>10} {:>18}\n", "work", "images/s", "us/image", "of decode whole");
+  const double whole = median(rows.front().seconds);
+  const auto count = static_cast<double>(samples.size());
+  for (const Row& row : rows) {
+    const double middle = median(row.seconds);
+    fmt::print("{:<26} {:>12.0f} {:>10.1f} {:>18.2f}\n", row.name, count / middle, 1e6 * middle / count,
+               whole / middle);
+  }
+  return 0;
+}
