@@ -43,6 +43,16 @@ TEST_CASE("a run of one epoch says that its speed includes the warm-up") {
   CHECK_THAT(summary_text(invented::run(1), invented::ending(), {}), Contains("one epoch, warm-up included"));
 }
 
+TEST_CASE("the next command keeps the overrides and the folder of the run, quoted for a shell") {
+  Ending ending = invented::ending();
+  ending.command = {.program = "bin/trainctl",
+                    .config = "my configs/a.yaml",
+                    .overrides = {"~early_stopping", "seed=3", "trainer.devices=1"},
+                    .out = "elsewhere"};
+  CHECK_THAT(summary_text(invented::run(), ending, {}),
+             Contains("bin/trainctl bench 'my configs/a.yaml' '~early_stopping' seed=3 --devices 1,2 --out elsewhere"));
+}
+
 TEST_CASE("early stopping and its reason stand in the first line") {
   RunRecord record = invented::run();
   record.add(0, events::StoppedEarly{.epoch = 3, .reason = "val/loss has not improved for 3 epochs"});
