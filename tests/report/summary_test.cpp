@@ -73,6 +73,12 @@ TEST_CASE("a failure names the weights that were saved, each file as it was writ
   CHECK(result_document(record, killed())["checkpoint"]["step"] == 1900);
 }
 
+TEST_CASE("a rank that hung did not die by the signal that we sent") {
+  Ending ending = killed();
+  ending.verdict = "hang";
+  CHECK_THAT(failure_text(invented::run(2), ending, {}), StartsWith("error: rank 0 of 1 stopped answering at step"));
+}
+
 TEST_CASE("a failure that no rank caused is one sentence") {
   Ending ending;
   ending.exit_code = 11;
