@@ -5,6 +5,7 @@
 #include "base/strings.hpp"
 #include "build_info.hpp"
 #include "config_arguments.hpp"
+#include "console.hpp"
 #include "context.hpp"
 #include "engine_library.hpp"
 #include "study/bench.hpp"
@@ -14,10 +15,13 @@
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trainctl::app {
@@ -35,7 +39,7 @@ constexpr std::array kAxes{
     AxisFlag{"--workers", "loader.num_workers", "loader threads to compare: 0,4,8", "LIST"},
     AxisFlag{"--devices", "trainer.devices", "device counts to compare: 1,2", "LIST"},
     AxisFlag{"--batch-size", "loader.batch_size", "batch sizes per device to compare: 64,128", "LIST"},
-    AxisFlag{"--precision", "trainer.precision", "precisions to compare: 32-true,bf16-mixed", "LIST"},
+    AxisFlag{"--precision", "trainer.precision", "precisions to compare", "LIST"},
     AxisFlag{"--pin-memory", "loader.pin_memory", "page-locked batches to compare: true,false", "LIST"},
 };
 
@@ -58,12 +62,15 @@ std::vector<study::Setting> settings_of(const BenchFlags& flags) {
   return study::product(axes);
 }
 
-study::RunRequest request_for(const BenchFlags& flags, const study::Setting& setting, Context& context) {
+using Overrides = std::vector<std::string>;
+
+study::RunRequest request_for(const BenchFlags& flags, const Overrides& added, Context& context) {
   ConfigArguments config = flags.config;
-  for (const std::string& text : setting.overrides()) config.overrides.push_back(text);
+  config.overrides.insert(config.overrides.end(), added.begin(), added.end());
   study::RunRequest request;
   request.loaded = load_checked(config, context);
   request.config_file = config.file;
+  request.overrides = config.overrides;
   request.folder.name = request.loaded.experiment.name;
   request.folder.root = fs::path(flags.out) / "bench";
   request.argv = context.argv;
@@ -77,7 +84,7 @@ study::RunRequest request_for(const BenchFlags& flags, const study::Setting& set
 std::vector<study::RunRequest> check_all(const BenchFlags& flags, const std::vector<study::Setting>& settings,
                                          Context& context) {
   std::vector<study::RunRequest> requests;
-  for (const study::Setting& setting : settings) requests.push_back(request_for(flags, setting, context));
+  for (const study::Setting& setting : settings) requests.push_back(request_for(flags, setting.overrides(), context));
   print_warnings(context);
   return requests;
 }
@@ -93,30 +100,74 @@ void print_table(const std::vector<report::BenchRow>& rows, const BenchFlags& fl
   }
 }
 
-int bench(const BenchFlags& flags, Context& context) {
-  const std::vector<study::Setting> settings = settings_of(flags);
-  const std::vector<study::RunRequest> requests = check_all(flags, settings, context);
-  // Known before an hour of runs rather than after it.
-  if (const fs::path folder = fs::path(flags.save).parent_path(); !folder.empty()) make_folder(folder);
-  std::size_t done = 0;
-  const auto run_trial = [&](std::size_t setting, int /*repeat*/) {
-    const report::Trial trial = study::run_trial(requests[setting], steady_clock());
-    if (progress_for(context) != report::ProgressMode::none) {
-      writer_for(stderr)(fmt::format("run {} of {}  {}  {}\n", ++done,
-                                     settings.size() * static_cast<std::size_t>(flags.repeats),
-                                     printable(settings[setting].technique), human_duration(trial.total_s)));
-    }
-    return trial;
+bool chooses_threads(const study::RunRequest& request) {
+  return request.loaded.experiment.trainer.num_threads.is_auto();
+}
+
+void say(const Context& context, const std::string& line) {
+  if (progress_for(context) != report::ProgressMode::none) writer_for(stderr)(line + "\n");
+}
+
+// Left to itself every run measures how many threads are best, and may find another number than the row it is compared
+// with: one run of one batch decides for all.
+study::WarmUp pin_threads(const BenchFlags& flags, const std::vector<study::Setting>& settings,
+                          std::vector<study::RunRequest>& requests, Context& context) {
+  const auto first = std::ranges::find_if(requests, chooses_threads);
+  if (first == requests.end()) return {};
+  Overrides added = settings[static_cast<std::size_t>(first - requests.begin())].overrides();
+  added.emplace_back("trainer.fast_dev_run=true");
+  const study::WarmUp found = study::warm_up(request_for(flags, added, context), steady_clock());
+  if (!found.threads || found.stopped) return found;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (!chooses_threads(requests[i])) continue;
+    added = settings[i].overrides();
+    added.push_back(fmt::format("trainer.num_threads={}", *found.threads));
+    requests[i] = request_for(flags, added, context);
+  }
+  say(context,
+      fmt::format("warm-up  {} CPU thread{} a process in every run", *found.threads, *found.threads == 1 ? "" : "s"));
+  return found;
+}
+
+study::RunTrial trial_runner(const BenchFlags& flags, const std::vector<study::Setting>& settings,
+                             const std::vector<study::RunRequest>& requests, const Context& context) {
+  const std::size_t runs = settings.size() * static_cast<std::size_t>(flags.repeats);
+  return [&, runs, done = std::size_t{0}](std::size_t setting, int /*repeat*/) mutable {
+    const study::TrialResult result = study::run_trial(requests[setting], steady_clock());
+    const auto* trial = std::get_if<report::Trial>(&result);
+    say(context, fmt::format("run {} of {}  {}  {}", ++done, runs, printable(settings[setting].technique),
+                             trial != nullptr ? human_duration(trial->total_s) : "failed"));
+    return result;
   };
-  const std::vector<report::BenchRow> rows = study::run_rounds(settings, flags.repeats, run_trial);
-  const Json document = report::bench_document(rows, flags.config.file);
+}
+
+void print_rows(const std::vector<report::BenchRow>& rows, const Json& document, const BenchFlags& flags,
+                const Context& context) {
   if (context.json) {
     print_json(document);
   } else {
     print_table(rows, flags, context);
   }
+  for (const report::BenchRow& row : rows) {
+    if (row.failure) writer_for(stderr)(fmt::format("error: {}\n", printable(row.failure->message)));
+  }
+}
+
+int bench(const BenchFlags& flags, Context& context) {
+  set_up_log(context);
+  const std::vector<study::Setting> settings = settings_of(flags);
+  std::vector<study::RunRequest> requests = check_all(flags, settings, context);
+  // Known before an hour of runs rather than after it.
+  if (const fs::path folder = fs::path(flags.save).parent_path(); !folder.empty()) make_folder(folder);
+  const study::WarmUp warm_up = pin_threads(flags, settings, requests, context);
+  if (warm_up.stopped) return *warm_up.stopped;
+  const std::vector<report::BenchRow> rows =
+      study::run_rounds(settings, flags.repeats, trial_runner(flags, settings, requests, context));
+  Json document = report::bench_document(rows, flags.config.file);
+  document["num_threads"] = warm_up.threads ? Json(*warm_up.threads) : Json(nullptr);
+  print_rows(rows, document, flags, context);
   if (!flags.save.empty()) write_atomically(flags.save, to_pretty(document) + "\n");
-  return 0;
+  return study::exit_code_of(rows);
 }
 
 }  // namespace
@@ -127,11 +178,15 @@ void add_bench(CLI::App& program, Context& context) {
                             [flags, &context] { return bench(*flags, context); });
   add_config_arguments(verb, flags->config);
   for (std::size_t i = 0; i < kAxes.size(); ++i) {
-    verb.add_option(kAxes[i].flag, flags->lists[i], kAxes[i].help)->type_name(kAxes[i].place);
+    std::string help = kAxes[i].help;
+    if (std::string_view(kAxes[i].key) == "trainer.precision") {
+      help += fmt::format(": {}", fmt::join(enum_names(spec::Precision{}), ","));
+    }
+    verb.add_option(kAxes[i].flag, flags->lists[i], help)->type_name(kAxes[i].place);
   }
   verb.add_option("--grid", flags->grid, "values of any key to compare: optimizer.lr=0.1,0.01; may be repeated")
       ->type_name("KEY=LIST")
-      ->expected(1)
+      ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   verb.add_option("--repeats", flags->repeats, "runs of each setting")
       ->type_name("N")

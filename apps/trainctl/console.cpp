@@ -1,5 +1,6 @@
 #include "console.hpp"
 
+#include "log/log.hpp"
 #include "terminal.hpp"
 
 namespace trainctl::app {
@@ -9,14 +10,24 @@ void discard(std::string_view) {}
 
 }  // namespace
 
-report::ConsoleOptions console_options(const Context& context) {
+report::ConsoleOptions console_options(const Context& context, std::vector<std::string> metrics) {
   report::ConsoleOptions options;
+  options.metrics = std::move(metrics);
   options.results = context.json || context.quiet ? discard : writer_for(stdout);
   options.messages = context.quiet ? discard : writer_for(stderr);
   options.results_style = style_for(context, stdout);
   options.messages_style = style_for(context, stderr);
   options.progress = progress_for(context);
   return options;
+}
+
+void set_up_log(const Context& context) {
+  log::Level level = log::Level::normal;
+  if (context.verbosity == 1) level = log::Level::verbose;
+  if (context.verbosity > 1) level = log::Level::debug;
+  if (context.quiet) level = log::Level::quiet;
+  const bool colored = color_for(context, stderr) == config::Color::on;
+  log::set_up(level, colored ? log::Colours::on : log::Colours::off);
 }
 
 }  // namespace trainctl::app

@@ -30,6 +30,7 @@ study::RunRequest request_for(const RunFlags& flags, Context& context) {
   study::RunRequest request;
   request.loaded = load_checked(flags.config, context);
   request.config_file = flags.config.file;
+  request.overrides = flags.config.overrides;
   request.folder.name = request.loaded.experiment.name;
   request.folder.root = flags.out;
   if (!flags.run_dir.empty()) request.folder.fixed = flags.run_dir;
@@ -64,10 +65,12 @@ void print_ending(const study::RunOutcome& run, const Context& context) {
 }
 
 int run(const RunFlags& flags, Context& context) {
+  set_up_log(context);
   const study::RunRequest request = request_for(flags, context);
   print_warnings(context);
+  const std::vector<std::string> columns = study::metric_columns(request.loaded.experiment);
   const auto make_sinks = [&](const fs::path& run_dir) {
-    return report::make_sinks({logger_names(request.loaded.experiment), run_dir, console_options(context)});
+    return report::make_sinks({logger_names(request.loaded.experiment), run_dir, console_options(context, columns)});
   };
   const study::RunOutcome outcome = study::run_experiment(request, make_sinks, steady_clock());
   print_ending(outcome, context);

@@ -7,6 +7,7 @@
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
 #include <memory>
 #include <string>
@@ -16,6 +17,9 @@ namespace {
 
 int start_engine(const std::string& run_dir, const launch::WorkerEnv& environment) {
   const std::string& accelerator = environment.accelerator;
+  log::get().debug("rank {} of {}, pid {}, told to compute on '{}', engine {}", environment.rank,
+                   environment.world_size, ::getpid(), accelerator,
+                   find_engine_library().value_or("not found").string());
   const TrainctlEngineRequest request{.run_dir = run_dir.c_str(),
                                       .mode = "train",
                                       .rank = environment.rank,
@@ -35,6 +39,7 @@ int start_engine(const std::string& run_dir, const launch::WorkerEnv& environmen
 }
 
 int work(const std::string& run_dir) {
+  log::set_up(log::Level::verbose, log::Colours::off);  // stderr is logs/rank_N.log
   launch::install_stop_flag();
   const launch::WorkerEnv environment = launch::read_worker_env();
   try {

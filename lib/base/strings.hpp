@@ -26,6 +26,9 @@ std::size_t utf8_length(std::string_view text);
 /// line.
 std::string printable(std::string_view text);
 
+/// The word as a shell reads it back: quoted where it needs to be.
+std::string shell_word(const std::string& word);
+
 /// 1234567 -> "1,234,567".
 std::string with_thousands(long long value);
 /// Seconds for people: "0.8 s", "1 min 12 s", "2 h 03 min".

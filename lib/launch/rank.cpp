@@ -165,6 +165,11 @@ void Rank::blame(Report report, int round) {
   end_.seen_in_round = round;
 }
 
+std::optional<double> Rank::silence(double now) {
+  pulse_.see(page_.get(), now);
+  return alive_ && !end_.finished ? pulse_.silence(now) : std::nullopt;
+}
+
 RankEnd Rank::end() const {
   RankEnd end = end_;
   const events::Heartbeat& beat = page_.get();

@@ -4,6 +4,7 @@
 #include "events/heartbeat.hpp"
 #include "events/pipe.hpp"
 #include "launch/child.hpp"
+#include "launch/pulse.hpp"
 #include "launch/verdict.hpp"
 
 #include <poll.h>
@@ -40,6 +41,8 @@ class Rank {
   void kill();       // SIGKILL to its whole process group
   /// A rule was broken: its end is a failure for this reason, unless it has given one itself.
   void blame(Report report, int round);
+  /// Looks at the shared page. Returns for how long it has not moved, where that is too long.
+  std::optional<double> silence(double now);
   /// Said beside a SIGKILL that nobody claims.
   void hint_at_memory(std::string hint) { end_.memory_hint = std::move(hint); }
 
@@ -59,6 +62,7 @@ class Rank {
   [[nodiscard]] bool is_dead_already() const;
 
   events::HeartbeatPage page_;
+  Pulse pulse_;
   Fd events_;
   Fd pidfd_;
   events::LineReader lines_;

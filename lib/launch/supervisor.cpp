@@ -59,6 +59,7 @@ class Watch {
   void look_for_the_dead();
   void check_start();
   void check_exits();
+  void check_pulses();
   void check_deadlines();
   void check_failures();
   void begin_stop();
@@ -116,6 +117,7 @@ void Watch::turn() {
   report_cuts();
   check_start();
   check_exits();
+  check_pulses();
   check_failures();
   check_deadlines();
   if (ready == 0 || clock_.now() >= next_tick_) tick();
@@ -189,6 +191,22 @@ void Watch::check_start() {
   first->blame({static_cast<int>(ErrorKind::hang),
                 fmt::format("rank{} {} of {} did not report within {} of the start", missing.size() == 1 ? "" : "s",
                             join(missing, ", "), ranks_.size(), human_duration(spec_.init_timeout_s))},
+               round_);
+}
+
+// Ranks wait for each other, so one that hangs silences all: the one that fell silent first is to blame.
+void Watch::check_pulses() {
+  Rank* first = nullptr;
+  double longest_s = 0;
+  for (const auto& rank : ranks_) {
+    const double silent_s = rank->silence(clock_.now()).value_or(0);
+    if (silent_s <= longest_s) continue;
+    longest_s = silent_s;
+    first = rank.get();
+  }
+  if (first == nullptr || kill_at_) return;
+  first->blame({static_cast<int>(ErrorKind::hang),
+                fmt::format("it has shown no sign of life for {}", human_duration(longest_s))},
                round_);
 }
 

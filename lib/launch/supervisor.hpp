@@ -65,8 +65,9 @@ std::string signal_name(int signal);
 /// cleanly: workers get SIGTERM and `grace_s` to end; a second signal kills them at once. Other threads of the process
 /// must have these signals blocked too, and start no child processes meanwhile: what is left of the job is told by
 /// parentage. A worker that ends by itself says Finished and exits with 0; anything else is a failure of the job, and
-/// so is a line on its event pipe that is no event. What a handler throws ends the job and leaves this function. Throws
-/// Error(resource) where a worker could not be started; then none is left.
+/// so are a line on its event pipe that is no event and a step that does not end (see Pulse). What a handler throws
+/// ends the job and leaves this function. Throws Error(resource) where a worker could not be started; then none is
+/// left.
 Outcome supervise(const LaunchSpec& spec, const EventHandler& on_event, const TickHandler& on_tick, const Clock& clock);
 
 }  // namespace trainctl::launch

@@ -74,7 +74,8 @@ std::string duration_text(double seconds) { return std::isfinite(seconds) ? huma
 // Seconds throughout: a median in minutes beside quartiles in seconds would not be comparable at a glance.
 std::string seconds_text(double seconds) { return fmt::format("{:.{}f}", seconds, seconds < 10 ? 2 : 1); }
 
-std::string total_text(const Quartiles& total) {
+std::string total_text(const BenchRow& row, const Quartiles& total) {
+  if (row.trials.empty() && row.failure) return fmt::format("failed (exit {})", row.failure->exit_code);
   if (!std::isfinite(total.median)) return "-";
   return fmt::format("{} s [{}, {}]", seconds_text(total.median), seconds_text(total.q1), seconds_text(total.q3));
 }
@@ -120,6 +121,17 @@ Json speedup_json(const Speedup& speedup) {
   return {{"value", or_null(speedup.value)}, {"ci95", interval}};
 }
 
+Json failure_json(const std::optional<TrialFailure>& failure) {
+  if (!failure) return nullptr;
+  return {{"exit_code", failure->exit_code}, {"message", failure->message}};
+}
+
+std::size_t most_trials(std::span<const BenchRow> rows) {
+  std::size_t most = 0;
+  for (const BenchRow& row : rows) most = std::max(most, row.trials.size());
+  return most;
+}
+
 Json identical_json(const RowSummary& summary) {
   if (summary.same_losses == false || summary.same_batches == false) return false;
   return summary.same_losses && summary.same_batches ? Json(true) : Json(nullptr);
@@ -146,7 +158,8 @@ Json row_json(const BenchRow& row, const RowSummary& summary) {
           {"steady_epoch_s", json_number(summary.steady_epoch_s)},
           {"epoch_speedup", speedup_json(summary.epoch_speedup)},
           {"startup_s", json_number(summary.startup_s)},
-          {"repeats_s", numbers_json(each(row, [](const Trial& trial) { return trial.total_s; }))}};
+          {"repeats_s", numbers_json(each(row, [](const Trial& trial) { return trial.total_s; }))},
+          {"failure", failure_json(row.failure)}};
 }
 
 }  // namespace
@@ -185,21 +198,24 @@ Table bench_table(std::span<const BenchRow> rows) {
     const RowSummary& row = summaries[i];
     const bool base = i == 0;
     const Speedup epoch{.value = row.epoch_speedup.value};
-    table.add({printable(rows[i].technique), total_text(row.total_s), duration_text(row.steady_epoch_s),
-               rate_text(row.samples_per_s), base ? "baseline" : speedup_text(row.speedup),
-               base ? "" : speedup_text(epoch), final_loss(rows[i]), same_text(row.same_batches),
-               same_text(row.same_losses)});
+    table.add({printable(rows[i].technique), total_text(rows[i], row.total_s), duration_text(row.steady_epoch_s),
+               rows[i].trials.empty() ? "-" : rate_text(row.samples_per_s),
+               base ? "baseline" : speedup_text(row.speedup), base ? "" : speedup_text(epoch), final_loss(rows[i]),
+               same_text(row.same_batches), same_text(row.same_losses)});
   }
   return table;
 }
 
 std::string bench_notes(std::span<const BenchRow> rows) {
   if (rows.empty()) return "";
-  const std::size_t repeats = rows.front().trials.size();
+  const std::size_t repeats = most_trials(rows);
   std::string text = fmt::format("{} interleaved run{} a row, each in fresh processes; total includes start-up ({}).\n",
                                  repeats, repeats == 1 ? "" : "s", duration_text(summarize(rows).front().startup_s));
   const bool warm = !rows.front().trials.empty() && rows.front().trials.front().epoch_s.size() > 1;
   text += warm ? "Epochs are those after the first.\n" : "There is one epoch; its warm-up is included.\n";
+  for (const BenchRow& row : rows) {
+    if (row.failure) text += fmt::format("Failed: {}\n", printable(row.failure->message));
+  }
   if (rows.size() < 2) return text;
   text += fmt::format("Speed-up is against '{}': median of the paired repeats{}.\n", printable(rows.front().technique),
                       interval_note(repeats));
@@ -212,7 +228,7 @@ Json bench_document(std::span<const BenchRow> rows, const std::string& config) {
   for (std::size_t i = 0; i < rows.size(); ++i) list.push_back(row_json(rows[i], summaries[i]));
   return {{"schema", "trainctl.bench/1"},
           {"config", config},
-          {"repeats", rows.empty() ? 0 : rows.front().trials.size()},
+          {"repeats", most_trials(rows)},
           {"baseline", rows.empty() ? "" : rows.front().technique},
           {"rows", list}};
 }

@@ -25,11 +25,18 @@ struct Trial {
 };
 Trial trial_of(const RunRecord& record, double total_s);
 
+/// A run of a bench that did not end well.
+struct TrialFailure {
+  int exit_code = 1;
+  std::string message;  // which run, why, and its folder
+};
+
 /// One setting and its repeats.
 struct BenchRow {
   std::string technique;
   std::vector<std::pair<std::string, std::string>> settings;  // key -> value as YAML
-  std::vector<Trial> trials;
+  std::vector<Trial> trials;                                  // those that ended well
+  std::optional<TrialFailure> failure;                        // after which the row was not run again
 };
 
 /// A row against the first one.

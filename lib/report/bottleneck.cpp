@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <span>
 
@@ -11,6 +12,9 @@ namespace {
 
 constexpr double kNotableWait = 0.15;
 constexpr double kNotableWork = 0.40;
+// What the experiment file allows; a test asks it.
+constexpr int kMostWorkers = 256;
+constexpr std::int64_t kLargestBatch = std::int64_t{1} << 24;
 
 struct Part {
   Limit limit;
@@ -24,15 +28,23 @@ struct Proposal {
 
 const Part& largest(std::span<const Part> parts) { return *std::ranges::max_element(parts, {}, &Part::seconds); }
 
-Proposal input_advice(double wait_s, double wall_s, const BottleneckContext& context) {
-  if (context.cpu_cores > 0 && context.num_workers >= context.cpu_cores) {
-    return {"dataset.cache.mode=decoded",
-            fmt::format("all {} CPU cores load already; a cache spares them the decoding", context.cpu_cores)};
+Proposal cache_advice(const Levers& levers) {
+  const std::string all = fmt::format("all {} CPU cores load already", levers.cpu_cores);
+  const bool caches_less = levers.cache_mode == "none" || levers.cache_mode == "encoded";
+  if (caches_less && std::ranges::find(levers.cache_modes, "decoded") != levers.cache_modes.end()) {
+    return {"dataset.cache.mode=decoded", all + "; a cache spares them the decoding"};
   }
+  return {"", all + ": fewer or cheaper transforms and smaller images would help"};
+}
+
+Proposal input_advice(double wait_s, double wall_s, const BottleneckContext& context) {
+  const int cores = context.levers.cpu_cores;
+  if (cores > 0 && context.num_workers >= cores) return cache_advice(context.levers);
+  const int cap = std::min(cores > 0 ? cores : std::max(8, 2 * context.num_workers), kMostWorkers);
+  if (context.num_workers >= cap) return {"", "the loader has as many workers as it may have"};
   // Workers produce samples at a rate that is proportional to their number; the rest of the step asks for wall / rest.
   const double rest_s = std::max(wall_s - wait_s, 1e-9);
   const double wanted = context.num_workers == 0 ? wait_s / rest_s : context.num_workers * wall_s / rest_s;
-  const int cap = context.cpu_cores > 0 ? context.cpu_cores : std::max(8, 2 * context.num_workers);
   const int workers = std::clamp(static_cast<int>(std::ceil(std::min(wanted, 1e6))), context.num_workers + 1, cap);
   return {fmt::format("loader.num_workers={}", workers),
           fmt::format("the step waits for batches with {} loader worker{}", context.num_workers,
@@ -40,9 +52,32 @@ Proposal input_advice(double wait_s, double wall_s, const BottleneckContext& con
 }
 
 Proposal larger_batch(const BottleneckContext& context, const char* why) {
-  if (context.batch_size <= 0) return {};
-  return {fmt::format("loader.batch_size={}", 2 * context.batch_size),
+  const std::int64_t batch = 2 * context.batch_size;
+  const bool fits = batch <= kLargestBatch && batch * context.world_size <= context.train_samples;
+  if (batch <= 0 || !fits) return {};
+  return {fmt::format("loader.batch_size={}", batch),
           fmt::format("{}; a larger batch changes the training, so check the loss and the learning rate", why)};
+}
+
+// "KEY=N", N above `now` and at most the epochs of the run; nothing where there is no such N.
+std::string every_n(const char* key, std::int64_t now, std::int64_t wanted, std::int64_t max_epochs) {
+  const std::int64_t n = max_epochs > 0 ? std::min(std::max(wanted, 2 * now), max_epochs) : 0;
+  return n > now ? fmt::format("{}={}", key, n) : std::string();
+}
+
+Proposal checkpoint_advice(const BottleneckContext& context) {
+  return {every_n("checkpoint.every_n_epochs", context.levers.checkpoint_every, 5, context.max_epochs),
+          "fewer checkpoints; a crash then loses more"};
+}
+
+Proposal evaluation_advice(const BottleneckContext& context) {
+  return {every_n("trainer.check_val_every_n_epoch", context.levers.validate_every, 2, context.max_epochs),
+          "validation less often"};
+}
+
+Proposal h2d_advice(const BottleneckContext& context) {
+  if (!context.on_gpu) return {};
+  return {"loader.pin_memory=true", "page-locked memory lets copies run beside the step"};
 }
 
 Proposal compute_advice(const BottleneckContext& context) {
@@ -53,12 +88,12 @@ Proposal compute_advice(const BottleneckContext& context) {
 Proposal propose(Limit limit, const Part& part, double wall_s, const BottleneckContext& context) {
   switch (limit) {
     case Limit::input: return input_advice(part.seconds, wall_s, context);
-    case Limit::h2d: return {"loader.pin_memory=true", "page-locked memory lets copies run beside the step"};
+    case Limit::h2d: return h2d_advice(context);
     case Limit::allreduce: return larger_batch(context, "half as many gradient exchanges per sample");
-    case Limit::checkpoint: return {"checkpoint.every_n_epochs=5", "fewer checkpoints; a crash then loses more"};
+    case Limit::checkpoint: return checkpoint_advice(context);
     case Limit::compute: return compute_advice(context);
     case Limit::optimizer: return larger_batch(context, "half as many updates per sample");
-    case Limit::evaluation: return {"trainer.check_val_every_n_epoch=2", "validation in every second epoch only"};
+    case Limit::evaluation: return evaluation_advice(context);
     case Limit::overhead: return larger_batch(context, "fixed costs per step are paid half as often");
     case Limit::balanced: return {};
   }
@@ -74,11 +109,13 @@ const char* name_of(Limit limit) {
   return kNames[static_cast<std::size_t>(limit)];
 }
 
-BottleneckContext context_of(const RunRecord& record, int cpu_cores) {
-  BottleneckContext context{.cpu_cores = cpu_cores};
+BottleneckContext context_of(const RunRecord& record, const Levers& levers) {
+  BottleneckContext context{.levers = levers};
   if (record.started) {
     context.num_workers = record.started->num_workers;
     context.world_size = std::max(record.started->world_size, 1);
+    context.train_samples = record.started->train_samples;
+    context.max_epochs = record.started->max_epochs;
     context.batch_size = record.started->global_batch / context.world_size;
   }
   context.on_gpu = !record.hellos.empty() && record.hellos.begin()->second.device.starts_with("cuda");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/json.hpp"
+#include "report/ending.hpp"
 #include "report/record.hpp"
 
 #include <array>
@@ -17,11 +18,13 @@ const char* name_of(Limit limit);
 struct BottleneckContext {
   int num_workers = 0;
   int world_size = 1;
-  std::int64_t batch_size = 0;  // per device
-  int cpu_cores = 0;            // 0: not known
+  std::int64_t batch_size = 0;     // per device
+  std::int64_t train_samples = 0;  // 0: not known
+  std::int64_t max_epochs = 0;     // 0: not known
   bool on_gpu = false;
+  Levers levers;
 };
-BottleneckContext context_of(const RunRecord& record, int cpu_cores);
+BottleneckContext context_of(const RunRecord& record, const Levers& levers);
 
 /// Where the time goes and what the user can win. A wait (input, h2d, allreduce, checkpoint) that takes 15 % or more is
 /// the bottleneck, since it can be hidden behind the work; else the largest piece of work (compute, optimizer,
@@ -32,7 +35,7 @@ struct Bottleneck {
   /// Bound of the speed-up (a factor, 1 = nothing): wall time over the wall time without this part; for compute_bound
   /// and balanced, where no setting removes the work: without all waits and overhead.
   double headroom = 1;
-  std::string setting;  // an override that may help, "loader.num_workers=4"; empty if none is known
+  std::string setting;  // an override that may help and that the run would accept; empty if none is known
   std::string advice;   // one sentence with the setting; it is a proposal to be measured, never a promise
 };
 Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext& context);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace trainctl::report {
 
@@ -20,6 +21,23 @@ struct FirstFailure {
   std::string log_tail;  // last lines of its log
 };
 
+/// What advice may turn, beside what the events tell: filled in from the experiment and the machine.
+struct Levers {
+  int cpu_cores = 0;  // 0: not known
+  std::int64_t checkpoint_every = 1;
+  std::int64_t validate_every = 1;
+  std::string cache_mode;
+  std::vector<std::string> cache_modes;  // that this version has
+};
+
+/// The command that was typed, for the one that is proposed next.
+struct Command {
+  std::string program = "trainctl";
+  std::string config = "CONFIG";
+  std::vector<std::string> overrides;
+  std::string out;  // --out; empty: as by default
+};
+
 /// How a run ended, beside what its events tell: filled in by the composition root from the supervisor's outcome.
 struct Ending {
   std::string verdict = "ok";  // ok, failed, diverged, stopped, hang, interrupted, terminated
@@ -28,10 +46,10 @@ struct Ending {
   std::string started_at;  // UTC, ISO 8601
   double wall_s = 0;       // from argv to the last process gone
   int restarts = 0;
-  int cpu_cores = 0;  // for advice; 0: not known
+  Levers levers;
   std::optional<FirstFailure> first_failure;
   std::string run_dir;
-  std::string config;          // path of the experiment file, for commands to type
+  Command command;
   std::string resume_command;  // empty: there is nothing to resume
 };
 

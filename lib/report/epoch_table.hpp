@@ -17,9 +17,10 @@ struct EpochTableOptions {
 };
 
 /// The table that `run` prints as epochs end: the header once, then a line an epoch. Budget columns are whole per cent
-/// of the epoch's wall time; checkpoints count as other. Where the terminal is narrow, budget columns that are zero are
-/// left out first, then the rest of the budget, then samples/s. An epoch that improved the monitored metric carries a
-/// mark.
+/// of the epoch's wall time and sum to 100: what has no column of its own counts as other. Where the terminal is
+/// narrow, columns go in this order: parts that are zero, metrics of training but its loss, small parts, lr, all but
+/// the largest part, train/loss, all but the first metric of validation, the rest. An epoch that improved the monitored
+/// metric carries a mark.
 class EpochTable {
  public:
   explicit EpochTable(EpochTableOptions options) : options_(std::move(options)) {}
@@ -31,19 +32,24 @@ class EpochTable {
 
  private:
   using Cell = std::function<std::string(const events::EpochEnded&)>;
+  using Seconds = double (*)(const events::Timing&);
   struct Field {
     Column column;
     int width = 0;
     int leave_out = 0;  // the highest goes first; 0 stays
     Cell cell;
+    Seconds seconds = nullptr;  // of a part of the budget
     bool budget = false;
   };
 
   void choose_fields(const events::EpochEnded& first);
   void add_metric(const std::string& name);
-  void add_budget(const char* header, int leave_out, const events::EpochEnded& first,
-                  double (*seconds)(const events::Timing&));
+  void add_part(const char* header, Seconds seconds);
+  void add_other();
+  void rank_parts(const events::EpochEnded& first);
   void fit_width();
+  [[nodiscard]] bool validates() const;
+  [[nodiscard]] double other_share(const events::EpochEnded& epoch) const;
   [[nodiscard]] int total_width() const;
   [[nodiscard]] std::string header() const;
   [[nodiscard]] std::string budget_bracket() const;

@@ -14,7 +14,8 @@ std::string fact(const char* label, const std::string& text, const Style& style)
   return "  " + paint(pad(label, 9, Align::left), Ink::cyan, style) + text + '\n';
 }
 
-std::string how_it_ended(const FirstFailure& failure) {
+std::string how_it_ended(const FirstFailure& failure, const std::string& verdict) {
+  if (verdict == "hang") return "stopped answering";  // what ended it was our own signal
   if (failure.signal) {
     const std::string name =
         failure.signal_name.empty() ? fmt::format("signal {}", *failure.signal) : failure.signal_name;
@@ -67,7 +68,7 @@ std::string failure_text(const RunRecord& record, const Ending& ending, const St
     const std::size_t world =
         record.started ? static_cast<std::size_t>(record.started->world_size) : record.hellos.size();
     text = fmt::format("{} rank {} of {} {} {}\n", label, failure.rank, std::max<std::size_t>(world, 1),
-                       how_it_ended(failure), where_text(failure));
+                       how_it_ended(failure, ending.verdict), where_text(failure));
     text += fact("cause", cause_text(failure), style);
     text += fact("process", fmt::format("pid {} on {}", failure.pid, printable(failure.host)), style);
   }

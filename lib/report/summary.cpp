@@ -5,6 +5,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
 #include <vector>
 
 namespace trainctl::report {
@@ -100,26 +103,47 @@ std::string bottleneck_text(const Bottleneck& found) {
                      percent, found.headroom);
 }
 
-std::string next_command(const Bottleneck& found, const Ending& ending) {
-  if (!ending.resume_command.empty()) return ending.resume_command;
-  const std::string config = ending.config.empty() ? "CONFIG" : ending.config;
-  if (found.limit == Limit::input && found.setting.starts_with("loader.num_workers=")) {
-    const std::string workers = found.setting.substr(found.setting.find('=') + 1);
-    return fmt::format("trainctl bench {} --workers 0,{}", config, workers);
+// "++a.b=c" -> "a.b"
+std::string key_of(std::string_view override_text) {
+  const std::size_t first = std::min(override_text.find_first_not_of("+~"), override_text.size());
+  return std::string(override_text.substr(first, override_text.find('=') - first));
+}
+
+// The command that was typed, without its value of the key that is now to be tried.
+std::string like_before(const Command& typed, const char* verb, const std::string& key,
+                        std::initializer_list<std::string> added) {
+  std::vector<std::string> words{typed.program, verb, typed.config};
+  for (const std::string& text : typed.overrides) {
+    if (key_of(text) != key) words.push_back(text);
   }
-  if (!found.setting.empty()) return fmt::format("trainctl run {} {}", config, found.setting);
-  const char* axis = found.limit == Limit::compute ? "--devices 1,2" : "--workers 0,2,4";
-  return fmt::format("trainctl bench {} {}", config, axis);
+  words.insert(words.end(), added);
+  if (!typed.out.empty()) words.insert(words.end(), {"--out", typed.out});
+  for (std::string& word : words) word = shell_word(word);
+  return join(words, " ");
+}
+
+std::string next_command(const Bottleneck& found, const BottleneckContext& context, const Ending& ending) {
+  if (!ending.resume_command.empty()) return ending.resume_command;
+  const std::string key = key_of(found.setting);
+  if (key == "loader.num_workers") {
+    const std::string values = fmt::format("{},{}", context.num_workers, found.setting.substr(key.size() + 1));
+    return like_before(ending.command, "bench", key, {"--workers", values});
+  }
+  if (!key.empty()) return like_before(ending.command, "run", key, {found.setting});
+  const bool more_devices = found.limit == Limit::compute && !context.on_gpu && context.levers.cpu_cores > 1;
+  if (more_devices) return like_before(ending.command, "bench", "trainer.devices", {"--devices", "1,2"});
+  return like_before(ending.command, "bench", "loader.num_workers", {"--workers", "0,2,4"});
 }
 
 }  // namespace
 
 std::string summary_text(const RunRecord& record, const Ending& ending, const Style& style) {
   std::string text = headline(record, ending, style);
+  const BottleneckContext context = context_of(record, ending.levers);
   Bottleneck found;
   if (!record.epochs.empty()) {
     const events::Timing steady = sum_timing(steady_epochs(record));
-    found = find_bottleneck(steady, context_of(record, ending.cpu_cores));
+    found = find_bottleneck(steady, context);
     if (const auto best = best_of(record)) text += fact("best", best_text(*best), style);
     text += fact("last", last_text(record), style);
     text += fact("speed", speed_text(record), style);
@@ -129,7 +153,7 @@ std::string summary_text(const RunRecord& record, const Ending& ending, const St
     if (!found.advice.empty()) text += fact("", found.advice, style);
   }
   if (!ending.run_dir.empty()) text += fact("run folder", printable(ending.run_dir), style);
-  return text + fact("next", paint(printable(next_command(found, ending)), Ink::bold, style), style);
+  return text + fact("next", paint(printable(next_command(found, context, ending)), Ink::bold, style), style);
 }
 
 }  // namespace trainctl::report

@@ -101,6 +101,8 @@ Json manifest(const ManifestInput& input) {
                    {"config", input.config_file.string()}, {"working_directory", fs::current_path().string()},
                    {"libraries", input.library_versions},  {"hardware", describe(input.machine)},
                    {"environment", kept_environment()},    {"data_fingerprints", input.data_fingerprints}};
+  document["num_threads"] = nullptr;
+  if (input.threads.number > 0) document["num_threads"] = {{"value", input.threads.number}, {"why", input.threads.why}};
   document["git"] =
       input.git.commit.empty() ? Json(nullptr) : Json{{"commit", input.git.commit}, {"state", input.git.status}};
   return document;

@@ -10,6 +10,12 @@
 
 namespace trainctl::study {
 
+/// CPU threads of a worker, and why so many.
+struct Threads {
+  int number = 0;  // 0: not known yet
+  std::string why;
+};
+
 struct GitState {
   std::string commit;  // empty: not in a repository
   std::string status;  // "clean", "modified"
@@ -23,6 +29,7 @@ struct ManifestInput {
   std::string started_at;
   std::map<std::string, std::string> library_versions;   // as the worker reported them
   std::map<std::string, std::string> data_fingerprints;  // split -> hex
+  Threads threads;
   Machine machine;
   GitState git;
 };

@@ -6,8 +6,10 @@
 #include "launch/signals.hpp"
 #include "launch/supervisor.hpp"
 #include "report/result.hpp"
+#include "spec/monitor.hpp"
 #include "study/devices.hpp"
 #include "study/manifest.hpp"
+#include "study/run_log.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -67,6 +69,26 @@ report::FirstFailure told(const launch::RankFailure& failure) {
           .log_tail = failure.log_tail};
 }
 
+report::Command typed(const RunRequest& request) {
+  report::Command command;
+  if (!request.argv.empty()) command.program = request.argv.front();
+  command.config = request.config_file.string();
+  command.overrides = request.overrides;
+  const fs::path& out = request.folder.root;
+  if (!request.folder.fixed && out != FolderRequest().root) command.out = out.string();
+  return command;
+}
+
+report::Levers levers(const spec::Experiment& experiment, const Machine& machine) {
+  const spec::CacheMode mode = experiment.dataset.cache.mode;
+  const auto modes = enum_names(mode);
+  return {.cpu_cores = machine.cores,
+          .checkpoint_every = experiment.checkpoint.every_n_epochs,
+          .validate_every = experiment.trainer.check_val_every_n_epoch,
+          .cache_mode = modes.at(static_cast<std::size_t>(mode)),
+          .cache_modes = {modes.begin(), modes.end()}};
+}
+
 // One run from its folder to result.json.
 class Run {
  public:
@@ -76,12 +98,13 @@ class Run {
         started_(clock.now()),
         folder_(std::move(folder)),
         machine_(read_machine()),
-        git_(git_state(request.config_file.parent_path())) {
+        git_(git_state(request.config_file.parent_path())),
+        log_(folder_.path / "logs") {
     outcome_.folder = folder_.path;
     outcome_.ending.started_at = utc_timestamp();
     outcome_.ending.run_dir = outcome_.folder.string();
-    outcome_.ending.config = request.config_file.string();
-    outcome_.ending.cpu_cores = machine_.cores;
+    outcome_.ending.command = typed(request);
+    outcome_.ending.levers = levers(request.loaded.experiment, machine_);
   }
 
   RunOutcome execute(const MakeSinks& make_sinks) {
@@ -112,9 +135,10 @@ class Run {
     const DeviceChoice devices =
         choose_devices(request_.loaded.experiment.trainer, machine_, [] { return launch::probe_gpus(); });
     if (!devices.warning.empty()) on_event(0, events::Warning{devices.warning});
+    const launch::LaunchSpec launch = launch_spec(request_, outcome_.folder, machine_, devices);
+    log_.starts(launch);
     end_as(launch::supervise(
-        launch_spec(request_, outcome_.folder, machine_, devices),
-        [&](int rank, const auto& event) { on_event(rank, event); }, [&] { on_tick(); }, clock_));
+        launch, [&](int rank, const auto& event) { on_event(rank, event); }, [&] { on_tick(); }, clock_));
   }
 
   void write_inputs() {
@@ -133,17 +157,22 @@ class Run {
                         .started_at = outcome_.ending.started_at,
                         .library_versions = {},
                         .data_fingerprints = {},
+                        .threads = {},
                         .machine = machine_,
                         .git = git_};
     if (const auto hello = outcome_.record.hellos.find(0); hello != outcome_.record.hellos.end()) {
       input.library_versions = hello->second.versions;
     }
-    if (outcome_.record.started) input.data_fingerprints = outcome_.record.started->data_fingerprints;
+    if (const auto& started = outcome_.record.started) {
+      input.data_fingerprints = started->data_fingerprints;
+      input.threads = {started->num_threads, started->num_threads_why};
+    }
     write_atomically(outcome_.folder / "manifest.json", to_pretty(manifest(input)) + "\n");
   }
 
   void on_event(int rank, const events::Event& event) {
     outcome_.record.add(rank, event);
+    log_.on_event(rank, event);
     // Only now are versions and data known; before, the manifest told what was asked for.
     if (std::holds_alternative<events::RunStarted>(event)) write_manifest();
     for (const auto& sink : sinks_) sink->on_event(rank, event);
@@ -191,10 +220,17 @@ class Run {
   GitState git_;
   RunOutcome outcome_;
   Sinks sinks_;
+  RunLog log_;
   std::optional<ReservedFile> reserved_;
 };
 
 }  // namespace
+
+std::vector<std::string> metric_columns(const spec::Experiment& experiment) {
+  std::vector<std::string> names = spec::monitored_values(experiment);
+  std::ranges::stable_partition(names, [](const std::string& name) { return name.starts_with("train/"); });
+  return names;
+}
 
 RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks, const Clock& clock) {
   const launch::SignalGuard guard;  // a signal after the last worker has gone must not cost the result

@@ -20,6 +20,7 @@ namespace trainctl::study {
 struct RunRequest {
   spec::Loaded loaded;
   fs::path config_file;
+  std::vector<std::string> overrides;  // as typed, for the command that is proposed at the end
   FolderRequest folder;
   std::vector<std::string> argv;  // for the manifest
   fs::path executable;            // started again as `trainctl worker`
@@ -38,6 +39,10 @@ struct RunOutcome {
 using Sinks = std::vector<std::unique_ptr<report::Sink>>;
 /// Makes the listeners once the run folder exists.
 using MakeSinks = std::function<Sinks(const fs::path& run_dir)>;
+
+/// The metrics that the run will tell, in the order of the columns: train/loss, those of training, val/loss, those of
+/// validation; the later ones may come in some epochs only.
+std::vector<std::string> metric_columns(const spec::Experiment& experiment);
 
 /// The one door through which every run starts: makes the run folder, starts and watches the workers, feeds their
 /// events to the sinks, and writes result.json whatever happens after. Throws where no run folder could be made; what

@@ -1,20 +1,35 @@
 #include "study/trial.hpp"
 
 #include "base/error.hpp"
+#include "launch/verdict.hpp"
 
 #include <fmt/format.h>
 
 namespace trainctl::study {
+namespace {
 
-report::Trial run_trial(const RunRequest& request, const Clock& clock) {
-  const RunOutcome run = run_experiment(
-      request, [](const fs::path&) { return Sinks(); }, clock);
-  const report::Ending& ending = run.ending;
-  if (ending.exit_code != 0) {
+Sinks no_sinks(const fs::path& /*run_dir*/) { return {}; }
+
+}  // namespace
+
+TrialResult run_trial(const RunRequest& request, const Clock& clock) {
+  try {
+    const RunOutcome run = run_experiment(request, no_sinks, clock);
+    const report::Ending& ending = run.ending;
+    if (ending.exit_code == 0) return report::trial_of(run.record, ending.wall_s);
     const std::string cause = ending.message.empty() ? "the run ended as " + ending.verdict : ending.message;
-    throw Error(static_cast<ErrorKind>(ending.exit_code), fmt::format("{}; see {}", cause, run.folder.string()));
+    return report::TrialFailure{ending.exit_code, fmt::format("{}; see {}", cause, run.folder.string())};
+  } catch (const Error& error) {  // no folder could be made: the runs before it are still worth their table
+    return report::TrialFailure{error.exit_code(), error.what()};
   }
-  return report::trial_of(run.record, ending.wall_s);
+}
+
+WarmUp warm_up(const RunRequest& request, const Clock& clock) {
+  const RunOutcome run = run_experiment(request, no_sinks, clock);
+  WarmUp found;
+  if (launch::is_stop_code(run.ending.exit_code)) found.stopped = run.ending.exit_code;
+  if (run.record.started) found.threads = run.record.started->num_threads;
+  return found;
 }
 
 }  // namespace trainctl::study

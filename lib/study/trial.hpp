@@ -1,13 +1,21 @@
 #pragma once
 
 #include "base/clock.hpp"
-#include "report/bench.hpp"
+#include "study/bench.hpp"
 #include "study/run.hpp"
+
+#include <optional>
 
 namespace trainctl::study {
 
-/// One run through the door, without listeners. Throws Error with the run's exit code as its kind where it did not end
-/// well; the message has the cause and the run folder.
-report::Trial run_trial(const RunRequest& request, const Clock& clock);
+/// One run through the door, without listeners. Of one that did not end well: its exit code, the cause and the folder.
+TrialResult run_trial(const RunRequest& request, const Clock& clock);
+
+/// What a bench learns from a run of one batch before it begins.
+struct WarmUp {
+  std::optional<int> threads;  // that the run has chosen
+  std::optional<int> stopped;  // exit code, where a signal ended it
+};
+WarmUp warm_up(const RunRequest& request, const Clock& clock);
 
 }  // namespace trainctl::study

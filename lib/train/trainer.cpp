@@ -175,6 +175,9 @@ bool Trainer::finish_epoch() {
   }
   judge(ended.metrics, ended);
   timer_.enter(Part::checkpoint);
+  phase_ = events::Phase::checkpoint;
+  // From here to the next epoch's first step the supervisor does not count the seconds.
+  if (session_.heartbeat != nullptr) session_.heartbeat->stamp(phase_, position_.global_step);
   keeper_.save_due(position_.epoch);
   timer_.enter(Part::other);
   if (stop_ == Stop::none) stop_ = agreement_.settle(timer_.last_reading());

@@ -42,3 +42,12 @@ TEST_CASE("the length of a UTF-8 character is that of its bytes, and 0 for what 
   CHECK(utf8_length("\xE2\x82") == 0);
   CHECK(utf8_length("\xC0\x80") == 0);
 }
+
+TEST_CASE("a word is quoted for the shell where it needs to be") {
+  CHECK(shell_word("optimizer.lr=0.1,1e-3") == "optimizer.lr=0.1,1e-3");
+  CHECK(shell_word("~early_stopping") == "'~early_stopping'");
+  CHECK(shell_word("my runs/a b") == "'my runs/a b'");
+  CHECK(shell_word("it's") == "'it'\\''s'");
+  CHECK(shell_word("$(x)") == "'$(x)'");
+  CHECK(shell_word("") == "''");
+}

@@ -69,9 +69,9 @@ inline report::Ending ending() {
   report::Ending ending;
   ending.started_at = "2026-01-02T03:04:05Z";
   ending.wall_s = 9.75;
-  ending.cpu_cores = 8;
+  ending.levers.cpu_cores = 8;
   ending.run_dir = "runs/mnist-ffn/20260102-030405-ab12";
-  ending.config = "configs/mnist/ffn.yaml";
+  ending.command.config = "configs/mnist/ffn.yaml";
   return ending;
 }
 

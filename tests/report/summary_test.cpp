@@ -43,6 +43,16 @@ TEST_CASE("a run of one epoch says that its speed includes the warm-up") {
   CHECK_THAT(summary_text(invented::run(1), invented::ending(), {}), Contains("one epoch, warm-up included"));
 }
 
+TEST_CASE("the next command keeps the overrides and the folder of the run, quoted for a shell") {
+  Ending ending = invented::ending();
+  ending.command = {.program = "bin/trainctl",
+                    .config = "my configs/a.yaml",
+                    .overrides = {"~early_stopping", "seed=3", "trainer.devices=1"},
+                    .out = "elsewhere"};
+  CHECK_THAT(summary_text(invented::run(), ending, {}),
+             Contains("bin/trainctl bench 'my configs/a.yaml' '~early_stopping' seed=3 --devices 1,2 --out elsewhere"));
+}
+
 TEST_CASE("early stopping and its reason stand in the first line") {
   RunRecord record = invented::run();
   record.add(0, events::StoppedEarly{.epoch = 3, .reason = "val/loss has not improved for 3 epochs"});
@@ -61,6 +71,12 @@ TEST_CASE("a failure names the weights that were saved, each file as it was writ
                       "only, not resumable"));
   CHECK(result_document(record, killed())["checkpoint"]["path"] == "checkpoints/last.safetensors");
   CHECK(result_document(record, killed())["checkpoint"]["step"] == 1900);
+}
+
+TEST_CASE("a rank that hung did not die by the signal that we sent") {
+  Ending ending = killed();
+  ending.verdict = "hang";
+  CHECK_THAT(failure_text(invented::run(2), ending, {}), StartsWith("error: rank 0 of 1 stopped answering at step"));
 }
 
 TEST_CASE("a failure that no rank caused is one sentence") {

@@ -36,3 +36,17 @@ TEST_CASE("bench says what is wrong with a list of values", "[smoke]") {
   CHECK_THAT(bench(folder, {"--workers", "0", "--grid", "loader.num_workers=1"}).err, Contains("is given twice"));
   CHECK(bench(folder, {"--repeats", "0"}).exit_code == 2);
 }
+
+TEST_CASE("an override behind any flag of bench is an override", "[smoke]") {
+  const std::vector<std::vector<std::string>> flags{
+      {"--workers", "0"},       {"--devices", "1"},     {"--batch-size", "64"}, {"--precision", "32-true"},
+      {"--pin-memory", "true"}, {"--grid", "seed=1,2"}, {"--repeats", "1"},     {"--out", "elsewhere"},
+      {"--save", "saved.json"}, {"--markdown"}};
+  for (std::vector<std::string> words : flags) {
+    TempFolder folder;
+    words.insert(words.end(), {"~metrics", "optimizer.lrr=3"});
+    const ProgramRun run = bench(folder, words);
+    CHECK(run.exit_code == 2);
+    CHECK_THAT(run.err, Contains("unknown key 'lrr'"));
+  }
+}

@@ -280,11 +280,21 @@ class BenchComparesSettings(Smoke):
         rows = [line.split() for line in out.splitlines() if line.startswith(" batch_size=")]
         self.assertEqual([row[-2:] for row in rows], [["same", "same"], ["differ", "differ"]])
 
-    def test_a_failing_row_ends_the_bench_with_its_code_and_name(self):
-        code, _, err = run(self.folder, "bench", "digits.yaml", *self.SHORT, "--grid", "optimizer.lr=0.001,1e30",
-                           "--repeats", "2")
+    def test_a_failing_row_does_not_cost_the_others(self):
+        code, out, err = run(self.folder, "bench", "digits.yaml", *self.SHORT, "--grid", "optimizer.lr=0.001,1e30",
+                             "--repeats", "2", "--json", "--save", "bench.json")
         self.assertEqual(code, 6, err)
         self.assertIn("lr=1e30 (run 1 of 2)", err)
+        good, bad = json.loads(out)["rows"]
+        self.assertEqual((len(good["repeats_s"]), good["failure"]), (2, None))
+        self.assertEqual(bad["failure"]["exit_code"], 6)
+        self.assertEqual(json.loads((self.folder / "bench.json").read_text()), json.loads(out))
+
+    def test_rows_compare_under_one_number_of_threads(self):
+        code, out, err = run(self.folder, "bench", "digits.yaml", *self.SHORT, "trainer.num_threads=auto", "--workers",
+                             "0,1", "--repeats", "1", "--json")
+        self.assertEqual(code, 0, err)
+        self.assertGreaterEqual(json.loads(out)["num_threads"], 1)
 
 
 class RealMnist(Smoke):

@@ -1,8 +1,9 @@
 #include "study/bench.hpp"
 
-#include "base/error.hpp"
 #include "study/grid.hpp"
 #include "support/catch.hpp"
+
+#include <fmt/format.h>
 
 using namespace trainctl;
 using namespace trainctl::study;
@@ -70,7 +71,7 @@ TEST_CASE("a key given twice and a grid that explodes are refused") {
 TEST_CASE("rounds are interleaved: every setting once, then all again") {
   std::string order;
   const auto settings = product(std::vector<Axis>{{"k", {"a", "b", "c"}}});
-  const auto rows = run_rounds(settings, 2, [&](std::size_t setting, int repeat) {
+  const auto rows = run_rounds(settings, 2, [&](std::size_t setting, int repeat) -> TrialResult {
     order += fmt::format("{}{} ", setting, repeat);
     return report::Trial{.total_s = static_cast<double>(setting + 1)};
   });
@@ -81,20 +82,30 @@ TEST_CASE("rounds are interleaved: every setting once, then all again") {
   CHECK(rows[2].trials[1].total_s == 3);
 }
 
-TEST_CASE("a failing run ends the bench, keeps its kind and names the row and the repeat") {
+TEST_CASE("a failing run is noted in its row, which is not run again, and the others go on") {
   const auto settings = product(std::vector<Axis>{{"k", {"a", "b"}}});
   int runs = 0;
-  const RunTrial failing = [&](std::size_t setting, int repeat) {
+  const auto rows = run_rounds(settings, 5, [&](std::size_t setting, int repeat) -> TrialResult {
     ++runs;
-    ENSURE(diverged, setting == 0 || repeat == 0, "loss is nan");
+    if (setting == 1 && repeat == 1) return report::TrialFailure{6, "loss is nan"};
     return report::Trial{};
-  };
-  try {
-    run_rounds(settings, 5, failing);
-    FAIL("it ran through");
-  } catch (const Error& error) {
-    CHECK(error.kind() == ErrorKind::diverged);
-    CHECK(std::string(error.what()) == "k=b (run 2 of 5): loss is nan");
-  }
-  CHECK(runs == 4);
+  });
+  CHECK(runs == 7);
+  CHECK(rows[0].trials.size() == 5);
+  CHECK_FALSE(rows[0].failure);
+  CHECK(rows[1].trials.size() == 1);
+  REQUIRE(rows[1].failure);
+  CHECK(rows[1].failure->message == "k=b (run 2 of 5): loss is nan");
+  CHECK(exit_code_of(rows) == 6);
+}
+
+TEST_CASE("a run stopped by a signal ends the bench with that code, whatever failed before") {
+  const auto settings = product(std::vector<Axis>{{"k", {"a", "b", "c"}}});
+  int runs = 0;
+  const auto rows = run_rounds(settings, 5, [&](std::size_t setting, int /*repeat*/) -> TrialResult {
+    ++runs;
+    return report::TrialFailure{setting == 0 ? 9 : 130, "over"};
+  });
+  CHECK(runs == 2);
+  CHECK(exit_code_of(rows) == 130);
 }

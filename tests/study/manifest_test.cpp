@@ -17,6 +17,7 @@ TEST_CASE("the manifest keeps listed environment names and no others") {
                                   .started_at = "now",
                                   .library_versions = {{"torch", "2.11.0"}},
                                   .data_fingerprints = {{"train", "00ff"}},
+                                  .threads = {2, "asked"},
                                   .machine = read_machine(),
                                   .git = {}});
   CHECK(document["environment"]["OMP_NUM_THREADS"] == "3");
@@ -24,6 +25,8 @@ TEST_CASE("the manifest keeps listed environment names and no others") {
   CHECK(document["libraries"]["torch"] == "2.11.0");
   CHECK(document["data_fingerprints"]["train"] == "00ff");
   CHECK(document["hardware"]["cores"] >= 1);
+  CHECK(document["num_threads"]["value"] == 2);
+  CHECK(document["num_threads"]["why"] == "asked");
 }
 
 TEST_CASE("a folder outside any repository has no git state") {

@@ -63,6 +63,28 @@ TEST_CASE("a run leaves result.json and neither lock nor reserve") {
   }
 }
 
+TEST_CASE("what a run has chosen stands in the log of its rank and in the manifest") {
+  TempFolder folder;
+  int closed = 0;
+  const study::RunOutcome outcome = run(fake_run::request(folder, fake_run::two_epochs()), closed, nullptr, nullptr);
+  const std::string log = read_file(outcome.folder / "logs/rank_0.log", 1 << 20, ReadFailure::resource);
+  CHECK_THAT(log, Contains("computes on cpu, up after 0.25 s") && Contains("3 CPU threads (asked)"));
+  const Json manifest = Json::parse(read_file(outcome.folder / "manifest.json", 1 << 20, ReadFailure::resource));
+  CHECK(manifest["num_threads"]["why"] == "asked");
+}
+
+TEST_CASE("columns are those of training, then those of validation") {
+  config::Diagnostics diagnostics;
+  const auto columns = [&](const std::string& more) {
+    const std::string text = "dataset: { train: { type: synthetic_digits }" + more +
+                             " }\nmodel: { type: linear }\noptimizer: { type: sgd, lr: 0.1 }\nmetrics: [accuracy]\n";
+    return study::metric_columns(spec::load_experiment_text("a.yaml", text, {}, diagnostics).experiment);
+  };
+  CHECK(columns(", val: { type: synthetic_digits }") ==
+        std::vector<std::string>{"train/loss", "train/accuracy", "val/loss", "val/accuracy"});
+  CHECK(columns("") == std::vector<std::string>{"train/loss", "train/accuracy"});
+}
+
 TEST_CASE("a sink that cannot close fails a good run, and does not hide why a bad one failed") {
   TempFolder folder;
   int closed = 0;

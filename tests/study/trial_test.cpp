@@ -1,6 +1,5 @@
 #include "study/trial.hpp"
 
-#include "base/error.hpp"
 #include "study/fake_run.hpp"
 #include "support/catch.hpp"
 
@@ -8,7 +7,8 @@ using namespace trainctl;
 
 TEST_CASE("a trial is what a run in fresh processes told") {
   TempFolder folder;
-  const report::Trial trial = study::run_trial(fake_run::request(folder, fake_run::two_epochs()), steady_clock());
+  const auto trial =
+      std::get<report::Trial>(study::run_trial(fake_run::request(folder, fake_run::two_epochs()), steady_clock()));
   CHECK(trial.epoch_s == std::vector<double>{2.5, 2});
   CHECK(trial.losses == std::vector<double>{0.25, 0.125});
   CHECK(trial.data_digest == "abc");
@@ -16,13 +16,23 @@ TEST_CASE("a trial is what a run in fresh processes told") {
   CHECK(trial.total_s > 0);
 }
 
-TEST_CASE("a trial whose worker dies is an error with the run's exit code, cause and folder") {
+TEST_CASE("a trial whose worker dies is a failure with the run's exit code, cause and folder") {
   TempFolder folder;
-  try {
-    study::run_trial(fake_run::request(folder, "kill -9 $$\n"), steady_clock());
-    FAIL("it ran through");
-  } catch (const Error& error) {
-    CHECK(error.kind() == ErrorKind::rank_failed);
-    CHECK_THAT(error.what(), Contains("SIGKILL") && Contains((folder / "runs").string()));
-  }
+  const auto failure =
+      std::get<report::TrialFailure>(study::run_trial(fake_run::request(folder, "kill -9 $$\n"), steady_clock()));
+  CHECK(failure.exit_code == 7);
+  CHECK_THAT(failure.message, Contains("SIGKILL") && Contains((folder / "runs").string()));
+}
+
+TEST_CASE("a trial that gets no folder is a failure, too") {
+  TempFolder folder;
+  study::RunRequest request = fake_run::request(folder, fake_run::two_epochs());
+  request.folder.root = folder / "worker.sh";
+  CHECK(std::get<report::TrialFailure>(study::run_trial(request, steady_clock())).exit_code == 11);
+}
+
+TEST_CASE("a warm-up tells the number of threads") {
+  TempFolder folder;
+  CHECK(study::warm_up(fake_run::request(folder, fake_run::two_epochs()), steady_clock()).threads == 3);
+  CHECK_FALSE(study::warm_up(fake_run::request(folder, "exit 1\n"), steady_clock()).threads);
 }

@@ -1,0 +1,51 @@
+#include "study/run_log.hpp"
+
+#include "base/clock.hpp"
+#include "base/files.hpp"
+#include "base/strings.hpp"
+#include "launch/failure.hpp"
+#include "log/log.hpp"
+
+#include <fmt/format.h>
+
+namespace trainctl::study {
+namespace {
+
+std::string pairs(const std::map<std::string, std::string>& values) {
+  std::string text;
+  for (const auto& [name, value] : values) text += fmt::format(" {}={}", name, printable(value));
+  return text;
+}
+
+std::string line_of(const events::Hello& hello) {
+  return fmt::format("pid {} on {} computes on {}, up after {};{}", hello.pid, printable(hello.host),
+                     printable(hello.device), human_duration(hello.startup_s), pairs(hello.versions));
+}
+
+std::string line_of(const events::RunStarted& run) {
+  return fmt::format(
+      "{} CPU thread{} ({}), {} loader workers, global batch {}, {} steps an epoch, {}; {} training and {} validation "
+      "samples;{}",
+      run.num_threads, run.num_threads == 1 ? "" : "s", printable(run.num_threads_why), run.num_workers,
+      run.global_batch, run.steps_per_epoch, printable(run.precision), run.train_samples, run.val_samples,
+      pairs(run.data_fingerprints));
+}
+
+}  // namespace
+
+void RunLog::starts(const launch::LaunchSpec& launch) const {
+  log::get().debug("starting {} worker{}: {};{}", launch.world_size, launch.world_size == 1 ? "" : "s",
+                   printable(join(launch.argv, " ")), pairs(launch.environment));
+}
+
+void RunLog::on_event(int rank, const events::Event& event) const {
+  if (const auto* hello = std::get_if<events::Hello>(&event)) tell(rank, line_of(*hello));
+  if (const auto* run = std::get_if<events::RunStarted>(&event)) tell(rank, line_of(*run));
+}
+
+void RunLog::tell(int rank, const std::string& line) const {
+  log::get().debug("rank {}: {}", rank, line);
+  AppendFile(launch::log_path(folder_, rank)).append_line(fmt::format("{} trainctl: {}", utc_timestamp(), line));
+}
+
+}  // namespace trainctl::study
