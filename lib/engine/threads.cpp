@@ -24,7 +24,7 @@ std::function<void()> throwaway_step(const ThreadContext& context) {
   const at::Tensor targets = at::randint(std::max<std::int64_t>(context.model.classes, 1), {shape[0]}, at::kLong);
   return [model, loss, inputs, targets] {
     for (const auto& [name, parameter] : model->parameters()) parameter.mutable_grad().reset();
-    loss->forward(model->forward(inputs), targets).backward();
+    loss->forward(model->forward(inputs), targets).value.backward();
   };
 }
 

@@ -1,5 +1,7 @@
 #include "train/evaluate.hpp"
 
+#include "base/error.hpp"
+
 #include <ATen/ops/empty.h>
 #include <c10/core/InferenceMode.h>
 
@@ -54,9 +56,11 @@ events::Metrics collect_metrics(const Session& session, const LossMeter& meter, 
   const at::Tensor sums = at::empty({2}, at::kDouble);
   auto* values = sums.mutable_data_ptr<double>();
   values[0] = meter.total();
-  values[1] = static_cast<double>(meter.rows());
+  values[1] = meter.weight();
   session.communicator.sum(sums, split + "/loss");
-  events::Metrics metrics{{split + "/loss", values[0] / values[1]}};
+  ENSURE(data, values[1] > 0,
+         "{}/loss: loss.weight leaves no sample that counts; give a class that is in the data a weight above 0", split);
+  events::Metrics metrics{{split + "/loss", mean_loss(values[0], values[1])}};
   for (const auto& metric : session.metrics) {
     const std::string name = split + "/" + metric->name();
     session.communicator.sum(metric->sums(), name);

@@ -60,12 +60,15 @@ struct FakeModel final : trainctl::stage::Model {
   void to(at::Device /*device*/) override {}
 };
 
-/// Cross entropy; `after` may bend it and sees the number of the call.
+/// Cross entropy, with `class_weight` a weighted one; `after` may bend it and sees the number of the call.
 struct FakeLoss final : trainctl::stage::Loss {
   std::function<at::Tensor(const at::Tensor& loss, int call)> after = [](const at::Tensor& loss, int) { return loss; };
   int calls = 0;
-  at::Tensor forward(const at::Tensor& logits, const at::Tensor& targets) override {
-    return after(at::cross_entropy_loss(logits, targets), calls++);
+  at::Tensor class_weight;
+  trainctl::stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {
+    if (!class_weight.defined()) return {after(at::cross_entropy_loss(logits, targets), calls++), {}};
+    const at::Tensor sum = at::cross_entropy_loss(logits, targets, class_weight, at::Reduction::Sum);
+    return {after(sum, calls++), class_weight.index_select(0, targets).sum()};
   }
 };
 
@@ -158,7 +161,7 @@ struct FakeRun {
     const auto place = communicator->place();
     with.shard = {place.rank, place.world_size};
     return std::make_unique<trainctl::data::Loader>(
-        trainctl::data::Pipeline{std::make_shared<FakeImages>(samples), {}, std::nullopt}, with);
+        trainctl::data::Pipeline{.dataset = std::make_shared<FakeImages>(samples)}, with);
   }
 
   trainctl::events::Finished run() {

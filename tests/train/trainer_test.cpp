@@ -90,6 +90,35 @@ TEST_CASE("accumulated batches give the weights of one large batch, the uneven e
   CHECK(torch::allclose(small.model.bias, large.model.bias, 1e-5, 1e-7));
 }
 
+TEST_CASE("class weights mean the same however a global batch is cut") {
+  const bool some_weigh_nothing = GENERATE(false, true);
+  const at::Tensor weight =
+      some_weigh_nothing ? torch::tensor({0.0F, 0.0F, 3.0F}) : torch::tensor({20.0F, 1.0F, 0.05F});
+  FakeRun large({.samples = 22, .batch = 6, .val_samples = 8});
+  FakeRun small({.samples = 22, .batch = 1, .val_samples = 8});
+  small.options.accumulate = 6;
+  for (FakeRun* run : {&large, &small}) {
+    run->loss.class_weight = weight;
+    run->options.max_epochs = 3;
+    run->options.log_every = 1;
+    run->run();
+  }
+  CHECK(small.optimizer.steps == large.optimizer.steps);
+  CHECK(torch::allclose(small.model.weight, large.model.weight, 1e-5, 1e-7));
+  for (const char* name : {"train/loss", "val/loss"}) {
+    CHECK(value_of(small.all<events::EpochEnded>()[2], name) ==
+          Approx(value_of(large.all<events::EpochEnded>()[2], name)).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("class weights that leave no sample to count are named") {
+  FakeRun run;
+  run.loss.class_weight = torch::zeros({3});
+  const Error error = error_of(run);
+  CHECK(error.kind() == ErrorKind::data);
+  CHECK_THAT(error.what(), Contains("loss.weight leaves no sample"));
+}
+
 TEST_CASE("clipping bounds what a step may change") {
   FakeRun run({.samples = 4, .batch = 4, .val_samples = 0});
   run.options.clip = 0.01;
