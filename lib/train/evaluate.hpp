@@ -18,7 +18,7 @@ class Evaluator {
  public:
   Evaluator(const Session& session, const Options& options);
 
-  /// Called after each batch with its number; returns false to give up (only where no other rank waits).
+  /// Called after each batch with its number; returns false to give up, on every rank after the same batch.
   using Watch = std::function<bool(std::int64_t batch)>;
   /// Nothing where it was given up. `limit`: batches at most.
   std::optional<events::Metrics> run(std::optional<std::int64_t> limit, const Watch& watch);

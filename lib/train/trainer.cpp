@@ -145,14 +145,16 @@ void Trainer::throw_diverged(double loss) const {
 std::optional<events::Metrics> Trainer::validate(std::optional<std::int64_t> limit) {
   phase_ = events::Phase::validate;
   timer_.enter(Part::eval);
-  const bool alone = session_.communicator.place().world_size == 1;
   Position shown = position_;
   shown.steps_in_epoch = limit.value_or(session_.validation->batches_per_epoch());
   auto metrics = evaluator_->run(limit, [&](std::int64_t batch) {
     const double now = session_.clock.now();
     shown.step_in_epoch = batch + 1;
     reporter_.step(events::Phase::validate, shown, now, nullptr);
-    return !(alone && agreement_.own(now) == Stop::signal);
+    const bool settles = shown.step_in_epoch % options_.log_every == 0;
+    const Stop wish = agreement_.after_step(settles ? Agreement::At::log_point : Agreement::At::step, now);
+    if (wish == Stop::signal) stop_ = wish;  // max_time waits for the end of the validation
+    return stop_ != Stop::signal;
   });
   timer_.enter(Part::other);
   return metrics;

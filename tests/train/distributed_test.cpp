@@ -117,6 +117,21 @@ TEST_CASE("a signal on one rank stops all after the same step") {
   CHECK(ranks[0].finished.global_step <= 7);
 }
 
+TEST_CASE("a signal during validation stops all ranks within a few batches") {
+  std::array<int, 2> calls{};
+  const auto ranks = run_ranks(2, {.samples = 8, .batch = 2, .val_samples = 400}, [&](FakeRun& run, int rank) {
+    run.loss.after = [&run, &calls, rank](const at::Tensor& loss, int call) {
+      calls[static_cast<std::size_t>(rank)] = call;
+      if (rank == 1 && call == 10) run.stop_signal = 15;
+      return loss;
+    };
+  });
+  CHECK(ranks[0].finished.stop_reason == "signal");
+  CHECK(ranks[1].finished.stop_reason == "signal");
+  CHECK(calls[0] == calls[1]);
+  CHECK(calls[0] <= 13);
+}
+
 TEST_CASE("early stopping ends all ranks in the same epoch with the same best weights") {
   const auto ranks = run_ranks(2, {.samples = 12, .batch = 2, .val_samples = 6}, [](FakeRun& run, int) {
     run.options.max_epochs = 9;
