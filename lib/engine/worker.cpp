@@ -4,6 +4,7 @@
 #include "base/machine.hpp"
 #include "base/philox.hpp"
 #include "device/choose.hpp"
+#include "engine/failure.hpp"
 #include "engine/parts.hpp"
 #include "engine/threads.hpp"
 #include "spec/load.hpp"
@@ -153,6 +154,7 @@ int Worker::run() {
   } catch (...) {
     phase_ = trainer.phase();
     global_step_ = trainer.global_step();
+    trainer.rescue(as_error(std::current_exception()).kind());
     throw;
   }
   enter(events::Phase::shutdown);

@@ -137,6 +137,15 @@ TEST_CASE("a diverging run ends with code 6 and tells its step") {
   CHECK(ended.find<events::Failed>()->global_step > 0);
 }
 
+TEST_CASE("a run that diverges in its last step publishes nothing") {
+  TempFolder folder;
+  std::string config = kSmall;
+  config.replace(config.find("adam, lr: 0.01"), 14, "sgd, lr: 1.0e+30");
+  config.replace(config.find("max_epochs: 2"), 13, "max_steps: 1");
+  CHECK(run_engine(folder, config).code == 6);
+  CHECK_FALSE(std::filesystem::exists(folder / "checkpoints/last.safetensors"));
+}
+
 TEST_CASE("a signal ends the run cleanly with its code") {
   TempFolder folder;
   CHECK(run_engine(folder, kSmall, SIGINT).code == 130);

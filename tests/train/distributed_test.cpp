@@ -138,6 +138,7 @@ TEST_CASE("early stopping ends all ranks in the same epoch with the same best we
     run.has_stopper = true;
     run.stopper.stop_in_epoch = 3;
     run.stopper.restores = true;
+    run.stopper.improves_in = {0, 1};
     run.options.monitor = "val/score";
     run.metric().script = {3, 1, 2, 2};
   });

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "base/error.hpp"
 #include "base/philox.hpp"
 #include "support/temp_folder.hpp"
 #include "train/trainer.hpp"
@@ -13,6 +14,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -105,8 +107,9 @@ struct FakeStopper final : trainctl::stage::Stopper {
   std::int64_t stop_in_epoch = std::numeric_limits<std::int64_t>::max();
   bool restores = false;
   std::string watched = "val/loss";
+  std::set<std::int64_t> improves_in;
   trainctl::stage::StopDecision observe(std::int64_t epoch, double /*monitored*/) override {
-    return {.improved = false, .stop = epoch >= stop_in_epoch, .reason = "enough"};
+    return {.improved = improves_in.contains(epoch), .stop = epoch >= stop_in_epoch, .reason = "enough"};
   }
   [[nodiscard]] std::string monitor() const override { return watched; }
   [[nodiscard]] bool restore_best() const override { return restores; }
@@ -185,7 +188,12 @@ struct FakeRun {
                                            .stop_signal = &stop_signal,
                                            .run_dir = folder.path()};
     trainctl::train::Trainer trainer(session, options);
-    return trainer.run();
+    try {
+      return trainer.run();
+    } catch (const trainctl::Error& error) {
+      trainer.rescue(error.kind());
+      throw;
+    }
   }
 
   template <class Event>
