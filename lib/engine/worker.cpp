@@ -114,13 +114,14 @@ int Worker::run() {
   RunData data = build_data(experiment, {request_.rank, request_.world_size});
   const stage::Catalogue catalogue = stages::builtin_catalogue();
   const stage::ModelContext shape = data.model_context();
-  const train::ThreadChoice threads = choose_threads({experiment, catalogue, shape, device, request_.local_world_size});
+  const auto communicator = build_communicator(request_, experiment.distributed, device);
+  const train::ThreadChoice threads =
+      choose_threads({experiment, catalogue, shape, device, request_.local_world_size}, *communicator);
   at::manual_seed(experiment.seed);
   RunStages built = build_stages({experiment, catalogue, shape, device, data.train->batches_per_epoch()});
   seed_rank(experiment.seed, request_.rank);
 
-  const auto communicator = build_communicator(request_, experiment.distributed, device);
-  const std::string monitor = built.stopper ? built.stopper->monitor() : "";
+  const train::Options options = train::options_from(experiment, device);
   const train::Session session{
       .model = *built.model,
       .loss = *built.loss,
@@ -138,7 +139,7 @@ int Worker::run() {
       .heartbeat = heartbeat_,
       .stop_signal = request_.stop_signal,
       .run_dir = run_dir};
-  train::Trainer trainer(session, train::options_from(experiment, device, monitor));
+  train::Trainer trainer(session, options);
   if (request_.rank == 0) {
     events::RunStarted started = describe(experiment, data, *built.model);
     started.world_size = request_.world_size;
@@ -146,6 +147,7 @@ int Worker::run() {
     started.global_batch = experiment.loader.batch_size * request_.world_size;
     started.num_threads = threads.threads;
     started.num_threads_why = threads.why;
+    started.monitor = options.monitor;
     emit_(started);
   }
   events::Finished finished;

@@ -62,6 +62,7 @@ struct RunStarted {
   int num_threads = 1;
   std::string num_threads_why;  // "asked", "probe: 2 threads take 1.70x of 1"
   std::string precision;
+  std::string monitor;                                   // the metric that decides which weights are best
   std::map<std::string, std::string> data_fingerprints;  // split -> hex
 };
 

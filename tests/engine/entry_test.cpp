@@ -84,6 +84,7 @@ TEST_CASE("the engine trains from a run folder and tells it in events") {
   CHECK(started->parameters == 784 * 16 + 16 + 16 * 10 + 10);
   CHECK(started->steps_per_epoch == 10);
   CHECK(started->num_threads_why == "asked");
+  CHECK(started->monitor == "val/loss");
   CHECK(started->data_fingerprints.contains("val"));
   REQUIRE(std::holds_alternative<events::Finished>(ended.events.back()));
   CHECK(ended.find<events::Finished>()->epochs == 2);
