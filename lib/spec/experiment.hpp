@@ -60,7 +60,7 @@ struct Loader {
     options.field("prefetch_factor", &Loader::prefetch_factor, "Batches prepared ahead, for each worker.")
         .at_least(1)
         .at_most(64);
-    options.field("pin_memory", &Loader::pin_memory, "Page-locks the batch ring for faster copies to a GPU.");
+    options.field("pin_memory", &Loader::pin_memory, "Copies to a GPU go through page-locked memory; auto: true.");
     options.field("shuffle", &Loader::shuffle, "A new order of the training samples in every epoch.");
     options.field("drop_last", &Loader::drop_last, "Leaves out a last batch that is not full.");
   }

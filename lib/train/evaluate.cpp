@@ -25,10 +25,15 @@ class EvaluationMode {
 }  // namespace
 
 Evaluator::Evaluator(const Session& session, const Options& options)
-    : session_(session),
-      device_(options.device),
-      feed_(device::make_feed(
-          options.device, {session.validation->layout(), session.validation->normalization(), session.batch_size})) {}
+    : session_(session), device_(options.device), feed_(make_feed(*session.validation, session, options)) {}
+
+std::unique_ptr<device::Feed> make_feed(const data::Loader& loader, const Session& session, const Options& options) {
+  return device::make_feed(options.device, {.layout = loader.layout(),
+                                            .normalization = loader.normalization(),
+                                            .max_rows = session.batch_size,
+                                            .classes = loader.classes(),
+                                            .pin_memory = options.pin_memory});
+}
 
 std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit, const Watch& watch) {
   const EvaluationMode mode(session_.model);

@@ -30,6 +30,9 @@ class Evaluator {
   std::int64_t runs_ = 0;  // counted as epochs of the loader, so that its workers fetch ahead
 };
 
+/// What brings the loader's batches to the device.
+std::unique_ptr<device::Feed> make_feed(const data::Loader& loader, const Session& session, const Options& options);
+
 /// Sums over the ranks and names the values: "train/loss", "train/accuracy", ... Resets the metrics.
 events::Metrics collect_metrics(const Session& session, const LossMeter& meter, const std::string& split);
 
