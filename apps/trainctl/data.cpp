@@ -36,7 +36,8 @@ Json document(const data::EpochDigests& digests, const data::LoaderOptions& opti
 int hash(const HashArguments& arguments, Context& context) {
   const spec::Loaded loaded = load_checked(arguments.config, context);
   print_warnings(context);
-  data::LoaderOptions options = data::loader_options(loaded.experiment, data::Role::train, {0, arguments.world_size});
+  data::LoaderOptions options =
+      data::loader_options(loaded.experiment, data::Role::train, {0, arguments.world_size}, data::TrainsOn::cpu);
   options.num_workers = arguments.workers.value_or(options.num_workers);
   options.prefetch_factor = arguments.prefetch_factor.value_or(options.prefetch_factor);
   const std::int64_t epochs = arguments.epochs.value_or(loaded.experiment.trainer.max_epochs);

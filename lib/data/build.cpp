@@ -29,12 +29,12 @@ Normalization checked(Normalization normalization, const ImageShape& image) {
   return normalization;
 }
 
-int auto_workers(const spec::Experiment& experiment, Role role) {
+int auto_workers(const spec::Experiment& experiment, Role role, TrainsOn device) {
   const spec::Dataset& data = experiment.dataset;
   const spec::DataSplit& split = role == Role::train || !data.val ? data.train : *data.val;
   const bool gathers_only = std::all_of(split.transforms.begin(), split.transforms.end(),
                                         [](const config::Stage& stage) { return stage.type == "normalize"; });
-  if (gathers_only || experiment.trainer.accelerator != spec::Accelerator::gpu) return 0;
+  if (gathers_only || device == TrainsOn::cpu) return 0;
   return std::clamp(usable_cores() - 1, 0, kMostAutoWorkers);
 }
 
@@ -74,12 +74,12 @@ Pipeline build_pipeline(const spec::DataSplit& split, const Catalogue& catalogue
 
 Pipeline build_pipeline(const spec::DataSplit& split) { return build_pipeline(split, builtin_catalogue()); }
 
-LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard) {
+LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard, TrainsOn device) {
   const spec::Loader& loader = experiment.loader;
   const spec::Trainer& trainer = experiment.trainer;
   LoaderOptions options;
   options.batch_size = loader.batch_size;
-  options.num_workers = loader.num_workers.value_or(auto_workers(experiment, role));
+  options.num_workers = loader.num_workers.value_or(auto_workers(experiment, role, device));
   options.prefetch_factor = loader.prefetch_factor;
   options.seed = experiment.seed;
   options.shard = shard;

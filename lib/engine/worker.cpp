@@ -111,7 +111,7 @@ int Worker::run() {
       request_.rank, getpid(), read_machine().host, device.str(), seconds_since_exec(), {{"torch", TORCH_VERSION}}});
   set_up_libtorch(experiment.trainer);
 
-  RunData data = build_data(experiment, {request_.rank, request_.world_size});
+  RunData data = build_data(experiment, {request_.rank, request_.world_size}, device);
   const stage::Catalogue catalogue = stages::builtin_catalogue();
   const stage::ModelContext shape = data.model_context();
   const auto communicator = build_communicator(request_, experiment.distributed, device);
