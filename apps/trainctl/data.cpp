@@ -40,7 +40,8 @@ int hash(const HashArguments& arguments, Context& context) {
       data::loader_options(loaded.experiment, data::Role::train, {0, arguments.world_size}, data::TrainsOn::cpu);
   options.num_workers = arguments.workers.value_or(options.num_workers);
   options.prefetch_factor = arguments.prefetch_factor.value_or(options.prefetch_factor);
-  const std::int64_t epochs = arguments.epochs.value_or(loaded.experiment.trainer.max_epochs);
+  const std::int64_t epochs =
+      arguments.epochs.value_or(loaded.experiment.trainer.epoch_limit().value_or(spec::Trainer::kDefaultEpochs));
   const data::EpochDigests digests =
       data::digest_epochs(data::build_pipeline(loaded.experiment.dataset.train), options, epochs);
   if (context.json) {

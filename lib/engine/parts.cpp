@@ -61,10 +61,9 @@ RunStages build_stages(const StageSetup& setup) {
     if (parameter.tensor.requires_grad()) trained.parameters.push_back(parameter);
   }
   stages.optimizer = catalogue.optimizers.build(experiment.optimizer, trained);
-  const std::int64_t every = experiment.trainer.accumulate_grad_batches;
+  const spec::RunLength& length = setup.schedule;
   stages.scheduler = catalogue.schedulers.build(
-      experiment.scheduler,
-      {stages.optimizer->initial_lr(), experiment.trainer.max_epochs, (setup.batches_per_epoch + every - 1) / every});
+      experiment.scheduler, {stages.optimizer->initial_lr(), length.epochs, length.steps_per_epoch, length.steps});
   if (experiment.early_stopping) stages.stopper = catalogue.stoppers.build(experiment.early_stopping, {});
   for (const config::Stage& metric : experiment.metrics) {
     stages.metrics.push_back(catalogue.metrics.build(metric, {setup.model.classes, setup.device}));

@@ -3,7 +3,7 @@
 #include "data/loader.hpp"
 #include "dist/communicator.hpp"
 #include "engine/entry.h"
-#include "spec/experiment.hpp"
+#include "spec/run_length.hpp"
 #include "stage/registry.hpp"
 
 #include <memory>
@@ -41,7 +41,7 @@ struct StageSetup {
   const stage::Catalogue& catalogue;
   stage::ModelContext model;
   at::Device device = at::kCPU;
-  std::int64_t batches_per_epoch = 0;
+  spec::RunLength schedule;
 };
 
 /// The model draws its weights from the global generator: seed before.

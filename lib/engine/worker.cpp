@@ -70,7 +70,6 @@ events::RunStarted describe(const spec::Experiment& experiment, const RunData& d
   for (const at::Tensor& tensor : train::trainable(model)) started.trainable_parameters += tensor.numel();
   started.train_samples = data.train->samples();
   started.val_samples = data.validation ? data.validation->samples() : 0;
-  started.max_epochs = experiment.trainer.fast_dev_run ? 1 : experiment.trainer.max_epochs;
   started.num_workers = data.num_workers;
   started.precision = enum_names(experiment.trainer.precision)[static_cast<std::size_t>(experiment.trainer.precision)];
   started.data_fingerprints = data.fingerprints;
@@ -118,7 +117,8 @@ int Worker::run() {
   const train::ThreadChoice threads =
       choose_threads({experiment, catalogue, shape, device, request_.local_world_size}, *communicator);
   at::manual_seed(experiment.seed);
-  RunStages built = build_stages({experiment, catalogue, shape, device, data.train->batches_per_epoch()});
+  const spec::RunLength schedule = spec::schedule_length(experiment, data.train->samples(), request_.world_size);
+  RunStages built = build_stages({experiment, catalogue, shape, device, schedule});
   seed_rank(experiment.seed, request_.rank);
 
   const train::Options options = train::options_from(experiment, device);
@@ -142,6 +142,7 @@ int Worker::run() {
   train::Trainer trainer(session, options);
   if (request_.rank == 0) {
     events::RunStarted started = describe(experiment, data, *built.model);
+    started.max_epochs = experiment.trainer.fast_dev_run ? 1 : schedule.epochs;
     started.world_size = request_.world_size;
     started.steps_per_epoch = data.train->batches_per_epoch();
     started.global_batch = experiment.loader.batch_size * request_.world_size;

@@ -56,7 +56,7 @@ struct RunStarted {
   std::int64_t train_samples = 0;
   std::int64_t val_samples = 0;
   std::int64_t steps_per_epoch = 0;
-  std::int64_t max_epochs = 0;
+  std::int64_t max_epochs = 0;  // 0: not known beforehand
   std::int64_t global_batch = 0;
   int num_workers = 0;
   int num_threads = 1;

@@ -43,14 +43,6 @@ void check_classes(Checker& checker, std::int64_t classes) {
   }
 }
 
-std::int64_t steps_per_epoch(const Experiment& experiment, std::int64_t samples) {
-  const std::int64_t global = experiment.loader.batch_size * experiment.trainer.devices.value_or(1);
-  const std::int64_t whole = experiment.loader.drop_last ? samples / global : (samples + global - 1) / global;
-  const std::int64_t batches = experiment.trainer.limit_train_batches.of(whole);
-  const std::int64_t together = experiment.trainer.accumulate_grad_batches;
-  return (batches + together - 1) / together;
-}
-
 }  // namespace
 
 void check_against_data(const Loaded& loaded, const SplitFacts& train, config::Diagnostics& diagnostics) {
@@ -59,8 +51,7 @@ void check_against_data(const Loaded& loaded, const SplitFacts& train, config::D
   if (train.classes > 0) check_classes(checker, train.classes);
   const Trainer& trainer = loaded.experiment.trainer;
   if (trainer.max_steps) return;
-  const std::int64_t steps = steps_per_epoch(loaded.experiment, train.samples) * trainer.max_epochs;
-  check_scheduler(checker, {.epochs = trainer.max_epochs, .steps = steps});
+  check_scheduler(checker, schedule_length(loaded.experiment, train.samples, trainer.devices.value_or(1)));
 }
 
 }  // namespace trainctl::spec

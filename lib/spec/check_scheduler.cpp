@@ -71,7 +71,7 @@ void check_scheduler(Checker& checker, const RunLength& length) {
   if (options == nullptr || !checker.sound("scheduler")) return;
   const bool knows_length = checker.sound("trainer.max_epochs") && checker.sound("trainer.max_steps");
   std::optional<std::int64_t> run;
-  if (knows_length) run = options->interval == Interval::epoch ? length.epochs : length.steps;
+  if (knows_length) run = options->interval == Interval::epoch ? length.known_epochs() : length.steps;
   if (run && options->warmup > 0 && options->warmup >= *run) {
     checker.error("scheduler.warmup",
                   fmt::format("the warm-up of {} must be shorter than the run of {}",

@@ -3,6 +3,7 @@
 #include "config/diagnostics.hpp"
 #include "config/node.hpp"
 #include "spec/experiment.hpp"
+#include "spec/run_length.hpp"
 
 #include <string>
 
@@ -30,12 +31,6 @@ class Checker {
   const Experiment& experiment_;
   const config::Node& tree_;
   config::Diagnostics& diagnostics_;
-};
-
-/// How long the run is, as far as it is known.
-struct RunLength {
-  std::int64_t epochs = 0;
-  std::optional<std::int64_t> steps;
 };
 
 void check_monitors(Checker& checker);

@@ -80,7 +80,7 @@ struct Trainer {
 
   Accelerator accelerator = Accelerator::automatic;
   config::Auto<int> devices;
-  std::int64_t max_epochs = 10;
+  std::optional<std::int64_t> max_epochs;
   std::optional<std::int64_t> max_steps;
   std::optional<std::string> max_time;
   Precision precision = Precision::full;
@@ -98,6 +98,12 @@ struct Trainer {
   bool detect_anomaly = false;
   config::Auto<int> num_threads;
 
+  /// As Lightning has it: max_epochs; without it 10, or no limit where max_steps or max_time ends the run.
+  [[nodiscard]] std::optional<std::int64_t> epoch_limit() const {
+    return max_epochs || max_steps || max_time ? max_epochs : kDefaultEpochs;
+  }
+
+  static constexpr std::int64_t kDefaultEpochs = 10;
   static void describe(config::Describe<Trainer>& options);  // experiment.cpp
 };
 

@@ -10,9 +10,8 @@ namespace {
 
 void check(const Loaded& loaded, config::Diagnostics& diagnostics) {
   Checker checker(loaded.experiment, loaded.tree, diagnostics);
-  const Trainer& trainer = loaded.experiment.trainer;
   check_monitors(checker);
-  check_scheduler(checker, {.epochs = trainer.max_epochs, .steps = trainer.max_steps});
+  check_scheduler(checker, schedule_length(loaded.experiment, std::nullopt, 1));
   check_stages(checker);
   check_trainer(checker);
 }

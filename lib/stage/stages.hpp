@@ -74,8 +74,9 @@ class Optimizer {
 
 struct SchedulerContext {
   double initial_lr = 0;
-  std::int64_t max_epochs = 0;
+  std::int64_t max_epochs = 0;  // 0: not known, as with max_time alone
   std::int64_t steps_per_epoch = 0;
+  std::optional<std::int64_t> max_steps;  // of the run, where it ends within an epoch
 };
 
 /// The learning rate as a function of progress; a plain value machine without tensors.

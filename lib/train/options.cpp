@@ -12,7 +12,7 @@ Options options_from(const spec::Experiment& experiment, at::Device device) {
          "trainer.precision: this build trains in 32-true only; leave the key out");
   Options options;
   options.device = device;
-  options.max_epochs = trainer.max_epochs;
+  options.max_epochs = trainer.epoch_limit();
   options.max_steps = trainer.max_steps;
   if (trainer.max_time) {
     options.max_time_s = spec::parse_duration(*trainer.max_time);

@@ -14,7 +14,7 @@ namespace trainctl::train {
 /// What the loop does, with every `auto` and every implication of the experiment resolved.
 struct Options {
   at::Device device = at::kCPU;
-  std::int64_t max_epochs = 1;
+  std::optional<std::int64_t> max_epochs = 1;
   std::optional<std::int64_t> max_steps;
   std::optional<double> max_time_s;
   std::int64_t accumulate = 1;

@@ -51,9 +51,7 @@ events::Finished Trainer::run() {
   torch::autograd::AnomalyMode::set_enabled(options_.detect_anomaly);
   session_.model.set_mode(stage::RunMode::train);
   sanity_check();
-  while (train_epoch() && finish_epoch() && stop_reason_.empty() && position_.epoch + 1 < options_.max_epochs) {
-    ++position_.epoch;
-  }
+  while (train_epoch() && finish_epoch() && has_next_epoch()) ++position_.epoch;
   return finish();
 }
 
@@ -112,6 +110,10 @@ void Trainer::after_step() {
   reporter_.step(events::Phase::train, position_, now, &step_.meter());
   if (session_.communicator.place().world_size > 1) timer_.enter(Part::allreduce);
   stop_ = agreement_.after_step(logs ? Agreement::At::log_point : Agreement::At::step, now);
+}
+
+bool Trainer::has_next_epoch() const {
+  return stop_reason_.empty() && (!options_.max_epochs || position_.epoch + 1 < *options_.max_epochs);
 }
 
 bool Trainer::at_step_limit() const { return options_.max_steps && position_.global_step >= *options_.max_steps; }

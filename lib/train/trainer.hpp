@@ -42,6 +42,7 @@ class Trainer {
   void check_weights() const;
   [[noreturn]] void throw_diverged(const std::string& what) const;
   [[nodiscard]] bool at_step_limit() const;
+  [[nodiscard]] bool has_next_epoch() const;
   [[nodiscard]] std::int64_t rows_of(std::int64_t batch) const;
   [[nodiscard]] std::int64_t window_rows(std::int64_t first) const;
 

@@ -107,6 +107,32 @@ TEST_CASE("the seed decides every loss and every weight, the probe of threads no
   CHECK(digests[0] == digests[2]);
 }
 
+TEST_CASE("max_steps alone bounds a run and its schedule") {
+  TempFolder folder;
+  std::string config = kSmall;
+  config.replace(config.find("max_epochs: 2"), 13, "max_steps: 125");
+  config += "scheduler: { type: cosine_annealing_lr, interval: step }\n";
+  const Ended ended = run_engine(folder, config);
+  REQUIRE(ended.code == 0);
+  CHECK(ended.find<events::RunStarted>()->max_epochs == 13);
+  CHECK(ended.find<events::Finished>()->global_step == 125);
+  double last_lr = 1;
+  for (const auto& event : ended.events) {
+    if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) last_lr = epoch->lr;
+  }
+  CHECK(last_lr < 1e-4);
+}
+
+TEST_CASE("max_time alone bounds a run") {
+  TempFolder folder;
+  std::string config = kSmall;
+  config.replace(config.find("max_epochs: 2"), 13, "max_time: 1s");
+  const Ended ended = run_engine(folder, config);
+  REQUIRE(ended.code == 0);
+  CHECK(ended.find<events::RunStarted>()->max_epochs == 0);
+  CHECK(ended.find<events::Finished>()->stop_reason == "max_time");
+}
+
 TEST_CASE("an error becomes an event, a file and the exit code of its kind") {
   TempFolder folder;
   std::string config = kSmall;

@@ -224,6 +224,15 @@ TEST_CASE("max_steps ends the run within an epoch") {
   CHECK(run.all<events::EpochEnded>()[1].timing.samples == 8);
 }
 
+TEST_CASE("without max_epochs a run goes on to max_steps") {
+  FakeRun run;
+  run.options.max_epochs = std::nullopt;
+  run.options.max_steps = 58;
+  const events::Finished finished = run.run();
+  CHECK(finished.global_step == 58);
+  CHECK(finished.epochs == 12);
+}
+
 TEST_CASE("max_time ends the run at a step") {
   FakeRun run;
   const auto clock = std::make_shared<ManualClock>();

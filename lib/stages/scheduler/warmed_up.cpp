@@ -1,5 +1,9 @@
 #include "stages/scheduler/warmed_up.hpp"
 
+#include "base/error.hpp"
+
+#include <algorithm>
+
 namespace trainctl::stages {
 
 using spec::scheduler::Interval;
@@ -12,7 +16,13 @@ double WarmedUp::lr(std::int64_t epoch, std::int64_t global_step) const {
   return initial_lr() * (start + (1 - start) * progress);
 }
 
-std::int64_t WarmedUp::intervals_after_warmup() const { return intervals(context_.max_epochs) - warmup_.warmup; }
+std::int64_t WarmedUp::intervals_after_warmup() const {
+  ENSURE(config, context_.max_epochs > 0,
+         "the length of the run is not known beforehand: set trainer.max_epochs or trainer.max_steps, or t_max");
+  const std::int64_t all = intervals(context_.max_epochs);
+  const bool by_step = warmup_.interval == Interval::step;
+  return (by_step ? std::min(all, context_.max_steps.value_or(all)) : all) - warmup_.warmup;
+}
 
 bool WarmedUp::warming_up(std::int64_t epoch) const { return intervals(epoch) < warmup_.warmup; }
 
