@@ -6,6 +6,12 @@ find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(JPEG REQUIRED)  # libjpeg-turbo: the plain one has no jpeg_crop_scanline
+find_package(PNG REQUIRED)
+# Optional: WebP, BMP and TIFF. Found by hand, since Debian's config file comes only with all of OpenCV.
+find_path(TRAINCTL_OPENCV_INCLUDE opencv2/imgcodecs.hpp PATH_SUFFIXES opencv4)
+find_library(TRAINCTL_OPENCV_CORE opencv_core)
+find_library(TRAINCTL_OPENCV_IMGCODECS opencv_imgcodecs)
 find_path(TRAINCTL_XXHASH_INCLUDE xxhash.h REQUIRED)
 if(TRAINCTL_ENGINE)
   include(${CMAKE_CURRENT_LIST_DIR}/torch.cmake)

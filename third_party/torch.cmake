@@ -1,8 +1,12 @@
 # libtorch from the torch wheel, as an imported target of our own: find_package(Torch) insists on nvcc.
-# TRAINCTL_TORCH_ROOT is the 'torch' folder of a site-packages that holds torch 2.11; scripts/setup links one as .deps.
-set(TRAINCTL_TORCH_ROOT "$ENV{TRAINCTL_TORCH_ROOT}" CACHE PATH "the 'torch' folder of a site-packages with torch 2.11")
-if(NOT TRAINCTL_TORCH_ROOT AND EXISTS "${CMAKE_SOURCE_DIR}/.deps/torch")
-  set(TRAINCTL_TORCH_ROOT "${CMAKE_SOURCE_DIR}/.deps/torch" CACHE PATH "" FORCE)
+# TRAINCTL_TORCH_ROOT is the 'torch' folder of a site-packages that holds torch 2.11: -D, else the environment, else .deps,
+# which scripts/setup links. Found anew at each configure, so that a torch that moved is no reason to remove build/.
+set(TRAINCTL_TORCH_ROOT "" CACHE PATH "the 'torch' folder of a site-packages with torch 2.11; empty: environment or .deps")
+if(NOT TRAINCTL_TORCH_ROOT)
+  set(TRAINCTL_TORCH_ROOT "$ENV{TRAINCTL_TORCH_ROOT}")
+endif()
+if(NOT TRAINCTL_TORCH_ROOT)
+  set(TRAINCTL_TORCH_ROOT "${CMAKE_SOURCE_DIR}/.deps/torch")
 endif()
 if(NOT EXISTS "${TRAINCTL_TORCH_ROOT}/version.py")
   message(FATAL_ERROR "libtorch 2.11 was not found: run scripts/setup, or set TRAINCTL_TORCH_ROOT (now '${TRAINCTL_TORCH_ROOT}')")

@@ -69,6 +69,7 @@ study::RunRequest request_for(const BenchFlags& flags, const study::Setting& set
   request.argv = context.argv;
   request.executable = executable_path();
   request.version = version_text();
+  request.verbosity = context.verbosity;
   return request;
 }
 
@@ -134,7 +135,7 @@ void add_bench(CLI::App& program, Context& context) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   verb.add_option("--repeats", flags->repeats, "runs of each setting")
       ->type_name("N")
-      ->check(CLI::Range(1, 1000).description(""))
+      ->check(whole_number(1, 1000))
       ->capture_default_str();
   verb.add_option("--out", flags->out, "folder that holds the runs")->type_name("DIR")->capture_default_str();
   verb.add_flag("--markdown", flags->markdown, "print the table as Markdown");

@@ -16,6 +16,7 @@ namespace {
 
 struct VerbWords {
   std::string name;  // "run", "data hash"
+  std::vector<std::string> aliases;
   std::string summary;
   std::vector<std::string> flags;   // "--out"
   std::vector<std::string> values;  // what may stand as an argument, beside files
@@ -36,15 +37,36 @@ std::vector<std::string> override_words() {
   return words;
 }
 
+// What `explain` answers for: keys, and "optimizer.adam.lr" of every stage.
 std::vector<std::string> key_words() {
-  std::vector<std::string> words;
+  std::vector<std::string> words{"extends"};
   for (const config::KnownKey& key : keys()) words.push_back(key.key);
+  const config::Vocabulary& vocabulary = spec::builtin_vocabulary();
+  for (const std::string& kind : vocabulary.kinds()) {
+    for (const std::string& name : vocabulary.names(kind)) {
+      words.push_back(kind + "." + name);
+      for (const std::string& key : vocabulary.find(kind, name)->schema.keys()) {
+        words.push_back(kind + "." + name + "." + key);
+      }
+    }
+  }
+  return words;
+}
+
+// "optimizer" and "optimizer/adam".
+std::vector<std::string> schema_words() {
+  const config::Vocabulary& vocabulary = spec::builtin_vocabulary();
+  std::vector<std::string> words = vocabulary.kinds();
+  for (const std::string& kind : vocabulary.kinds()) {
+    for (const std::string& name : vocabulary.names(kind)) words.push_back(kind + "/" + name);
+  }
   return words;
 }
 
 std::vector<std::string> argument_words(const std::string& argument) {
   if (argument.starts_with("CONFIG")) return override_words();
   if (argument.starts_with("KEY")) return key_words();
+  if (argument.starts_with("[KIND[/")) return schema_words();
   if (argument.starts_with("[KIND")) return spec::builtin_vocabulary().kinds();
   if (argument.starts_with("SHELL")) return {"bash", "zsh", "fish"};
   return {};
@@ -57,7 +79,7 @@ std::vector<const CLI::App*> verbs_below(const CLI::App& app) {
 }
 
 VerbWords words_of(const CLI::App& verb, const std::string& name) {
-  VerbWords words{.name = name, .summary = verb.get_description()};
+  VerbWords words{.name = name, .aliases = verb.get_aliases(), .summary = verb.get_description()};
   for (const CLI::App* inner : verbs_below(verb)) words.values.push_back(inner->get_name());
   for (const CLI::Option* option : verb.get_options()) {
     if (!option->get_positional()) {
@@ -85,23 +107,53 @@ bool is_inner(const VerbWords& verb) { return verb.name.find(' ') != std::string
 
 std::string spaced(const std::vector<std::string>& words) { return join(words, " "); }
 
+std::vector<std::string> with_aliases(const VerbWords& verb) {
+  std::vector<std::string> names{verb.name};
+  names.insert(names.end(), verb.aliases.begin(), verb.aliases.end());
+  return names;
+}
+
 std::vector<std::string> names_of(const std::vector<VerbWords>& verbs) {
   std::vector<std::string> names;
   for (const VerbWords& verb : verbs) {
-    if (!is_inner(verb)) names.push_back(verb.name);
+    if (is_inner(verb)) continue;
+    for (const std::string& name : with_aliases(verb)) names.push_back(name);
   }
   return names;
 }
 
+// 'validate'|'check': a pattern of bash and zsh.
+std::string pattern_of(const VerbWords& verb) {
+  std::string pattern = "'" + verb.name + "'";
+  for (const std::string& alias : verb.aliases) pattern += "|'" + alias + "'";
+  return pattern;
+}
+
+struct FlagValues {
+  std::string flag;
+  std::vector<std::string> values;
+};
+
+// The global flags that take one of a few words: their help lists them.
+std::vector<FlagValues> flag_values(const CLI::App& program) {
+  std::vector<FlagValues> found;
+  for (const char* flag : {"--color", "--progress"}) {
+    std::vector<std::string> words = split(program.get_option(flag)->get_description(), ',');
+    for (std::string& word : words) std::erase(word, ' ');
+    found.push_back({flag, std::move(words)});
+  }
+  return found;
+}
+
 // '=' breaks words in bash: the part up to it is not replaced, so it is cut from the replies.
-std::string bash_script(const std::vector<VerbWords>& verbs) {
+std::string bash_script(const std::vector<VerbWords>& verbs, const std::vector<FlagValues>& flags) {
   std::string text = R"(# bash completion of trainctl. Load it with: source <(trainctl completion bash)
 _trainctl_words() {
   case "$1" in
 )";
   text += fmt::format("    '') words='{} --help' ;;\n", spaced(names_of(verbs)));
   for (const VerbWords& verb : verbs) {
-    text += fmt::format("    '{}') words='{} {}'{} ;;\n", verb.name, spaced(verb.flags), spaced(verb.values),
+    text += fmt::format("    {}) words='{} {}'{} ;;\n", pattern_of(verb), spaced(verb.flags), spaced(verb.values),
                         verb.takes_files ? "; files=1" : "");
   }
   text += R"(    *) return 1 ;;
@@ -114,7 +166,14 @@ _trainctl() {
     if [[ $w != -* ]]; then verbs+=("$w"); fi
   done
   _trainctl_words "${verbs[*]:0:2}" || _trainctl_words "${verbs[*]:0:1}"
+  case "${COMP_WORDS[COMP_CWORD-1]}" in
+)";
+  for (const FlagValues& one : flags) {
+    text += fmt::format("    {}) words='{}' files='' ;;\n", one.flag, spaced(one.values));
+  }
+  return text + R"(  esac
   local sign="${word%%[!+~]*}" IFS=$' \t\n'
+  if [[ $sign == '~' ]]; then words=$(for w in $words; do echo "${w%%=*}"; done | sort -u); fi
   COMPREPLY=( $(compgen -P "$sign" -W "$words" -- "${word#"$sign"}") )
   local IFS=$'\n'
   if [[ -n $files && $word != *=* ]]; then COMPREPLY+=( $(compgen -f -- "$word") ); fi
@@ -123,7 +182,6 @@ _trainctl() {
 }
 complete -o filenames -F _trainctl trainctl
 )";
-  return text;
 }
 
 std::string escaped(const std::string& text) {
@@ -133,13 +191,13 @@ std::string escaped(const std::string& text) {
 }
 
 std::string zsh_case(const VerbWords& verb) {
-  std::string text = fmt::format("    '{}')\n      compadd -- {}\n", verb.name, spaced(verb.flags));
+  std::string text = fmt::format("    {})\n      compadd -- {}\n", pattern_of(verb), spaced(verb.flags));
   if (!verb.values.empty())
     text += fmt::format("      compadd {}-- {}\n", verb.takes_files ? "-S '' " : "", spaced(verb.values));
   return text + (verb.takes_files ? "      _files -g '*.y(a|)ml'\n      ;;\n" : "      ;;\n");
 }
 
-std::string zsh_script(const std::vector<VerbWords>& verbs) {
+std::string zsh_script(const std::vector<VerbWords>& verbs, const std::vector<FlagValues>& flags) {
   std::string text =
       "#compdef trainctl\n# zsh completion of trainctl. Load it with: source <(trainctl completion "
       "zsh)\n_trainctl_words() {\n";
@@ -147,9 +205,16 @@ std::string zsh_script(const std::vector<VerbWords>& verbs) {
   for (const VerbWords& verb : verbs) text += zsh_case(verb);
   text += "    *) return 1 ;;\n  esac\n}\n_trainctl() {\n  if (( CURRENT == 2 )); then\n    local -a verbs=(\n";
   for (const VerbWords& verb : verbs) {
-    if (!is_inner(verb)) text += fmt::format("      '{}:{}'\n", verb.name, escaped(verb.summary));
+    if (is_inner(verb)) continue;
+    for (const std::string& name : with_aliases(verb)) {
+      text += fmt::format("      '{}:{}'\n", name, escaped(verb.summary));
+    }
   }
-  text += "    )\n    _describe verb verbs\n    return\n  fi\n";
+  text += "    )\n    _describe verb verbs\n    return\n  fi\n  case ${words[CURRENT-1]} in\n";
+  for (const FlagValues& one : flags) {
+    text += fmt::format("    {}) compadd -- {}; return ;;\n", one.flag, spaced(one.values));
+  }
+  text += "  esac\n";
   return text +
          "  _trainctl_words \"${words[2]} ${words[3]}\" || _trainctl_words ${words[2]}\n}\ncompdef _trainctl "
          "trainctl\n";
@@ -160,19 +225,24 @@ std::string fish_condition(const VerbWords& verb) {
   for (const std::string& word : split(verb.name, ' ')) {
     condition += (condition.empty() ? "" : "; and ") + ("__fish_seen_subcommand_from " + word);
   }
+  for (const std::string& alias : verb.aliases) condition += " " + alias;
   return condition;
 }
 
-std::string fish_script(const std::vector<VerbWords>& verbs) {
+std::string fish_script(const std::vector<VerbWords>& verbs, const std::vector<FlagValues>& flags) {
   std::string text = "# fish completion of trainctl. Load it with: trainctl completion fish | source\n";
   for (const VerbWords& verb : verbs) {
     if (is_inner(verb)) continue;
-    text += fmt::format("complete -c trainctl -f -n __fish_use_subcommand -a {} -d '{}'\n", verb.name,
-                        escaped(verb.summary));
+    text += fmt::format("complete -c trainctl -f -n __fish_use_subcommand -a '{}' -d '{}'\n",
+                        spaced(with_aliases(verb)), escaped(verb.summary));
   }
   for (const VerbWords& verb : verbs) {
     const std::string start = fmt::format("complete -c trainctl -n '{}'", fish_condition(verb));
-    for (const std::string& flag : verb.flags) text += fmt::format("{} -l {}\n", start, flag.substr(2));
+    for (const std::string& flag : verb.flags) {
+      const auto choice = std::ranges::find(flags, flag, &FlagValues::flag);
+      const std::string values = choice == flags.end() ? "" : fmt::format(" -x -a '{}'", spaced(choice->values));
+      text += fmt::format("{} -l {}{}\n", start, flag.substr(2), values);
+    }
     if (!verb.values.empty())
       text += fmt::format("{}{} -a '{}'\n", start, verb.takes_files ? "" : " -f", spaced(verb.values));
   }
@@ -182,9 +252,10 @@ std::string fish_script(const std::vector<VerbWords>& verbs) {
 int complete(const CLI::App& program, const std::string& shell, const Context& context) {
   const std::vector<VerbWords> verbs = verb_words(program);
   std::string script;
-  if (shell == "bash") script = bash_script(verbs);
-  if (shell == "zsh") script = zsh_script(verbs);
-  if (shell == "fish") script = fish_script(verbs);
+  const std::vector<FlagValues> flags = flag_values(program);
+  if (shell == "bash") script = bash_script(verbs, flags);
+  if (shell == "zsh") script = zsh_script(verbs, flags);
+  if (shell == "fish") script = fish_script(verbs, flags);
   ENSURE(config, !script.empty(), "unknown shell '{}'; there are bash, zsh and fish", printable(shell));
   if (context.json) {
     print_json({{"schema", "trainctl.completion/1"}, {"shell", shell}, {"script", script}});

@@ -3,8 +3,12 @@
 #include "base/strings.hpp"
 #include "context.hpp"
 #include "data_checks.hpp"
+#include "log/log.hpp"
 
 #include <CLI/CLI.hpp>
+
+#include <filesystem>
+#include <system_error>
 
 namespace trainctl::app {
 namespace {
@@ -22,11 +26,25 @@ void take_word(ConfigArguments& arguments, const std::string& word) {
   arguments.file = word;
 }
 
+void log_files(const spec::Loaded& loaded) {
+  for (const config::ConfigFile& file : loaded.files) {
+    log::get().debug("read {}: {} bytes", printable(file.path.string()), file.text.size());
+  }
+}
+
+void ensure_file(const ConfigArguments& arguments) {
+  ENSURE(config, !arguments.file.empty(), "no experiment file is given: write its path after the verb");
+}
+
 }  // namespace
 
 bool is_override(std::string_view word) {
   if (word.starts_with('.') || word.starts_with('/')) return false;
-  return word.starts_with('+') || word.starts_with('~') || word.find('=') != std::string_view::npos;
+  if (word.starts_with('+') || word.starts_with('~')) return true;
+  const std::size_t equals = word.find('=');
+  std::error_code ignored;
+  return equals != std::string_view::npos && word.substr(0, equals).find('/') == std::string_view::npos &&
+         !std::filesystem::is_regular_file(word, ignored);
 }
 
 void add_config_arguments(CLI::App& verb, ConfigArguments& arguments) {
@@ -41,13 +59,18 @@ void add_config_arguments(CLI::App& verb, ConfigArguments& arguments) {
 }
 
 spec::Loaded load_config(const ConfigArguments& arguments, Context& context) {
-  ENSURE(config, !arguments.file.empty(), "no experiment file is given: write its path after the verb");
-  return spec::load_experiment(arguments.file, arguments.overrides, context.diagnostics);
+  ensure_file(arguments);
+  spec::Loaded loaded = spec::load_experiment(arguments.file, arguments.overrides, context.diagnostics);
+  log_files(loaded);
+  return loaded;
 }
 
 spec::Loaded load_checked(const ConfigArguments& arguments, Context& context) {
-  spec::Loaded loaded = load_config(arguments, context);
+  ensure_file(arguments);
+  spec::Loaded loaded = spec::read_experiment(arguments.file, arguments.overrides, context.diagnostics);
+  log_files(loaded);
   check_data(loaded, context.diagnostics);
+  context.diagnostics.throw_if_errors();
   return loaded;
 }
 

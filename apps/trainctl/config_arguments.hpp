@@ -20,7 +20,8 @@ struct ConfigArguments {
   std::vector<std::string> overrides;
 };
 
-/// `a.b=c`, `+a.b=c`, `++a.b=c`, `~a.b`: an override; everything else, and what begins with '.' or '/', is a file.
+/// `a.b=c`, `+a.b=c`, `++a.b=c`, `~a.b`: an override; everything else is a file, and so is what begins with '.' or '/',
+/// has a '/' before its '=', or is there.
 bool is_override(std::string_view word);
 
 /// Adds CONFIG, the overrides and -c/--config.

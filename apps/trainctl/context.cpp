@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -50,6 +51,16 @@ void add_global_flags(CLI::App& app, Context& context) {
   add_choice(app, "--progress", context.progress, std::array{"auto", "tty", "plain", "none"}, "HOW");
 }
 
+std::function<std::string(const std::string&)> whole_number(std::int64_t least, std::int64_t most) {
+  return [least, most](const std::string& text) -> std::string {
+    std::int64_t value = 0;
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool whole = failure == std::errc() && end == text.data() + text.size();
+    if (whole && value >= least && value <= most) return {};
+    return fmt::format("'{}' is no whole number from {} to {}", printable(text), least, most);
+  };
+}
+
 CLI::App& add_verb(CLI::App& program, Context& context, const VerbText& text, std::function<int()> action) {
   CLI::App& verb = *program.add_subcommand(text.name, text.summary)->group(text.group);
   add_global_flags(verb, context);
@@ -86,6 +97,14 @@ Json problems_json(const config::Diagnostics& diagnostics) {
                         {"severity", one.severity == config::Severity::error ? "error" : "warning"},
                         {"message", one.message},
                         {"hint", one.hint}});
+  }
+  if (diagnostics.truncated()) {
+    problems.push_back({{"file", nullptr},
+                        {"line", 0},
+                        {"column", 0},
+                        {"severity", "error"},
+                        {"message", "there are more problems than are collected: mend these first"},
+                        {"hint", ""}});
   }
   return problems;
 }

@@ -4,6 +4,7 @@
 #include "base/json.hpp"
 #include "config/diagnostics.hpp"
 
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <string>
@@ -46,6 +47,10 @@ CLI::App& add_verb(CLI::App& program, Context& context, const VerbText& text, st
 
 /// --json, --quiet, -v, --color, --progress.
 void add_global_flags(CLI::App& app, Context& context);
+
+/// A check for CLI::Option::check(): a whole number from `least` to `most`, in words that do not depend on CLI11's
+/// version.
+std::function<std::string(const std::string&)> whole_number(std::int64_t least, std::int64_t most);
 
 /// Whether to colour what goes to `stream`: --color, else NO_COLOR and whether it is a terminal.
 config::Color color_for(const Context& context, std::FILE* stream);

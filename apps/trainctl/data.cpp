@@ -3,6 +3,7 @@
 #include "context.hpp"
 #include "data/build.hpp"
 #include "data/epoch_digest.hpp"
+#include "data_verbs.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
@@ -36,8 +37,7 @@ Json document(const data::EpochDigests& digests, const data::LoaderOptions& opti
 int hash(const HashArguments& arguments, Context& context) {
   const spec::Loaded loaded = load_checked(arguments.config, context);
   print_warnings(context);
-  data::LoaderOptions options =
-      data::loader_options(loaded.experiment, data::Role::train, {0, arguments.world_size}, data::TrainsOn::cpu);
+  data::LoaderOptions options = data::loader_options(loaded.experiment, data::Role::train, {0, arguments.world_size});
   options.num_workers = arguments.workers.value_or(options.num_workers);
   options.prefetch_factor = arguments.prefetch_factor.value_or(options.prefetch_factor);
   const std::int64_t epochs =
@@ -61,16 +61,16 @@ void add_hash(CLI::App& data, Context& context) {
                             [arguments, &context] { return hash(*arguments, context); });
   add_config_arguments(verb, arguments->config);
   verb.add_option("--workers", arguments->workers, "loader threads instead of loader.num_workers")
-      ->check(CLI::Range(0, 256).description(""))
+      ->check(whole_number(0, 256))
       ->type_name("N");
   verb.add_option("--prefetch-factor", arguments->prefetch_factor, "batches ahead instead of loader.prefetch_factor")
-      ->check(CLI::Range(1, 64).description(""))
+      ->check(whole_number(1, 64))
       ->type_name("K");
   verb.add_option("--epochs", arguments->epochs, "epochs to load instead of trainer.max_epochs")
-      ->check(CLI::Range(1, 1'000'000).description(""))
+      ->check(whole_number(1, 1'000'000))
       ->type_name("E");
   verb.add_option("--world-size", arguments->world_size, "load the shares of so many ranks, one after the other")
-      ->check(CLI::Range(1, 4096).description(""))
+      ->check(whole_number(1, 4096))
       ->type_name("R");
   verb.footer(
       "The digest is the same for any number of workers, any prefetch factor and any number of ranks (as long as\n"
@@ -83,7 +83,10 @@ void add_data(CLI::App& program, Context& context) {
   CLI::App& verb = *program.add_subcommand("data", "look at the batches of an experiment")->group(kConfigGroup);
   add_global_flags(verb, context);
   verb.require_subcommand(1);
+  add_data_bench(verb, context);
   add_hash(verb, context);
+  add_data_show(verb, context);
+  add_data_stats(verb, context);
 }
 
 }  // namespace trainctl::app

@@ -4,8 +4,9 @@
 
 namespace trainctl::app {
 
-/// Looks at the data sets of the experiment (file headers only) and at what depends on their sizes. Throws Error(data)
-/// where a file is at fault, Error(config) where the experiment does not fit its data; each with every problem.
+/// Looks at the data sets of the experiment (file headers only), where their part of the config could be read, and at
+/// what depends on their sizes. Every problem goes into `diagnostics`: as one of the data where a file is at fault, as
+/// one of the config where the experiment does not fit its data.
 void check_data(const spec::Loaded& loaded, config::Diagnostics& diagnostics);
 
 }  // namespace trainctl::app

@@ -97,6 +97,11 @@ std::string unknown_flag(const CLI::App& app, const std::string& word) {
   std::vector<std::string> flags;
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& long_name : option->get_lnames()) flags.push_back("--" + long_name);
+    for (const std::string& short_name : option->get_snames()) flags.push_back("-" + short_name);
+  }
+  if (std::ranges::find(flags, name) != flags.end()) {  // the verb knows it, so it stood before the verb
+    return fmt::format("the flag '{0}' belongs to '{1}': write it after the verb, trainctl {1} {0}", name,
+                       app.get_name());
   }
   return fmt::format("unknown flag '{}'{}", printable(name), did_you_mean(name, flags));
 }

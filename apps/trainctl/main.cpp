@@ -1,9 +1,12 @@
+#include "build_info.hpp"
 #include "context.hpp"
 #include "help.hpp"
+#include "log/log.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -23,11 +26,19 @@ void describe_program(CLI::App& program, Context& context) {
   program.formatter_fn([](const CLI::App* app, std::string, CLI::AppFormatMode) { return help_text(*app); });
   program.require_subcommand(0, 1);
   add_global_flags(program, context);
+  program.set_version_flag("--version", "trainctl " + version_text(), "print the version")->group("Global options");
   for (const auto add : kVerbs) add(program, context);
   program.footer(
       "A first run:  trainctl run configs/quickstart.yaml\n"
       "One verb:     trainctl VERB --help\n"
       "One key:      trainctl explain optimizer.adam.lr");
+}
+
+// CLI11 takes a lone `++` for the end of a verb's arguments and swallows it.
+void reject_lone_plus(const Context& context) {
+  const auto& argv = context.argv;
+  if (std::find(argv.begin(), argv.end(), "++") == argv.end()) return;
+  throw CLI::ValidationError("'++' has no key: write '++section.key=value'");
 }
 
 int usage_failure(const CLI::App& program, const CLI::ParseError& error, Context& context) {
@@ -41,7 +52,14 @@ void finish_output() {
          std::strerror(errno));
 }
 
+log::Level log_level(const Context& context) {
+  if (context.quiet) return log::Level::quiet;
+  if (context.verbosity == 0) return log::Level::normal;
+  return context.verbosity == 1 ? log::Level::verbose : log::Level::debug;
+}
+
 int run_action(const Context& context) {
+  log::set_up(log_level(context));
   try {
     const int exit_code = context.action();
     finish_output();
@@ -63,6 +81,7 @@ int run_program(int argc, char** argv) {
     return 0;
   };
   try {
+    reject_lone_plus(context);
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) return usage_failure(program, error, context);

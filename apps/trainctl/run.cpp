@@ -1,6 +1,7 @@
 #include "study/run.hpp"
 
 #include "base/clock.hpp"
+#include "base/strings.hpp"
 #include "build_info.hpp"
 #include "config_arguments.hpp"
 #include "console.hpp"
@@ -35,6 +36,7 @@ study::RunRequest request_for(const RunFlags& flags, Context& context) {
   request.argv = context.argv;
   request.executable = executable_path();
   request.version = version_text();
+  request.verbosity = context.verbosity;
   return request;
 }
 
@@ -48,11 +50,16 @@ std::vector<std::string> logger_names(const spec::Experiment& experiment) {
 
 void print_ending(const study::RunOutcome& run, const Context& context) {
   if (context.json) print_json(run.result);
+  if (!run.unwritten.empty()) {
+    writer_for(stderr)(
+        fmt::format("result.json was not written ({}); it is:\n{}\n", printable(run.unwritten), to_pretty(run.result)));
+  }
   const bool failed = run.ending.exit_code != 0;
   if (failed && !context.json) {
     writer_for(stderr)(report::failure_text(run.record, run.ending, style_for(context, stderr)));
-  } else if (!context.json && !context.quiet) {
-    writer_for(stdout)(report::summary_text(run.record, run.ending, style_for(context, stdout)));
+  } else if (!context.json) {
+    writer_for(stdout)(context.quiet ? run.folder.string() + "\n"
+                                     : report::summary_text(run.record, run.ending, style_for(context, stdout)));
   }
 }
 

@@ -3,6 +3,7 @@
 #include "engine_library.hpp"
 #include "launch/failure.hpp"
 #include "launch/worker_env.hpp"
+#include "log/log.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
@@ -14,6 +15,7 @@ namespace trainctl::app {
 namespace {
 
 int start_engine(const std::string& run_dir, const launch::WorkerEnv& environment) {
+  const std::string& accelerator = environment.accelerator;
   const TrainctlEngineRequest request{.run_dir = run_dir.c_str(),
                                       .mode = "train",
                                       .rank = environment.rank,
@@ -23,8 +25,13 @@ int start_engine(const std::string& run_dir, const launch::WorkerEnv& environmen
                                       .event_fd = environment.event_fd,
                                       .heartbeat_fd = environment.heartbeat_fd,
                                       .store_fd = environment.store_fd,
-                                      .stop_signal = launch::stop_signal()};
-  return load_engine()(&request);
+                                      .stop_signal = launch::stop_signal(),
+                                      .accelerator = accelerator.empty() ? nullptr : accelerator.c_str()};
+  const TrainctlEngineRun engine = load_engine();
+  log::get().debug("rank {} of {}: the engine is loaded", environment.rank, environment.world_size);
+  const int exit_code = engine(&request);
+  log::get().debug("rank {}: the engine ended with {}", environment.rank, exit_code);
+  return exit_code;
 }
 
 int work(const std::string& run_dir) {

@@ -1,6 +1,7 @@
 #include "base/files.hpp"
 
 #include "base/error.hpp"
+#include "base/strings.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -18,7 +19,8 @@ namespace {
   if (cause == ENOSPC || cause == EDQUOT) hint = "; free some space or choose another folder with --out";
   if (cause == EROFS || cause == EACCES || cause == EPERM || cause == ENOTDIR)
     hint = "; choose a writable folder with --out";
-  throw Error(ErrorKind::resource, fmt::format("cannot {} {}: {}{}", what, label, std::strerror(cause), hint));
+  throw Error(ErrorKind::resource,
+              fmt::format("cannot {} {}: {}{}", what, printable(label), std::strerror(cause), hint));
 }
 
 Fd open_or_fail(const fs::path& path, int flags) {
@@ -32,10 +34,13 @@ void sync_folder(const fs::path& folder) {
   if (!fd.valid() || ::fsync(fd.get()) != 0) fail("sync folder", folder.string(), errno);
 }
 
+fs::path temporary_name(const fs::path& target) {
+  return target.parent_path() / fmt::format(".{}.tmp.{}", target.filename().string(), ::getpid());
+}
+
 class TemporaryName {
  public:
-  explicit TemporaryName(const fs::path& target)
-      : path_(target.parent_path() / fmt::format(".{}.tmp.{}", target.filename().string(), ::getpid())) {}
+  explicit TemporaryName(const fs::path& target) : path_(temporary_name(target)) {}
   ~TemporaryName() {
     if (!published_) ::unlink(path_.c_str());
   }
@@ -95,24 +100,47 @@ void write_atomically(const fs::path& path, std::string_view bytes) {
   write_atomically(path, [&](int fd) { write_all(fd, bytes, path.string()); });
 }
 
+ReservedFile::ReservedFile(fs::path path, std::uint64_t bytes)
+    : path_(std::move(path)),
+      temporary_(temporary_name(path_)),
+      fd_(open_or_fail(temporary_, O_WRONLY | O_CREAT | O_TRUNC)) {
+  const int failure = ::posix_fallocate(fd_.get(), 0, static_cast<off_t>(bytes));
+  if (failure != ENOSPC && failure != EDQUOT && failure != EFBIG) return;  // else the file system cannot reserve
+  ::unlink(temporary_.c_str());
+  fail("write", path_.string(), failure);
+}
+
+ReservedFile::~ReservedFile() {
+  if (fd_.valid()) ::unlink(temporary_.c_str());
+}
+
+void ReservedFile::publish(std::string_view content) {
+  write_all(fd_.get(), content, path_.string());
+  if (::ftruncate(fd_.get(), static_cast<off_t>(content.size())) != 0) fail("write", path_.string(), errno);
+  if (::fsync(fd_.get()) != 0) fail("sync", path_.string(), errno);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename to", path_.string(), errno);
+  fd_.reset();
+  sync_folder(folder_of(path_));
+}
+
 std::string read_file(const fs::path& path, std::uint64_t max_bytes, ReadFailure on_failure) {
   const auto kind = static_cast<ErrorKind>(on_failure);
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) throw Error(kind, fmt::format("cannot read {}: {}", path.string(), std::strerror(errno)));
+  if (!fd.valid()) throw Error(kind, fmt::format("cannot read {}: {}", printable(path.string()), std::strerror(errno)));
   struct stat info {};
   if (::fstat(fd.get(), &info) == 0 && S_ISDIR(info.st_mode)) {
-    throw Error(kind, fmt::format("cannot read {}: it is a folder", path.string()));
+    throw Error(kind, fmt::format("cannot read {}: it is a folder", printable(path.string())));
   }
   std::string text;
   char buffer[1 << 16];
   while (true) {
     const ssize_t count = ::read(fd.get(), buffer, sizeof buffer);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw Error(kind, fmt::format("cannot read {}: {}", path.string(), std::strerror(errno)));
+    if (count < 0) throw Error(kind, fmt::format("cannot read {}: {}", printable(path.string()), std::strerror(errno)));
     if (count == 0) return text;
     text.append(buffer, static_cast<std::size_t>(count));
     if (text.size() > max_bytes) {
-      throw Error(kind, fmt::format("{} is larger than the limit of {} bytes", path.string(), max_bytes));
+      throw Error(kind, fmt::format("{} is larger than the limit of {} bytes", printable(path.string()), max_bytes));
     }
   }
 }

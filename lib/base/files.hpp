@@ -41,6 +41,25 @@ void write_atomically(const fs::path& path, std::string_view bytes);
 /// The same for large content: `write` gets the open descriptor.
 void write_atomically(const fs::path& path, const std::function<void(int fd)>& write);
 
+/// A file whose space is taken now and whose content comes last: a disk that fills up meanwhile does not cost it.
+class ReservedFile {
+ public:
+  /// Takes `bytes` under a temporary name beside `path`. Throws ErrorKind::resource.
+  ReservedFile(fs::path path, std::uint64_t bytes);
+  /// Gives the space back where nothing was published.
+  ~ReservedFile();
+  ReservedFile(const ReservedFile&) = delete;
+  ReservedFile& operator=(const ReservedFile&) = delete;
+
+  /// Writes the content, synced and renamed to `path`. Once only. Throws ErrorKind::resource.
+  void publish(std::string_view content);
+
+ private:
+  fs::path path_;
+  fs::path temporary_;
+  Fd fd_;
+};
+
 /// Whole file as text. Throws ErrorKind `missing_is` semantics: config = 2, data = 9, given by the caller.
 enum class ReadFailure : int { config = 2, data = 9, resource = 11 };
 std::string read_file(const fs::path& path, std::uint64_t max_bytes, ReadFailure on_failure);

@@ -1,5 +1,7 @@
 #include "base/machine.hpp"
 
+#include "base/gpus.hpp"
+
 #include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -7,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -64,16 +67,6 @@ std::vector<std::string> speed_features() {
   return found;
 }
 
-std::vector<std::string> nvidia_devices() {
-  std::vector<std::string> devices;
-  std::error_code ignored;
-  for (int i = 0; i < 64; ++i) {
-    const std::string device = "/dev/nvidia" + std::to_string(i);
-    if (fs::exists(device, ignored)) devices.push_back(device);
-  }
-  return devices;
-}
-
 }  // namespace
 
 int usable_cores() {
@@ -97,7 +90,7 @@ Machine read_machine() {
   machine.cores = usable_cores();
   machine.memory_bytes = meminfo("MemTotal");
   machine.memory_available_bytes = available_memory();
-  machine.gpus = nvidia_devices();
+  machine.gpus = visible_gpus(present_gpus(), std::getenv("CUDA_VISIBLE_DEVICES"));
   return machine;
 }
 

@@ -17,7 +17,7 @@ struct Machine {
   int cores = 0;                          // that this process may use
   std::uint64_t memory_bytes = 0;
   std::uint64_t memory_available_bytes = 0;
-  std::vector<std::string> gpus;  // device files /dev/nvidiaN
+  std::vector<std::string> gpus;  // device files /dev/nvidiaN that CUDA_VISIBLE_DEVICES leaves
 };
 
 Machine read_machine();

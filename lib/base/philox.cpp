@@ -14,19 +14,39 @@ __extension__ using Wide = unsigned __int128;
 std::uint32_t low(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
 std::uint32_t high(std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); }
 
+PhiloxBlock mixed(const PhiloxBlock& counter, std::uint32_t key_a, std::uint32_t key_b) {
+  const std::uint64_t a = kMultiplierA * counter[0];
+  const std::uint64_t b = kMultiplierB * counter[2];
+  return {high(b) ^ counter[1] ^ key_a, low(b), high(a) ^ counter[3] ^ key_b, low(a)};
+}
+
 }  // namespace
 
 PhiloxBlock philox(std::uint64_t key, PhiloxBlock counter) {
   std::uint32_t key_a = low(key);
   std::uint32_t key_b = high(key);
   for (int round = 0; round < kRounds; ++round) {
-    const std::uint64_t a = kMultiplierA * counter[0];
-    const std::uint64_t b = kMultiplierB * counter[2];
-    counter = {high(b) ^ counter[1] ^ key_a, low(b), high(a) ^ counter[3] ^ key_b, low(a)};
+    counter = mixed(counter, key_a, key_b);
     key_a += kWeylA;
     key_b += kWeylB;
   }
   return counter;
+}
+
+PhiloxBlocks philox_blocks(std::uint64_t key, const PhiloxBlock& counter) {
+  std::uint32_t key_a = low(key);
+  std::uint32_t key_b = high(key);
+  PhiloxBlocks blocks;
+  for (std::uint32_t i = 0; i < blocks.size(); ++i) {
+    blocks[i] = counter;
+    blocks[i][0] += i;
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    for (PhiloxBlock& block : blocks) block = mixed(block, key_a, key_b);
+    key_a += kWeylA;
+    key_b += kWeylB;
+  }
+  return blocks;
 }
 
 // Counter words: draw number (16 bits) and operation (16 bits), epoch, position (64 bits).

@@ -11,6 +11,11 @@ using PhiloxBlock = std::array<std::uint32_t, 4>;
 /// pure function of key and counter.
 PhiloxBlock philox(std::uint64_t key, PhiloxBlock counter);
 
+/// The answers to counter, counter with its first word 1 higher, and so on: the same words, with the rounds of all
+/// blocks interleaved.
+using PhiloxBlocks = std::array<PhiloxBlock, 8>;
+PhiloxBlocks philox_blocks(std::uint64_t key, const PhiloxBlock& counter);
+
 /// The draws of one (epoch, position, operation): any thread may make them in any order and get the same values.
 class CounterRng {
  public:

@@ -1,12 +1,12 @@
 #include "config/diagnostics.hpp"
 
-#include "base/error.hpp"
 #include "base/strings.hpp"
 #include "config/excerpt.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <tuple>
 #include <utility>
 
@@ -83,11 +83,17 @@ void Diagnostics::warning(const Position& position, std::string message, std::st
   add({Severity::warning, position, std::move(message), std::move(hint), {}});
 }
 
-void Diagnostics::add(Diagnostic diagnostic) { all_.push_back(std::move(diagnostic)); }
-
-int Diagnostics::error_count() const {
-  return static_cast<int>(
-      std::ranges::count_if(all_, [](const Diagnostic& one) { return one.severity == Severity::error; }));
+void Diagnostics::add(Diagnostic diagnostic) {
+  const bool is_error = diagnostic.severity == Severity::error;
+  if (is_error) {
+    if (diagnostic.position.source) bad_places_.insert(diagnostic.position);
+    blames_config_ = blames_config_ || diagnostic.kind == ErrorKind::config;
+  }
+  int& count = is_error ? errors_ : warnings_;
+  truncated_ = truncated_ || count == static_cast<int>(kMostCollected);
+  if (count == static_cast<int>(kMostCollected)) return;
+  ++count;
+  all_.push_back(std::move(diagnostic));
 }
 
 std::vector<Diagnostic> Diagnostics::sorted() const {
@@ -109,11 +115,25 @@ std::string Diagnostics::render(Color color) const {
   std::string text;
   for (std::size_t i = 0; i < std::min(all.size(), kMostShown); ++i) text += render_one(all[i], color);
   if (all.size() > kMostShown) text += fmt::format("... and {} more\n", all.size() - kMostShown);
-  return text + summary(all);
+  text += summary(all);
+  if (truncated_) {
+    text += fmt::format("There are more: the check stops collecting after {}. Mend these first.\n",
+                        with_thousands(static_cast<long long>(kMostCollected)));
+  }
+  return text;
 }
 
 void Diagnostics::throw_if_errors() const {
-  if (error_count() > 0) throw Error(ErrorKind::config, render());
+  if (errors_ > 0) throw Error(blames_config_ ? ErrorKind::config : ErrorKind::data, render());
+}
+
+std::size_t Diagnostics::PlaceHash::operator()(const Position& position) const {
+  const auto line = static_cast<std::size_t>(position.line);
+  return std::hash<const Source*>()(position.source.get()) ^ (line << 20) ^ static_cast<std::size_t>(position.column);
+}
+
+bool Diagnostics::SamePlace::operator()(const Position& a, const Position& b) const {
+  return a.source == b.source && a.line == b.line && a.column == b.column;
 }
 
 }  // namespace trainctl::config

@@ -1,9 +1,12 @@
 #pragma once
 
+#include "base/error.hpp"
 #include "config/position.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 namespace trainctl::config {
@@ -19,31 +22,51 @@ struct Note {
 struct Diagnostic {
   Severity severity = Severity::error;
   Position position;
-  std::string message;  // "unknown key 'learning_rte' in optimizer 'adam'"
-  std::string hint;     // beside the caret: "did you mean 'lr'?"; may be empty
-  Note earlier;         // shown if its position has a source
+  std::string message;                 // "unknown key 'learning_rte' in optimizer 'adam'"
+  std::string hint;                    // beside the caret: "did you mean 'lr'?"; may be empty
+  Note earlier;                        // shown if its position has a source
+  ErrorKind kind = ErrorKind::config;  // of an error: whether the config or the data is at fault
 };
 
 enum class Color : std::uint8_t { off, on };
 
-/// Collects every problem of a config before anything starts. Order of report: source, line, column.
+/// Collects every problem of a config before anything starts, up to kMostCollected errors and as many warnings. Order
+/// of report: source, line, column.
 class Diagnostics {
  public:
+  static constexpr std::size_t kMostCollected = 1000;
+
   void error(const Position& position, std::string message, std::string hint = {});
   void warning(const Position& position, std::string message, std::string hint = {});
 
   void add(Diagnostic diagnostic);
 
-  [[nodiscard]] int error_count() const;
+  [[nodiscard]] int error_count() const { return errors_; }
+  /// Whether there were more problems than are collected.
+  [[nodiscard]] bool truncated() const { return truncated_; }
+  /// Whether an error stands at this place of a file or override.
+  [[nodiscard]] bool has_error_at(const Position& position) const { return bad_places_.contains(position); }
   /// In the order of report, each problem once.
   [[nodiscard]] std::vector<Diagnostic> sorted() const;
   /// Like a compiler's: "file:line:col: error: ...", the source line, the caret; at the end "3 errors in mnist.yaml".
   [[nodiscard]] std::string render(Color color = Color::off) const;
-  /// Throws one Error(config) whose message is render(), if there is any error.
+  /// Throws one Error whose message is render(), if there is any error: of kind data where only the data is at fault.
   void throw_if_errors() const;
 
  private:
+  struct PlaceHash {
+    std::size_t operator()(const Position& position) const;
+  };
+  struct SamePlace {
+    bool operator()(const Position& a, const Position& b) const;
+  };
+
   std::vector<Diagnostic> all_;
+  std::unordered_set<Position, PlaceHash, SamePlace> bad_places_;
+  int errors_ = 0;
+  int warnings_ = 0;
+  bool blames_config_ = false;
+  bool truncated_ = false;
 };
 
 }  // namespace trainctl::config

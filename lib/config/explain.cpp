@@ -162,6 +162,59 @@ void add_known(const Schema& schema, const Vocabulary& vocabulary, const std::st
   }
 }
 
+std::string example_of(const Field& field) {
+  if (!field.example.empty()) return field.example;
+  return field.type.type == ValueType::integer || field.type.type == ValueType::number ? "1" : "x";
+}
+
+// {type: step_lr, step_size: 30}: what the stage needs, and no more.
+std::string stage_example(const StageType& stage) {
+  std::string text = "{type: " + stage.name;
+  for (const Field& field : stage.schema.fields) {
+    if (field.required) text += fmt::format(", {}: {}", field.key, example_of(field));
+  }
+  return text + "}";
+}
+
+// The stage below the key of the file that takes its kind, as a line to lay over an experiment; empty where none does.
+std::string in_file(const Schema& schema, const std::string& kind, const std::string& stage) {
+  for (const Field& field : schema.fields) {
+    const FieldType& type = field.type;
+    const Schema* below = type.object.get();
+    const bool takes_inline = below != nullptr && below->inline_stage && below->inline_stage->type.stage_kind == kind;
+    if (takes_inline || (type.type == ValueType::stage && type.stage_kind == kind)) {
+      return fmt::format("{}: {}", field.key, stage);
+    }
+    if (type.item && type.item->stage_kind == kind) return fmt::format("{}: [{}]", field.key, stage);
+    const std::string inner = below == nullptr ? "" : in_file(*below, kind, stage);
+    if (!inner.empty()) return fmt::format("{}: {{{}}}", field.key, inner);
+  }
+  return "";
+}
+
+// `type` of a stage is no field of its options, and `extends` none of the experiment's.
+std::optional<Explanation> explain_special(const std::string& key, const Finder& finder, const Vocabulary& vocabulary) {
+  Explanation result;
+  result.key = key;
+  if (key == "extends") {
+    result.type = "path, relative to the file that names it, or a list of them";
+    result.help = "Base files that this one is laid over, in order: maps merge, lists and values replace, ~ deletes.";
+    result.example = "extends: [base.yaml]";
+    return result;
+  }
+  if (!key.ends_with(".type")) return std::nullopt;
+  const std::optional<Place> owner = finder.find(key.substr(0, key.size() - 5));
+  if (!owner) return std::nullopt;
+  const std::string& kind = owner->stage != nullptr ? owner->stage->kind : owner->kind;
+  if (kind.empty()) return std::nullopt;
+  const std::vector<std::string> names = vocabulary.names(kind);
+  result.type = "one of " + join(names, ", ");
+  result.help = fmt::format("Which {}.", kind);
+  result.required = true;
+  result.example = "type: " + (owner->stage != nullptr ? owner->stage->name : names.front());
+  return result;
+}
+
 std::string example_line(const Place& place, const std::string& usual) {
   const Field& field = *place.field;
   if (!field.example.empty()) return fmt::format("{}: {}", field.key, field.example);
@@ -171,7 +224,11 @@ std::string example_line(const Place& place, const std::string& usual) {
 }  // namespace
 
 Explanation explain(const std::string& key, const Schema& schema, const Vocabulary& vocabulary) {
-  const std::optional<Place> place = Finder(schema, vocabulary).find(key);
+  const Finder finder(schema, vocabulary);
+  const std::optional<Place> place = finder.find(key);
+  if (!place) {
+    if (auto special = explain_special(key, finder, vocabulary)) return *std::move(special);
+  }
   ENSURE(config, place.has_value(), "unknown key {}: {}", quote(key), suggestion(key, schema, vocabulary));
   Explanation result;
   result.key = key;
@@ -179,7 +236,7 @@ Explanation explain(const std::string& key, const Schema& schema, const Vocabula
     result.type = place->stage->kind;
     result.help = place->stage->schema.summary;
     result.below = place->stage->schema.keys();
-    result.example = fmt::format("{}: {{type: {}}}", place->stage->kind, place->stage->name);
+    result.example = in_file(schema, place->stage->kind, stage_example(*place->stage));
     return result;
   }
   if (!place->kind.empty()) result.below = vocabulary.names(place->kind);

@@ -22,7 +22,8 @@ struct Explanation {
 };
 
 /// Finds a dotted key: `trainer.max_epochs`, `optimizer`, `optimizer.lr` (any optimizer's), `optimizer.adam`,
-/// `optimizer.adam.lr`, `transform.normalize.mean`. Throws Error(config) with the nearest key where there is none.
+/// `optimizer.adam.lr`, `transform.normalize.mean`, `optimizer.type`, `extends`. Throws Error(config) with the nearest
+/// key where there is none.
 Explanation explain(const std::string& key, const Schema& schema, const Vocabulary& vocabulary);
 
 /// A paragraph for people, with a line break at its end.

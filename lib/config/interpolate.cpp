@@ -1,6 +1,5 @@
 #include "config/interpolate.hpp"
 
-#include "base/error.hpp"
 #include "base/strings.hpp"
 #include "config/tree_path.hpp"
 #include "config/wording.hpp"
@@ -161,9 +160,8 @@ class Resolver {
     if (colon != std::string::npos) {
       const std::string kind = what.substr(0, colon);
       return fail(node, fmt::format("unknown reference {}", quote("${" + what + "}")),
-                  kind == "oc.env" || kind == "ENV"
-                      ? "write ${env:NAME} or ${env:NAME,default}"
-                      : "known: ${key.of.this.file}, ${env:NAME,default}, ${secret:NAME}");
+                  kind == "oc.env" || kind == "ENV" ? "write ${env:NAME} or ${env:NAME,default}"
+                                                    : "known: ${key.of.this.file}, ${env:NAME,default}");
     }
     const auto is_path = [](char c) {
       return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-';
@@ -273,23 +271,5 @@ class Resolver {
 }  // namespace
 
 Node interpolate(const Node& tree, Diagnostics& diagnostics) { return Resolver(tree, diagnostics).resolve(tree, 0); }
-
-std::string reveal_secrets(const std::string& text) {
-  std::string revealed;
-  std::size_t at = 0;
-  while (true) {
-    const std::size_t begin = text.find("${secret:", at);
-    revealed += text.substr(at, begin - at);
-    if (begin == std::string::npos) return revealed;
-    const std::size_t end = text.find('}', begin);
-    ENSURE(config, end != std::string::npos, "a secret reference is not closed: write ${{secret:NAME}}");
-    const std::string name = text.substr(begin + 9, end - begin - 9);
-    const char* value = std::getenv(name.c_str());
-    ENSURE(config, value != nullptr, "the secret '{0}' is not set: export the environment variable {0}",
-           printable(name));
-    revealed += value;
-    at = end + 1;
-  }
-}
 
 }  // namespace trainctl::config

@@ -40,116 +40,134 @@ void add_bounds(Json& number, const Field& field) {
   set(field.maximum, "maximum", "exclusiveMaximum");
 }
 
-Json type_json(const FieldType& type, const Field& field, const Vocabulary& vocabulary);
-Json struct_json(const Schema& schema, const Vocabulary& vocabulary);
+// What a file may leave out: nothing, or, where it is laid over others by `extends`, every key and every `type`.
+enum class Form { whole, overlay };
 
-void add_field(Json& object, const Field& field, const Node& usual, const Vocabulary& vocabulary) {
-  Json json = type_json(field.type, field, vocabulary);
-  json["description"] = field.help;
-  if (!field.required && !usual.is_null()) json["default"] = to_json(usual);
-  if (!field.example.empty()) json["examples"] = Json::array({field.example});
-  object["properties"][field.key] = std::move(json);
-  if (field.required) object["required"].push_back(field.key);
-}
+class Writer {
+ public:
+  Writer(const Vocabulary& vocabulary, Form form) : vocabulary_(vocabulary), form_(form) {}
 
-void add_fields(Json& object, const Schema& schema, const Vocabulary& vocabulary) {
-  const std::shared_ptr<void> defaults = schema.make_default();
-  for (const Field& field : schema.fields) add_field(object, field, field.write(defaults.get()), vocabulary);
-}
+  [[nodiscard]] Json of_struct(const Schema& schema) const {
+    if (schema.inline_stage) return of_kind(schema.inline_stage->type.stage_kind, &schema);
+    Json object = empty_object(schema.summary);
+    add_fields(object, schema);
+    return object;
+  }
 
-Json empty_object(const std::string& summary) {
+  // `beside`: a schema whose fields share the map with those of the stage; null for none.
+  [[nodiscard]] Json of_stage(const StageType& stage, const Schema* beside) const {
+    Json object = empty_object(stage.schema.summary);
+    object["properties"]["type"] = {{"const", stage.name}};
+    if (form_ == Form::whole) object["required"] = {"type"};
+    add_fields(object, stage.schema);
+    if (beside != nullptr) add_fields(object, *beside);
+    return object;
+  }
+
+  void define_all(Json& definitions) const {
+    for (const std::string& kind : vocabulary_.kinds()) {
+      definitions[name_of(kind)] = of_kind(kind, nullptr);
+      for (const std::string& name : vocabulary_.names(kind)) {
+        definitions[name_of(kind + "." + name)] = of_stage(*vocabulary_.find(kind, name), nullptr);
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] std::string name_of(const std::string& stage) const {
+    return form_ == Form::whole ? stage : "overlay." + stage;
+  }
+
+  static Json empty_object(const std::string& summary) {
+    return {
+        {"type", "object"}, {"description", summary}, {"additionalProperties", false}, {"properties", Json::object()}};
+  }
+
+  // A name alone, where no option is required, or the long form of each type.
+  [[nodiscard]] Json of_kind(const std::string& kind, const Schema* beside) const {
+    Json names = Json::array();
+    Json forms = Json::array();
+    for (const std::string& name : vocabulary_.names(kind)) {
+      const StageType& stage = *vocabulary_.find(kind, name);
+      if (std::ranges::none_of(stage.schema.fields, &Field::required)) names.push_back(name);
+      forms.push_back(beside == nullptr ? def_ref(name_of(kind + "." + name)) : of_stage(stage, beside));
+    }
+    if (!names.empty()) forms.insert(forms.begin(), Json{{"enum", std::move(names)}});
+    return {{"anyOf", std::move(forms)}};
+  }
+
+  void add_fields(Json& object, const Schema& schema) const {
+    const std::shared_ptr<void> defaults = schema.make_default();
+    for (const Field& field : schema.fields) add_field(object, field, field.write(defaults.get()));
+  }
+
+  // `~` may stand for every key: as if it were absent.
+  void add_field(Json& object, const Field& field, const Node& usual) const {
+    Json json = of_type(field.type, field);
+    if (json.contains("anyOf")) {
+      json["anyOf"].push_back({{"type", "null"}});
+    } else {
+      json = {{"anyOf", Json::array({std::move(json), Json{{"type", "null"}}})}};
+    }
+    json["description"] = field.help;
+    if (!field.required && !usual.is_null()) json["default"] = to_json(usual);
+    if (!field.example.empty()) json["examples"] = Json::array({field.example});
+    object["properties"][field.key] = std::move(json);
+    if (field.required && form_ == Form::whole) object["required"].push_back(field.key);
+  }
+
+  [[nodiscard]] Json of_type(const FieldType& type, const Field& field) const {
+    Json plain = of_plain_type(type, field);
+    const bool is_text = type.type == ValueType::string || type.type == ValueType::path;
+    if (is_text && !type.accepts_auto) return plain;
+    Json any = Json::array({std::move(plain)});
+    if (type.accepts_auto) any.push_back({{"const", "auto"}});
+    if (!is_text) any.push_back(def_ref("reference"));
+    return {{"anyOf", std::move(any)}};
+  }
+
+  [[nodiscard]] Json of_plain_type(const FieldType& type, const Field& field) const {
+    switch (type.type) {
+      case ValueType::boolean: return {{"type", "boolean"}};
+      case ValueType::integer:
+      case ValueType::number: {
+        Json number{{"type", type.type == ValueType::integer ? "integer" : "number"}};
+        add_bounds(number, field);
+        return number;
+      }
+      case ValueType::string:
+      case ValueType::path: {
+        Json text{{"type", "string"}};
+        if (field.not_empty || type.type == ValueType::path) text["minLength"] = 1;
+        return text;
+      }
+      case ValueType::choice: return {{"enum", type.choices}};
+      case ValueType::list: {
+        Json list{{"type", "array"}, {"items", of_type(*type.item, field)}};
+        if (type.length) list["minItems"] = list["maxItems"] = *type.length;
+        if (field.not_empty) list["minItems"] = 1;
+        return list;
+      }
+      case ValueType::map: return {{"type", "object"}, {"additionalProperties", of_type(*type.item, field)}};
+      case ValueType::object: return of_struct(*type.object);
+      case ValueType::stage: return def_ref(name_of(type.stage_kind));
+    }
+    return {};
+  }
+
+  const Vocabulary& vocabulary_;
+  Form form_;
+};
+
+Json reference_json() {
   return {
-      {"type", "object"}, {"description", summary}, {"additionalProperties", false}, {"properties", Json::object()}};
-}
-
-Json stage_json(const StageType& stage, const Schema* beside, const Vocabulary& vocabulary) {
-  Json object = empty_object(stage.schema.summary);
-  object["properties"]["type"] = {{"const", stage.name}};
-  object["required"] = {"type"};
-  add_fields(object, stage.schema, vocabulary);
-  if (beside != nullptr) add_fields(object, *beside, vocabulary);
-  return object;
-}
-
-// A name alone, where no option is required, or the long form of each type.
-Json kind_json(const std::string& kind, const Schema* beside, const Vocabulary& vocabulary) {
-  Json names = Json::array();
-  Json forms = Json::array();
-  for (const std::string& name : vocabulary.names(kind)) {
-    const StageType& stage = *vocabulary.find(kind, name);
-    if (std::ranges::none_of(stage.schema.fields, &Field::required)) names.push_back(name);
-    forms.push_back(beside == nullptr ? def_ref(kind + "." + name) : stage_json(stage, beside, vocabulary));
-  }
-  if (!names.empty()) forms.insert(forms.begin(), Json{{"enum", std::move(names)}});
-  return {{"oneOf", std::move(forms)}};
-}
-
-Json struct_json(const Schema& schema, const Vocabulary& vocabulary) {
-  if (schema.inline_stage) return kind_json(schema.inline_stage->type.stage_kind, &schema, vocabulary);
-  Json object = empty_object(schema.summary);
-  add_fields(object, schema, vocabulary);
-  return object;
-}
-
-Json plain_type_json(const FieldType& type, const Field& field, const Vocabulary& vocabulary) {
-  switch (type.type) {
-    case ValueType::boolean: return {{"type", "boolean"}};
-    case ValueType::integer:
-    case ValueType::number: {
-      Json number{{"type", type.type == ValueType::integer ? "integer" : "number"}};
-      add_bounds(number, field);
-      return number;
-    }
-    case ValueType::string:
-    case ValueType::path: {
-      Json text{{"type", "string"}};
-      if (field.not_empty || type.type == ValueType::path) text["minLength"] = 1;
-      return text;
-    }
-    case ValueType::choice: return {{"enum", type.choices}};
-    case ValueType::list: {
-      Json list{{"type", "array"}, {"items", type_json(*type.item, field, vocabulary)}};
-      if (type.length) list["minItems"] = list["maxItems"] = *type.length;
-      if (field.not_empty) list["minItems"] = 1;
-      return list;
-    }
-    case ValueType::map:
-      return {{"type", "object"}, {"additionalProperties", type_json(*type.item, field, vocabulary)}};
-    case ValueType::object: return struct_json(*type.object, vocabulary);
-    case ValueType::stage: return def_ref(type.stage_kind);
-  }
-  return {};
-}
-
-Json type_json(const FieldType& type, const Field& field, const Vocabulary& vocabulary) {
-  Json plain = plain_type_json(type, field, vocabulary);
-  const bool is_typed_scalar = type.type == ValueType::boolean || type.type == ValueType::integer ||
-                               type.type == ValueType::number || type.type == ValueType::choice;
-  Json any = Json::array({std::move(plain)});
-  if (type.accepts_auto) any.push_back({{"const", "auto"}});
-  if (type.nullable) any.push_back({{"type", "null"}});
-  if (is_typed_scalar) any.push_back(def_ref("reference"));
-  return any.size() == 1 ? any[0] : Json{{"anyOf", std::move(any)}};
-}
-
-Json definitions(const Vocabulary& vocabulary) {
-  Json all;
-  all["reference"] = {
       {"type", "string"}, {"pattern", R"(^\$\{.*\}$)"}, {"description", "A reference such as ${env:NAME,default}."}};
-  for (const std::string& kind : vocabulary.kinds()) {
-    all[kind] = kind_json(kind, nullptr, vocabulary);
-    for (const std::string& name : vocabulary.names(kind)) {
-      all[kind + "." + name] = stage_json(*vocabulary.find(kind, name), nullptr, vocabulary);
-    }
-  }
-  return all;
 }
 
-Json document(Json body, const Vocabulary& vocabulary) {
-  Json schema{{"$schema", kDialect}};
-  schema.update(body);
-  schema["$defs"] = definitions(vocabulary);
-  return schema;
+Json extends_json() {
+  const Json file{{"type", "string"}};
+  return {{"description", "Base files, laid under this one in order."},
+          {"anyOf", Json::array({file, Json{{"type", "array"}, {"items", file}}, Json{{"type", "null"}}})}};
 }
 
 }  // namespace
@@ -173,15 +191,29 @@ Json to_json(const Node& node) {
 }
 
 Json json_schema(const Schema& schema, const Vocabulary& vocabulary) {
-  Json body = struct_json(schema, vocabulary);
-  const Json file{{"type", "string"}};
-  body["properties"]["extends"] = {{"description", "Base files, laid under this one in order."},
-                                   {"anyOf", Json::array({file, Json{{"type", "array"}, {"items", file}}})}};
-  return document(std::move(body), vocabulary);
+  const Writer whole(vocabulary, Form::whole);
+  const Writer overlay(vocabulary, Form::overlay);
+  Json definitions{{"reference", reference_json()}};
+  whole.define_all(definitions);
+  overlay.define_all(definitions);
+  definitions["whole"] = whole.of_struct(schema);
+  Json file{{"$schema", kDialect}};
+  file.update(overlay.of_struct(schema));
+  file["properties"]["extends"] = extends_json();
+  file["if"] = {{"required", {"extends"}}};
+  file["else"] = def_ref("whole");
+  file["$defs"] = std::move(definitions);
+  return file;
 }
 
 Json json_schema(const StageType& stage, const Vocabulary& vocabulary) {
-  return document(stage_json(stage, nullptr, vocabulary), vocabulary);
+  const Writer whole(vocabulary, Form::whole);
+  Json definitions{{"reference", reference_json()}};
+  whole.define_all(definitions);
+  Json schema{{"$schema", kDialect}};
+  schema.update(whole.of_stage(stage, nullptr));
+  schema["$defs"] = std::move(definitions);
+  return schema;
 }
 
 }  // namespace trainctl::config

@@ -138,8 +138,8 @@ class Loader {
   std::size_t loaded_ = 0;
 };
 
-Node finish(Node tree, const std::vector<std::string>& overrides, Diagnostics& diagnostics) {
-  apply_overrides(tree, overrides, diagnostics);
+Node finish(Node tree, const std::vector<std::string>& overrides, Diagnostics& diagnostics, const Grammar& grammar) {
+  apply_overrides(tree, overrides, diagnostics, grammar);
   return tree.broken ? tree : interpolate(tree, diagnostics);
 }
 
@@ -162,15 +162,16 @@ Node merge(Node base, Node overlay) {
   return base;
 }
 
-LoadedTree load_tree(const fs::path& file, const std::vector<std::string>& overrides, Diagnostics& diagnostics) {
+LoadedTree load_tree(const fs::path& file, const std::vector<std::string>& overrides, Diagnostics& diagnostics,
+                     const Grammar& grammar) {
   Loader loader(diagnostics);
   Node tree = loader.load_file(file);
-  return {finish(std::move(tree), overrides, diagnostics), loader.take_files()};
+  return {finish(std::move(tree), overrides, diagnostics, grammar), loader.take_files()};
 }
 
 Node load_text(const std::string& name, std::string_view text, const std::vector<std::string>& overrides,
-               Diagnostics& diagnostics) {
-  return finish(Loader(diagnostics).load(name, without_bom(text), {}), overrides, diagnostics);
+               Diagnostics& diagnostics, const Grammar& grammar) {
+  return finish(Loader(diagnostics).load(name, without_bom(text), {}), overrides, diagnostics, grammar);
 }
 
 }  // namespace trainctl::config

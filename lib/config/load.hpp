@@ -2,6 +2,7 @@
 
 #include "config/diagnostics.hpp"
 #include "config/node.hpp"
+#include "config/override.hpp"
 
 #include <filesystem>
 #include <string>
@@ -28,11 +29,11 @@ struct LoadedTree {
 
 /// Throws Error(config) where `file` cannot be read; all else goes into `diagnostics`.
 LoadedTree load_tree(const std::filesystem::path& file, const std::vector<std::string>& overrides,
-                     Diagnostics& diagnostics);
+                     Diagnostics& diagnostics, const Grammar& grammar = {});
 
 /// The same for a text that is in no file; `name` stands in its diagnostics.
 Node load_text(const std::string& name, std::string_view text, const std::vector<std::string>& overrides,
-               Diagnostics& diagnostics);
+               Diagnostics& diagnostics, const Grammar& grammar = {});
 
 /// `overlay` laid over `base`, as `extends` does.
 Node merge(Node base, Node overlay);

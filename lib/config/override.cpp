@@ -1,6 +1,7 @@
 #include "config/override.hpp"
 
 #include "base/strings.hpp"
+#include "config/fields.hpp"
 #include "config/tree_path.hpp"
 #include "config/wording.hpp"
 #include "config/yaml.hpp"
@@ -41,6 +42,14 @@ bool is_key(std::string_view part) {
   });
 }
 
+// `---` and `&a` are YAML for null too, but hardly meant.
+bool is_written_null(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(' ');
+  if (begin == std::string_view::npos) return false;
+  const std::string_view word = text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
+  return word == "~" || word == "null" || word == "Null" || word == "NULL";
+}
+
 class Parser {
  public:
   Parser(const std::string& text, Diagnostics& diagnostics) : text_(text), diagnostics_(diagnostics) {
@@ -75,6 +84,10 @@ class Parser {
     }
     result.value =
         parse_yaml(source_, std::string_view(text_).substr(equals + 1), diagnostics_, static_cast<int>(equals) + 2);
+    if (result.value.is_null() && !result.value.broken && !is_written_null(text_.substr(equals + 1))) {
+      return fail(equals + 1, fmt::format("{} is no value", quote(text_.substr(equals + 1))),
+                  fmt::format("write '~{}' to delete the key", text_.substr(at, equals - at)));
+    }
     return result;
   }
 
@@ -112,10 +125,12 @@ class Parser {
 
 class Applier {
  public:
-  Applier(const Override& change, Diagnostics& diagnostics) : change_(change), diagnostics_(diagnostics) {}
+  Applier(const Override& change, Diagnostics& diagnostics, const Grammar& grammar)
+      : change_(change), diagnostics_(diagnostics), grammar_(grammar) {}
 
   void apply(Node& tree) {
     Node* at = &tree;
+    if (change_.action != Action::remove) seed_defaults(tree);
     for (std::size_t i = 0; i + 1 < change_.parts.size(); ++i) {
       at = enter(*at, i);
       if (at == nullptr) return;
@@ -130,6 +145,39 @@ class Applier {
   }
 
  private:
+  // Stages and lists of the defaults, as far as the way leads through them.
+  void seed_defaults(Node& tree) {
+    if (grammar_.schema == nullptr) return;
+    Node* at = &tree;
+    std::optional<FieldsOfMap> fields = fields_of_struct(tree, *grammar_.schema, *grammar_.vocabulary);
+    for (std::size_t i = 0; i + 1 < change_.parts.size() && fields; ++i) {
+      const Part& part = change_.parts[i];
+      const Field* field = fields->find(part.name);
+      if (field == nullptr) return;
+      if (is_stage_name(*at)) promote_stage(*at);
+      if (!at->find(part.name) || at->find(part.name)->is_null()) {
+        Node usual = default_of(*fields, part);
+        if (at->type != Node::Type::map || (usual.type != Node::Type::map && usual.type != Node::Type::list)) return;
+        std::erase_if(at->entries, [&](const Entry& entry) { return entry.key == part.name; });
+        at->entries.push_back({part.name, part.position, std::move(usual)});
+      }
+      at = child(*at, part.name);
+      if (is_stage_name(*at) && field->type.type == ValueType::stage) promote_stage(*at);
+      fields = fields_below(*at, field->type, *grammar_.vocabulary);
+    }
+  }
+
+  // Of a map only its `type`: its other defaults stay defaults.
+  static Node default_of(const FieldsOfMap& fields, const Part& part) {
+    Node usual;
+    fields.each([&](const Field& field, const Node& value) {
+      if (field.key == part.name) usual = value;
+    });
+    std::erase_if(usual.entries, [](const Entry& entry) { return entry.key != "type"; });
+    usual.position = part.position;
+    return usual;
+  }
+
   Node* enter(Node& node, std::size_t i) {
     if (!make_container(node, i)) return nullptr;
     const Part& part = change_.parts[i];
@@ -217,14 +265,16 @@ class Applier {
 
   const Override& change_;
   Diagnostics& diagnostics_;
+  const Grammar& grammar_;
 };
 
 }  // namespace
 
-void apply_overrides(Node& tree, const std::vector<std::string>& overrides, Diagnostics& diagnostics) {
+void apply_overrides(Node& tree, const std::vector<std::string>& overrides, Diagnostics& diagnostics,
+                     const Grammar& grammar) {
   for (const std::string& text : overrides) {
     const std::optional<Override> change = Parser(text, diagnostics).parse();
-    if (change && !change->value.broken && !tree.broken) Applier(*change, diagnostics).apply(tree);
+    if (change && !change->value.broken && !tree.broken) Applier(*change, diagnostics, grammar).apply(tree);
   }
 }
 

@@ -48,6 +48,7 @@ class Reader {
   const StageType* known_type(const Node& name, const std::string& kind);
   [[nodiscard]] std::string example_name(const std::string& kind) const;
   bool expect_scalar(const Node& node, const Field& field, const std::string& wanted);
+  bool refuse_secret(const Node& node, const Field& field);
   bool fail(const Node& node, const Field& field, const std::string& wanted, const std::string& hint = {});
 
   const Vocabulary& vocabulary_;

@@ -137,11 +137,15 @@ bool Reader::is_auto(const Node& node) {
 bool Reader::expect_scalar(const Node& node, const Field& field, const std::string& wanted) {
   if (node.broken) return false;
   if (node.type != Node::Type::scalar) return fail(node, field, wanted);
-  if (is_secret(node)) {
-    diagnostics_.error(node.position, fmt::format("'{}' must be {}, found a secret", field.key, wanted),
-                       "a ${secret:...} may stand only where a text is expected");
-    return false;
-  }
+  return !refuse_secret(node, field);
+}
+
+// A secret is looked up where it is used, and no field of this release uses one: it would be taken for its own text.
+bool Reader::refuse_secret(const Node& node, const Field& field) {
+  if (!is_secret(node)) return false;
+  diagnostics_.error(node.position,
+                     fmt::format("'{}' takes no secret: its value is written into the run folder", field.key),
+                     "write the value, or ${env:NAME} for one that may be seen");
   return true;
 }
 
@@ -207,8 +211,7 @@ bool Reader::number(const Node& node, const Field& field, double& out) {
 }
 
 bool Reader::string(const Node& node, const Field& field, std::string& out) {
-  if (node.broken) return false;
-  if (node.type != Node::Type::scalar) return fail(node, field, "a text");
+  if (!expect_scalar(node, field, "a text")) return false;
   if (field.not_empty && node.text.empty()) return fail(node, field, "a text that is not empty");
   out = node.text;
   return true;

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/machine.hpp"
 #include "data/tiles.hpp"
+#include "spec/placement.hpp"
 
 #include <algorithm>
 
@@ -81,17 +82,28 @@ LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shar
   options.batch_size = loader.batch_size;
   options.num_workers = loader.num_workers.value_or(auto_workers(experiment, role, device));
   options.prefetch_factor = loader.prefetch_factor;
+  // Training on this CPU computes on every core; a GPU leaves the launching thread's.
+  const bool shared = device == TrainsOn::cpu || options.num_workers >= usable_cores();
+  options.priority = shared ? Priority::below_trainer : Priority::normal;
   options.seed = experiment.seed;
   options.shard = shard;
   const bool train = role == Role::train;
   options.order = train && loader.shuffle && trainer.overfit_batches == 0 ? Order::shuffled : Order::sequential;
   options.last_batch = train && loader.drop_last ? LastBatch::drop : LastBatch::keep;
+  if (train && loader.sampler && trainer.overfit_batches == 0) {
+    options.sampling = stage_of(builtin_catalogue().samplers, loader.sampler)(loader.sampler);
+  }
   const spec::Limit& limit = train ? trainer.limit_train_batches : trainer.limit_val_batches;
   options.limit_batches = limit.batches;
   options.limit_fraction = limit.fraction;
   if (trainer.overfit_batches > 0) options.limit_batches = trainer.overfit_batches;
   if (trainer.fast_dev_run) options.limit_batches = 1;
   return options;
+}
+
+LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard) {
+  const bool on_gpus = spec::placement_of(experiment.trainer, read_machine()).on_gpus;
+  return loader_options(experiment, role, shard, on_gpus ? TrainsOn::gpu : TrainsOn::cpu);
 }
 
 }  // namespace trainctl::data

@@ -21,6 +21,8 @@ Pipeline build_pipeline(const spec::DataSplit& split, const Catalogue& catalogue
 /// gathered from memory or the training itself computes on this CPU: a thread would take a core from the maths for
 /// work of some microseconds. Where transforms feed a GPU it is up to 4 threads, one core left to the training.
 LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard, TrainsOn device);
+/// The same for a verb that trains nothing: by the GPUs that the machine shows.
+LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard);
 
 /// The transforms of a split, apart from its data set.
 struct TransformList {

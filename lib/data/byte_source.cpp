@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -39,6 +40,14 @@ class PlainSource final : public ByteSource {
     }
     offset_ += done;
     return done;
+  }
+
+  std::uint64_t skip(std::uint64_t count) override {
+    const std::uint64_t skipped = std::min(count, size_ - std::min(size_, offset_));
+    const off_t at = ::lseek(fd_.get(), static_cast<off_t>(skipped), SEEK_CUR);
+    ENSURE(data, at >= 0, "cannot read {} at byte {}: {}", named(path_), offset_, std::strerror(errno));
+    offset_ += skipped;
+    return skipped;
   }
 
   [[nodiscard]] std::uint64_t most() const override { return size_; }
@@ -110,6 +119,18 @@ class GzipSource final : public ByteSource {
 };
 
 }  // namespace
+
+std::uint64_t ByteSource::skip(std::uint64_t count) {
+  std::array<std::byte, 1 << 14> dropped;
+  std::uint64_t done = 0;
+  while (done < count) {
+    const std::size_t piece = static_cast<std::size_t>(std::min<std::uint64_t>(dropped.size(), count - done));
+    const std::size_t got = read(std::span(dropped).first(piece));
+    done += got;
+    if (got < piece) break;
+  }
+  return done;
+}
 
 std::unique_ptr<ByteSource> open_source(const fs::path& path) {
   if (path.extension() == ".gz") return std::make_unique<GzipSource>(path);

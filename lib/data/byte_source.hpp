@@ -14,6 +14,8 @@ class ByteSource {
   virtual ~ByteSource() = default;
   /// Reads up to the size of `out`; fewer bytes only at the end. For gzip the end has passed its checksum.
   virtual std::size_t read(std::span<std::byte> out) = 0;
+  /// Passes over `count` bytes; returns fewer only at the end.
+  virtual std::uint64_t skip(std::uint64_t count);
   /// Most bytes that can come out of this file, known before reading.
   [[nodiscard]] virtual std::uint64_t most() const = 0;
 };

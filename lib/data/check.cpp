@@ -1,6 +1,5 @@
 #include "data/check.hpp"
 
-#include "base/error.hpp"
 #include "data/build.hpp"
 #include "data/tiles.hpp"
 
@@ -13,7 +12,7 @@ void collect(SplitCheck& check, const config::Stage& stage, Body&& body) {
   try {
     body();
   } catch (const Error& error) {
-    check.problems.push_back({stage.position, error.what()});
+    check.problems.push_back({stage.position, error.what(), error.kind()});
   }
 }
 
@@ -32,10 +31,11 @@ SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue)
   const Field* image = check.facts->image();
   if (image == nullptr) {
     if (!split.transforms.empty()) {
-      check.problems.push_back(
-          {split.transforms.front().position, "the samples of '" + split.dataset.type +
-                                                  "' have no image, so there is nothing to transform; "
-                                                  "remove 'transforms'"});
+      check.problems.push_back({split.transforms.front().position,
+                                "the samples of '" + split.dataset.type +
+                                    "' have no image, so there is nothing to transform; "
+                                    "remove 'transforms'",
+                                ErrorKind::config});
     }
     return check;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/error.hpp"
 #include "data/registry.hpp"
 #include "spec/experiment.hpp"
 
@@ -13,6 +14,7 @@ namespace trainctl::data {
 struct Problem {
   config::Position position;
   std::string message;
+  ErrorKind kind = ErrorKind::data;  // data: a file is at fault; config: the experiment
 };
 
 struct SplitCheck {

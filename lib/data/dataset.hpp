@@ -18,8 +18,9 @@ using Rows = std::span<const std::span<std::byte>>;
 /// What is known of a data set from its headers alone.
 struct Facts {
   std::int64_t samples = 0;
-  std::int64_t classes = 0;  // 0 where labels are not classes
-  Layout layout;             // an image of height and width 0: each sample has its own
+  std::int64_t classes = 0;                   // 0 where labels are not classes
+  Layout layout;                              // an image of height and width 0: each sample has its own
+  std::vector<std::string> class_names = {};  // in the order of their numbers; empty where nobody named them
 
   /// The image's field; nullptr where the samples have none.
   [[nodiscard]] const Field* image() const;
@@ -52,6 +53,8 @@ class Dataset {
   [[nodiscard]] virtual const Layout& layout() const = 0;
   /// Number of classes; 0 where labels are not classes.
   [[nodiscard]] virtual std::int64_t classes() const = 0;
+  /// In the order of their numbers; empty where nobody named them.
+  [[nodiscard]] virtual std::vector<std::string> class_names() const { return {}; }
   /// Samples that one thread should make in one go; 0: a whole batch (right where a sample is only copied).
   [[nodiscard]] virtual std::int64_t tile_rows() const { return 0; }
   /// Copies the samples `indices` into the rows. An empty span means that the field is not wanted: so it is with the

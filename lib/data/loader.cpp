@@ -9,6 +9,8 @@
 #include "data/tiles.hpp"
 
 #include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -23,6 +25,8 @@ namespace trainctl::data {
 namespace {
 
 constexpr int kMostSlots = 256;
+// A third of the trainer's share of a core that both want, by the kernel's weights.
+constexpr int kLower = 5;
 
 /// Slots of the ring: what the options ask for, fewer where memory is short.
 int slots_within_budget(const LoaderOptions& options, std::size_t slot_bytes) {
@@ -39,11 +43,15 @@ int slots_within_budget(const LoaderOptions& options, std::size_t slot_bytes) {
   return std::min(wanted, fitting);
 }
 
-void block_signals() {
+void prepare_thread(Priority priority) {
   sigset_t all;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   ::pthread_setname_np(::pthread_self(), "trainctl-loader");
+  // On Linux a thread has a nice value of its own. A refusal costs nothing but speed.
+  const auto thread = static_cast<id_t>(::gettid());
+  if (priority == Priority::below_trainer)
+    (void)::setpriority(PRIO_PROCESS, thread, ::getpriority(PRIO_PROCESS, thread) + kLower);
 }
 
 }  // namespace
@@ -53,11 +61,12 @@ class Loader::Impl {
   Impl(Pipeline pipeline, LoaderOptions options);
   ~Impl();
 
-  void start_epoch(std::int64_t epoch);
+  void start_epoch(std::int64_t epoch, std::int64_t first_batch);
   const Batch* next();
 
   [[nodiscard]] const TileMaker& maker() const { return maker_; }
   [[nodiscard]] const BatchPlan& plan() const { return plan_; }
+  [[nodiscard]] const Orders& orders() const { return orders_; }
   [[nodiscard]] const Arena& arena() const { return arena_; }
 
  private:
@@ -68,11 +77,16 @@ class Loader::Impl {
   void run_tile(const Ring::Ticket& ticket, TileMaker::Scratch& scratch);
   void make_inline(std::uint64_t number);
   void fill_in(std::uint64_t number);
-  void restart(std::int64_t epoch);
+  void restart(std::int64_t epoch, std::int64_t first_batch);
   void stop_workers();
   void start_workers();
 
-  [[nodiscard]] std::uint64_t batches() const { return static_cast<std::uint64_t>(plan_.batches()); }
+  [[nodiscard]] std::int64_t epoch_of(std::uint64_t number) const {
+    return base_epoch_ + (base_batch_ + static_cast<std::int64_t>(number)) / plan_.batches();
+  }
+  [[nodiscard]] std::int64_t batch_of(std::uint64_t number) const {
+    return (base_batch_ + static_cast<std::int64_t>(number)) % plan_.batches();
+  }
   [[nodiscard]] std::span<std::byte> slot(std::uint64_t number) {
     return arena_.bytes().subspan(static_cast<std::size_t>(ring_.slot_of(number)) * maker_.slot_shape().bytes,
                                   maker_.slot_shape().bytes);
@@ -80,14 +94,14 @@ class Loader::Impl {
 
   LoaderOptions options_;
   TileMaker maker_;
-  BatchPlan plan_;
   Orders orders_;
+  BatchPlan plan_;
   Ring ring_;
   Arena arena_;
 
-  // The consumer's: batches are numbered from the first of base_epoch_, across epochs.
+  // The consumer's: batches are numbered from base_batch_ of base_epoch_, across epochs.
   std::int64_t base_epoch_ = -1;
-  std::uint64_t epoch_begin_ = 0;
+  std::int64_t base_batch_ = 0;
   std::uint64_t epoch_end_ = 0;
   std::uint64_t next_ = 0;
   std::optional<std::uint64_t> held_;  // the batch that the caller may be reading
@@ -106,8 +120,8 @@ class Loader::Impl {
 Loader::Impl::Impl(Pipeline pipeline, LoaderOptions options)
     : options_(options),
       maker_(std::move(pipeline), options),
-      plan_(maker_.pipeline().dataset->size(), options),
-      orders_(maker_.pipeline().dataset->size(), options),
+      orders_(*maker_.pipeline().dataset, options),
+      plan_(orders_.positions(), options),
       ring_(slots_within_budget(options, maker_.slot_shape().bytes), maker_.tiles()),
       arena_(static_cast<std::size_t>(ring_.slots()) * maker_.slot_shape().bytes),
       inline_scratch_(maker_.scratch()) {
@@ -140,7 +154,7 @@ void Loader::Impl::join_threads() {
 }
 
 void Loader::Impl::run_worker() {
-  block_signals();
+  prepare_thread(options_.priority);
   TileMaker::Scratch scratch = maker_.scratch();
   std::uint64_t seen = 0;
   while (true) {
@@ -169,9 +183,9 @@ void Loader::Impl::work(TileMaker::Scratch& scratch) {
 }
 
 void Loader::Impl::run_tile(const Ring::Ticket& ticket, TileMaker::Scratch& scratch) {
-  const auto batch = static_cast<std::int64_t>(ticket.batch % batches());
+  const std::int64_t batch = batch_of(ticket.batch);
   TileJob job;
-  job.epoch = base_epoch_ + static_cast<std::int64_t>(ticket.batch / batches());
+  job.epoch = epoch_of(ticket.batch);
   job.extent = plan_.extent(batch);
   job.tile = ticket.tile;
   job.slot = slot(ticket.batch);
@@ -201,26 +215,23 @@ void Loader::Impl::start_workers() {
   changed_.notify_all();
 }
 
-void Loader::Impl::restart(std::int64_t epoch) {
+void Loader::Impl::restart(std::int64_t epoch, std::int64_t first_batch) {
   stop_workers();
   base_epoch_ = epoch;
-  epoch_begin_ = next_ = 0;
+  base_batch_ = first_batch;
+  next_ = 0;
   held_.reset();
   start_workers();
 }
 
-void Loader::Impl::start_epoch(std::int64_t epoch) {
+void Loader::Impl::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
   ENSURE(config, epoch >= 0 && epoch < std::numeric_limits<std::uint32_t>::max(), "epoch {} is out of range", epoch);
-  const auto follows = [&] {
-    return base_epoch_ >= 0 && next_ == epoch_end_ &&
-           base_epoch_ + static_cast<std::int64_t>(epoch_end_ / batches()) == epoch;
-  };
-  if (follows()) {
-    epoch_begin_ = epoch_end_;
-  } else {
-    restart(epoch);
-  }
-  epoch_end_ = epoch_begin_ + batches();
+  ENSURE(config, first_batch >= 0 && first_batch <= plan_.batches(),
+         "batch {} is out of range: an epoch has {} batches; has the data or loader.batch_size changed?", first_batch,
+         plan_.batches());
+  const bool follows = base_epoch_ >= 0 && next_ == epoch_end_ && epoch_of(epoch_end_) == epoch && first_batch == 0;
+  if (!follows) restart(epoch, first_batch);
+  epoch_end_ = next_ + static_cast<std::uint64_t>(plan_.batches() - first_batch);
 }
 
 void Loader::Impl::make_inline(std::uint64_t number) {
@@ -244,9 +255,9 @@ const Batch* Loader::Impl::next() {
 }
 
 void Loader::Impl::fill_in(std::uint64_t number) {
-  const Extent extent = plan_.extent(static_cast<std::int64_t>(number % batches()));
-  batch_.epoch = base_epoch_ + static_cast<std::int64_t>(number / batches());
-  batch_.index = static_cast<std::int64_t>(number % batches());
+  batch_.epoch = epoch_of(number);
+  batch_.index = batch_of(number);
+  const Extent extent = plan_.extent(batch_.index);
   batch_.rows = extent.rows;
   batch_.valid = extent.valid;
   batch_.global_valid = extent.global_valid;
@@ -266,10 +277,11 @@ Loader::~Loader() = default;
 const Layout& Loader::layout() const { return impl_->maker().layout(); }
 const std::optional<Normalization>& Loader::normalization() const { return impl_->maker().pipeline().normalization; }
 std::int64_t Loader::classes() const { return impl_->maker().pipeline().dataset->classes(); }
-std::int64_t Loader::samples() const { return impl_->maker().pipeline().dataset->size(); }
+std::int64_t Loader::samples() const { return impl_->orders().positions(); }
 std::int64_t Loader::batches_per_epoch() const { return impl_->plan().batches(); }
+std::vector<SkippedSample> Loader::skipped() const { return impl_->maker().skipped(); }
 std::span<const std::byte> Loader::memory() const { return impl_->arena().bytes(); }
-void Loader::start_epoch(std::int64_t epoch) { impl_->start_epoch(epoch); }
+void Loader::start_epoch(std::int64_t epoch, std::int64_t first_batch) { impl_->start_epoch(epoch, first_batch); }
 const Batch* Loader::next() { return impl_->next(); }
 
 }  // namespace trainctl::data

@@ -2,6 +2,8 @@
 
 #include "data/batch.hpp"
 #include "data/dataset.hpp"
+#include "data/sampling.hpp"
+#include "data/skipped.hpp"
 #include "data/transform.hpp"
 
 #include <cstdint>
@@ -21,18 +23,24 @@ struct Shard {
 
 enum class Order { sequential, shuffled };
 enum class LastBatch { keep, drop };
+/// Of the loader's threads: below_trainer where they share cores with the training.
+enum class Priority { normal, below_trainer };
 
 struct LoaderOptions {
   std::int64_t batch_size = 64;  // per rank
   int num_workers = 0;           // threads; 0: in the caller
   int prefetch_factor = 2;
+  Priority priority = Priority::normal;
   Order order = Order::shuffled;
+  std::optional<ClassSampling> sampling;  // instead of the order: drawn with replacement
   LastBatch last_batch = LastBatch::keep;
   std::uint64_t seed = 0;
   Shard shard;
   std::optional<std::int64_t> limit_batches;   // a prefix of each epoch
   double limit_fraction = 1.0;                 // the same as a share of the batches; at least one batch is left
   std::int64_t tile_rows = 0;                  // samples a thread makes in one go; 0: the data set's choice
+  OnError on_error = OnError::fail;            // a sample that cannot be read: Error(data)
+  std::optional<std::int64_t> max_skipped;     // of this loader; default: default_max_skipped()
   std::optional<std::uint64_t> memory_budget;  // bytes of the ring; default: half of the available memory
 };
 
@@ -61,11 +69,14 @@ class Loader {
   [[nodiscard]] const Layout& layout() const;
   [[nodiscard]] const std::optional<Normalization>& normalization() const;
   [[nodiscard]] std::int64_t classes() const;
-  [[nodiscard]] std::int64_t samples() const;
+  [[nodiscard]] std::int64_t samples() const;            // of an epoch
   [[nodiscard]] std::int64_t batches_per_epoch() const;  // the same on every rank
+  /// The damaged samples met so far, each once; workers may be ahead of the batches that next() has given.
+  [[nodiscard]] std::vector<SkippedSample> skipped() const;
 
-  /// Begins `epoch`; with workers its first batches may already be there.
-  void start_epoch(std::int64_t epoch);
+  /// Begins `epoch`; with workers its first batches may already be there. With `first_batch` the epoch goes on there,
+  /// with the same bytes as if it had begun at 0: (epoch, batch) is all the state there is.
+  void start_epoch(std::int64_t epoch, std::int64_t first_batch = 0);
   /// The next batch of the epoch, or nullptr at its end. Rethrows what a worker threw, with the sample's name; the call
   /// after that goes on with the next batch.
   const Batch* next();

@@ -1,7 +1,7 @@
 #include "data/order.hpp"
 
 #include "base/error.hpp"
-#include "base/philox.hpp"
+#include "data/word_stream.hpp"
 #include "spec/limit.hpp"
 
 #include <algorithm>
@@ -10,47 +10,10 @@
 #include <utility>
 
 namespace trainctl::data {
-namespace {
-
-// No sample has this upper half of a position, so these draws are nobody else's.
-constexpr std::uint32_t kOrderStream = 0xFFFFFFFF;
-
-class WordStream {
- public:
-  WordStream(std::uint64_t seed, std::int64_t epoch)
-      : seed_(seed), counter_{0, static_cast<std::uint32_t>(epoch), 0, kOrderStream} {}
-
-  std::uint32_t next() {
-    if (used_ == 4) {
-      block_ = philox(seed_, counter_);
-      ++counter_[0];
-      used_ = 0;
-    }
-    return block_[used_++];
-  }
-
-  /// Unbiased, in [0, bound): Lemire, "Fast random integer generation in an interval", 2019.
-  std::uint32_t below(std::uint32_t bound) {
-    std::uint64_t product = std::uint64_t{next()} * bound;
-    if (static_cast<std::uint32_t>(product) < bound) {
-      const std::uint32_t threshold = (0 - bound) % bound;
-      while (static_cast<std::uint32_t>(product) < threshold) product = std::uint64_t{next()} * bound;
-    }
-    return static_cast<std::uint32_t>(product >> 32);
-  }
-
- private:
-  std::uint64_t seed_;
-  PhiloxBlock counter_;
-  PhiloxBlock block_{};
-  std::uint32_t used_ = 4;
-};
-
-}  // namespace
 
 void shuffle(Permutation& order, std::uint64_t seed, std::int64_t epoch) {
   std::iota(order.begin(), order.end(), std::uint32_t{0});
-  WordStream words(seed, epoch);
+  WordStream words(seed, epoch, EpochStream::shuffle);
   for (auto left = static_cast<std::uint32_t>(order.size()); left > 1; --left) {
     std::swap(order[left - 1], order[words.below(left)]);
   }
@@ -86,19 +49,24 @@ Extent BatchPlan::extent(std::int64_t batch) const {
   return extent;
 }
 
-Orders::Orders(std::int64_t samples, const LoaderOptions& options)
-    : samples_(samples), kind_(options.order), seed_(options.seed) {}
+Orders::Orders(const Dataset& dataset, const LoaderOptions& options)
+    : samples_(dataset.size()), kind_(options.order), seed_(options.seed) {
+  if (options.sampling) sampler_.emplace(dataset, *options.sampling);
+}
 
 std::shared_ptr<const Permutation> Orders::get(std::int64_t epoch) {
-  if (kind_ == Order::sequential) return nullptr;
+  if (!sampler_ && kind_ == Order::sequential) return nullptr;
   const std::lock_guard lock(mutex_);
   Kept& kept = kept_[epoch % 2];
-  if (kept.epoch != epoch) {
-    auto order = std::make_shared<Permutation>(static_cast<std::size_t>(samples_));
-    shuffle(*order, seed_, epoch);
-    kept = {epoch, std::move(order)};
-  }
+  if (kept.epoch != epoch) kept = {epoch, std::make_shared<const Permutation>(make(epoch))};
   return kept.order;
+}
+
+Permutation Orders::make(std::int64_t epoch) const {
+  if (sampler_) return sampler_->draw(seed_, epoch);
+  Permutation order(static_cast<std::size_t>(samples_));
+  shuffle(order, seed_, epoch);
+  return order;
 }
 
 }  // namespace trainctl::data

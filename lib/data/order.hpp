@@ -1,6 +1,7 @@
 #pragma once
 
 #include "data/loader.hpp"
+#include "data/sampling.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -9,9 +10,6 @@
 #include <vector>
 
 namespace trainctl::data {
-
-/// Sample numbers in the order of one epoch: position -> sample.
-using Permutation = std::vector<std::uint32_t>;
 
 /// Fisher-Yates over Philox counters: a pure function of (count, seed, epoch), the same on every machine.
 void shuffle(Permutation& order, std::uint64_t seed, std::int64_t epoch);
@@ -45,12 +43,17 @@ class BatchPlan {
 /// Makes and keeps the orders of the epochs in use. Called from several threads.
 class Orders {
  public:
-  Orders(std::int64_t samples, const LoaderOptions& options);
+  Orders(const Dataset& dataset, const LoaderOptions& options);
+
+  /// Positions of an epoch.
+  [[nodiscard]] std::int64_t positions() const { return sampler_ ? sampler_->size() : samples_; }
 
   /// The order of `epoch`; null for the sequential one.
   std::shared_ptr<const Permutation> get(std::int64_t epoch);
 
  private:
+  [[nodiscard]] Permutation make(std::int64_t epoch) const;
+
   struct Kept {
     std::int64_t epoch = -1;
     std::shared_ptr<const Permutation> order;
@@ -59,6 +62,7 @@ class Orders {
   std::int64_t samples_;
   Order kind_;
   std::uint64_t seed_;
+  std::optional<ClassSampler> sampler_;
   std::mutex mutex_;
   Kept kept_[2];  // of even and of odd epochs
 };

@@ -3,6 +3,7 @@
 #include "config/stage.hpp"
 #include "data/dataset.hpp"
 #include "data/memory_dataset.hpp"
+#include "data/sampling.hpp"
 #include "data/transform.hpp"
 
 #include <functional>
@@ -21,6 +22,7 @@ struct Catalogue {
   std::map<std::string, std::function<std::shared_ptr<const Transform>(const config::Stage&)>> transforms;
   /// The transforms that are no step on pixels: they end the list, and the device applies them.
   std::map<std::string, std::function<Normalization(const config::Stage&)>> normalizations;
+  std::map<std::string, std::function<ClassSampling(const config::Stage&)>> samplers;
 };
 
 Catalogue builtin_catalogue();

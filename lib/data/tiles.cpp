@@ -10,9 +10,18 @@ namespace {
 
 // Samples that pass through a thread's scratch at once: small enough to stay in its cache.
 constexpr std::int64_t kBlockRows = 16;
+// Samples to a tile where each is decoded: few, so that threads share a batch evenly.
+constexpr std::int64_t kDecodedTileRows = 16;
+// Draws of a sample in place of a damaged one; so many damaged ones in a row are no accident.
+constexpr int kMostDraws = 100;
+// No place in a list of transforms, so these draws are nobody else's.
+constexpr std::size_t kReplacementDraws = 0xFFFF;
 
 std::int64_t rows_of_tile(const Pipeline& pipeline, const LoaderOptions& options) {
-  const std::int64_t wished = options.tile_rows > 0 ? options.tile_rows : pipeline.dataset->tile_rows();
+  std::int64_t wished = options.tile_rows > 0 ? options.tile_rows : pipeline.dataset->tile_rows();
+  const Facts facts{.layout = pipeline.dataset->layout()};
+  const bool decodes = facts.image() != nullptr && !image_shape(*facts.image()).fixed();
+  if (wished == 0 && decodes) wished = kDecodedTileRows;
   return wished > 0 ? std::min(wished, options.batch_size) : options.batch_size;
 }
 
@@ -44,6 +53,9 @@ Layout transformed(Layout layout, const std::vector<std::shared_ptr<const Transf
 
 TileMaker::TileMaker(Pipeline pipeline, const LoaderOptions& options)
     : pipeline_(std::move(pipeline)),
+      on_error_(options.on_error),
+      skipped_(std::make_unique<SkippedSamples>(
+          options.max_skipped.value_or(default_max_skipped(pipeline_.dataset->size())))),
       seed_(options.seed),
       layout_(transformed(pipeline_.dataset->layout(), pipeline_.transforms)),
       slot_shape_(layout_, options.batch_size),
@@ -54,6 +66,22 @@ TileMaker::TileMaker(Pipeline pipeline, const LoaderOptions& options)
   if (!makes_images()) return;
   ASSERT(pipeline_.dataset->images() != nullptr);
   shape_ = image_shape(layout_[image_]);
+  sound_ = std::make_unique<SoundSamples>(pipeline_.dataset->size());
+  join_steps();
+  crop_ = dynamic_cast<const CropTransform*>(steps_.front().transform.get());
+}
+
+/// Neighbours that can be had as one become one; the draws of the others keep their numbers.
+void TileMaker::join_steps() {
+  for (std::size_t i = 0; i < pipeline_.transforms.size(); ++i) {
+    const auto& transform = pipeline_.transforms[i];
+    const auto joined = steps_.empty() ? nullptr : steps_.back().transform->then(*transform);
+    if (joined) {
+      steps_.back().transform = joined;
+    } else {
+      steps_.push_back({transform, pipeline_.first_operation + i});
+    }
+  }
 }
 
 TileMaker::Scratch TileMaker::scratch() const {
@@ -81,45 +109,105 @@ void TileMaker::fill_block(const TileJob& job, std::int64_t first, std::int64_t 
     scratch.indices[static_cast<std::size_t>(i)] =
         scratch.order ? (*scratch.order)[static_cast<std::size_t>(position)] : position;
   }
-  for (std::size_t field = 0; field < layout_.size(); ++field) {
-    const std::size_t bytes = layout_[field].bytes();
-    scratch.rows[field] = job.slot.subspan(slot_shape_.offsets[field] + static_cast<std::size_t>(first) * bytes,
-                                           static_cast<std::size_t>(count) * bytes);
-  }
-  if (makes_images()) scratch.rows[image_] = {};
   const auto indices = std::span(scratch.indices).first(static_cast<std::size_t>(count));
-  pipeline_.dataset->fill(indices, scratch.rows);
-  if (!makes_images()) return;
+  bool filled = true;
+  try {
+    fill_fields(job, first, indices, scratch);
+  } catch (const Error& error) {
+    if (on_error_ == OnError::fail || error.kind() != ErrorKind::data) throw;
+    filled = false;  // then one by one
+  }
+  if (filled && !makes_images()) return;
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (i + 1 < indices.size()) pipeline_.dataset->images()->prefetch(indices[i + 1]);
-    make_image(job, first + static_cast<std::int64_t>(i), indices[i], scratch);
+    if (makes_images() && i + 1 < indices.size()) pipeline_.dataset->images()->prefetch(indices[i + 1]);
+    const RowJob row{job, first + static_cast<std::int64_t>(i)};
+    try {
+      if (!filled) fill_fields(job, row.row, indices.subspan(i, 1), scratch);
+      if (makes_images()) make_image(row, indices[i], scratch);
+    } catch (const Error& error) {
+      if (on_error_ == OnError::fail || error.kind() != ErrorKind::data) throw;
+      replace_row(row, indices[i], error, scratch);
+    }
   }
 }
 
-void TileMaker::make_image(const TileJob& job, std::int64_t row, std::int64_t index, Scratch& scratch) const {
-  const ImageStore& images = *pipeline_.dataset->images();
-  const std::size_t bytes = shape_.bytes();
-  const ImageTarget target(job.slot.subspan(slot_shape_.offsets[image_] + static_cast<std::size_t>(row) * bytes, bytes),
-                           shape_);
-  const auto position = static_cast<std::uint64_t>(job.extent.first + row * job.extent.step);
+/// All but the image, where that is made of transforms.
+void TileMaker::fill_fields(const TileJob& job, std::int64_t first, std::span<const std::int64_t> indices,
+                            Scratch& scratch) const {
+  for (std::size_t field = 0; field < layout_.size(); ++field) {
+    const std::size_t bytes = layout_[field].bytes();
+    scratch.rows[field] =
+        job.slot.subspan(slot_shape_.offsets[field] + static_cast<std::size_t>(first) * bytes, indices.size() * bytes);
+  }
+  if (makes_images()) scratch.rows[image_] = {};
+  pipeline_.dataset->fill(indices, scratch.rows);
+}
+
+/// Another sample takes the place of a damaged one: drawn by the row's position alone, so any worker draws the same.
+void TileMaker::replace_row(const RowJob& job, std::int64_t index, Error error, Scratch& scratch) const {
+  CounterRng rng = draws(job, kReplacementDraws);
+  for (int draw = 0; draw < kMostDraws; ++draw) {
+    skipped_->add(index, {name(index), error.message()});
+    index = static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(pipeline_.dataset->size())));
+    try {
+      fill_fields(job.tile, job.row, std::span(&index, 1), scratch);
+      if (makes_images()) make_image(job, index, scratch);
+      return;
+    } catch (const Error& next) {
+      if (next.kind() != ErrorKind::data) throw;
+      error = next;
+    }
+  }
+  throw error;
+}
+
+std::string TileMaker::name(std::int64_t index) const {
+  const ImageStore* images = pipeline_.dataset->images();
+  return images != nullptr ? images->name(index) : fmt::format("sample {}", index);
+}
+
+void TileMaker::make_image(const RowJob& job, std::int64_t index, Scratch& scratch) const {
   try {
-    const StoredImage stored = images.read(index, scratch.stored);
-    const ImageView image(reinterpret_cast<const std::uint8_t*>(stored.bytes.data()), stored.raw);
-    transform(image, position, job, target, scratch);
+    const StoredImage stored = pipeline_.dataset->images()->read(index, scratch.stored);
+    if (!stored.raw.fixed()) return decode(job, index, stored, scratch);
+    transform(ImageView(reinterpret_cast<const std::uint8_t*>(stored.bytes.data()), stored.raw), 0, job, scratch);
   } catch (Error& error) {
-    error.add_frame(images.name(index));
+    error.add_frame(name(index));
     throw;
   }
 }
 
-void TileMaker::transform(ImageView image, std::uint64_t position, const TileJob& job, ImageTarget target,
-                          Scratch& scratch) const {
-  const std::size_t count = pipeline_.transforms.size();
-  for (std::size_t op = 0; op < count; ++op) {
-    ImageTarget out = op + 1 == count ? target : ImageTarget(scratch.between[op % 2]);
-    CounterRng rng(seed_, static_cast<std::uint32_t>(job.epoch), position,
-                   static_cast<std::uint16_t>(pipeline_.first_operation + op));
-    pipeline_.transforms[op]->apply(image, out, rng);
+void TileMaker::decode(const RowJob& job, std::int64_t index, const StoredImage& stored, Scratch& scratch) const {
+  const ImageShape whole = scratch.decoder.open(stored.bytes);
+  CounterRng rng = draws(job, steps_.front().operation);
+  const Box box = crop_ != nullptr ? crop_->box(whole, rng) : Box{0, 0, whole.height, whole.width};
+  ImageTarget window(scratch.decoded);
+  window.resize({box.height, box.width, whole.channels});
+  scratch.decoder.decode(box, sound_->has(index) ? Reading::needed_part : Reading::whole_file, window.pixels());
+  sound_->add(index);
+  if (crop_ == nullptr) return transform(window.view(), 0, job, scratch);
+  ImageTarget out = target(job, 0, scratch);
+  crop_->apply_to_box(window.view(), whole, out, rng);
+  transform(out.view(), 1, job, scratch);
+}
+
+CounterRng TileMaker::draws(const RowJob& job, std::size_t operation) const {
+  return {seed_, static_cast<std::uint32_t>(job.tile.epoch), job.position(), static_cast<std::uint16_t>(operation)};
+}
+
+/// Where a step writes: the last one into the slot.
+ImageTarget TileMaker::target(const RowJob& job, std::size_t step, Scratch& scratch) const {
+  if (step + 1 < steps_.size()) return ImageTarget(scratch.between[step % 2]);
+  const std::size_t bytes = shape_.bytes();
+  return {job.tile.slot.subspan(slot_shape_.offsets[image_] + static_cast<std::size_t>(job.row) * bytes, bytes),
+          shape_};
+}
+
+void TileMaker::transform(ImageView image, std::size_t first_step, const RowJob& job, Scratch& scratch) const {
+  for (std::size_t step = first_step; step < steps_.size(); ++step) {
+    ImageTarget out = target(job, step, scratch);
+    CounterRng rng = draws(job, steps_[step].operation);
+    steps_[step].transform->apply(image, out, rng);
     image = out.view();
   }
 }

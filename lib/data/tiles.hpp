@@ -1,15 +1,19 @@
 #pragma once
 
+#include "base/error.hpp"
 #include "data/arena.hpp"
+#include "data/image/decoder.hpp"
 #include "data/image/image.hpp"
 #include "data/loader.hpp"
 #include "data/order.hpp"
+#include "data/skipped.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace trainctl::data {
@@ -39,7 +43,9 @@ class TileMaker {
     std::shared_ptr<const Permutation> order;  // of that epoch
     std::vector<std::int64_t> indices;
     std::vector<std::span<std::byte>> rows;
-    std::vector<std::byte> stored;                     // an image as the data set keeps it
+    std::vector<std::byte> stored;  // an image as the data set keeps it
+    ImageDecoder decoder;
+    std::vector<std::uint8_t> decoded;                 // the part of it that is needed
     std::array<std::vector<std::uint8_t>, 2> between;  // images between transforms
   };
 
@@ -52,16 +58,44 @@ class TileMaker {
   [[nodiscard]] int tiles() const { return tiles_; }
   [[nodiscard]] Scratch scratch() const;
 
+  [[nodiscard]] std::vector<SkippedSample> skipped() const { return skipped_->list(); }
+
   void make(const TileJob& job, Scratch& scratch) const;
 
  private:
+  /// A transform with the number that its draws are keyed by.
+  struct Step {
+    std::shared_ptr<const Transform> transform;
+    std::size_t operation = 0;
+  };
+  /// One row of a batch, to be made of some sample.
+  struct RowJob {
+    const TileJob& tile;
+    std::int64_t row = 0;
+    [[nodiscard]] std::uint64_t position() const {
+      return static_cast<std::uint64_t>(tile.extent.first + row * tile.extent.step);
+    }
+  };
+
+  void join_steps();
   void fill_block(const TileJob& job, std::int64_t first, std::int64_t count, Scratch& scratch) const;
-  void make_image(const TileJob& job, std::int64_t row, std::int64_t index, Scratch& scratch) const;
-  void transform(ImageView image, std::uint64_t position, const TileJob& job, ImageTarget target,
-                 Scratch& scratch) const;
+  void fill_fields(const TileJob& job, std::int64_t first, std::span<const std::int64_t> indices,
+                   Scratch& scratch) const;
+  void replace_row(const RowJob& job, std::int64_t index, Error error, Scratch& scratch) const;
+  void make_image(const RowJob& job, std::int64_t index, Scratch& scratch) const;
+  void decode(const RowJob& job, std::int64_t index, const StoredImage& stored, Scratch& scratch) const;
+  void transform(ImageView image, std::size_t first_step, const RowJob& job, Scratch& scratch) const;
+  [[nodiscard]] CounterRng draws(const RowJob& job, std::size_t operation) const;
+  [[nodiscard]] ImageTarget target(const RowJob& job, std::size_t step, Scratch& scratch) const;
+  [[nodiscard]] std::string name(std::int64_t index) const;
   [[nodiscard]] bool makes_images() const { return !pipeline_.transforms.empty(); }
 
   Pipeline pipeline_;
+  std::vector<Step> steps_;
+  const CropTransform* crop_ = nullptr;  // the first step, if it is one
+  OnError on_error_;
+  std::unique_ptr<SkippedSamples> skipped_;
+  std::unique_ptr<SoundSamples> sound_;
   std::uint64_t seed_;
   Layout layout_;
   std::size_t image_ = 0;  // its field

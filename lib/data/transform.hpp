@@ -3,6 +3,7 @@
 #include "base/philox.hpp"
 #include "data/image/image.hpp"
 
+#include <memory>
 #include <vector>
 
 namespace trainctl::data {
@@ -28,6 +29,8 @@ class Transform {
   /// Calls output.resize() with the shape of this sample and writes all of it. Throws Error(data) where the sample
   /// does not allow it.
   virtual void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const = 0;
+  /// One step with the bytes of this one and then `next`, at less cost; null where there is none. Neither may draw.
+  [[nodiscard]] virtual std::shared_ptr<const Transform> then(const Transform& /*next*/) const { return nullptr; }
 };
 
 /// A transform that reads no more than one box of its input: where it comes first, only that box is decoded.
@@ -35,11 +38,12 @@ class CropTransform : public Transform {
  public:
   /// The part of an image of that shape which is needed; takes its draws from `rng`.
   [[nodiscard]] virtual Box box(const ImageShape& input, CounterRng& rng) const = 0;
-  /// The step on the pixels of that box; `rng` as box() left it.
-  virtual void apply_to_box(const ImageView& window, ImageTarget& output, CounterRng& rng) const = 0;
+  /// The step on the pixels of that box of an image of shape `whole`; `rng` as box() left it.
+  virtual void apply_to_box(const ImageView& window, const ImageShape& whole, ImageTarget& output,
+                            CounterRng& rng) const = 0;
 
   void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const final {
-    apply_to_box(input.window(box(input.shape, rng)), output, rng);
+    apply_to_box(input.window(box(input.shape, rng)), input.shape, output, rng);
   }
 };
 

@@ -17,6 +17,7 @@ struct TrainctlEngineRequest {
   int heartbeat_fd;                /* memfd of one Heartbeat; -1: none */
   int store_fd;                    /* rendezvous socket; -1: world size 1 */
   const volatile int* stop_signal; /* 0, or the number of the signal that asks for a stop; polled at every step */
+  const char* accelerator;         /* "cpu" or "gpu", as the supervisor has decided; null: as the file says */
 };
 
 /* Returns the contract's exit code. Never throws, never exits. */

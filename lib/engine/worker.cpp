@@ -30,6 +30,12 @@ spec::Experiment load(const fs::path& run_dir) {
   return spec::load_experiment(run_dir / "config.resolved.yaml", {}, diagnostics).experiment;
 }
 
+/// The number of ranks rests on what the supervisor found: a worker that finds something else must not train.
+spec::Accelerator accelerator_for(const TrainctlEngineRequest& request, const spec::Experiment& experiment) {
+  if (request.accelerator == nullptr) return experiment.trainer.accelerator;
+  return std::string_view(request.accelerator) == "gpu" ? spec::Accelerator::gpu : spec::Accelerator::cpu;
+}
+
 /// Seconds since this process was exec'd; 0 where /proc does not tell.
 double seconds_since_exec() {
   std::ifstream file("/proc/self/stat");
@@ -105,7 +111,7 @@ int Worker::run() {
   ENSURE(config, std::string_view(request_.mode) == "train", "the engine does not know the mode '{}'", request_.mode);
   const fs::path run_dir = request_.run_dir;
   const spec::Experiment experiment = load(run_dir);
-  const at::Device device = device::choose_device(experiment.trainer.accelerator, request_.local_rank);
+  const at::Device device = device::choose_device(accelerator_for(request_, experiment), request_.local_rank);
   emit_(events::Hello{
       request_.rank, getpid(), read_machine().host, device.str(), seconds_since_exec(), {{"torch", TORCH_VERSION}}});
   set_up_libtorch(experiment.trainer);

@@ -7,6 +7,7 @@
 #include "launch/rank.hpp"
 #include "launch/signals.hpp"
 #include "launch/store_server.hpp"
+#include "log/log.hpp"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -95,6 +96,7 @@ void Watch::start() {
     const Fd socket = spec_.world_size > 1 ? connect_store(store_, rank) : Fd();
     ranks_.push_back(std::make_unique<Rank>(Rank::Start{spec_, signals_.child_mask()}, rank, socket));
   }
+  for (const auto& rank : ranks_) log::get().debug("rank {} is process {}", rank->end().rank, rank->end().pid);
   finished_at_.resize(ranks_.size());
   started_at_ = clock_.now();
 }
@@ -150,6 +152,9 @@ void Watch::look_for_the_dead() {
     rank->reap(on_event_, round_);
     if (rank->is_alive()) continue;
     const RankEnd end = rank->end();
+    log::get().debug(
+        "rank {} has gone: {}", end.rank,
+        end.exit_code ? fmt::format("exit code {}", *end.exit_code) : fmt::format("signal {}", end.signal.value_or(0)));
     if (end.signal == SIGKILL && !end.killed_by_us) rank->hint_at_memory(memory_hint(*rank));
     // Somebody stopped the workers themselves, as Slurm does: the job ends as if we had been asked.
     if (!kill_at_ && end.exit_code && is_stop_code(*end.exit_code) && !is_failure(end)) {

@@ -53,6 +53,15 @@ int read_descriptor(const char* name) {
   return fd;
 }
 
+std::string read_accelerator() {
+  const char* text = std::getenv(kAccelerator);
+  if (text == nullptr) return {};
+  const std::string_view word(text);
+  ENSURE(config, word == "cpu" || word == "gpu", "environment variable {} is '{}', expected cpu or gpu", kAccelerator,
+         printable(word));
+  return text;
+}
+
 void check_parent() {
   const auto supervisor = read_number(kSupervisorPid, {1, std::numeric_limits<int>::max()});
   if (!supervisor) return;
@@ -74,6 +83,7 @@ WorkerEnv read_worker_env() {
   env.event_fd = read_descriptor(kEventFd);
   env.heartbeat_fd = read_descriptor(kHeartbeatFd);
   env.store_fd = read_descriptor(kStoreFd);
+  env.accelerator = read_accelerator();
   return env;
 }
 

@@ -4,6 +4,7 @@
 #include "launch/failure.hpp"
 
 #include <filesystem>
+#include <string>
 
 // The worker's side of launch/environment.hpp.
 
@@ -19,6 +20,7 @@ struct WorkerEnv {
   int event_fd = -1;
   int heartbeat_fd = -1;
   int store_fd = -1;
+  std::string accelerator;  // "cpu" or "gpu"; empty: the worker chooses
 };
 
 /// Reads the environment strictly: Error(config) names the variable that is missing, garbage or out of range, or the

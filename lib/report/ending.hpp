@@ -20,13 +20,6 @@ struct FirstFailure {
   std::string log_tail;  // last lines of its log
 };
 
-/// The newest checkpoint that a run could continue from.
-struct KeptCheckpoint {
-  std::string path;  // relative to the run folder
-  std::int64_t step = 0;
-  bool verified = false;
-};
-
 /// How a run ended, beside what its events tell: filled in by the composition root from the supervisor's outcome.
 struct Ending {
   std::string verdict = "ok";  // ok, failed, diverged, stopped, hang, interrupted, terminated
@@ -37,7 +30,6 @@ struct Ending {
   int restarts = 0;
   int cpu_cores = 0;  // for advice; 0: not known
   std::optional<FirstFailure> first_failure;
-  std::optional<KeptCheckpoint> checkpoint;
   std::string run_dir;
   std::string config;          // path of the experiment file, for commands to type
   std::string resume_command;  // empty: there is nothing to resume

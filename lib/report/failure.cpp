@@ -29,10 +29,13 @@ std::string where_text(const FirstFailure& failure) {
   return text;
 }
 
-std::string saved_text(const Ending& ending) {
-  if (!ending.checkpoint) return "nothing: no checkpoint was written yet";
-  return fmt::format("{} (step {}{})", printable(ending.checkpoint->path), with_thousands(ending.checkpoint->step),
-                     ending.checkpoint->verified ? ", verified" : ", not verified");
+std::string saved_text(const RunRecord& record) {
+  std::string text;
+  for (const events::CheckpointSaved& kept : kept_checkpoints(record)) {
+    text +=
+        fmt::format("{}{} (step {})", text.empty() ? "" : ", ", printable(kept.path), with_thousands(kept.global_step));
+  }
+  return text.empty() ? "nothing: no checkpoint was written yet" : text + "; weights only, not resumable";
 }
 
 std::string cause_text(const FirstFailure& failure) {
@@ -68,7 +71,7 @@ std::string failure_text(const RunRecord& record, const Ending& ending, const St
     text += fact("cause", cause_text(failure), style);
     text += fact("process", fmt::format("pid {} on {}", failure.pid, printable(failure.host)), style);
   }
-  text += fact("saved", saved_text(ending), style);
+  text += fact("saved", saved_text(record), style);
   if (ending.first_failure && !ending.first_failure->log_tail.empty()) {
     text += fact("log", fmt::format("end of logs/rank_{}.log:", ending.first_failure->rank), style);
     text += tail_text(ending.first_failure->log_tail, style);

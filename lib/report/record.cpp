@@ -59,6 +59,15 @@ std::optional<Best> best_of(const RunRecord& record) {
   return best;
 }
 
+std::vector<events::CheckpointSaved> kept_checkpoints(const RunRecord& record) {
+  std::vector<events::CheckpointSaved> kept;
+  for (const events::CheckpointSaved& saved : record.checkpoints) {
+    std::erase_if(kept, [&](const auto& earlier) { return earlier.path == saved.path; });
+    kept.push_back(saved);
+  }
+  return kept;
+}
+
 std::span<const events::EpochEnded> steady_epochs(const RunRecord& record) {
   const std::span<const events::EpochEnded> all = record.epochs;
   return all.size() > 1 ? all.subspan(1) : all;

@@ -36,6 +36,10 @@ struct Best {
 };
 std::optional<Best> best_of(const RunRecord& record);
 
+/// Weights that the run has left, each file once as it was written last, the newest last. They hold weights only: no
+/// run can continue from them.
+std::vector<events::CheckpointSaved> kept_checkpoints(const RunRecord& record);
+
 /// The epochs after the first; the first itself if there is no other. Warm-up is told apart from them.
 std::span<const events::EpochEnded> steady_epochs(const RunRecord& record);
 

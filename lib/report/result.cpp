@@ -47,9 +47,10 @@ Json failure_json(const std::optional<FirstFailure>& failure) {
           {"message", failure->message}};
 }
 
-Json checkpoint_json(const std::optional<KeptCheckpoint>& checkpoint) {
-  if (!checkpoint) return nullptr;
-  return {{"path", checkpoint->path}, {"step", checkpoint->step}, {"verified", checkpoint->verified}};
+Json checkpoint_json(const RunRecord& record) {
+  const auto kept = kept_checkpoints(record);
+  if (kept.empty()) return nullptr;
+  return {{"path", kept.back().path}, {"step", kept.back().global_step}, {"verified", false}};
 }
 
 std::string data_digest(const RunRecord& record) {
@@ -81,7 +82,7 @@ Json result_document(const RunRecord& record, const Ending& ending) {
       record.started ? record.started->world_size : std::max(1, static_cast<int>(record.hellos.size()));
   document["restarts"] = ending.restarts;
   document["first_failure"] = failure_json(ending.first_failure);
-  document["checkpoint"] = checkpoint_json(ending.checkpoint);
+  document["checkpoint"] = checkpoint_json(record);
   document["resume_command"] = ending.resume_command.empty() ? Json(nullptr) : Json(ending.resume_command);
   return document;
 }

@@ -1,5 +1,7 @@
 #include "base/strings.hpp"
+#include "config/wording.hpp"
 #include "spec/checker.hpp"
+#include "spec/load.hpp"
 #include "spec/monitor.hpp"
 #include "spec/scheduler/reduce_lr_on_plateau.hpp"
 #include "spec/stopper/patience.hpp"
@@ -17,13 +19,28 @@ std::string hint_for(const Experiment& experiment, const std::string& monitor) {
   const std::vector<std::string> values = monitored_values(experiment);
   if (monitor.starts_with("val/") && !validates(experiment)) {
     const char* cure = experiment.dataset.val ? "raise 'trainer.limit_val_batches'" : "add 'dataset.val'";
-    return fmt::format("{}, or monitor one of: {}", cure, join(values, ", "));
+    return fmt::format("{}, or monitor one of: {}", cure, config::list_some(values));
   }
   const auto longer =
       std::ranges::find_if(values, [&](const std::string& value) { return value.starts_with(monitor); });
   const auto found = longer != values.end() ? std::optional(*longer) : nearest(monitor, values);
-  if (found) return fmt::format("did you mean '{}'? (all: {})", *found, join(values, ", "));
-  return fmt::format("measured are: {}; more come by 'metrics: [...]'", join(values, ", "));
+  if (found) return fmt::format("did you mean '{}'? (all: {})", *found, config::list_some(values));
+  return fmt::format("measured are: {}; more come by 'metrics: [...]'", config::list_some(values));
+}
+
+// Whether a metric whose entry could not be read may have been meant: one that there is, or one that is listed.
+bool may_be_listed(const Checker& checker, const std::string& monitor) {
+  const std::string name = monitor.substr(monitor.find('/') + 1);
+  const bool of_a_split = monitor.starts_with("train/") || monitor.starts_with("val/");
+  if (!of_a_split || (monitor.starts_with("val/") && !validates(checker.experiment()))) return false;
+  const bool is_top_k = name.starts_with("top_") && name.ends_with("_accuracy");
+  if (is_top_k || builtin_vocabulary().find("metric", name) != nullptr) return true;
+  const config::Node* listed = checker.find("metrics");
+  return listed == nullptr || listed->type != config::Node::Type::list ||
+         std::ranges::any_of(listed->items, [&](const config::Node& item) {
+           const config::Node* type = item.find("type");
+           return (type == nullptr ? item : *type).text == name;
+         });
 }
 
 void check_monitor(Checker& checker, const std::string& stage, const std::string& monitor,
@@ -31,9 +48,10 @@ void check_monitor(Checker& checker, const std::string& stage, const std::string
   const std::string path = stage + ".monitor";
   const Experiment& experiment = checker.experiment();
   const bool knows_splits = experiment.dataset.train.dataset || experiment.dataset.val;
-  if (!checker.sound(path) || !checker.sound("metrics") || !knows_splits) return;
+  if (!checker.sound(path) || !knows_splits) return;
   const std::vector<std::string> values = monitored_values(experiment);
   if (std::ranges::find(values, monitor) == values.end()) {
+    if (!checker.sound("metrics") && may_be_listed(checker, monitor)) return;
     const bool unvalidated = monitor.starts_with("val/") && !validates(experiment);
     checker.error(path,
                   fmt::format("'{}' names '{}', but {}", path, monitor,

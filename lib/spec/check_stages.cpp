@@ -1,4 +1,5 @@
 #include "spec/checker.hpp"
+#include "spec/loss/cross_entropy.hpp"
 #include "spec/metric/top_k_accuracy.hpp"
 #include "spec/monitor.hpp"
 #include "spec/optimizer/sgd.hpp"
@@ -24,6 +25,15 @@ void check_optimizer(Checker& checker) {
     checker.error("optimizer.nesterov", fmt::format("nesterov needs a dampening of 0, found {}", sgd.dampening),
                   "remove 'dampening'");
   }
+}
+
+void check_loss(Checker& checker) {
+  const config::Stage& stage = checker.experiment().loss;
+  if (stage.options_type != typeid(loss::CrossEntropy) || !checker.sound("loss.weight")) return;
+  const std::vector<double>& weight = stage.as<loss::CrossEntropy>().weight;
+  if (weight.empty() || std::ranges::any_of(weight, [](double one) { return one > 0; })) return;
+  checker.error("loss.weight", "the loss weighs no class: every weight is 0",
+                "give at least one class a weight above 0");
 }
 
 void check_normalize(Checker& checker, const std::string& path, const DataSplit& split) {
@@ -82,12 +92,21 @@ void check_metrics(Checker& checker) {
   }
 }
 
+void check_sampler(Checker& checker) {
+  const Loader& loader = checker.experiment().loader;
+  if (!loader.sampler || loader.shuffle) return;
+  checker.error("loader.shuffle", "'sampler' draws the samples at random, and 'shuffle: false' keeps their order",
+                "remove one of them");
+}
+
 }  // namespace
 
 void check_stages(Checker& checker) {
   check_optimizer(checker);
+  check_loss(checker);
   check_splits(checker);
   check_metrics(checker);
+  check_sampler(checker);
 }
 
 }  // namespace trainctl::spec

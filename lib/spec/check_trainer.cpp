@@ -2,6 +2,7 @@
 #include "base/strings.hpp"
 #include "spec/checker.hpp"
 #include "spec/duration.hpp"
+#include "spec/placement.hpp"
 
 #include <fmt/format.h>
 
@@ -34,7 +35,8 @@ void check_limits(Checker& checker) {
                   fmt::format("'max_time' must be a span of time, found '{}'", printable(*trainer.max_time)),
                   "write \"DD:HH:MM:SS\", or 90s, 30m, 1h30m, 2d");
   }
-  if (trainer.overfit_batches > 0 && trainer.limit_train_batches != Limit{}) {
+  if (checker.sound({"trainer.overfit_batches", "trainer.limit_train_batches"}) && trainer.overfit_batches > 0 &&
+      trainer.limit_train_batches != Limit{}) {
     checker.error("trainer.overfit_batches",
                   "'overfit_batches' and 'limit_train_batches' both say how long an epoch is", "remove one of them");
   }
@@ -47,9 +49,17 @@ void check_limits(Checker& checker) {
 
 void check_backend(Checker& checker) {
   const Experiment& experiment = checker.experiment();
-  if (experiment.distributed.backend == Backend::nccl && experiment.trainer.accelerator == Accelerator::cpu) {
+  const Backend backend = experiment.distributed.backend;
+  if (!checker.sound({"distributed.backend", "trainer.devices", "trainer.accelerator"})) return;
+  const Placement placement = placement_of(experiment.trainer, read_machine());
+  if (backend == Backend::nccl && experiment.trainer.accelerator == Accelerator::cpu) {
     checker.error("distributed.backend", "nccl works on GPUs only, and the accelerator is cpu",
                   "write 'backend: auto'");
+  } else if (backend == Backend::nccl && !placement.on_gpus && placement.ranks > 1) {
+    checker.error("distributed.backend", "nccl works on GPUs only, and this machine has none", "write 'backend: auto'");
+  } else if (backend == Backend::gloo && placement.on_gpus && placement.ranks > 1) {
+    checker.error("distributed.backend", "gloo works on CPUs only, and this run is on GPUs",
+                  "write 'backend: auto', or 'accelerator: cpu'");
   }
 }
 

@@ -9,28 +9,32 @@
 namespace trainctl::spec {
 namespace {
 
-bool same_place(const config::Position& a, const config::Position& b) {
-  return a.source == b.source && a.line == b.line && a.column == b.column;
-}
-
-bool touches(const config::Node& node, const std::vector<config::Diagnostic>& problems) {
-  const auto is_bad = [&](const config::Position& place) {
-    return std::ranges::any_of(problems, [&](const config::Diagnostic& one) {
-      return one.severity == config::Severity::error && same_place(one.position, place);
-    });
-  };
-  if (node.broken || is_bad(node.position)) return true;
+bool touches(const config::Node& node, const config::Diagnostics& problems) {
+  if (node.broken || problems.has_error_at(node.position)) return true;
   if (std::ranges::any_of(node.items, [&](const config::Node& item) { return touches(item, problems); })) return true;
   return std::ranges::any_of(node.entries, [&](const config::Entry& entry) {
-    return is_bad(entry.key_position) || touches(entry.value, problems);
+    return problems.has_error_at(entry.key_position) || touches(entry.value, problems);
   });
 }
 
 }  // namespace
 
 bool Checker::sound(const std::string& path) const {
+  if (tree_.broken) return false;
   const config::Node* node = config::find_path(tree_, path);
-  return node == nullptr || !touches(*node, diagnostics_.sorted());
+  return node == nullptr || !touches(*node, diagnostics_);
+}
+
+bool Checker::sound(std::initializer_list<const char*> paths) const {
+  return std::ranges::all_of(paths, [&](const char* path) { return sound(std::string(path)); });
+}
+
+bool Checker::sound_beside(const std::string& path, std::string_view key) const {
+  const config::Node* node = config::find_path(tree_, path);
+  if (tree_.broken || node == nullptr) return !tree_.broken;
+  config::Node rest = *node;
+  std::erase_if(rest.entries, [&](const config::Entry& entry) { return entry.key == key; });
+  return !touches(rest, diagnostics_);
 }
 
 config::Position Checker::at(const std::string& path) const {

@@ -2,10 +2,13 @@
 
 #include "config/diagnostics.hpp"
 #include "config/node.hpp"
+#include "config/tree_path.hpp"
 #include "spec/experiment.hpp"
 #include "spec/run_length.hpp"
 
+#include <initializer_list>
 #include <string>
+#include <string_view>
 
 namespace trainctl::spec {
 
@@ -20,6 +23,12 @@ class Checker {
 
   /// False where something at or below `path` could not be read: what builds on it would be a false alarm.
   [[nodiscard]] bool sound(const std::string& path) const;
+  [[nodiscard]] bool sound(std::initializer_list<const char*> paths) const;
+  /// The same of what is beside the entry `key` of the map at `path`.
+  [[nodiscard]] bool sound_beside(const std::string& path, std::string_view key) const;
+
+  /// The value at `path` as it was written; null where it was not.
+  [[nodiscard]] const config::Node* find(const std::string& path) const { return config::find_path(tree_, path); }
 
   /// At the value of `path`, or at the nearest value above it that was written.
   void error(const std::string& path, std::string message, std::string hint = {});

@@ -49,6 +49,7 @@ struct Loader {
   int prefetch_factor = 2;
   config::Auto<bool> pin_memory;
   bool shuffle = true;
+  config::Stage sampler;  // empty: every sample once
   bool drop_last = false;
 
   static void describe(config::Describe<Loader>& options) {
@@ -62,6 +63,8 @@ struct Loader {
         .at_most(64);
     options.field("pin_memory", &Loader::pin_memory, "Copies to a GPU go through page-locked memory; auto: true.");
     options.field("shuffle", &Loader::shuffle, "A new order of the training samples in every epoch.");
+    options.stage("sampler", &Loader::sampler, "sampler",
+                  "How training samples are drawn; absent: every sample once an epoch.");
     options.field("drop_last", &Loader::drop_last, "Leaves out a last batch that is not full.");
   }
 };

@@ -25,8 +25,13 @@ struct Loaded {
   std::vector<config::ConfigFile> files;  // as written: the file itself, then what it extends
 };
 
-/// Files -> tree -> typed experiment -> cross-field checks. `overrides` as on the command line. Throws one
-/// Error(config) that prints every problem; warnings are returned in `diagnostics`.
+/// Files -> tree -> typed experiment -> the checks that need no data. `overrides` as on the command line. Every problem
+/// goes into `diagnostics`; what is wrong keeps its default. Throws Error(config) where `file` cannot be read.
+Loaded read_experiment(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                       config::Diagnostics& diagnostics);
+
+/// The same and the schedule against the length of the run, as far as the file alone tells it. Throws one Error(config)
+/// that prints every problem; warnings are returned in `diagnostics`.
 Loaded load_experiment(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                        config::Diagnostics& diagnostics);
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <unordered_set>
 
 namespace trainctl::spec {
 
@@ -21,12 +21,13 @@ std::string metric_name(const config::Stage& metric) {
 
 std::vector<std::string> monitored_values(const Experiment& experiment) {
   std::vector<std::string> names;
+  std::unordered_set<std::string> seen;
   for (const char* split : {"val/", "train/"}) {
     if (split[0] == 'v' && !validates(experiment)) continue;
     names.push_back(std::string(split) + "loss");
     for (const config::Stage& metric : experiment.metrics) {
       const std::string name = split + metric_name(metric);
-      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+      if (seen.insert(name).second) names.push_back(name);
     }
   }
   return names;

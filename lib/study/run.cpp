@@ -6,19 +6,15 @@
 #include "launch/signals.hpp"
 #include "launch/supervisor.hpp"
 #include "report/result.hpp"
+#include "study/devices.hpp"
 #include "study/manifest.hpp"
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 namespace trainctl::study {
 namespace {
-
-bool wants_gpus(const spec::Trainer& trainer, const Machine& machine) {
-  if (trainer.accelerator == spec::Accelerator::cpu) return false;
-  if (trainer.accelerator == spec::Accelerator::gpu) return true;
-  return !machine.gpus.empty();
-}
 
 // The experiment file verbatim; the files it extends below, as comments, so that the folder alone tells everything.
 std::string as_written(const std::vector<config::ConfigFile>& files) {
@@ -35,17 +31,21 @@ std::string as_written(const std::vector<config::ConfigFile>& files) {
 }
 
 // libgomp reads it while it is loaded, so it has to be there before the worker is exec'd.
-std::map<std::string, std::string> worker_environment(const spec::Trainer& trainer, const Machine& machine, int ranks) {
-  const int share = std::max(1, machine.cores / ranks);
-  return {{"OMP_NUM_THREADS", std::to_string(trainer.num_threads.value_or(share))}};
+std::map<std::string, std::string> worker_environment(const spec::Trainer& trainer, const Machine& machine,
+                                                      const DeviceChoice& devices) {
+  const int share = std::max(1, machine.cores / devices.ranks);
+  return {{"OMP_NUM_THREADS", std::to_string(trainer.num_threads.value_or(share))},
+          {launch::kAccelerator, devices.gpu ? "gpu" : "cpu"}};
 }
 
-launch::LaunchSpec launch_spec(const RunRequest& request, const fs::path& folder, const Machine& machine) {
+launch::LaunchSpec launch_spec(const RunRequest& request, const fs::path& folder, const Machine& machine,
+                               const DeviceChoice& devices) {
   const spec::Trainer& trainer = request.loaded.experiment.trainer;
   launch::LaunchSpec launch;
   launch.argv = {request.executable.string(), "worker", "--run-dir", folder.string()};
-  launch.world_size = world_size_of(trainer, machine);
-  launch.environment = worker_environment(trainer, machine, launch.world_size);
+  launch.argv.insert(launch.argv.end(), static_cast<std::size_t>(request.verbosity), "-v");
+  launch.world_size = devices.ranks;
+  launch.environment = worker_environment(trainer, machine, devices);
   if (const char* root = std::getenv(launch::kTorchRoot)) {
     launch.library_path = {std::string(root) + "/lib", std::string(root) + "/../nvidia/cu13/lib"};
   }
@@ -70,13 +70,14 @@ report::FirstFailure told(const launch::RankFailure& failure) {
 // One run from its folder to result.json.
 class Run {
  public:
-  Run(const RunRequest& request, fs::path folder, const Clock& clock)
+  Run(const RunRequest& request, RunFolder folder, const Clock& clock)
       : request_(request),
         clock_(clock),
         started_(clock.now()),
+        folder_(std::move(folder)),
         machine_(read_machine()),
         git_(git_state(request.config_file.parent_path())) {
-    outcome_.folder = std::move(folder);
+    outcome_.folder = folder_.path;
     outcome_.ending.started_at = utc_timestamp();
     outcome_.ending.run_dir = outcome_.folder.string();
     outcome_.ending.config = request.config_file.string();
@@ -84,24 +85,40 @@ class Run {
   }
 
   RunOutcome execute(const MakeSinks& make_sinks) {
-    try {
+    keep_failure([&] {
       write_inputs();
       sinks_ = make_sinks(outcome_.folder);
-      end_as(launch::supervise(
-          launch_spec(request_, outcome_.folder, machine_), [&](int rank, const auto& event) { on_event(rank, event); },
-          [&] { on_tick(); }, clock_));
-      for (const auto& sink : sinks_) sink->close();
-    } catch (const Error& error) {
-      fail_with(error);
-    } catch (const std::exception& error) {
-      fail_with(Error(ErrorKind::unexpected, error.what()));
-    }
+      supervise();
+    });
+    for (const auto& sink : sinks_) keep_failure([&] { sink->close(); });
     write_result();
     return std::move(outcome_);
   }
 
  private:
+  // What goes wrong is told by the ending; a later failure does not hide the first.
+  template <class Body>
+  void keep_failure(const Body& body) {
+    try {
+      body();
+    } catch (const Error& error) {
+      fail_with(error);
+    } catch (const std::exception& error) {
+      fail_with(Error(ErrorKind::unexpected, error.what()));
+    }
+  }
+
+  void supervise() {
+    const DeviceChoice devices =
+        choose_devices(request_.loaded.experiment.trainer, machine_, [] { return launch::probe_gpus(); });
+    if (!devices.warning.empty()) on_event(0, events::Warning{devices.warning});
+    end_as(launch::supervise(
+        launch_spec(request_, outcome_.folder, machine_, devices),
+        [&](int rank, const auto& event) { on_event(rank, event); }, [&] { on_tick(); }, clock_));
+  }
+
   void write_inputs() {
+    reserved_.emplace(outcome_.folder / "result.json", kResultBytes);
     make_folder(outcome_.folder / "logs");
     make_folder(outcome_.folder / "checkpoints");
     write_atomically(outcome_.folder / "config.yaml", as_written(request_.loaded.files));
@@ -145,6 +162,7 @@ class Run {
   }
 
   void fail_with(const Error& error) {
+    if (outcome_.ending.exit_code != 0) return;
     outcome_.ending.exit_code = error.exit_code();
     outcome_.ending.verdict = "failed";
     outcome_.ending.message = error.what();
@@ -154,32 +172,29 @@ class Run {
     outcome_.ending.wall_s = clock_.now() - started_;
     outcome_.result = report::result_document(outcome_.record, outcome_.ending);
     try {
-      write_atomically(outcome_.folder / "result.json", to_pretty(outcome_.result) + "\n");
+      ENSURE(resource, reserved_.has_value(), "no space could be reserved for result.json");
+      reserved_->publish(to_pretty(outcome_.result) + "\n");
     } catch (const Error& error) {
-      if (outcome_.ending.exit_code == 0) fail_with(error);
+      outcome_.unwritten = error.what();
+      fail_with(error);
+      outcome_.result = report::result_document(outcome_.record, outcome_.ending);
     }
   }
+
+  static constexpr std::uint64_t kResultBytes = 1 << 16;
 
   const RunRequest& request_;
   const Clock& clock_;
   double started_;
+  RunFolder folder_;
   Machine machine_;
   GitState git_;
   RunOutcome outcome_;
   Sinks sinks_;
+  std::optional<ReservedFile> reserved_;
 };
 
 }  // namespace
-
-int world_size_of(const spec::Trainer& trainer, const Machine& machine) {
-  if (!wants_gpus(trainer, machine)) return trainer.devices.value_or(1);
-  const int present = static_cast<int>(machine.gpus.size());
-  ENSURE(resource, present > 0,
-         "trainer.accelerator is gpu, but this machine has no NVIDIA device; use trainer.accelerator=cpu");
-  const int asked = trainer.devices.value_or(present);
-  ENSURE(resource, asked <= present, "trainer.devices is {}, but this machine has {} GPUs", asked, present);
-  return asked;
-}
 
 RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks, const Clock& clock) {
   const launch::SignalGuard guard;  // a signal after the last worker has gone must not cost the result

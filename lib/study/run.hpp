@@ -24,6 +24,7 @@ struct RunRequest {
   std::vector<std::string> argv;  // for the manifest
   fs::path executable;            // started again as `trainctl worker`
   std::string version;
+  int verbosity = 0;  // number of -v, which the workers are given too
 };
 
 struct RunOutcome {
@@ -31,6 +32,7 @@ struct RunOutcome {
   report::RunRecord record;
   report::Ending ending;  // exit code, verdict, first failure
   Json result;            // result.json
+  std::string unwritten;  // why result.json could not be written; empty where it was
 };
 
 using Sinks = std::vector<std::unique_ptr<report::Sink>>;
@@ -41,9 +43,5 @@ using MakeSinks = std::function<Sinks(const fs::path& run_dir)>;
 /// events to the sinks, and writes result.json whatever happens after. Throws where no run folder could be made; what
 /// goes wrong later is told by the ending.
 RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks, const Clock& clock);
-
-/// Number of worker processes that the trainer asks for on this machine. Throws Error(resource) where a GPU is asked
-/// for and there is none.
-int world_size_of(const spec::Trainer& trainer, const Machine& machine);
 
 }  // namespace trainctl::study

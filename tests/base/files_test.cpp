@@ -45,6 +45,7 @@ TEST_CASE("reading says what is wrong with the file") {
   const TempFolder folder;
   CHECK_THROWS_WITH(read_file(folder / "none", 10, ReadFailure::config), Contains("No such file"));
   CHECK_THROWS_WITH(read_file(folder.path(), 10, ReadFailure::config), Contains("it is a folder"));
+  CHECK_THROWS_WITH(read_file(folder / "\x1b[2J\n", 10, ReadFailure::config), Contains("\\x1b[2J\\x0a: No such"));
   write_atomically(folder / "big", "0123456789ab");
   CHECK_THROWS_WITH(read_file(folder / "big", 10, ReadFailure::config), Contains("limit of 10 bytes"));
 }
@@ -54,4 +55,24 @@ TEST_CASE("appended lines stay in order across openings") {
   AppendFile(folder / "m.jsonl").append_line("1");
   AppendFile(folder / "m.jsonl").append_line("2");
   CHECK(read_file(folder / "m.jsonl", 100, ReadFailure::data) == "1\n2\n");
+}
+
+TEST_CASE("a reserved file takes its space at once and shows only when it is whole") {
+  TempFolder folder;
+  const auto path = folder / "result.json";
+  {
+    ReservedFile reserved(path, 1 << 16);
+    CHECK_FALSE(fs::exists(path));
+    CHECK(fs::file_size(fs::directory_iterator(folder.path())->path()) == 1 << 16);
+    reserved.publish("{}\n");
+    CHECK(read_file(path, 10, ReadFailure::config) == "{}\n");
+  }
+  CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("a reserve that nobody publishes is given back") {
+  TempFolder folder;
+  { const ReservedFile reserved(folder / "a", 4096); }
+  CHECK(fs::is_empty(folder.path()));
+  CHECK_THROWS_WITH(ReservedFile(folder / "none/a", 4096), Contains("cannot write"));
 }

@@ -15,6 +15,12 @@ TEST_CASE("philox gives the published answers") {
         PhiloxBlock{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
+TEST_CASE("philox in blocks gives the answers to counters one behind the other") {
+  const PhiloxBlock counter{0xfffffffe, 1, 2, 3};
+  const PhiloxBlocks blocks = philox_blocks(42, counter);
+  for (std::uint32_t i = 0; i < blocks.size(); ++i) CHECK(blocks[i] == philox(42, {counter[0] + i, 1, 2, 3}));
+}
+
 TEST_CASE("draws differ in each coordinate and repeat for the same ones") {
   const auto first = [](std::uint64_t seed, std::uint32_t epoch, std::uint64_t position, std::uint16_t operation) {
     return CounterRng(seed, epoch, position, operation).next_u64();

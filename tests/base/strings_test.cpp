@@ -19,6 +19,12 @@ TEST_CASE("control bytes and invalid UTF-8 are made visible") {
   CHECK(printable("\xc2\x9b") == "\\xc2\\x9b");
 }
 
+TEST_CASE("marks that turn the direction of text are shown, letters are not") {
+  CHECK(printable("a\u202Eb") == "a\\xe2\\x80\\xaeb");
+  CHECK(printable("\u2066\u200F") == "\\xe2\\x81\\xa6\\xe2\\x80\\x8f");
+  CHECK(printable("\u05D0\u2026") == "\u05D0\u2026");
+}
+
 TEST_CASE("numbers are written for people") {
   CHECK(with_thousands(1234567) == "1,234,567");
   CHECK(with_thousands(-1234) == "-1,234");

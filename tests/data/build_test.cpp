@@ -92,6 +92,17 @@ TEST_CASE("loader options follow the experiment and the role") {
   CHECK(evaluate.limit_batches == 7);
 }
 
+TEST_CASE("loader threads give way to the training where they share its cores") {
+  spec::Experiment experiment;
+  experiment.trainer.accelerator = spec::Accelerator::cpu;
+  CHECK(loader_options(experiment, Role::train, {}).priority == Priority::below_trainer);
+  experiment.trainer.accelerator = spec::Accelerator::gpu;
+  experiment.loader.num_workers.value = usable_cores() - 1;
+  CHECK(loader_options(experiment, Role::train, {}).priority == Priority::normal);
+  experiment.loader.num_workers.value = usable_cores();
+  CHECK(loader_options(experiment, Role::train, {}).priority == Priority::below_trainer);
+}
+
 TEST_CASE("a quick run and an overfit run limit the batches") {
   spec::Experiment experiment;
   experiment.trainer.overfit_batches = 4;

@@ -53,6 +53,34 @@ class CountingDataset : public Dataset, public ImageStore {
 
 inline Pipeline counting(std::int64_t size) { return {std::make_shared<CountingDataset>(size), {}, {}}; }
 
+/// The same images, with labels that are classes.
+class ClassedDataset final : public CountingDataset {
+ public:
+  ClassedDataset(std::int64_t size, std::function<std::int64_t(std::int64_t)> label, std::int64_t classes)
+      : CountingDataset(size), label_(std::move(label)), classes_(classes) {}
+
+  [[nodiscard]] std::int64_t classes() const override { return classes_; }
+  void fill(std::span<const std::int64_t> indices, Rows rows) const override {
+    CountingDataset::fill(indices, rows);
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      const std::int64_t label = label_(indices[i]);
+      std::memcpy(rows[1].data() + i * 8, &label, 8);
+    }
+  }
+
+ private:
+  std::function<std::int64_t(std::int64_t)> label_;
+  std::int64_t classes_;
+};
+
+/// Sample i has the class i mod `classes`.
+inline Pipeline classed(std::int64_t size, std::int64_t classes) {
+  return {std::make_shared<ClassedDataset>(
+              size, [classes](std::int64_t index) { return index % classes; }, classes),
+          {},
+          {}};
+}
+
 inline std::vector<std::int64_t> labels_of(const Batch& batch) {
   std::vector<std::int64_t> labels(static_cast<std::size_t>(batch.rows));
   std::memcpy(labels.data(), batch.fields[1].data(), labels.size() * 8);

@@ -7,6 +7,9 @@
 #include "spec/transform/random_horizontal_flip.hpp"
 #include "support/catch.hpp"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -244,4 +247,21 @@ TEST_CASE("the ring shrinks to its memory budget and refuses what does not fit a
   const std::string failure = failure_of([&] { Loader refused(counting(61), options); });
   CHECK_THAT(failure, Contains("11: 2 batch(es) of 8 samples take 384"));
   CHECK_THAT(failure, Contains("lower loader.batch_size"));
+}
+
+TEST_CASE("a loader's threads run below the trainer where they are told to, and the caller never does") {
+  const auto nice_value = [](LoaderOptions options) {
+    auto dataset = std::make_shared<CountingDataset>(40);
+    std::atomic<int> seen = -100;
+    dataset->before = [&](std::int64_t) { seen = ::getpriority(PRIO_PROCESS, static_cast<id_t>(::gettid())); };
+    options.batch_size = 8;
+    Loader loader({dataset, {}, {}}, options);
+    read_epoch(loader, 0);
+    return seen.load();
+  };
+  const int ours = ::getpriority(PRIO_PROCESS, 0);
+  CHECK(nice_value({.num_workers = 0, .priority = Priority::below_trainer}) == ours);
+  CHECK(nice_value({.num_workers = 2, .priority = Priority::normal}) == ours);
+  CHECK(nice_value({.num_workers = 2, .priority = Priority::below_trainer}) == std::min(ours + 5, 19));
+  CHECK(::getpriority(PRIO_PROCESS, 0) == ours);
 }

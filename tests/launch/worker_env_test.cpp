@@ -32,8 +32,8 @@ class Environment {
   }
 
  private:
-  static constexpr std::array kNames{kRank,    kWorldSize,   kLocalRank, kLocalWorldSize,
-                                     kEventFd, kHeartbeatFd, kStoreFd,   kSupervisorPid};
+  static constexpr std::array kNames{kRank,        kWorldSize, kLocalRank,     kLocalWorldSize, kEventFd,
+                                     kHeartbeatFd, kStoreFd,   kSupervisorPid, kAccelerator};
   Fd open_{::dup(STDOUT_FILENO)};
 };
 
@@ -59,6 +59,12 @@ TEST_CASE("a worker reads its place from the environment") {
   CHECK(env.event_fd > 2);
   CHECK(env.heartbeat_fd == -1);
   CHECK(env.store_fd == -1);
+  CHECK(env.accelerator.empty());
+}
+
+TEST_CASE("a worker is told where to compute") {
+  const Environment environment({{kSupervisorPid, std::to_string(::getppid())}, {kAccelerator, "gpu"}});
+  CHECK(read_worker_env().accelerator == "gpu");
 }
 
 TEST_CASE("a worker started by hand is rank 0 of 1") {
@@ -78,6 +84,7 @@ TEST_CASE("garbage in a variable is refused by name") {
   CHECK_THAT(refusal({{kLocalRank, "2"}}), Contains("LOCAL_RANK is '2', expected a whole number from 0 to 1"));
   CHECK_THAT(refusal({{kEventFd, "987654"}}), Contains("TRAINCTL_EVENT_FD names descriptor 987654, which is not open"));
   CHECK_THAT(refusal({{kStoreFd, "0"}}), Contains("TRAINCTL_STORE_FD"));
+  CHECK_THAT(refusal({{kAccelerator, "tpu"}}), Contains("2 environment variable TRAINCTL_ACCELERATOR is 'tpu'"));
 }
 
 TEST_CASE("a worker whose supervisor is gone does not start") {

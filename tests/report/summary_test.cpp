@@ -23,7 +23,6 @@ Ending killed() {
                                       .step = 1234,
                                       .phase = "train",
                                       .log_tail = "loading\nepoch 1 \x1b[31mred\n\nbye\n"};
-  ending.checkpoint = KeptCheckpoint{.path = "checkpoints/last", .step = 938, .verified = true};
   ending.resume_command = "trainctl run configs/mnist/ffn.yaml --run-dir runs/x --resume auto";
   return ending;
 }
@@ -52,6 +51,16 @@ TEST_CASE("early stopping and its reason stand in the first line") {
 
 TEST_CASE("a failure names rank, signal, step, what was saved, the log's end and the next command") {
   check_golden("report/failure.txt", failure_text(invented::run(2), killed(), {}));
+}
+
+TEST_CASE("a failure names the weights that were saved, each file as it was written last") {
+  RunRecord record = invented::run(2);
+  record.add(0, events::CheckpointSaved{.path = "checkpoints/last.safetensors", .epoch = 1, .global_step = 1900});
+  CHECK_THAT(failure_text(record, killed(), {}),
+             Contains("checkpoints/best.safetensors (step 1,876), checkpoints/last.safetensors (step 1,900); weights "
+                      "only, not resumable"));
+  CHECK(result_document(record, killed())["checkpoint"]["path"] == "checkpoints/last.safetensors");
+  CHECK(result_document(record, killed())["checkpoint"]["step"] == 1900);
 }
 
 TEST_CASE("a failure that no rank caused is one sentence") {

@@ -34,8 +34,10 @@ std::vector<FlagOfVerb> flags() {
     const std::size_t last = line.find("' -l ");
     if (first == std::string::npos || last == std::string::npos) continue;
     const std::string verb =
-        without(without(line.substr(first + 4, last - first - 4), "__fish_seen_subcommand_from "), "; and");
-    found.push_back({verb, "--" + line.substr(last + 5)});
+        without(without(without(line.substr(first + 4, last - first - 4), "__fish_seen_subcommand_from "), "; and"),
+                " check");  // the alias of validate
+    const std::string flag = line.substr(last + 5);
+    found.push_back({verb, "--" + flag.substr(0, flag.find(' '))});
   }
   return found;
 }
@@ -104,6 +106,8 @@ TEST_CASE("a wrong command line ends with 2 and names what was meant", "[smoke]"
   fails({"completion"}, "shell");
   fails({"completion", "tcsh"}, "unknown shell 'tcsh'");
   fails({"list", "optimiser"}, "did you mean 'optimizer'?");
+  fails({"--config", "x.yaml", "validate"}, "the flag '--config' belongs to 'validate': write it after the verb");
+  fails({"validate", "x.yaml", "++"}, "'++' has no key");
 }
 
 TEST_CASE("with --json an error is a document on stdout", "[smoke]") {
@@ -123,7 +127,9 @@ TEST_CASE("a control sequence in an argument does not reach the terminal", "[smo
 }
 
 TEST_CASE("version tells the commit and the libraries", "[smoke]") {
-  CHECK_THAT(run_program({"version"}).out, StartsWith("trainctl 0."));
+  const std::string version = run_program({"version"}).out;
+  CHECK_THAT(version, StartsWith("trainctl 0."));
+  CHECK(run_program({"--version"}).out == version.substr(0, version.find('\n') + 1));
   const trainctl::Json document = run_program({"version", "--json"}).json();
   CHECK(document["schema"] == "trainctl.version/1");
   for (const char* library : {"CLI11", "fmt", "nlohmann_json", "yaml-cpp"})
@@ -234,6 +240,13 @@ TEST_CASE("bash completes verbs, flags, keys and values", "[smoke]") {
   CHECK_THAT(complete("trainctl validate x.yaml optimizer.lr"), StartsWith("optimizer.lr="));
   CHECK_THAT(complete("trainctl validate x.yaml trainer.accelerator=c"), StartsWith("cpu"));
   CHECK_THAT(complete("trainctl validate x.yaml ++loader.shu"), Contains("++loader.shuffle="));
+  CHECK_THAT(complete("trainctl che"), StartsWith("check"));
+  CHECK_THAT(complete("trainctl check --js"), StartsWith("--json"));
+  CHECK(complete("trainctl run --color a") == "auto always\n");
+  CHECK(complete("trainctl run --progress pl") == "plain\n");
+  CHECK(complete("trainctl run x.yaml ~trainer.max_e") == "~trainer.max_epochs\n");
+  CHECK_THAT(complete("trainctl explain optimizer.adam.l"), StartsWith("optimizer.adam.lr"));
+  CHECK_THAT(complete("trainctl schema optimizer/s"), StartsWith("optimizer/sgd"));
   CHECK_THAT(complete("trainctl list opti"), StartsWith("optimizer"));
   CHECK_THAT(complete("trainctl data ha"), StartsWith("hash"));
   CHECK_THAT(complete("trainctl data hash --world"), StartsWith("--world-size"));
@@ -249,7 +262,7 @@ TEST_CASE("the surface grows only on purpose", "[smoke]") {
     if (std::ranges::find(shared, one.flag) == shared.end()) surface += one.verb + " " + one.flag + "\n";
   }
   surface += "# Keys of the experiment file, and what they may be where that is a choice.\n";
-  const std::string mark = "from validate' -a '";
+  const std::string mark = "from validate check' -a '";
   for (const std::string& line : golden::lines_of(run_program({"completion", "fish"}).out)) {
     const std::size_t at = line.find(mark);
     if (at == std::string::npos) continue;

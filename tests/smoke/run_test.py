@@ -1,14 +1,17 @@
 """Drives `trainctl run` as a user does: real processes, small data. Needs TRAINCTL_BINARY; real MNIST is optional."""
 
 import csv
+import gzip
 import json
 import os
 import pathlib
 import signal
+import struct
 import subprocess
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 BINARY = os.environ["TRAINCTL_BINARY"]
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -292,6 +295,32 @@ class RealMnist(Smoke):
     def test_lenet_in_miniature(self):
         result = self.train("trainer.max_epochs=1", "++trainer.limit_train_batches=150", config=SOURCE / "configs/mnist/lenet.yaml")
         self.assertGreater(result["val"]["accuracy"], 0.85)
+
+
+class MnistInMiniature(Smoke):
+    """The MNIST configs on a few hundred made-up digits: each class has its own bright band."""
+
+    def setUp(self):
+        super().setUp()
+        mnist = self.folder / "data/mnist"
+        mnist.mkdir(parents=True)
+        for prefix, count in (("train", 640), ("t10k", 100)):
+            labels = bytes(i % 10 for i in range(count))
+            images = b"".join(bytes(200 if 2 * label <= i // 28 < 2 * label + 4 else (i * 7 + label) % 50 for i in range(784))
+                              for label in labels)
+            (mnist / f"{prefix}-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, count, 28, 28) + images)
+            with gzip.open(mnist / f"{prefix}-labels-idx1-ubyte.gz", "wb") as file:
+                file.write(struct.pack(">2I", 0x801, count) + labels)
+
+    def miniature(self, config):
+        with mock.patch.dict(os.environ, TRAINCTL_DATA=str(self.folder / "data")):
+            return self.train("trainer.max_epochs=3", "loader.batch_size=16", config=SOURCE / "configs/mnist" / config)
+
+    def test_ffn_learns_the_bands(self):
+        self.assertGreater(self.miniature("ffn.yaml")["val"]["accuracy"], 0.9)
+
+    def test_lenet_learns_the_bands(self):
+        self.assertGreater(self.miniature("lenet.yaml")["val"]["accuracy"], 0.9)
 
 
 class Quickstart(Smoke):

@@ -4,6 +4,7 @@
 #include "support/temp_folder.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -80,6 +81,44 @@ TEST_CASE("a file that cannot be read is an error with its name", "[smoke]") {
   CHECK_THAT(none.err, Contains("no experiment file is given"));
 }
 
+TEST_CASE("what depends on the data is told in the same pass as every other error", "[smoke]") {
+  const TempFolder folder;
+  const std::string none = (folder / "none").string();
+  const ProgramRun run =
+      run_program({"validate", kConfigs + "quickstart.yaml", "optimizer.learning_rate=1", "loader.batch_size=100000",
+                   "loss={type: cross_entropy, weight: [1, 2]}", "dataset.val={type: mnist, root: " + none + "}"});
+  CHECK(run.exit_code == 2);
+  CHECK_THAT(run.err, Contains("unknown key 'learning_rate'") && Contains("a batch of 100,000 is larger") &&
+                          Contains("the loss has 2 weights") && Contains("does not exist") &&
+                          Contains("4 errors and 1 warning in"));
+}
+
+TEST_CASE("a mistake in one split does not hide what the other lacks", "[smoke]") {
+  const TempFolder folder;
+  const std::string none = (folder / "none").string();
+  const ProgramRun run = run_program({"validate", kConfigs + "quickstart.yaml", "dataset.train.splt=train",
+                                      "dataset.val={type: mnist, root: " + none + ", transforms: [normalise]}"});
+  CHECK(run.exit_code == 2);
+  CHECK_THAT(run.err, Contains("unknown key 'splt'") && Contains("unknown transform 'normalise'") &&
+                          Contains("does not exist") && Contains("3 errors in"));
+}
+
+TEST_CASE("transforms that do not fit are an error of the config", "[smoke]") {
+  const auto with = [](const std::string& transforms) {
+    return run_program({"validate", kConfigs + "quickstart.yaml", "dataset.train.transforms=" + transforms,
+                        "dataset.val.transforms=" + transforms});
+  };
+  const std::string normalize = "{type: normalize, mean: [0.1], std: [0.3]}";
+  CHECK(with("[" + normalize + ", random_horizontal_flip]").exit_code == 2);
+  CHECK(with("[{type: random_crop, size: 29}]").exit_code == 2);
+  CHECK(with("[{type: normalize, mean: [1, 1, 1], std: [1, 1, 1]}]").exit_code == 2);
+  const ProgramRun small = run_program({"validate", kConfigs + "quickstart.yaml", "model=lenet",
+                                        "dataset.train.transforms=[{type: random_crop, size: 8}]",
+                                        "dataset.val.transforms=[{type: random_crop, size: 8}]"});
+  CHECK(small.exit_code == 2);
+  CHECK_THAT(small.err, Contains("the images are 8x8: lenet needs 28x28 or 32x32"));
+}
+
 TEST_CASE("data that cannot be read ends with 9, a config that does not fit its data with 2", "[smoke]") {
   const TempFolder folder;
   const std::string quickstart = kConfigs + "quickstart.yaml";
@@ -91,4 +130,24 @@ TEST_CASE("data that cannot be read ends with 9, a config that does not fit its 
   const ProgramRun large = run_program({"validate", quickstart, "loader.batch_size=100000"});
   CHECK(large.exit_code == 2);
   CHECK_THAT(large.err, Contains("a batch of 100,000 is larger than the training data: 60,000 samples"));
+}
+
+TEST_CASE("a file whose path holds an '=' is a file", "[smoke]") {
+  const TempFolder folder;
+  std::filesystem::create_directory(folder / "lr=1");
+  const ProgramRun there = run_program({"validate", write(folder, "lr=1/a=b.yaml", "model: mlp\n")});
+  CHECK_THAT(there.err, Contains("a=b.yaml:1:1: error: the experiment needs 'dataset'"));
+  write(folder, "c=d.yaml", "model: mlp\n");
+  CHECK_THAT(run_program({"validate", "c=d.yaml"}, {.folder = folder.path()}).err, Contains("c=d.yaml:1:1: error"));
+  CHECK_THAT(run_program({"validate", "no/lr=1.yaml"}).err, Contains("cannot read no/lr=1.yaml"));
+}
+
+TEST_CASE("-v tells the files that were read and the data that was found", "[smoke]") {
+  const std::string quickstart = kConfigs + "quickstart.yaml";
+  const ProgramRun run = run_program({"validate", quickstart, "-v"});
+  CHECK(run.exit_code == 0);
+  CHECK_THAT(run.err, Contains("quickstart.yaml: ") && Contains(" bytes") &&
+                          Contains("dataset.train: 60000 samples of 28x28x1, 10 classes"));
+  CHECK(run_program({"validate", quickstart}).err.empty());
+  CHECK(run_program({"validate", quickstart, "-v", "--quiet"}).err.empty());
 }

@@ -1,8 +1,12 @@
 #include "config/explain.hpp"
+#include "config/reader.hpp"
 #include "config/wording.hpp"
+#include "experiment_yaml.hpp"
 #include "spec/experiment.hpp"
 #include "spec/load.hpp"
 #include "support/catch.hpp"
+
+#include <string>
 
 using namespace trainctl;
 
@@ -12,5 +16,42 @@ TEST_CASE("every hint for a key of another runner names a key of ours") {
     INFO(alias.word << " -> " << alias.key);
     const bool has_no_key = alias.key.empty() || alias.key == "type" || alias.key == "extends";
     if (!has_no_key) CHECK_NOTHROW(config::explain(std::string(alias.key), schema, spec::builtin_vocabulary()));
+  }
+}
+
+TEST_CASE("the example of every stage can be laid over an experiment", "[spec]") {
+  const config::Vocabulary& vocabulary = spec::builtin_vocabulary();
+  for (const std::string& kind : vocabulary.kinds()) {
+    for (const std::string& name : vocabulary.names(kind)) {
+      const std::string example = config::explain(kind + "." + name, spec::experiment_schema(), vocabulary).example;
+      CAPTURE(kind, name, example);
+      config::Diagnostics diagnostics;
+      const auto overlay = config::load_text("example.yaml", example, {}, diagnostics);
+      const auto merged = config::merge(config::load_text("base.yaml", kSound, {}, diagnostics), overlay);
+      spec::Experiment experiment;
+      config::Reader(vocabulary, diagnostics).object(merged, spec::experiment_schema(), "it", &experiment);
+      CHECK(diagnostics.render().empty());
+    }
+  }
+}
+
+TEST_CASE("the example of every option is one the option takes", "[spec]") {
+  const config::Vocabulary& vocabulary = spec::builtin_vocabulary();
+  for (const std::string& kind : vocabulary.kinds()) {
+    for (const std::string& name : vocabulary.names(kind)) {
+      const config::StageType& stage = *vocabulary.find(kind, name);
+      for (const config::Field& field : stage.schema.fields) {
+        const std::string key = kind + "." + name + "." + field.key;
+        const std::string example = config::explain(key, spec::experiment_schema(), vocabulary).example;
+        CAPTURE(key, example);
+        if (example.empty()) continue;
+        config::Diagnostics diagnostics;
+        const config::Node tree = config::load_text("example.yaml", example, {}, diagnostics);
+        config::Reader reader(vocabulary, diagnostics);
+        const std::shared_ptr<void> options = stage.schema.make_default();
+        if (const config::Node* value = tree.find(field.key)) field.read(reader, *value, field, options.get());
+        CHECK(diagnostics.render().empty());
+      }
+    }
   }
 }

@@ -1,7 +1,11 @@
 #include "spec/check_data.hpp"
 
 #include "experiment_yaml.hpp"
+#include "spec/run_length.hpp"
 #include "support/catch.hpp"
+
+using trainctl::spec::ImageSize;
+using trainctl::spec::SplitFacts;
 
 namespace {
 
@@ -37,4 +41,46 @@ TEST_CASE("a warm-up in steps is shorter than the run that the data makes", "[sp
   CHECK(problems_with({warm}, {.samples = 704, .classes = 10}).empty());
   CHECK_THAT(problems_with({warm, "trainer.limit_train_batches=0.5"}, {.samples = 704, .classes = 10}),
              Contains("run of 25 steps"));
+}
+
+TEST_CASE("a schedule is laid over the shorter of max_epochs and max_steps, with every limit", "[spec]") {
+  const SplitFacts facts{.samples = 60'000, .classes = 10};
+  const auto cosine = [](int warmup) {
+    return "scheduler={type: cosine_annealing_lr, interval: step, warmup: " + std::to_string(warmup) + "}";
+  };
+  CHECK_THAT(problems_with({cosine(50), "trainer.max_steps=100000", "trainer.limit_train_batches=10"}, facts),
+             Contains("the warm-up of 50 steps must be shorter than the run of 50 steps"));
+  CHECK_THAT(problems_with({cosine(100), "trainer.overfit_batches=1"}, facts), Contains("than the run of 5 steps"));
+  CHECK_THAT(problems_with({cosine(100), "trainer.accumulate_grad_batches=100"}, facts),
+             Contains("than the run of 50 steps"));
+  CHECK_THAT(problems_with({"scheduler={type: constant_lr, warmup: 2}", "trainer.max_steps=900"}, facts),
+             Contains("the warm-up of 2 epochs must be shorter than the run of 1 epoch"));
+  CHECK(problems_with({cosine(100), "trainer.max_steps=101"}, facts).empty());
+}
+
+TEST_CASE("a schedule over a run that only time ends needs its own length", "[spec]") {
+  const std::string cosine = "scheduler={type: cosine_annealing_lr}";
+  CHECK_THAT(problems_with({"~trainer.max_epochs", "trainer.max_time=1h", cosine}, {.samples = 640, .classes = 10}),
+             Contains("max_time alone does not tell its length"));
+  CHECK(problems_with({"~trainer.max_epochs", "trainer.max_steps=9", cosine}, {.samples = 640, .classes = 10}).empty());
+}
+
+TEST_CASE("fast_dev_run takes the first step of the schedule of the whole run", "[spec]") {
+  const trainctl::spec::Experiment experiment =
+      load_sound({"trainer.fast_dev_run=true", "scheduler={type: constant_lr, interval: step, warmup: 50}"}).experiment;
+  const trainctl::spec::RunLength length = schedule_length(experiment, 640, 1);
+  CHECK(length.epochs == 5);
+  CHECK(length.steps == 50);
+  CHECK(train_batches(experiment, 640, 1) == 1);
+  CHECK(schedule_length(experiment, std::nullopt, 1).steps == std::nullopt);
+}
+
+TEST_CASE("lenet takes images of 28x28 or 32x32", "[spec]") {
+  const auto with_image = [](std::int64_t side) {
+    return problems_with({"model=lenet"}, {.samples = 1000, .classes = 10, .image = ImageSize{side, side}});
+  };
+  CHECK_THAT(with_image(8), Contains("the images are 8x8: lenet needs 28x28 or 32x32"));
+  CHECK(with_image(28).empty());
+  CHECK(with_image(32).empty());
+  CHECK(problems_with({"model=mlp"}, {.samples = 1000, .classes = 10, .image = ImageSize{8, 8}}).empty());
 }

@@ -1,3 +1,5 @@
+#include "base/clock.hpp"
+#include "base/machine.hpp"
 #include "experiment_yaml.hpp"
 #include "spec/monitor.hpp"
 #include "support/catch.hpp"
@@ -56,6 +58,48 @@ TEST_CASE("an unreadable metric raises no false alarm about a monitor", "[spec]"
   const std::string problems = problems_of({"metrics=[acuracy]", "checkpoint.monitor=val/accuracy"});
   CHECK_THAT(problems, Contains("unknown metric 'acuracy'"));
   CHECK_THAT(problems, !Contains("monitor"));
+}
+
+TEST_CASE("an unreadable metric hides no monitor that no metric could provide", "[spec]") {
+  const auto problems = [](const std::string& monitor) {
+    return problems_of({"metrics=[acuracy, f1]", "checkpoint.monitor=" + monitor});
+  };
+  CHECK_THAT(problems("val/acc"), Contains("'checkpoint.monitor' names 'val/acc'") && Contains("3 errors"));
+  CHECK_THAT(problems("val_loss"), Contains("did you mean 'val/loss'?"));
+  CHECK_THAT(problems("val/f1"), Contains("2 errors"));
+  CHECK_THAT(problems("train/top_5_accuracy"), Contains("2 errors"));
+}
+
+TEST_CASE("class weights weigh at least one class", "[spec]") {
+  CHECK_THAT(problems_of({"loss={type: cross_entropy, weight: [0, 0]}"}), Contains("the loss weighs no class"));
+  CHECK(problems_of({"loss={type: cross_entropy, weight: [0, 1]}"}).empty());
+}
+
+TEST_CASE("a backend fits the devices that the run will have", "[spec]") {
+  const bool has_gpus = !trainctl::read_machine().gpus.empty();
+  const std::string automatic = "trainer.accelerator=auto";
+  const std::string nccl = problems_of({automatic, "distributed.backend=nccl", "trainer.devices=2"});
+  const std::string gloo = problems_of({automatic, "distributed.backend=gloo", "trainer.devices=2"});
+  CHECK((nccl.find("nccl works on GPUs only, and this machine has none") == std::string::npos) == has_gpus);
+  CHECK((gloo.find("gloo works on CPUs only") == std::string::npos) != has_gpus);
+  CHECK_THAT(problems_of({automatic, "distributed.backend=nccl", "trainer.devices=1"}), !Contains("backend"));
+}
+
+TEST_CASE("thousands of problems take no longer than they are many", "[spec]") {
+  std::string yaml = kSound;
+  yaml.replace(yaml.find("[accuracy]"), 10, "");
+  yaml.insert(yaml.find("metrics: ") + 8, [] {
+    std::string items;
+    for (int i = 0; i < 20'000; ++i) items += "\n  - accuracy";
+    return items;
+  }());
+  const trainctl::SteadyClock clock;
+  const double start = clock.now();
+  trainctl::config::Diagnostics diagnostics;
+  CHECK_THROWS_AS(spec::load_experiment_text("many.yaml", yaml, {}, diagnostics), trainctl::Error);
+  CHECK(clock.now() - start < 10);  // 0.1 s; every problem held against every other took minutes
+  const std::string problems = diagnostics.render();
+  CHECK_THAT(problems, Contains("1000 errors in") && Contains("the check stops collecting after 1,000"));
 }
 
 TEST_CASE("a warm-up is shorter than the run", "[spec]") {

@@ -5,6 +5,7 @@
 #include "spec/dataset/synthetic_digits.hpp"
 #include "spec/loss/cross_entropy.hpp"
 #include "spec/model/mlp.hpp"
+#include "spec/optimizer/adam.hpp"
 #include "spec/optimizer/adamw.hpp"
 #include "spec/transform/normalize.hpp"
 #include "support/catch.hpp"
@@ -73,4 +74,30 @@ TEST_CASE("what this release does not do is refused, not ignored", "[spec]") {
   CHECK_THAT(problems_of({"trainer.amp=true"}), Contains("not in this release: remove the key"));
   CHECK_THAT(problems_of({"loggers=[tensorboard]"}), Contains("'loggers' must be one of console, csv, jsonl"));
   CHECK_THAT(problems_of({"checkpoint.save_top_k=3"}), Contains("'save_top_k' must be"));
+}
+
+TEST_CASE("an override may go below a default", "[spec]") {
+  const spec::Experiment experiment =
+      load_sound({"loss.label_smoothing=0.1", "scheduler.warmup=1", "optimizer.betas.0=0.5", "loggers.0=csv",
+                  "~metrics", "trainer.max_epochs=7"})
+          .experiment;
+  CHECK(experiment.loss.as<spec::loss::CrossEntropy>().label_smoothing == 0.1);
+  CHECK(experiment.scheduler.type == "constant_lr");
+  CHECK(experiment.optimizer.as<spec::optimizer::Adam>().betas == std::array{0.5, 0.999});
+  CHECK(experiment.loggers.front() == spec::Logger::csv);
+  CHECK(experiment.loggers.size() == 3);
+  CHECK_THAT(problems_of({"scheduler.step_size=3"}), Contains("unknown key 'step_size' in scheduler 'constant_lr'"));
+  CHECK_THAT(problems_of({"loss=~", "loss.label_smoothing=2"}), Contains("'label_smoothing' must be"));
+  CHECK_THAT(problems_of({"early_stopping.patience=2"}), Contains("has no 'type'"));
+  CHECK_THAT(problems_of({"loggers.7=csv"}), Contains("'loggers' is a list of 3: it has no '7'"));
+}
+
+TEST_CASE("an override whose value is null by accident is refused", "[spec]") {
+  for (const char* text : {"optimizer.lr=---", "optimizer.lr=...", "seed=&a"}) {
+    CAPTURE(text);
+    CHECK_FALSE(problems_of({text}).empty());
+  }
+  CHECK_THAT(problems_of({"seed=&a"}), Contains("'&a' is no value") && Contains("write '~seed' to delete the key"));
+  CHECK(problems_of({"seed=~"}).empty());
+  CHECK(problems_of({"seed=null"}).empty());
 }

@@ -48,6 +48,9 @@ TEST_CASE("t_max: auto ends the cosine with the run") {
   CHECK(by_step->lr(5, 500) == 0.1);
   CHECK(by_step->lr(17, 1750) == Approx(0.05));
   CHECK(by_step->lr(29, 3000) == Approx(0).margin(1e-12));
+  const auto cut_short = make("cosine_annealing_lr", "{interval: step}", {0.1, 2, 100, 150});
+  CHECK(cut_short->lr(0, 75) == Approx(0.05));
+  CHECK(cut_short->lr(1, 150) == Approx(0).margin(1e-12));
 }
 
 TEST_CASE("t_max: auto ends the cosine where max_steps ends the run") {

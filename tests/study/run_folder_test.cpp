@@ -4,6 +4,8 @@
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 
+#include <unistd.h>
+
 #include <set>
 
 using namespace trainctl;
@@ -14,7 +16,7 @@ TEST_CASE("runs of the same second get folders of their own and latest points at
   std::set<fs::path> folders;
   fs::path last;
   for (int i = 0; i < 20; ++i) {
-    last = make_run_folder({.name = "mnist ffn/1", .root = root.path(), .fixed = {}});
+    last = make_run_folder({.name = "mnist ffn/1", .root = root.path(), .fixed = {}}).path;
     folders.insert(last);
   }
   CHECK(folders.size() == 20);
@@ -25,8 +27,8 @@ TEST_CASE("runs of the same second get folders of their own and latest points at
 TEST_CASE("a fixed folder is made, and refused when something lies in it") {
   const TempFolder root;
   const FolderRequest request{.name = "x", .root = root.path(), .fixed = root / "a/b"};
-  CHECK(make_run_folder(request) == root / "a/b");
-  CHECK(make_run_folder(request) == root / "a/b");
+  CHECK(make_run_folder(request).path == root / "a/b");
+  CHECK(make_run_folder(request).path == root / "a/b");
   write_atomically(root / "a/b/result.json", "{}");
   try {
     make_run_folder(request);
@@ -35,6 +37,23 @@ TEST_CASE("a fixed folder is made, and refused when something lies in it") {
     CHECK(error.exit_code() == 2);
     CHECK_THAT(error.what(), Contains("is not empty") && Contains("--run-dir"));
   }
+}
+
+TEST_CASE("a fixed folder belongs to one run at a time, and the other is told whose it is") {
+  const TempFolder root;
+  const FolderRequest request{.name = "x", .root = root.path(), .fixed = root / "a"};
+  {
+    const RunFolder held = make_run_folder(request);
+    try {
+      make_run_folder(request);
+      FAIL("nothing was thrown");
+    } catch (const Error& error) {
+      CHECK(error.exit_code() == 11);
+      CHECK_THAT(error.what(), Contains("in use by pid " + std::to_string(::getpid())) && Contains("--run-dir"));
+    }
+  }
+  CHECK(fs::is_empty(root / "a"));
+  CHECK(make_run_folder(request).path == root / "a");
 }
 
 TEST_CASE("a root that cannot hold folders is a resource error that names it") {

@@ -18,6 +18,9 @@ Where a stage is asked for, its name alone will do if none of its options is req
 """
 
 
+NULL = {"type": "null"}  # every key may be `~`; it is told where that is the default
+
+
 def bounds(node):
     signs = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
     return ", ".join(f"{sign} {node[key]}" for key, sign in signs.items() if key in node)
@@ -29,9 +32,8 @@ def kind_of(node):
         name = node["$ref"].removeprefix("#/$defs/")
         return "" if name == "reference" else f"[{name}](#{name})"
     if "anyOf" in node:
-        return " or ".join(filter(None, map(kind_of, node["anyOf"])))
-    if "oneOf" in node:
-        return "a stage"
+        forms = [form for form in node["anyOf"] if form != NULL or "default" not in node]
+        return " or ".join(filter(None, map(kind_of, forms)))
     if "enum" in node:
         return ", ".join(f"`{choice}`" for choice in node["enum"])
     if "const" in node:
@@ -62,8 +64,11 @@ def rows(node, definitions, prefix=""):
         if key == "type" and "const" in child:
             continue
         kind, section = section_of(child, definitions)
+        required = node.get("required", [])
+        if key in required:
+            child = {**child, "anyOf": [form for form in child["anyOf"] if form != NULL]}
         shown = kind or ("section" if section else kind_of(child))
-        default = "" if section else default_of(key, child, node.get("required", []))
+        default = "" if section else default_of(key, child, required)
         cells = [f"`{prefix}{key}`", shown, default, child.get("description", "")]
         found.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
         if section:
@@ -76,7 +81,7 @@ def section_of(node, definitions):
     for form in node.get("anyOf", [node]):
         if form.get("type") == "object" and "properties" in form:
             return "", form
-        stages = [option for option in form.get("oneOf", []) if "properties" in option]
+        stages = [option for option in form.get("anyOf", []) if "properties" in option]
         if stages:
             name = stages[0]["properties"]["type"]["const"]
             kind, own = next((key.split(".")[0], value) for key, value in definitions.items() if key.endswith(f".{name}"))
@@ -92,8 +97,10 @@ def table(node, definitions):
 
 def page(schema):
     definitions = schema["$defs"]
-    lines = HEAD.splitlines() + ["", "## The file", *table(schema, definitions)]
-    kinds = [name for name in definitions if "." not in name and name != "reference"]
+    whole = definitions["whole"]
+    whole["properties"]["extends"] = schema["properties"]["extends"]
+    lines = HEAD.splitlines() + ["", "## The file", *table(whole, definitions)]
+    kinds = [name for name in definitions if "." not in name and name not in ("reference", "whole", "overlay")]
     for kind in kinds:
         lines += ["", f"## {kind}"]
         for name, node in definitions.items():

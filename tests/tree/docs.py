@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The documents are current: the table of ranks names the folders there are, links lead somewhere, decisions are numbered."""
 
+import os
 import re
 from pathlib import Path
 
@@ -29,6 +30,16 @@ def check_links(root):
     return violations
 
 
+def check_orphans(root):
+    """A page of docs/ that no other page links to is read by nobody. Benchmarks are found by their folder."""
+    linked = set()
+    for path in tree.files(root, ".md"):
+        for target in LINK.findall(tree.read(root, path)):
+            linked.add(os.path.normpath(os.path.join(path.parent, target)))
+    return [f"{path}: no page links to it" for path in tree.files(root, ".md")
+            if path.parts[0] == "docs" and str(path) not in linked and not str(path).startswith("docs/benchmarks/")]
+
+
 def check_decisions(root):
     numbers = sorted(path.name[:4] for path in tree.files(root, ".md") if str(path).startswith("docs/adr/0"))
     expected = [f"{i:04}" for i in range(1, len(numbers) + 1)]
@@ -41,7 +52,7 @@ def check_readme(root):
 
 
 def check(root):
-    return check_table(root) + check_links(root) + check_decisions(root) + check_readme(root)
+    return check_table(root) + check_links(root) + check_orphans(root) + check_decisions(root) + check_readme(root)
 
 
 if __name__ == "__main__":

@@ -20,17 +20,21 @@ LIBRARIES = {
     "protobuf": r"google/protobuf/|.*\.pb\.h",
     "OpenCV": r"opencv2?/",
     "libjpeg-turbo": r"jpeglib\.h|turbojpeg\.h|jerror\.h",
+    "libpng": r"png\.h",
     "zlib": r"zlib\.h",
     "zstd": r"zstd\.h",
-    "CUDA": r"cuda[a-zA-Z_]*\.h|nvml\.h|nvToolsExt\.h|nvtx3/",
+    "CUDA": r"cuda[a-zA-Z_]*\.h|nvml\.h|nvToolsExt\.h|nvtx3/|(c10|ATen)/cuda/",
     "NCCL": r"nccl\.h",
     "c10d": r"torch/csrc/distributed/|gloo/",
     "CLI11": r"CLI/",
 }
 TORCH = re.compile(r"torch/|ATen/|c10/|caffe2/")
 CATCH = re.compile(r"catch2/")
-# Headers of the system: no slash and no suffix (standard), C's and POSIX's, Linux's.
-SYSTEM = re.compile(r"[a-z_0-9]+|[a-z_0-9]+\.h|(sys|linux|netinet|arpa|net|asm|bits)/[a-z_0-9]+\.h|fmt/[a-z]+\.h|cxxabi\.h")
+# Headers of the system: the standard library's have no suffix; C's and POSIX's are named, since a flat "x.h" may be
+# anybody's; Linux's lie in folders.
+FLAT = """cxxabi dirent dlfcn elf endian errno fcntl getopt glob grp immintrin langinfo link locale netdb poll pthread pwd sched
+    semaphore signal spawn termios time unistd"""
+SYSTEM = re.compile(r"[a-z_0-9]+|(%s)\.h|(sys|linux|netinet|arpa|net)/[a-z_0-9]+\.h|fmt/[a-z]+\.h" % "|".join(FLAT.split()))
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.M)
 
 

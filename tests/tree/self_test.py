@@ -189,8 +189,8 @@ class Docs(Planted):
         self.expect(docs.check(self.tree_of(**{"lib/extra/x.hpp": ""})), "lib/extra is not in the table")
         self.expect(docs.check(self.tree_of(**{"docs/architecture.md": TABLE + "| 2 | `gone` | x | |\n"})), "names gone")
         self.expect(docs.check(self.tree_of(**{"docs/a.md": "[x](b.md) [y](https://a.b) [z](a.md#top)\n"})), "leads nowhere: b.md")
-        self.expect(docs.check(self.tree_of(**{"docs/adr/0002-x.md": "x\n"})), "numbered 0002")
-        self.expect(docs.check(self.tree_of(**{"README.md": "x\n" * 151})), "151 lines")
+        self.expect(docs.check(self.tree_of(**{"docs/adr/0002-x.md": "x\n"})), "no page links to it", "numbered 0002")
+        self.expect(docs.check(self.tree_of(**{"README.md": "x\n" * 151})), "no page links to it", "151 lines")
 
 
 class Lint(Planted):
@@ -227,13 +227,16 @@ class ConfigPage(unittest.TestCase):
         leaf = {"type": "integer", "minimum": 1, "description": "Width.", "default": 3}
         plain = {"type": "object", "description": "A net.", "properties": {"type": {"const": "mlp"}, "width": leaf}}
         beside = {"properties": {**plain["properties"], "extra": {"type": "boolean", "description": "More."}}}
-        schema = {"properties": {"seed": {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/reference"}], "description": "a|b"},
-                                 "part": {"type": "object", "properties": {"net": {"oneOf": [{"enum": ["mlp"]}, beside]}}},
-                                 "model": {"$ref": "#/$defs/model"}},
-                  "required": ["model"], "$defs": {"reference": {}, "model": {}, "model.mlp": plain}}
+        net = {"anyOf": [{"anyOf": [{"enum": ["mlp"]}, beside]}, {"$ref": "#/$defs/reference"}]}
+        whole = {"properties": {"seed": {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/reference"}], "description": "a|b"},
+                                "part": {"type": "object", "properties": {"net": net}},
+                                "model": {"anyOf": [{"$ref": "#/$defs/model"}, {"type": "null"}]}},
+                 "required": ["model"]}
+        schema = {"properties": {"extends": {"type": "string"}},
+                  "$defs": {"reference": {}, "whole": whole, "model": {}, "model.mlp": plain, "overlay.model.mlp": {}}}
         page = config_page.page(schema)
         for row in ("| `seed` | integer |  | a\\|b |", "| `part` | section |  |  |", "| `part.net` | [model](#model) and |  |  |",
-                    "| `part.net.extra` | boolean |  | More. |", "| `model` | [model](#model) | required |  |",
+                    "| `part.net.extra` | boolean |  | More. |", "| `model` | [model](#model) | required |  |", "| `extends` | string |  |  |",
                     "### mlp", "| `width` | integer >= 1 | `3` | Width. |"):
             self.assertIn(row + "\n", page)
 

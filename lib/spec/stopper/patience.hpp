@@ -23,7 +23,10 @@ struct Patience {
   static void describe(config::Describe<Patience>& options) {
     options.field("monitor", &Patience::monitor, "The value that is watched.").example("val/accuracy");
     options.field("mode", &Patience::mode, "min: lower is better; max: higher; auto: by the name.");
-    options.field("patience", &Patience::patience, "Validations without improvement that are borne.").at_least(0);
+    options
+        .field("patience", &Patience::patience,
+               "Stops after so many validations in a row without improvement; 0 counts as 1.")
+        .at_least(0);
     options.field("min_delta", &Patience::min_delta, "Smallest change that counts as improvement.").at_least(0);
     options.field("restore_best", &Patience::restore_best, "Ends with the weights of the best validation.");
     options.field("stopping_threshold", &Patience::stopping_threshold, "Stops at once when this value is reached.")

@@ -14,8 +14,7 @@ constexpr std::int64_t kClassicSize = 32;  // LeCun et al. 1998; 28x28 digits ar
 /// Padding of the first convolution for the input's size.
 std::int64_t first_padding(const std::vector<std::int64_t>& shape) {
   ENSURE(config, shape.size() == 3, "the input has the shape {}: lenet needs images, C x H x W", fmt::join(shape, "x"));
-  const bool square = shape[1] == shape[2];
-  ENSURE(config, square && (shape[1] == kClassicSize || shape[1] == kClassicSize - 4),
+  ENSURE(config, spec::model::Lenet::takes(shape[1], shape[2]),
          "the input is {}x{}: lenet needs 28x28 or 32x32; resize the images or choose model mlp", shape[1], shape[2]);
   return (kClassicSize - shape[1]) / 2;
 }

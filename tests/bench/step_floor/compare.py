@@ -4,7 +4,8 @@
 usage: compare.py BUILD_FOLDER MNIST_FOLDER [--rounds N] [--epochs N] [--write]
 
 One thread each, fresh processes, the order of the two swapped in every round; the first epoch of each process is warm-up
-and is left out. --write adds docs/benchmarks/step_floor_<cores>core_<date>.md with the table and the resolved config.
+and is left out. --write adds docs/benchmarks/step_floor_<cores>core_<date>.md with the table and the resolved config, and
+the epochs as CSV beside it.
 """
 
 import argparse
@@ -84,7 +85,24 @@ def cpu_model():
         return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "unknown CPU")
 
 
-def write_report(lines, options, config):
+def torch_version(build):
+    for line in (build / "CMakeCache.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("TRAINCTL_TORCH_LIB:"):
+            text = (pathlib.Path(line.split("=", 1)[1]).parent / "version.py").read_text(encoding="utf-8")
+            return next(part.split("'")[1] for part in text.splitlines() if part.startswith("__version__"))
+    return "unknown"
+
+
+def write_raw(path, floor, runner):
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(["program", "round", "epoch", "training_s", "epoch_s", "cpu_s"])
+        for name, runs in (("floor", floor), ("trainctl", runner)):
+            rows.writerows([name, i + 1, j + 2, *(f"{value:.6f}" for value in epoch)]
+                           for i, run in enumerate(runs) for j, epoch in enumerate(run))
+
+
+def write_report(lines, options, config, floor, runner):
     cores = len(os.sched_getaffinity(0))
     date = datetime.date.today().isoformat()
     path = ROOT / "docs/benchmarks" / f"step_floor_{cores}core_{date}.md"
@@ -95,12 +113,13 @@ def write_report(lines, options, config):
             "What the runner costs over a bare libtorch loop of the same network (tests/bench/step_floor): MNIST,",
             "784-128-64-10, batch 64, Adam, loss and accuracy of training and validation, one thread each.", "",
             f"{cpu_model()}, {cores} cores; load average at the end {os.getloadavg()[0]:.1f}. trainctl {version['version']}, "
-            f"git {version['git']}, {version['build']['type']}, {version['build']['compiler']}.",
+            f"git {version['git']}, {version['build']['type']}, {version['build']['compiler']}, torch {torch_version(options.build)}.",
             f"{options.rounds} rounds in turns, fresh processes, {options.epochs - 1} epochs each after one of warm-up. "
             "Medians [quartiles];", "the ratio is of the medians of a round.", "", *lines, "", "```",
             f"tests/bench/step_floor/compare.py build/release MNIST_FOLDER --rounds {options.rounds} --epochs {options.epochs} --write",
             "```", "", "Resolved config:", "", "```yaml", config.replace(str(ROOT) + "/", "").replace(str(options.mnist.parent) + "/", "").rstrip(), "```", ""]
     path.write_text("\n".join(text), encoding="utf-8")
+    write_raw(path.with_suffix(".csv"), floor, runner)
     print(f"wrote {path.relative_to(ROOT)}")
 
 
@@ -117,7 +136,7 @@ def main():
     print("\n".join(lines))
     print(f"training: {judged:.3f}x of the floor, the bar is {BAR}: {'met' if judged <= BAR else 'missed'}")
     if options.write:
-        write_report(lines, options, config)
+        write_report(lines, options, config, floor, runner)
 
 
 if __name__ == "__main__":

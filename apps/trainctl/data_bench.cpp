@@ -1,0 +1,158 @@
+#include "report/data_bench.hpp"
+
+#include "base/clock.hpp"
+#include "base/hash.hpp"
+#include "base/machine.hpp"
+#include "base/stats.hpp"
+#include "base/strings.hpp"
+#include "config_arguments.hpp"
+#include "context.hpp"
+#include "data/build.hpp"
+#include "data/limit.hpp"
+#include "data/measure.hpp"
+#include "data_verbs.hpp"
+#include "launch/isolated.hpp"
+#include "study/grid.hpp"
+#include "terminal.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trainctl::app {
+namespace {
+
+constexpr int kMostWorkers = 256;
+
+struct BenchArguments {
+  ConfigArguments config;
+  std::string workers;
+  int repeats = 5;
+  data::MeasureLength length;
+};
+
+struct LimitTrials {
+  std::string name;
+  bool per_thread = true;
+  std::vector<double> samples_per_s;  // of one thread
+};
+
+int worker_count(const std::string& text) {
+  int count = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  ENSURE(config, error == std::errc() && end == text.data() + text.size() && count >= 0 && count <= kMostWorkers,
+         "--workers: '{}' is no number of threads from 0 to {}", printable(text), kMostWorkers);
+  return count;
+}
+
+std::vector<int> worker_counts(const std::string& list, int configured) {
+  if (list.empty()) return {configured};
+  std::vector<int> counts;
+  for (const std::string& text : study::parse_axis("loader.num_workers", list).values)
+    counts.push_back(worker_count(text));
+  return counts;
+}
+
+report::LoaderTrial measure(const spec::DataSplit& split, const data::LoaderOptions& options,
+                            const data::MeasureLength& length) {
+  const launch::IsolatedResult result = launch::run_isolated([&] {
+    const auto figures = data::measure_loader(data::build_pipeline(split), options, length, steady_clock());
+    return to_line(Json{{"samples_per_s", figures.samples_per_s},
+                        {"cpu_s_per_1k", figures.cpu_s_per_1k},
+                        {"p50_ms", figures.p50_ms},
+                        {"p99_ms", figures.p99_ms},
+                        {"digest", to_hex(figures.digest)}});
+  });
+  const Json figures = Json::parse(result.text);
+  return {.samples_per_s = figures["samples_per_s"],
+          .cpu_s_per_1k = figures["cpu_s_per_1k"],
+          .p50_ms = figures["p50_ms"],
+          .p99_ms = figures["p99_ms"],
+          .rss_mb = static_cast<double>(result.peak_rss_bytes) / 1e6,
+          .digest = figures["digest"]};
+}
+
+void measure_limit(const spec::DataSplit& split, const data::LoaderOptions& options, LimitTrials& trials) {
+  constexpr double kSeconds = 1;
+  const launch::IsolatedResult result = launch::run_isolated([&] {
+    const data::Limit limit = data::measure_limit(data::build_pipeline(split), options, kSeconds, steady_clock());
+    return to_line(
+        Json{{"name", limit.name}, {"samples_per_s", limit.samples_per_s}, {"per_thread", limit.per_thread}});
+  });
+  const Json limit = Json::parse(result.text);
+  trials.name = limit["name"];
+  trials.per_thread = limit["per_thread"];
+  trials.samples_per_s.push_back(limit["samples_per_s"]);
+}
+
+int threads_at_once(int workers, bool per_thread) {
+  return per_thread ? std::clamp(workers, 1, std::max(1, usable_cores())) : 1;
+}
+
+report::DataBench run_rounds(const BenchArguments& arguments, const spec::Experiment& experiment, Context& context) {
+  data::LoaderOptions options = data::loader_options(experiment, data::Role::train, {});
+  options.priority = data::Priority::normal;  // nothing trains here
+  const spec::DataSplit& split = experiment.dataset.train;
+  report::DataBench bench{.config = arguments.config.file};
+  for (const int workers : worker_counts(arguments.workers, options.num_workers))
+    bench.rows.push_back({workers, {}, 0});
+  LimitTrials limit;
+  for (int repeat = 0; repeat < arguments.repeats; ++repeat) {
+    for (report::LoaderRow& row : bench.rows) {
+      options.num_workers = row.workers;
+      row.trials.push_back(measure(split, options, arguments.length));
+      if (progress_for(context) == report::ProgressMode::none) continue;
+      writer_for(stderr)(fmt::format("round {} of {}  workers={}  {} samples/s\n", repeat + 1, arguments.repeats,
+                                     row.workers, report::rate_text(row.trials.back().samples_per_s)));
+    }
+    measure_limit(split, options, limit);
+  }
+  bench.limit_name = limit.name;
+  for (report::LoaderRow& row : bench.rows)
+    row.limit_samples_per_s = median(limit.samples_per_s) * threads_at_once(row.workers, limit.per_thread);
+  return bench;
+}
+
+int data_bench(const BenchArguments& arguments, Context& context) {
+  const spec::Loaded loaded = load_checked(arguments.config, context);
+  print_warnings(context);
+  const report::DataBench bench = run_rounds(arguments, loaded.experiment, context);
+  if (context.json) {
+    print_json(report::data_bench_document(bench));
+  } else {
+    writer_for(stdout)(report::to_text(report::data_bench_table(bench), style_for(context, stdout)) +
+                       (context.quiet ? "" : report::data_bench_notes(bench)));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_data_bench(CLI::App& data, Context& context) {
+  const auto arguments = std::make_shared<BenchArguments>();
+  CLI::App& verb =
+      add_verb(data, context, {"bench", "samples a second of the loader alone, beside its limit", kConfigGroup},
+               [arguments, &context] { return data_bench(*arguments, context); });
+  add_config_arguments(verb, arguments->config);
+  verb.add_option("--workers", arguments->workers, "loader threads to compare: 0,2,4 (default: loader.num_workers)")
+      ->type_name("LIST");
+  verb.add_option("--repeats", arguments->repeats, "measurements of each setting, in fresh processes")
+      ->check(CLI::Range(1, 1000).description(""))
+      ->type_name("N")
+      ->capture_default_str();
+  CLI::Option* seconds = verb.add_option("--seconds", arguments->length.seconds, "length of a measurement")
+                             ->check(CLI::Range(0.01, 86400.0).description(""))
+                             ->type_name("S")
+                             ->capture_default_str();
+  verb.add_option("--epochs", arguments->length.epochs, "length of a measurement in epochs instead")
+      ->check(CLI::Range(1, 1'000'000).description(""))
+      ->type_name("E")
+      ->excludes(seconds);
+}
+
+}  // namespace trainctl::app

@@ -1,0 +1,114 @@
+#include "base/strings.hpp"
+#include "config_arguments.hpp"
+#include "context.hpp"
+#include "data/build.hpp"
+#include "data/contact_sheet.hpp"
+#include "data/loader.hpp"
+#include "data/write_png.hpp"
+#include "data_verbs.hpp"
+#include "split_argument.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trainctl::app {
+namespace {
+
+struct ShowArguments {
+  ConfigArguments config;
+  std::string out;
+  std::int64_t samples = 16;
+  std::int64_t epoch = 1;
+  std::string split = "train";
+};
+
+std::optional<std::int64_t> label_of(const data::Batch& batch, const data::Layout& layout, std::size_t row) {
+  for (std::size_t field = 0; field < layout.size(); ++field) {
+    if (layout[field] != data::Field{"label", data::Dtype::i64, {}}) continue;
+    std::int64_t label = 0;
+    std::memcpy(&label, batch.fields[field].data() + row * sizeof label, sizeof label);
+    return label;
+  }
+  return std::nullopt;
+}
+
+std::vector<data::Exhibit> exhibits_of(const data::Batch& batch, const data::Layout& layout) {
+  std::size_t image = 0;
+  while (image < layout.size() && layout[image].name != "image") ++image;
+  ENSURE(config, image < layout.size(), "the samples have no image to show");
+  const data::ImageShape shape = data::image_shape(layout[image]);
+  ENSURE(config, shape.channels == 1 || shape.channels == 3,
+         "the images have {} channels; images of 1 (grey) or 3 (RGB) can be shown", shape.channels);
+  std::vector<data::Exhibit> exhibits;
+  for (std::size_t row = 0; row < static_cast<std::size_t>(batch.valid); ++row) {
+    const auto* pixels = reinterpret_cast<const std::uint8_t*>(batch.fields[image].data()) + row * shape.bytes();
+    exhibits.push_back({data::ImageView(pixels, shape), label_of(batch, layout, row)});
+  }
+  return exhibits;
+}
+
+// The samples and draws are those of a run: the first ones of the epoch.
+data::LoaderOptions options_for(const ShowArguments& arguments, const spec::Experiment& experiment) {
+  data::LoaderOptions options = data::loader_options(experiment, role_of(arguments.split), {});
+  options.batch_size = arguments.samples;
+  options.num_workers = 0;
+  options.last_batch = data::LastBatch::keep;
+  options.limit_batches = 1;
+  return options;
+}
+
+Json document(const ShowArguments& arguments, const std::vector<data::Exhibit>& exhibits) {
+  Json labels = Json::array();
+  for (const data::Exhibit& exhibit : exhibits) labels.push_back(exhibit.label ? Json(*exhibit.label) : Json(nullptr));
+  const data::ImageShape& shape = exhibits.front().image.shape;
+  return {{"schema", "trainctl.data_show/1"},
+          {"file", arguments.out},
+          {"split", arguments.split},
+          {"epoch", arguments.epoch},
+          {"image", {shape.height, shape.width, shape.channels}},
+          {"labels", labels}};
+}
+
+int show(const ShowArguments& arguments, Context& context) {
+  const spec::Loaded loaded = load_checked(arguments.config, context);
+  print_warnings(context);
+  data::Loader loader(data::build_pipeline(split_called(arguments.split, loaded.experiment)),
+                      options_for(arguments, loaded.experiment));
+  loader.start_epoch(arguments.epoch - 1);
+  const std::vector<data::Exhibit> exhibits = exhibits_of(*loader.next(), loader.layout());
+  data::write_png(arguments.out, data::contact_sheet(exhibits).view());
+  if (context.json) {
+    print_json(document(arguments, exhibits));
+  } else if (!context.quiet) {
+    print(fmt::format("{}: {} samples of epoch {}, with their classes", printable(arguments.out), exhibits.size(),
+                      arguments.epoch));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_data_show(CLI::App& data, Context& context) {
+  const auto arguments = std::make_shared<ShowArguments>();
+  CLI::App& verb = add_verb(data, context, {"show", "samples as the model sees them, in a picture", kConfigGroup},
+                            [arguments, &context] { return show(*arguments, context); });
+  add_config_arguments(verb, arguments->config);
+  verb.add_option("--out", arguments->out, "PNG file to write")->type_name("FILE")->required();
+  verb.add_option("--samples", arguments->samples, "how many: the first ones of the epoch's order")
+      ->check(CLI::Range(1, 1024).description(""))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--epoch", arguments->epoch, "whose order and random draws, from 1")
+      ->check(CLI::Range(1, 1'000'000).description(""))
+      ->type_name("E")
+      ->capture_default_str();
+  add_split_argument(verb, arguments->split);
+  verb.footer("The pixels are those before 'normalize'; below each image stands the number of its class.");
+}
+
+}  // namespace trainctl::app

@@ -1,0 +1,142 @@
+#include "base/clock.hpp"
+#include "base/machine.hpp"
+#include "base/strings.hpp"
+#include "config_arguments.hpp"
+#include "context.hpp"
+#include "data/build.hpp"
+#include "data/stats.hpp"
+#include "data_verbs.hpp"
+#include "report/format.hpp"
+#include "report/table.hpp"
+#include "split_argument.hpp"
+#include "terminal.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trainctl::app {
+namespace {
+
+struct StatsArguments {
+  ConfigArguments config;
+  std::string split = "train";
+  std::optional<int> workers;
+};
+
+using Size = std::pair<std::pair<std::int64_t, std::int64_t>, std::int64_t>;  // (height, width), samples
+
+std::vector<Size> most_frequent_first(const data::SplitStats& stats) {
+  std::vector<Size> sizes(stats.sizes.begin(), stats.sizes.end());
+  std::ranges::stable_sort(sizes, [](const Size& a, const Size& b) { return a.second > b.second; });
+  return sizes;
+}
+
+std::string numbers(const std::vector<double>& values) {
+  std::vector<std::string> texts;
+  for (const double value : values) texts.push_back(fmt::format("{:.4f}", value));
+  return "[" + join(texts, ", ") + "]";
+}
+
+std::string share(std::int64_t part, std::int64_t whole) {
+  return fmt::format("{:.2f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+report::Table class_table(const data::SplitStats& stats) {
+  report::Table table({{"class"}, {"samples"}, {"share"}});
+  for (std::size_t i = 0; i < stats.per_class.size(); ++i) {
+    table.add({fmt::format("{}", i), with_thousands(stats.per_class[i]), share(stats.per_class[i], stats.samples)});
+  }
+  return table;
+}
+
+report::Table size_table(const data::SplitStats& stats) {
+  constexpr std::size_t kMost = 10;
+  report::Table table({{"height x width", report::Align::left}, {"samples"}, {"share"}});
+  const std::vector<Size> sizes = most_frequent_first(stats);
+  std::int64_t others = stats.samples;
+  for (std::size_t i = 0; i < std::min(kMost, sizes.size()); ++i) {
+    const auto& [size, count] = sizes[i];
+    table.add({fmt::format("{} x {}", size.first, size.second), with_thousands(count), share(count, stats.samples)});
+    others -= count;
+  }
+  if (others > 0) {
+    table.add(
+        {fmt::format("{} other sizes", sizes.size() - kMost), with_thousands(others), share(others, stats.samples)});
+  }
+  return table;
+}
+
+std::string text_of(const data::SplitStats& stats, const report::Style& style) {
+  std::string text = fmt::format("{} samples\n", with_thousands(stats.samples));
+  if (!stats.mean.empty()) {
+    text += fmt::format("- {{type: normalize, mean: {}, std: {}}}\n", numbers(stats.mean), numbers(stats.std));
+    text += "\n" + report::to_text(size_table(stats), style);
+  }
+  if (!stats.per_class.empty()) text += "\n" + report::to_text(class_table(stats), style);
+  return text;
+}
+
+Json document(const StatsArguments& arguments, const data::SplitStats& stats) {
+  Json sizes = Json::array();
+  for (const auto& [size, count] : most_frequent_first(stats))
+    sizes.push_back({{"height", size.first}, {"width", size.second}, {"samples", count}});
+  return {{"schema", "trainctl.data_stats/1"},
+          {"config", arguments.config.file},
+          {"split", arguments.split},
+          {"samples", stats.samples},
+          {"mean", stats.mean},
+          {"std", stats.std},
+          {"classes", stats.per_class},
+          {"sizes", sizes}};
+}
+
+// One line a second on a terminal, one every ten elsewhere; nothing for what takes less.
+data::StatsProgress progress_of(std::int64_t samples, const Context& context) {
+  const report::ProgressMode mode = progress_for(context);
+  if (mode == report::ProgressMode::none) return [](std::int64_t) {};
+  const double every = mode == report::ProgressMode::tty ? 1 : 10;
+  return [=, next = steady_clock().now() + every](std::int64_t done) mutable {
+    if (steady_clock().now() < next) return;
+    next += every;
+    writer_for(stderr)(fmt::format("{} of {} samples\n", with_thousands(done), with_thousands(samples)));
+  };
+}
+
+int stats(const StatsArguments& arguments, Context& context) {
+  const spec::Loaded loaded = load_checked(arguments.config, context);
+  print_warnings(context);
+  spec::DataSplit split = split_called(arguments.split, loaded.experiment);
+  split.transforms.clear();
+  const auto dataset = data::build_pipeline(split).dataset;
+  const data::SplitStats stats =
+      data::split_stats(dataset, arguments.workers.value_or(usable_cores()), progress_of(dataset->size(), context));
+  if (context.json) {
+    print_json(document(arguments, stats));
+  } else {
+    writer_for(stdout)(text_of(stats, style_for(context, stdout)));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_data_stats(CLI::App& data, Context& context) {
+  const auto arguments = std::make_shared<StatsArguments>();
+  CLI::App& verb = add_verb(data, context, {"stats", "mean, deviation, classes and sizes of a split", kConfigGroup},
+                            [arguments, &context] { return stats(*arguments, context); });
+  add_config_arguments(verb, arguments->config);
+  add_split_argument(verb, arguments->split);
+  verb.add_option("--workers", arguments->workers, "threads that read (default: every core)")
+      ->check(CLI::Range(0, 256).description(""))
+      ->type_name("N");
+  verb.footer(
+      "Mean and deviation are those of value / 255 over all pixels of the samples as they are stored, before any\n"
+      "transform; the line is ready for the end of 'transforms'.");
+}
+
+}  // namespace trainctl::app

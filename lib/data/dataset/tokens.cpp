@@ -1,0 +1,98 @@
+#include "spec/dataset/tokens.hpp"
+
+#include "base/error.hpp"
+#include "base/hash.hpp"
+#include "data/mapped_file.hpp"
+#include "data/registry.hpp"
+
+#include <cstring>
+
+namespace trainctl::data {
+namespace {
+
+using spec::dataset::Tokens;
+
+class TokenDataset final : public Dataset {
+ public:
+  explicit TokenDataset(const Tokens& options)
+      : options_(options),
+        file_(options.path),
+        item_bytes_(options.dtype == spec::dataset::TokenType::uint16 ? 2 : 4),
+        stride_(options.stride.value_or(options.sequence_length)),
+        layout_{{"tokens", Dtype::i64, {options.sequence_length}}, {"targets", Dtype::i64, {options.sequence_length}}} {
+    const auto size = file_.bytes().size();
+    const auto header = static_cast<std::size_t>(options.header_bytes);
+    ENSURE(data, size >= header, "{} ends at byte {}, within its header of {} bytes", file_.name(), size, header);
+    ENSURE(data, (size - header) % item_bytes_ == 0, "{} ends at byte {}, within a token of {} bytes", file_.name(),
+           size, item_bytes_);
+    stream_ = file_.bytes().subspan(header);
+    const auto tokens = static_cast<std::int64_t>(stream_.size() / item_bytes_);
+    ENSURE(data, tokens > options.sequence_length,
+           "{} ends at byte {} with {} tokens; one sample takes {}: shorten 'sequence_length'", file_.name(), size,
+           tokens, options.sequence_length + 1);
+    samples_ = (tokens - options.sequence_length - 1) / stride_ + 1;
+  }
+
+  [[nodiscard]] Facts facts() const { return {samples_, classes(), layout_}; }
+  [[nodiscard]] std::int64_t size() const override { return samples_; }
+  [[nodiscard]] const Layout& layout() const override { return layout_; }
+  [[nodiscard]] std::int64_t classes() const override { return options_.vocab_size.value_or(0); }
+
+  void fill(std::span<const std::int64_t> indices, Rows rows) const override {
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      ASSERT(indices[i] >= 0 && indices[i] < samples_);
+      item_bytes_ == 2 ? window<std::uint16_t>(indices[i], i, rows) : window<std::uint32_t>(indices[i], i, rows);
+    }
+  }
+
+  [[nodiscard]] std::string fingerprint() const override {
+    Hasher hasher;
+    hasher.add(content_digest(stream_));
+    for (const std::int64_t value : {static_cast<std::int64_t>(item_bytes_), options_.sequence_length, stride_}) {
+      hasher.add(static_cast<std::uint64_t>(value));
+    }
+    return hasher.hex();
+  }
+
+ private:
+  template <class Item>
+  void window(std::int64_t index, std::size_t row, Rows rows) const {
+    const auto length = static_cast<std::size_t>(options_.sequence_length);
+    const std::byte* from = stream_.data() + static_cast<std::size_t>(index * stride_) * sizeof(Item);
+    for (std::size_t field = 0; field < 2; ++field) {
+      if (rows[field].empty()) continue;
+      std::byte* out = rows[field].data() + row * length * sizeof(std::int64_t);
+      std::int64_t highest = 0;
+      for (std::size_t i = 0; i < length; ++i) {
+        Item item{};
+        std::memcpy(&item, from + (i + field) * sizeof item, sizeof item);
+        const auto token = static_cast<std::int64_t>(item);
+        highest = std::max(highest, token);
+        std::memcpy(out + i * sizeof token, &token, sizeof token);
+      }
+      const auto at = from - file_.bytes().data();
+      ENSURE(data, !options_.vocab_size || highest < *options_.vocab_size,
+             "sample {}: {} has token {} between the bytes {} and {}; expected 0 to {}", index, file_.name(), highest,
+             at, at + static_cast<std::ptrdiff_t>((length + 1) * sizeof(Item)), *options_.vocab_size - 1);
+    }
+  }
+
+  Tokens options_;
+  MappedFile file_;
+  std::size_t item_bytes_;
+  std::int64_t stride_;
+  Layout layout_;
+  std::span<const std::byte> stream_;
+  std::int64_t samples_ = 0;
+};
+
+}  // namespace
+
+void register_dataset_tokens(Catalogue& catalogue) {
+  catalogue.datasets["tokens"] = [](const config::Stage& stage) {
+    return std::make_shared<const TokenDataset>(stage.as<Tokens>());
+  };
+  catalogue.facts["tokens"] = [](const config::Stage& stage) { return TokenDataset(stage.as<Tokens>()).facts(); };
+}
+
+}  // namespace trainctl::data

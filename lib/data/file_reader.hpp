@@ -1,0 +1,56 @@
+#pragma once
+
+#include "base/files.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+namespace trainctl::data {
+
+/// Length and time of the last change: equal stamps mean an unchanged file, as make(1) sees it.
+struct FileStamp {
+  std::uint64_t size = 0;
+  std::int64_t mtime_ns = 0;
+  bool operator==(const FileStamp&) const = default;
+};
+
+/// A regular file read at any offset, by any thread. Every function throws Error(data) naming the file.
+class FileReader {
+ public:
+  explicit FileReader(const fs::path& path);
+  /// `name` is what errors call the file.
+  FileReader(Fd fd, std::string name);
+
+  [[nodiscard]] const FileStamp& stamp() const { return stamp_; }
+  [[nodiscard]] std::uint64_t size() const { return stamp_.size; }
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  /// Fills all of `out`, or says at which byte the file ends.
+  void read(std::uint64_t offset, std::span<std::byte> out) const;
+
+ private:
+  std::string name_;
+  Fd fd_;
+  FileStamp stamp_;
+};
+
+/// A folder whose files are opened beneath it only: no `..`, no absolute path and no symbolic link leads out of it.
+/// With Links::follow, links lead anywhere.
+class DataRoot {
+ public:
+  enum class Links { refuse, follow };
+  explicit DataRoot(fs::path folder, Links links = Links::refuse);
+
+  [[nodiscard]] const fs::path& folder() const { return folder_; }
+  /// Throws Error(data).
+  [[nodiscard]] FileReader open(const std::string& name) const;
+
+ private:
+  fs::path folder_;
+  Links links_;
+  Fd fd_;
+};
+
+}  // namespace trainctl::data

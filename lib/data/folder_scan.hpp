@@ -1,0 +1,29 @@
+#pragma once
+
+#include "data/image_files.hpp"
+#include "data/manifest.hpp"
+
+#include <filesystem>
+#include <vector>
+
+namespace trainctl::data {
+
+enum class EmptyClasses { refuse, allow };
+enum class Stamps { take, leave };
+
+struct ScanOptions {
+  DataRoot::Links links = DataRoot::Links::refuse;
+  EmptyClasses empty = EmptyClasses::refuse;
+  Stamps stamps = Stamps::take;  // leave: names only, which costs no look at each file
+};
+
+struct FolderScan {
+  ImageFiles files;
+  std::vector<Dependency> folders;
+};
+
+/// Images in class folders, classes and files in the order of torchvision's ImageFolder: a class is a folder right in
+/// `root`, classes are sorted by name, its files by folder and name. Throws Error(data).
+FolderScan scan_class_folders(const std::filesystem::path& root, const ScanOptions& options);
+
+}  // namespace trainctl::data

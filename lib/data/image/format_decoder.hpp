@@ -1,0 +1,36 @@
+#pragma once
+
+#include "data/image/image.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace trainctl::data {
+
+/// What a file may claim before anything is allocated for it.
+struct DecodeLimits {
+  std::int64_t pixels = std::int64_t{1} << 26;          // 64 Mpixel
+  std::int64_t scans = 100;                             // of a JPEG; encoders write about ten
+  std::int64_t scanned_pixels = std::int64_t{1} << 30;  // pixels times scans: the work of a progressive JPEG
+};
+
+/// How far a file is read. Whether it is sound is known only once all of it has been read.
+enum class Reading { whole_file, needed_part };
+
+/// Reads files of one format as RGB. One thread's own, used for one file after the other.
+class FormatDecoder {
+ public:
+  virtual ~FormatDecoder() = default;
+  /// Reads the header. `file` must stay until the pixels are read. Throws Error(data) for a damaged one and for one
+  /// that goes beyond the limits.
+  virtual ImageShape open(std::span<const std::byte> file) = 0;
+  /// Writes the pixels of a box of the opened image, rows without gaps, and closes it. Throws Error(data) where the
+  /// file, as far as it is read, is damaged.
+  virtual void decode(const Box& box, Reading reading, std::uint8_t* out) = 0;
+};
+
+/// Throws Error(data) where an image is empty or has too many pixels.
+void check_extents(std::int64_t height, std::int64_t width, const DecodeLimits& limits);
+
+}  // namespace trainctl::data

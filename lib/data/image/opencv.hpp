@@ -1,0 +1,26 @@
+#pragma once
+
+#include "data/image/format_decoder.hpp"
+
+#include <vector>
+
+namespace trainctl::data {
+
+/// WebP, BMP and TIFF (its first page) by OpenCV, always decoded whole. OpenCV and its hundred libraries are loaded
+/// when the first such file comes, from libtrainctl_opencv.so beside the program: linked, they would cost every start
+/// 0.2 s.
+class OpencvDecoder final : public FormatDecoder {
+ public:
+  explicit OpencvDecoder(const DecodeLimits& limits) : limits_(limits) {}
+
+  ImageShape open(std::span<const std::byte> file) override;
+  void decode(const Box& box, Reading reading, std::uint8_t* out) override;
+
+ private:
+  DecodeLimits limits_;
+  std::span<const std::byte> file_;
+  ImageShape shape_;
+  std::vector<std::uint8_t> pixels_;
+};
+
+}  // namespace trainctl::data

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// The one door of libtrainctl_opencv.so.
+
+namespace trainctl::data {
+
+constexpr const char* kOpencvLibrary = "libtrainctl_opencv.so";
+constexpr const char* kOpencvSymbol = "trainctl_opencv_decode_1";
+
+/// A file, the extents its header claims and memory for so many RGB pixels; false where it is damaged or disagrees
+/// with its header.
+struct OpencvImage {
+  const std::byte* bytes = nullptr;
+  std::size_t size = 0;
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  std::uint8_t* out = nullptr;
+};
+using OpencvDecode = bool (*)(const OpencvImage& image);
+
+}  // namespace trainctl::data

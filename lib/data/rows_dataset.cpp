@@ -1,0 +1,75 @@
+#include "data/rows_dataset.hpp"
+
+#include "base/error.hpp"
+#include "base/hash.hpp"
+#include "data/mapped_file.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace trainctl::data {
+namespace {
+
+// Rows asked for ahead of the copy, and how much of each: enough to hide a miss in memory.
+constexpr std::size_t kAhead = 6;
+constexpr std::size_t kCacheLine = 64;
+constexpr std::size_t kMostPrefetched = 4096;
+
+void gather(std::span<const std::int64_t> indices, const std::byte* from, std::size_t bytes, std::byte* out) {
+  const auto row = [&](std::size_t i) { return from + static_cast<std::size_t>(indices[i]) * bytes; };
+  const auto fetch = [&](std::size_t i) {
+    for (std::size_t at = 0; at < std::min(bytes, kMostPrefetched); at += kCacheLine) __builtin_prefetch(row(i) + at);
+  };
+  for (std::size_t i = 0; i < std::min(kAhead, indices.size()); ++i) fetch(i);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (i + kAhead < indices.size()) fetch(i + kAhead);
+    std::memcpy(out + i * bytes, row(i), bytes);
+  }
+}
+
+}  // namespace
+
+FieldRows owned_rows(Field field, std::vector<std::byte> bytes) {
+  auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  return {std::move(field), *owner, owner};
+}
+
+RowsDataset::RowsDataset(std::vector<FieldRows> fields, std::int64_t classes, std::vector<std::string> class_names)
+    : fields_(std::move(fields)), classes_(classes), class_names_(std::move(class_names)) {
+  ASSERT(!fields_.empty());
+  samples_ = std::ssize(fields_[0].bytes) / static_cast<std::int64_t>(fields_[0].field.bytes());
+  ASSERT(samples_ > 0);
+  for (const FieldRows& rows : fields_) {
+    ASSERT(rows.bytes.size() == static_cast<std::size_t>(samples_) * rows.field.bytes());
+    layout_.push_back(rows.field);
+  }
+}
+
+void RowsDataset::fill(std::span<const std::int64_t> indices, Rows rows) const {
+  for (const std::int64_t index : indices) ASSERT(index >= 0 && index < samples_);
+  for (std::size_t field = 0; field < fields_.size(); ++field) {
+    if (rows[field].empty()) continue;
+    gather(indices, fields_[field].bytes.data(), fields_[field].field.bytes(), rows[field].data());
+  }
+}
+
+StoredImage RowsDataset::read(std::int64_t index, std::vector<std::byte>&) const {
+  ASSERT(index >= 0 && index < samples_);
+  const ImageShape shape = image_shape(layout_[0]);
+  return {fields_[0].bytes.subspan(static_cast<std::size_t>(index) * shape.bytes(), shape.bytes()), shape};
+}
+
+std::string RowsDataset::name(std::int64_t index) const { return fmt::format("sample {}", index); }
+
+std::string RowsDataset::fingerprint() const {
+  Hasher hasher;
+  for (const FieldRows& rows : fields_) {
+    hasher.add(rows.field.name);
+    hasher.add(std::as_bytes(std::span(rows.field.shape)));
+    hasher.add(content_digest(rows.bytes));
+  }
+  return hasher.hex();
+}
+
+}  // namespace trainctl::data

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "data/dataset.hpp"
+#include "spec/dataset/table.hpp"
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainctl::data {
+
+/// A table read row by row, whatever it is stored as. Every function throws Error(data).
+class TableRows {
+ public:
+  virtual ~TableRows() = default;
+  [[nodiscard]] virtual const std::vector<std::string>& columns() const = 0;
+  /// Goes on to the next row; false behind the last.
+  virtual bool next() = 0;
+  /// A finite number of this row, or nothing where it is missing.
+  [[nodiscard]] virtual std::optional<double> number(std::size_t column) const = 0;
+  /// As text, or nothing where it is missing.
+  [[nodiscard]] virtual std::optional<std::string> text(std::size_t column) const = 0;
+  /// Where in the file that stands, as "train.csv:3:14".
+  [[nodiscard]] virtual std::string place(std::size_t column) const = 0;
+  /// As errors name the table.
+  [[nodiscard]] virtual const std::string& name() const = 0;
+};
+
+using OpenTable = std::function<std::unique_ptr<TableRows>(const std::filesystem::path&)>;
+
+/// The table as a data set: features f32 {n}, label i64 or f32. What is learnt - means, deviations, categories, class
+/// names - comes from `statistics_from`, read first. Throws Error(data) or Error(config).
+std::shared_ptr<const Dataset> load_table(const spec::dataset::Table& options, const OpenTable& open);
+
+}  // namespace trainctl::data

@@ -1,0 +1,96 @@
+#include "launch/isolated.hpp"
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+namespace trainctl::launch {
+namespace {
+
+constexpr int kDone = 0;
+
+// The message of the child: its kind (0: done) as one int, then the text.
+std::string answer(const std::function<std::string()>& body) {
+  int kind = kDone;
+  std::string text;
+  try {
+    text = body();
+  } catch (const Error& error) {
+    kind = error.exit_code();
+    text = error.what();
+  } catch (const std::exception& error) {
+    kind = static_cast<int>(ErrorKind::unexpected);
+    text = error.what();
+  }
+  std::string message(sizeof kind, '\0');
+  std::memcpy(message.data(), &kind, sizeof kind);
+  return message + text;
+}
+
+[[noreturn]] void be_child(const std::function<std::string()>& body, int fd, pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);  // it died before the line above
+  try {
+    write_all(fd, answer(body), "the pipe to the parent");
+  } catch (const std::exception&) {
+    ::_exit(1);
+  }
+  ::_exit(0);
+}
+
+std::string read_to_end(int fd) {
+  std::string text;
+  std::array<char, 65536> buffer{};
+  while (true) {
+    const ssize_t count = ::read(fd, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+}
+
+std::string content_of(const std::string& message, int status) {
+  int kind = kDone;
+  if (message.size() < sizeof kind) {
+    const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    throw Error(killed ? ErrorKind::resource : ErrorKind::unexpected,
+                killed ? "the measuring process was killed; most likely the memory ran out"
+                       : fmt::format("the measuring process ended with status {} and no result", status));
+  }
+  std::memcpy(&kind, message.data(), sizeof kind);
+  std::string text = message.substr(sizeof kind);
+  if (kind != kDone) throw Error(static_cast<ErrorKind>(kind), std::move(text));
+  return text;
+}
+
+}  // namespace
+
+IsolatedResult run_isolated(const std::function<std::string()>& body) {
+  std::array<int, 2> ends{};
+  ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot make a pipe: {}", std::strerror(errno));
+  const Fd reading(ends[0]);
+  Fd writing(ends[1]);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  ENSURE(resource, pid >= 0, "cannot start a process: {}; close others or raise `ulimit -u`", std::strerror(errno));
+  if (pid == 0) be_child(body, writing.get(), parent);
+  writing.reset();
+  const std::string message = read_to_end(reading.get());
+  int status = 0;
+  rusage usage{};
+  while (::wait4(pid, &status, 0, &usage) < 0 && errno == EINTR) {
+  }
+  return {content_of(message, status), static_cast<std::uint64_t>(usage.ru_maxrss) * 1024};
+}
+
+}  // namespace trainctl::launch

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "config/describe.hpp"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trainctl::spec::dataset {
+
+struct ImageList {
+  static constexpr auto kSummary = "Images named in a table: path,label a line, or path and several numbers.";
+
+  std::filesystem::path path;
+  std::optional<std::filesystem::path> root;
+  std::vector<std::string> classes;
+  std::optional<std::int64_t> rows;
+  bool follow_links = false;
+
+  static void describe(config::Describe<ImageList>& options) {
+    options
+        .field("path", &ImageList::path,
+               "The list: .csv with commas, .tsv or .txt with tabs. A first line without an image's name is its head. "
+               "One label is a class, by name or number; several are numbers, one target each.")
+        .required()
+        .example("data/birds/train.csv");
+    options.field("root", &ImageList::root, "Folder the listed paths are in, when not the list's own.")
+        .example("data/birds/images");
+    options
+        .field(
+            "classes", &ImageList::classes,
+            "Class names in the order of their numbers; otherwise the names in the list, sorted. Give it where train "
+            "and val do not hold the same classes.")
+        .example("[crow, owl]");
+    options.field("rows", &ImageList::rows, "Number of samples the list must have: finds a list that was cut off.")
+        .at_least(1)
+        .example("50000");
+    options.field("follow_links", &ImageList::follow_links,
+                  "Whether symbolic links and paths that lead out of the root are followed; otherwise an error.");
+  }
+};
+
+}  // namespace trainctl::spec::dataset

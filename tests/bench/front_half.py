@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""What the verbs that need no libtorch cost: wall time and peak memory, the verbs in turns.
+
+usage: front_half.py BUILD_FOLDER [--rounds N] [--write]
+
+--write adds docs/benchmarks/front_half_<cores>core_<date>.md with the table, and the raw numbers as CSV beside it.
+"""
+
+import argparse
+import csv
+import datetime
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CONFIG = "configs/quickstart.yaml"
+VERBS = [["--help"], ["version"], ["list"], ["schema"], ["explain", "optimizer.adam.lr"], ["validate", CONFIG], ["show-config", CONFIG]]
+BARS = {"ms": 50, "MB": 40}
+
+
+def once(program, arguments):
+    """(milliseconds, peak resident MB) of one process. The peak counts from before the exec, so it is never below this program's."""
+    began = time.perf_counter()
+    with subprocess.Popen([program, *arguments], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        ended = time.perf_counter()
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            sys.exit(f"{' '.join(arguments)}: {process.stderr.read().decode()}")
+    return (ended - began) * 1e3, usage.ru_maxrss / 1024
+
+
+def quartiles(values):
+    q1, median, q3 = statistics.quantiles(values, n=4, method="inclusive")
+    return f"{median:.1f} [{q1:.1f}, {q3:.1f}]"
+
+
+def table(rows):
+    lines = ["| verb | wall, ms | peak memory, MB |", "| --- | --- | --- |"]
+    for arguments in VERBS:
+        name = " ".join(arguments)
+        mine = [row for row in rows if row[0] == name]
+        lines.append(f"| `{name}` | {quartiles([row[2] for row in mine])} | {quartiles([row[3] for row in mine])} |")
+    return lines
+
+
+def write_report(build, lines, rows, rounds):
+    cores = len(os.sched_getaffinity(0))
+    date = datetime.date.today().isoformat()
+    path = ROOT / "docs/benchmarks" / f"front_half_{cores}core_{date}.md"
+    version = json.loads(subprocess.run([build / "bin/trainctl", "version", "--json"], capture_output=True, check=True).stdout)
+    path.write_text("\n".join([
+        f"# Front half, {cores} cores, {date}", "",
+        "What a verb costs that needs no libtorch: start to end of a fresh process, and an upper bound of its peak resident",
+        "memory (the measuring program's own 15 MB, as forked, are the least that can be seen).",
+        f"{rounds} rounds, the verbs in turns; medians [quartiles]. Bars: {BARS['ms']} ms and {BARS['MB']} MB.", "",
+        f"{cores} cores; load average at the end {os.getloadavg()[0]:.1f}. trainctl {version['version']}, git {version['git']}, "
+        f"{version['build']['type']}, {version['build']['compiler']}.", "", *lines, "",
+        "```", f"tests/bench/front_half.py build/release --rounds {rounds} --write", "```", ""]), encoding="utf-8")
+    with open(path.with_suffix(".csv"), "w", encoding="utf-8", newline="") as file:
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(["verb", "round", "wall_ms", "peak_mb"])
+        out.writerows([name, number, f"{ms:.3f}", f"{mb:.2f}"] for name, number, ms, mb in rows)
+    print(f"wrote {path.relative_to(ROOT)}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=lambda text: pathlib.Path(text).resolve())
+    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    rows = [(" ".join(arguments), number + 1, *once(options.build / "bin/trainctl", arguments))
+            for number in range(options.rounds) for arguments in VERBS]
+    lines = table(rows)
+    print("\n".join(lines))
+    if options.write:
+        write_report(options.build, lines, rows, options.rounds)
+
+
+if __name__ == "__main__":
+    main()

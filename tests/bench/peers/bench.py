@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Runs the rows with trainctl and its peers in turns and writes the table. Started by scripts/bench-loaders.
+
+usage: bench.py --trainctl BIN --python PYTHON --data FOLDER --source FOLDER [options]
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import report
+from workloads import WORKLOADS
+
+HERE = pathlib.Path(__file__).resolve().parent
+NO_WORKERS = ("index_select",)  # these compute in the caller
+THREADS_ONLY = ("ffcv", "spdl", "dali")  # 0 workers would be one thread all the same
+
+
+class PeakMemory(threading.Thread):
+    """Watches a process and its descendants: the largest sum of their proportional set sizes, in MB. Shared pages count
+    once that way."""
+
+    def __init__(self, pid):
+        super().__init__(daemon=True)
+        self.pid, self.peak_mb, self.done = pid, 0.0, threading.Event()
+
+    def run(self):
+        while not self.done.wait(0.5):
+            self.peak_mb = max(self.peak_mb, sum(map(pss_mb, family(self.pid))))
+
+    def stop(self):
+        self.done.set()
+        self.join()
+        return self.peak_mb
+
+
+def family(pid):
+    found = [pid]
+    for one in found:
+        try:
+            for task in os.listdir(f"/proc/{one}/task"):
+                with open(f"/proc/{one}/task/{task}/children", encoding="utf-8") as file:
+                    found += [int(word) for word in file.read().split()]
+        except OSError:
+            pass  # it has ended
+    return found
+
+
+def pss_mb(pid):
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("Pss:")) * 1024 / 1e6
+    except (OSError, StopIteration):
+        return 0.0
+
+
+def run(command, options, timeout=1800):
+    """(stdout, peak memory, reason of failure)."""
+    environment = dict(os.environ, OMP_NUM_THREADS=str(len(options.cores)), NUMBA_NUM_THREADS=str(len(options.cores)),
+                       PYTHONDONTWRITEBYTECODE="1", PYTHONWARNINGS="ignore", CUDA_VISIBLE_DEVICES="")
+    cores = ",".join(map(str, options.cores))
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(["taskset", "-c", cores, *map(str, command)], env=environment, text=True, cwd=HERE,
+                                   stdout=subprocess.PIPE, stderr=errors)
+        memory = PeakMemory(process.pid)
+        memory.start()
+        try:
+            out = process.communicate(timeout=timeout)[0]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            return "", memory.stop(), f"no result in {timeout} s"
+        errors.seek(0)
+        lines = [line for line in errors.read().splitlines() if line.strip()]
+        return out, memory.stop(), "" if process.returncode == 0 else (lines or ["no message"])[-1].strip()
+
+
+def run_peer(kind, row, workers, options):
+    out, peak_mb, failure = run([options.python, HERE / "run_peer.py", kind, row, options.data, workers, options.seconds],
+                                options)
+    if failure:
+        return {"failure": failure}
+    return {**json.loads(out.splitlines()[-1]), "rss_mb": peak_mb}
+
+
+def run_trainctl(workload, workers, folder, options):
+    """One measurement of `trainctl data bench`, as a user would make it."""
+    config = folder / f"{workload.name}.yaml"
+    config.write_text(workload.experiment(options.data))
+    out, _, failure = run([options.trainctl, "data", "bench", config, "--workers", workers, "--repeats", 1, "--seconds",
+                           options.seconds, "--json", "--progress", "none"], options)
+    document = json.loads(out) if out.startswith("{") else {}
+    if failure or "rows" not in document:
+        problems = document.get("errors") or [{"message": document.get("message", failure)}]
+        return {"failure": problems[0]["message"].splitlines()[0]}
+    found = document["rows"][0]
+    return {"samples_per_s": found["samples_per_s"]["median"], "samples_per_cpu_s": 1000 / found["cpu_s_per_1k"],
+            "p50_ms": found["p50_ms"], "p99_ms": found["p99_ms"], "rss_mb": found["rss_mb"], "digest": found["digest"],
+            "limit": found["limit"]["samples_per_s"], "limit_name": found["limit"]["name"]}
+
+
+def contenders(workload, options):
+    """(name, workers): trainctl and each peer at each worker count that means something for it."""
+    pairs = [("trainctl", workers) for workers in options.workers]
+    for peer in workload.peers:
+        counts = [0] if peer in NO_WORKERS else options.workers
+        if peer.split("_")[0] in THREADS_ONLY:
+            counts = sorted({max(1, workers) for workers in counts})
+        pairs += [(peer, workers) for workers in counts]
+    return pairs
+
+
+def pack(workload, folder, options):
+    """Makes the pack that the row reads; returns why not, or nothing."""
+    target = options.data / f"{workload.name.lower()}.pack"
+    if not workload.pack or target.exists():
+        return ""
+    source = folder / "source.yaml"
+    split = {"type": "image_folder", "root": "DATA/photographs_256"}
+    source.write_text(WORKLOADS["W4"].experiment(options.data).replace(json.dumps(WORKLOADS["W4"].dataset), json.dumps(split)))
+    return run([options.trainctl, "data", "pack", source, *workload.pack, "--out", target], options)[2]
+
+
+def measure_row(workload, folder, options):
+    """{(name, workers): [result of each round]}; who fails once is left out of the rounds that follow."""
+    results = collections.defaultdict(list)
+    pack(workload, folder, options)  # a failure shows when trainctl opens the file
+    for round_number in range(options.rounds):
+        for name, workers in contenders(workload, options):
+            if any("failure" in result for result in results[name, workers]):
+                continue
+            result = (run_trainctl(workload, workers, folder, options) if name == "trainctl"
+                      else run_peer(name, workload.name, workers, options))
+            results[name, workers].append(result)
+            told = result.get("failure") or f"{result['samples_per_s']:,.0f} samples/s"
+            print(f"{workload.name} round {round_number + 1} of {options.rounds}  {name}, {workers} workers: {told}",
+                  file=sys.stderr)
+    return results
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trainctl", type=pathlib.Path, required=True)
+    parser.add_argument("--python", type=pathlib.Path, required=True, help="of the peers' virtual environment")
+    parser.add_argument("--data", type=pathlib.Path, required=True, help="folder for the data that is made")
+    parser.add_argument("--source", type=pathlib.Path, required=True, help="folder with mnist/ and imagenet-sample/")
+    parser.add_argument("--rows", type=lambda text: text.split(","), default=list(WORKLOADS))
+    parser.add_argument("--workers", type=lambda text: [int(word) for word in text.split(",")], default=[0, 2])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--cores", type=lambda text: [int(word) for word in text.split(",")],
+                        default=sorted(os.sched_getaffinity(0)))
+    parser.add_argument("--missing", default="", help="peers that could not be installed, for the table")
+    parser.add_argument("--write", type=pathlib.Path, help="folder for the page and its CSV")
+    options = parser.parse_args()
+    for row in options.rows:
+        if row not in WORKLOADS:
+            parser.error(f"--rows: '{row}' is none of {', '.join(WORKLOADS)}")
+    options.trainctl, options.data, options.source = (path.absolute() for path in (options.trainctl, options.data, options.source))
+    return options
+
+
+def main():
+    options = parse()
+    print(f"load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
+    begun, results = time.time(), {}
+    with tempfile.TemporaryDirectory() as folder:
+        for row in options.rows:
+            made = run([options.python, HERE / "make_data.py", options.data, options.source, row], options)[2]
+            if made:
+                print(f"{row}: no data: {made}", file=sys.stderr)
+            results[row] = measure_row(WORKLOADS[row], pathlib.Path(folder), options)
+    page = report.Page(options, results, time.time() - begun)
+    print(page.tables())
+    if options.write:
+        print(f"wrote {page.write(options.write)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""The rows of the loader benchmark: what every peer is asked for, and the experiment file that asks trainctl for the same."""
+
+import dataclasses
+import json
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """One row. `data` is a path below the data folder; `shape` is one sample as height, width, channels."""
+
+    name: str
+    title: str
+    data: str
+    batch: int
+    shape: tuple
+    job: str  # what happens to a sample: copy, pad_crop_flip, rrc_flip, flip, read, rows
+    peers: tuple
+    dataset: dict  # trainctl's dataset.train
+    limit: str
+    pack: tuple = ()  # what `trainctl data pack` is asked for first
+
+    def experiment(self, folder, seed=0):
+        """The text of the experiment file; JSON is YAML. Model and optimizer are needed by the format, not used."""
+        dataset = json.loads(json.dumps(self.dataset).replace("DATA", str(folder)))
+        return json.dumps({"name": self.name.lower(), "seed": seed, "dataset": {"train": dataset},
+                           "loader": {"batch_size": self.batch}, "model": {"type": "mlp", "hidden": [8]},
+                           "optimizer": {"type": "sgd", "lr": 0.1}}, indent=1) + "\n"
+
+
+RRC = [{"type": "random_resized_crop", "size": 224}, "random_horizontal_flip"]
+FOLDER_PEERS = ("dataloader_pillow", "dataloader_tensor", "spdl", "ffcv", "dali")
+
+WORKLOADS = {w.name: w for w in (
+    Workload("W1", "MNIST in memory, u8", "mnist", 256, (28, 28, 1), "copy", ("dataloader", "index_select"),
+             {"type": "mnist", "root": "DATA/mnist", "split": "train"}, "gather"),
+    Workload("W2", "CIFAR in memory, pad 4, crop 32, flip, u8", "cifar10", 256, (32, 32, 3), "pad_crop_flip",
+             ("dataloader", "index_select", "ffcv"),
+             {"type": "cifar10", "root": "DATA/cifar10", "split": "train",
+              "transforms": [{"type": "random_crop", "size": 32, "padding": 4}, "random_horizontal_flip"]}, "gather"),
+    Workload("W3", "2,000 photographs (JPEG), RandomResizedCrop 224, flip, u8", "photographs", 128, (224, 224, 3),
+             "rrc_flip", FOLDER_PEERS, {"type": "image_folder", "root": "DATA/photographs", "transforms": RRC},
+             "crop decode x threads"),
+    Workload("W4", "the same at 256 px of the short side, JPEG q90", "photographs_256", 128, (224, 224, 3), "rrc_flip",
+             FOLDER_PEERS, {"type": "image_folder", "root": "DATA/photographs_256", "transforms": RRC},
+             "crop decode x threads"),
+    Workload("W5", "the same at 256 px, raw pixels", "photographs_256", 128, (224, 224, 3), "rrc_flip",
+             ("dataloader_raw", "ffcv_raw"), {"type": "pack", "path": "DATA/w5.pack", "transforms": RRC},
+             "transforms x threads", ("--raw",)),
+    Workload("W6", "decoded cache of 224 x 224, flip, u8", "photographs_224.npy", 128, (224, 224, 3), "flip",
+             ("dataloader", "index_select", "ffcv_raw"),
+             {"type": "pack", "path": "DATA/w6.pack", "transforms": ["random_horizontal_flip"]}, "gather", ("--raw",)),
+    Workload("W7", "cold file of 32 KiB samples, exact shuffle", "cold_32k.npy", 256, (32, 1024, 1), "read",
+             ("dataloader",), {"type": "pack", "path": "DATA/w7.pack"}, "random reads at depth 32", ("--raw",)),
+    Workload("W8", "Parquet, 100 float columns", "table.parquet", 8192, (100,), "rows", ("dataloader", "index_select"),
+             {"type": "parquet", "path": "DATA/table.parquet", "label": "label"}, "gather"),
+)}

@@ -1,0 +1,179 @@
+#include "spec/dataset/csv.hpp"
+
+#include "data/sources.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+using spec::dataset::LabelType;
+using spec::dataset::Missing;
+
+namespace {
+
+class Tables {
+ public:
+  spec::dataset::Csv with(const std::string& text, const char* name = "train.csv") {
+    put_text(folder_ / name, text);
+    spec::dataset::Csv options;
+    options.path = folder_ / name;
+    options.label = "y";
+    return options;
+  }
+  static std::string failure(const spec::dataset::Csv& options) {
+    return failure_of([&] { (void)build("csv", options); });
+  }
+
+ private:
+  TempFolder folder_;
+};
+
+std::vector<std::vector<float>> features(const Dataset& dataset) {
+  std::vector<std::vector<float>> rows;
+  for (std::int64_t i = 0; i < dataset.size(); ++i) rows.push_back(values<float>(dataset, i, 0));
+  return rows;
+}
+
+using Matrix = std::vector<std::vector<float>>;
+
+}  // namespace
+
+TEST_CASE("a CSV gives its number columns as features and its label as class or target") {
+  Tables tables;
+  auto options = tables.with("a,y,b\n1,0,2.5\n-3e1,2,+4\n");
+  const auto dataset = build("csv", options);
+  CHECK(dataset->layout() == Layout{{"features", Dtype::f32, {2}}, {"label", Dtype::i64, {}}});
+  CHECK(dataset->classes() == 3);
+  CHECK(features(*dataset) == Matrix{{1, 2.5}, {-30, 4}});
+  CHECK(values<std::int64_t>(*dataset, 1, 1) == std::vector<std::int64_t>{2});
+  CHECK(facts("csv", options).samples == 2);
+  options.label_type = LabelType::number;
+  options.features = {"b"};
+  const auto target = build("csv", options);
+  CHECK(target->layout()[1] == Field{"label", Dtype::f32, {}});
+  CHECK(target->classes() == 0);
+  CHECK(features(*target) == Matrix{{2.5}, {4}});
+  CHECK(values<float>(*target, 1, 1) == std::vector<float>{2});
+}
+
+TEST_CASE("CSV classes may be names, in a fixed order if told") {
+  Tables tables;
+  auto options = tables.with("a,y\r\n1,\"no, never\"\r\n2,maybe\r\n");
+  CHECK(build("csv", options)->class_names() == std::vector<std::string>{"maybe", "no, never"});
+  options.classes = {"no, never", "yes", "maybe"};
+  const auto dataset = build("csv", options);
+  CHECK(dataset->classes() == 3);
+  CHECK(values<std::int64_t>(*dataset, 1, 1) == std::vector<std::int64_t>{2});
+  options.classes = {"yes"};
+  CHECK_THAT(Tables::failure(options), Contains("train.csv:2:3: the label 'no, never' is none of the 1 classes"));
+}
+
+TEST_CASE("a split is standardised by the training table's statistics, not by its own") {
+  Tables tables;
+  auto train = tables.with("a,b,y\n1,7,0\n3,7,1\n5,7,0\n");
+  train.standardize = true;
+  CHECK_THAT(Tables::failure(train), StartsWith("2: 'standardize' is learnt from data; write 'statistics_from'"));
+  train.statistics_from = train.path;
+  auto val = tables.with("a,b,y\n3,8,1\n", "val.csv");
+  val.standardize = true;
+  val.statistics_from = train.path;
+  const auto rows = features(*build("csv", train));
+  const auto scale = static_cast<float>(std::sqrt(8.0 / 3));
+  CHECK(rows[0][0] == Approx(-2 / scale));
+  CHECK(rows[1][0] == 0);
+  CHECK(rows[2] == std::vector<float>{-rows[0][0], 0});  // a constant column is only centred
+  CHECK(features(*build("csv", val)) == Matrix{{0, 1}});
+  CHECK(build("csv", val)->classes() == 2);
+  val = tables.with("a,b,y\n3,8,2\n", "val.csv");
+  val.statistics_from = train.path;
+  CHECK_THAT(Tables::failure(val), Contains("val.csv has label 2; the table of statistics_from has labels up to 1"));
+}
+
+TEST_CASE("categories become one feature each, learnt from the training table") {
+  Tables tables;
+  auto train = tables.with("c,a,y\nred,1,0\nblue,2,1\nred,3,0\n");
+  train.categorical = {"c"};
+  CHECK_THAT(Tables::failure(train), StartsWith("2: 'categorical' is learnt from data"));
+  train.statistics_from = train.path;
+  const auto dataset = build("csv", train);
+  CHECK(dataset->layout()[0].shape == std::vector<std::int64_t>{3});
+  CHECK(features(*dataset) == Matrix{{0, 1, 1}, {1, 0, 2}, {0, 1, 3}});
+  auto val = tables.with("c,a,y\ngreen,1,0\n", "val.csv");
+  val.categorical = {"c"};
+  val.statistics_from = train.path;
+  CHECK_THAT(Tables::failure(val),
+             Contains("val.csv:2:1: 'green' is none of the 2 names of 'c' in ") && Contains("train.csv"));
+  val = tables.with("c,a,y\n,1,0\n", "val.csv");
+  val.categorical = {"c"};
+  val.statistics_from = train.path;
+  CHECK_THAT(Tables::failure(val), Contains("val.csv:2:1: the name in 'c' is missing"));
+  val.missing = Missing::constant;
+  CHECK(features(*build("csv", val)) == Matrix{{0, 0, 1}});
+}
+
+TEST_CASE("missing numbers are refused, filled or dropped as told") {
+  Tables tables;
+  auto options = tables.with("a,b,y\n1,NA,0\n3,5,1\n,7,0\n");
+  CHECK_THAT(Tables::failure(options),
+             Contains("train.csv:2:3: the value of 'b' is missing; say what to do with 'missing: mean'"));
+  options.missing = Missing::constant;
+  options.missing_value = -1;
+  CHECK(features(*build("csv", options)) == Matrix{{1, -1}, {3, 5}, {-1, 7}});
+  options.missing = Missing::drop;
+  CHECK(features(*build("csv", options)) == Matrix{{3, 5}});
+  options.missing = Missing::mean;
+  CHECK_THAT(Tables::failure(options), StartsWith("2: 'missing: mean' is learnt from data"));
+  options.statistics_from = options.path;
+  CHECK(features(*build("csv", options)) == Matrix{{1, 6}, {3, 5}, {2, 7}});
+  options = tables.with("a,y\n1,\n");
+  CHECK_THAT(Tables::failure(options), Contains("train.csv:2:3: the label is missing"));
+  options.missing = Missing::drop;
+  CHECK_THAT(Tables::failure(options), Contains("has no rows without a missing value"));
+}
+
+TEST_CASE("what is wrong with a CSV names line and column") {
+  Tables tables;
+  const auto failure = [&](const std::string& text) { return Tables::failure(tables.with(text)); };
+  CHECK_THAT(failure(""), Contains("train.csv is empty; expected a line of column names"));
+  CHECK_THAT(failure("a,y\n"), Contains("train.csv has no rows"));
+  CHECK_THAT(failure("a,price\n1,2\n"), Contains("train.csv has no column 'y'"));
+  auto near = tables.with("a,price\n1,2\n");
+  near.label = "prize";
+  CHECK_THAT(Tables::failure(near), Contains("train.csv has no column 'prize'; did you mean 'price'?"));
+  CHECK_THAT(failure("y\n1\n"), Contains("has no column but its label"));
+  CHECK_THAT(failure("a,a,y\n1,2,0\n"), Contains("has two columns 'a'"));
+  CHECK_THAT(failure("a,y\n1,0\n1,2,3\n"), Contains("train.csv:3:1: 3 fields; the first line names 2 columns"));
+  CHECK_THAT(failure("a,y\n1,0\n1x,1\n"), Contains("train.csv:3:1: '1x' in column 'a' is no number; if it is a name"));
+  CHECK_THAT(failure("a,y\ninf,0\n"), Contains("'inf' in column 'a' is no number"));
+  CHECK_THAT(failure("a,y\n1e99,0\n"), Contains("train.csv:2:1: 1e+99 does not fit a 32-bit float"));
+  CHECK_THAT(failure("a,y\n1 ,0\n"), Contains("'1 ' in column 'a' is no number"));
+  auto options = tables.with("a,y\n1,0\n");
+  options.rows = 2;
+  CHECK_THAT(Tables::failure(options), Contains("has 1 rows; 'rows' says 2: was it cut off?"));
+  options = tables.with("a,y\n1,0\n");
+  options.delimiter = "::";
+  CHECK_THAT(Tables::failure(options), StartsWith("2: delimiter is '::'"));
+  options = tables.with("a,y\n1,0\n");
+  options.features = {"a", "y"};
+  CHECK_THAT(Tables::failure(options), StartsWith("2: the label 'y' is among the features"));
+  options = tables.with("a,y\n1,0.5\n");
+  options.label_type = LabelType::number;
+  CHECK(values<float>(*build("csv", options), 0, 1) == std::vector<float>{0.5});
+}
+
+TEST_CASE("every truncation of a CSV of 4 KiB is refused, or leaves whole rows that the row count catches") {
+  Tables tables;
+  std::string text = "a,b,y\n";
+  std::int64_t rows = 0;
+  for (; text.size() < 4096; ++rows)
+    text += std::to_string(rows * 7919 % 1000) + ".5,\"" + std::to_string(rows) + "\",1\n";
+  auto options = tables.with(text);
+  options.rows = rows;
+  REQUIRE(build("csv", options)->size() == rows);
+  for (std::size_t length = 0; length < text.size(); ++length) {
+    options = tables.with(text.substr(0, length));
+    options.rows = rows;
+    const std::string failure = Tables::failure(options);
+    if (!failure.starts_with("9: ") || failure.find("train.csv") == std::string::npos) FAIL(length << ": " << failure);
+  }
+}

@@ -1,0 +1,116 @@
+#include "data/image/decoding.hpp"
+#include "data/image/jpeg.hpp"
+#include "support/catch.hpp"
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <limits>
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+void put(File& file, std::size_t at, std::uint32_t value, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; ++i) file[at + i] = static_cast<std::byte>(value >> (8 * (bytes - 1 - i)));
+}
+
+/// Where a JPEG's frame header has height and width.
+std::size_t extents_at(const File& file) {
+  for (std::size_t i = 2; i + 1 < file.size(); ++i) {
+    const auto code = std::to_integer<unsigned>(file[i + 1]);
+    if (file[i] == std::byte{0xFF} && (code == 0xC0 || code == 0xC2)) return i + 5;
+  }
+  return 0;
+}
+
+File claiming(File jpeg, std::uint32_t height, std::uint32_t width) {
+  put(jpeg, extents_at(jpeg), height, 2);
+  put(jpeg, extents_at(jpeg) + 2, width, 2);
+  return jpeg;
+}
+
+/// The PNG of the goldens with other extents and a checksum that fits is not needed: they are refused before.
+File png_claiming(std::uint32_t height, std::uint32_t width) {
+  File file = golden_file("png rgb");
+  put(file, 16, width, 4);
+  put(file, 20, height, 4);
+  return file;
+}
+
+/// A progressive JPEG whose last scan stands there again and again.
+File scan_bomb(int times) {
+  File file = jpeg_file(shades({256, 256, 3}), {.progressive = true});
+  std::size_t last = 0;
+  for (std::size_t i = 0; i + 1 < file.size(); ++i) {
+    if (file[i] == std::byte{0xFF} && file[i + 1] == std::byte{0xDA}) last = i;
+  }
+  const File scan(file.begin() + static_cast<std::ptrdiff_t>(last), file.end() - 2);
+  file.resize(file.size() - 2);
+  for (int i = 0; i < times; ++i) file.insert(file.end(), scan.begin(), scan.end());
+  file.push_back(std::byte{0xFF});
+  file.push_back(std::byte{0xD9});
+  return file;
+}
+
+rlim_t address_space() {
+  std::ifstream file("/proc/self/statm");
+  rlim_t pages = 0;
+  file >> pages;
+  return pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
+}
+
+/// Whether a process that may take only `spare` bytes more refuses the file as damaged, and for no other reason.
+bool refused_within(const File& file, rlim_t spare) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{address_space() + spare, RLIM_INFINITY};
+    ::setrlimit(RLIMIT_AS, &limit);
+    ::_exit(fault_of(file).starts_with("9: ") ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("an image bomb is refused by its header, within 10 MB") {
+  File large = jpeg_file(shades({300, 300, 3}));
+  large.resize(45'000, std::byte{0});
+  const std::vector<std::pair<File, std::string>> bombs{
+      {claiming(large, 32'000, 32'000), "the image claims 32000x32000 pixels; at most 67108864 are decoded"},
+      {claiming(jpeg_file(shades({8, 8, 3})), 8'000, 8'000), "which do not fit into"},
+      {png_claiming(20'000, 20'000), "the image claims 20000x20000 pixels"},
+      {png_claiming(8'000, 8'000), "the PNG claims 8000x8000 pixels, which do not fit into"},
+      {scan_bomb(5'000), "scans of 256x256 pixels; at most 100 scans"},
+      {claiming(scan_bomb(60), 6'000, 6'000), "at most 100 scans and 1073741824 pixels in all are decoded"},
+  };
+  for (const auto& [bomb, message] : bombs) {
+    CHECK_THAT(fault_of(bomb), Contains(message));
+    if (!kSanitized) CHECK(refused_within(bomb, rlim_t{10} << 20));
+  }
+}
+
+TEST_CASE("an image without pixels is refused") {
+  CHECK_THAT(fault_of(png_claiming(0, 7)), Contains("9: the image has no pixels"));
+  CHECK_THAT(fault_of(claiming(jpeg_file(shades({8, 8, 3})), 5, 0)), StartsWith("9: "));
+}
+
+TEST_CASE("scans are counted as the decoder meets them") {
+  const Picture picture = shades({64, 64, 3});
+  CHECK(count_jpeg_scans(jpeg_file(picture)) == 1);
+  CHECK(count_jpeg_scans(jpeg_file(picture, {.progressive = true})) == 10);
+  CHECK(count_jpeg_scans(scan_bomb(7)) == 17);
+  CHECK(count_jpeg_scans({}) == 0);
+}

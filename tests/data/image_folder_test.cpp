@@ -1,0 +1,222 @@
+#include "spec/dataset/image_folder.hpp"
+
+#include "data/sources.hpp"
+#include "support/catch.hpp"
+
+#include <sys/stat.h>
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+namespace fs = std::filesystem;
+
+namespace {
+
+spec::dataset::ImageFolder at(const fs::path& root) {
+  spec::dataset::ImageFolder options;
+  options.root = root;
+  return options;
+}
+
+void plant(const fs::path& root) {
+  for (const char* name : {"dog/b.JPG", "dog/a.png", "cat/x/y/2.jpeg", "cat/x-1/3.webp", "cat/1.bmp", "cat/notes.txt",
+                           "Zebra/z.tiff", "stray.jpg"}) {
+    put_text(root / name, std::string("bytes of ") + name);
+  }
+  settle(root);
+}
+
+std::string failure(const spec::dataset::ImageFolder& options) {
+  const std::string found = failure_of([&] { (void)build("image_folder", options); });
+  const std::string quick = failure_of([&] { (void)facts("image_folder", options); });
+  CHECK(found == quick);
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("an image folder has the classes and the order of torchvision's") {
+  const CacheHome cache;
+  const TempFolder folder;
+  plant(folder.path());
+  const auto dataset = build("image_folder", at(folder.path()));
+  CHECK(dataset->class_names() == std::vector<std::string>{"Zebra", "cat", "dog"});
+  CHECK(dataset->layout() == Layout{{"image", Dtype::u8, {0, 0, 3}}, {"label", Dtype::i64, {}}});
+  CHECK(labels_of(*dataset) == std::vector<std::int64_t>{0, 1, 1, 1, 2, 2});
+  std::vector<std::string> found;
+  for (std::int64_t i = 0; i < dataset->size(); ++i) found.push_back(stored(*dataset, i).substr(9));
+  // By the folder's path, and '-' sorts before '/'.
+  CHECK(found == std::vector<std::string>{"Zebra/z.tiff", "cat/1.bmp", "cat/x-1/3.webp", "cat/x/y/2.jpeg", "dog/a.png",
+                                          "dog/b.JPG"});
+  CHECK(dataset->images()->name(0) == (folder / "Zebra/z.tiff").string());
+}
+
+TEST_CASE("the manifest is kept, and made anew when a folder changes") {
+  const CacheHome cache;
+  const TempFolder folder;
+  plant(folder.path());
+  const auto first = build("image_folder", at(folder.path()));
+  REQUIRE(cache.files().size() == 1);
+  const auto written = fs::last_write_time(cache.files()[0]);
+  CHECK(build("image_folder", at(folder.path()))->fingerprint() == first->fingerprint());
+  CHECK(facts("image_folder", at(folder.path())).class_names == first->class_names());
+  CHECK(fs::last_write_time(cache.files()[0]) == written);
+
+  put_text(folder / "cat/new.jpg", "new");
+  CHECK(facts("image_folder", at(folder.path())).samples == 7);
+  const auto second = build("image_folder", at(folder.path()));
+  CHECK(second->size() == 7);
+  CHECK(second->fingerprint() != first->fingerprint());
+}
+
+TEST_CASE("an added file is found though the folder's time is put back") {
+  const CacheHome cache;
+  const TempFolder folder;
+  plant(folder.path());
+  (void)build("image_folder", at(folder.path()));
+  const auto before = fs::last_write_time(folder / "cat");
+  put_text(folder / "cat/new.jpg", "new");
+  fs::last_write_time(folder / "cat", before);
+  CHECK(build("image_folder", at(folder.path()))->size() == 7);
+}
+
+TEST_CASE("a manifest of folders that changed just now is not kept") {
+  const CacheHome cache;
+  const TempFolder folder;
+  put_text(folder / "cat/1.jpg", "one");
+  CHECK(build("image_folder", at(folder.path()))->size() == 1);
+  CHECK(cache.files().empty());
+}
+
+TEST_CASE("every damage of a kept manifest only means that it is made anew") {
+  const CacheHome cache;
+  const TempFolder folder;
+  plant(folder.path());
+  const std::string expected = build("image_folder", at(folder.path()))->fingerprint();
+  const std::string good = get_text(cache.files()[0]);
+  for (std::size_t i = 0; i < good.size(); i += 3) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ 0x41);
+    put_text(cache.files()[0], i % 2 == 0 ? bad : good.substr(0, i));
+    REQUIRE(build("image_folder", at(folder.path()))->fingerprint() == expected);
+  }
+}
+
+TEST_CASE("a home that cannot be written costs the cache only") {
+  const TempFolder folder;
+  plant(folder.path());
+  put_text(folder / "file", "in the way");
+  const char* before = std::getenv("XDG_CACHE_HOME");
+  const std::string old = before == nullptr ? "" : before;
+  ::setenv("XDG_CACHE_HOME", (folder / "file").c_str(), 1);
+  CHECK(build("image_folder", at(folder.path()))->size() == 6);
+  if (old.empty())
+    ::unsetenv("XDG_CACHE_HOME");
+  else
+    ::setenv("XDG_CACHE_HOME", old.c_str(), 1);
+}
+
+TEST_CASE("a file changed behind a kept manifest ends the run once") {
+  const CacheHome cache;
+  const TempFolder folder;
+  plant(folder.path());
+  (void)build("image_folder", at(folder.path()));
+  put_text(folder / "cat/1.bmp", "longer than it was before");
+  const auto dataset = build("image_folder", at(folder.path()));
+  const std::string failed = failure_of([&] { (void)stored(*dataset, 1); });
+  CHECK_THAT(failed, StartsWith("9: ") && Contains("has changed since it was listed (18 bytes, then 25)"));
+  CHECK(stored(*build("image_folder", at(folder.path())), 1) == "longer than it was before");
+}
+
+TEST_CASE("a file that vanished or is empty is named") {
+  const CacheHome cache;
+  const TempFolder folder;
+  plant(folder.path());
+  put_text(folder / "dog/a.png", "");
+  const auto dataset = build("image_folder", at(folder.path()));
+  CHECK_THAT(failure_of([&] { (void)stored(*dataset, 4); }), StartsWith("9: it is empty"));
+  fs::remove(folder / "dog/b.JPG");
+  CHECK_THAT(failure_of([&] { (void)stored(*dataset, 5); }),
+             StartsWith("9: cannot read ") && Contains("dog/b.JPG: No such"));
+}
+
+TEST_CASE("a root without classes, classes without images and what is no file are refused with advice") {
+  const CacheHome cache;
+  const TempFolder folder;
+  CHECK_THAT(failure(at(folder / "nowhere")), StartsWith("9: the folder ") && Contains("nowhere does not exist"));
+  CHECK_THAT(failure(at(folder.path())), Contains("holds no class folders; expected "));
+  put_text(folder / "cat/1.jpg", "one");
+  put_text(folder / "dog/readme.txt", "none");
+  CHECK_THAT(failure(at(folder.path())), Contains("dog holds no images") && Contains("allow_empty: true"));
+  auto options = at(folder.path());
+  options.allow_empty = true;
+  CHECK(build("image_folder", options)->classes() == 2);
+  fs::remove(folder / "cat/1.jpg");
+  CHECK_THAT(failure(options), Contains("holds no images in its 2 class folders"));
+  REQUIRE(::mkfifo((folder / "cat/2.jpg").c_str(), 0600) == 0);
+  CHECK_THAT(failure(options), Contains("2.jpg is no regular file"));
+}
+
+TEST_CASE("symbolic links are refused by name, or followed when told so") {
+  const CacheHome cache;
+  const TempFolder folder;
+  const TempFolder elsewhere;
+  put_text(elsewhere / "in/2.jpg", "two");
+  put_text(folder / "cat/1.jpg", "one");
+  fs::create_symlink(elsewhere / "in/2.jpg", folder / "cat/2.jpg");
+  CHECK_THAT(failure(at(folder.path())), Contains("2.jpg is a symbolic link; write follow_links: true"));
+  auto options = at(folder.path());
+  options.follow_links = true;
+  CHECK(stored(*build("image_folder", options), 1) == "two");
+  fs::remove(folder / "cat/2.jpg");
+  fs::create_directory_symlink(elsewhere / "in", folder / "dog");
+  CHECK_THAT(failure(at(folder.path())), Contains("dog is a symbolic link"));
+  CHECK(build("image_folder", options)->class_names() == std::vector<std::string>{"cat", "dog"});
+  fs::create_directory_symlink(folder / "cat", folder / "cat/again");
+  CHECK_THAT(failure(options), Contains("is there a link that leads back?"));
+  fs::remove(folder / "cat/again");
+  fs::create_symlink("nowhere.jpg", folder / "cat/lost.jpg");
+  CHECK_THAT(failure(options), Contains("a link that leads nowhere"));
+}
+
+TEST_CASE("a link put in the place of a listed file is not followed") {
+  const CacheHome cache;
+  const TempFolder folder;
+  const TempFolder elsewhere;
+  put_text(elsewhere / "secret", "bytes of cat/1.bmp");
+  plant(folder.path());
+  const auto dataset = build("image_folder", at(folder.path()));
+  fs::remove(folder / "cat/1.bmp");
+  fs::create_symlink(elsewhere / "secret", folder / "cat/1.bmp");
+  CHECK_THAT(failure_of([&] { (void)stored(*dataset, 1); }), Contains("symbolic link"));
+}
+
+TEST_CASE("names with line breaks and control bytes work, and are shown escaped") {
+  const CacheHome cache;
+  const TempFolder folder;
+  put_text(folder / "a\nb/\x1b[31m.jpg", "odd");
+  settle(folder.path());
+  for (int i = 0; i < 2; ++i) {
+    const auto dataset = build("image_folder", at(folder.path()));
+    CHECK(stored(*dataset, 0) == "odd");
+    CHECK(dataset->images()->name(0).find('\x1b') == std::string::npos);
+    CHECK(dataset->images()->name(0).find('\n') == std::string::npos);
+  }
+}
+
+TEST_CASE("thousands of files are listed quickly, and faster from the manifest") {
+  const CacheHome cache;
+  const TempFolder folder;
+  for (int c = 0; c < 20; ++c) {
+    fs::create_directory(folder / ("class" + std::to_string(c)));
+    for (int i = 0; i < 250; ++i) {
+      std::ofstream(folder / ("class" + std::to_string(c) + "/" + std::to_string(i) + ".jpg")) << i;
+    }
+  }
+  settle(folder.path());
+  const std::string cold = build("image_folder", at(folder.path()))->fingerprint();
+  REQUIRE(cache.files().size() == 1);
+  const auto warm = build("image_folder", at(folder.path()));
+  CHECK(warm->fingerprint() == cold);
+  CHECK(warm->size() == 5000);
+}

@@ -1,0 +1,125 @@
+#include "spec/dataset/image_list.hpp"
+
+#include "data/sources.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+namespace fs = std::filesystem;
+
+namespace {
+
+class Listed {
+ public:
+  Listed() {
+    put_text(folder_ / "a/1.jpg", "one");
+    put_text(folder_ / "a/2.jpg", "two");
+    put_text(folder_ / "3, \"x\".png", "three");
+  }
+  spec::dataset::ImageList with(const std::string& text, const char* name = "list.csv") {
+    put_text(folder_ / name, text);
+    settle(folder_.path());
+    spec::dataset::ImageList options;
+    options.path = folder_ / name;
+    return options;
+  }
+  std::string failure(const std::string& text) {
+    return failure_of([&] { (void)build("image_list", with(text)); });
+  }
+  const TempFolder& folder() const { return folder_; }
+
+ private:
+  CacheHome cache_;
+  TempFolder folder_;
+};
+
+}  // namespace
+
+TEST_CASE("an image list gives paths with classes by name") {
+  Listed listed;
+  const auto dataset =
+      build("image_list", listed.with("path,label\na/2.jpg,owl\n\"3, \"\"x\"\".png\",crow\r\na/1.jpg,owl\n"));
+  CHECK(dataset->class_names() == std::vector<std::string>{"crow", "owl"});
+  CHECK(labels_of(*dataset) == std::vector<std::int64_t>{1, 0, 1});
+  CHECK(stored(*dataset, 1) == "three");
+  CHECK(stored(*dataset, 2) == "one");
+}
+
+TEST_CASE("an image list gives classes by number, and several numbers as targets") {
+  Listed listed;
+  const auto classes = build("image_list", listed.with("a/1.jpg\t0\na/2.jpg\t7\n", "list.tsv"));
+  CHECK(classes->classes() == 8);
+  CHECK(labels_of(*classes) == std::vector<std::int64_t>{0, 7});
+  const auto targets = build("image_list", listed.with("a/1.jpg,0.5,1\na/2.jpg,-2,1e3\n"));
+  CHECK(targets->layout()[1] == Field{"label", Dtype::f32, {2}});
+  CHECK(targets->classes() == 0);
+  std::vector<float> rows(2);
+  const std::int64_t second = 1;
+  const std::span<std::byte> out[] = {{}, std::as_writable_bytes(std::span(rows))};
+  targets->fill({&second, 1}, out);
+  CHECK(rows == std::vector<float>{-2, 1000});
+}
+
+TEST_CASE("the classes option fixes their order, and names what is none of them") {
+  Listed listed;
+  auto options = listed.with("a/1.jpg,owl\n");
+  options.classes = {"owl", "crow"};
+  const auto dataset = build("image_list", options);
+  CHECK(dataset->classes() == 2);
+  CHECK(labels_of(*dataset) == std::vector<std::int64_t>{0});
+  options = listed.with("a/1.jpg,owl\na/2.jpg,emu\n");
+  options.classes = {"owl", "crow"};
+  CHECK_THAT(failure_of([&] { (void)build("image_list", options); }),
+             Contains("list.csv:2: the label 'emu' is none of the 2 classes"));
+}
+
+TEST_CASE("the list may lie apart from its images, and is read again when it changes") {
+  Listed listed;
+  auto options = listed.with("1.jpg,x\n");
+  options.root = listed.folder() / "a";
+  CHECK(stored(*build("image_list", options), 0) == "one");
+  put_text(options.path, "2.jpg,x\n");
+  CHECK(stored(*build("image_list", options), 0) == "two");
+}
+
+TEST_CASE("what is wrong with an image list names line and column") {
+  Listed listed;
+  CHECK_THAT(listed.failure("path,label\n"), Contains("names no images; expected a line 'path,label' for each"));
+  CHECK_THAT(listed.failure("a/1.jpg\n"), Contains("list.csv:1:1: a path without a label"));
+  CHECK_THAT(listed.failure("a/1.jpg,1\na/2.jpg,1,2\n"), Contains("list.csv:2:1: 3 fields; the first row has 2"));
+  CHECK_THAT(listed.failure("a/1.jpg,1,2\na/2.jpg,1,two\n"), Contains("list.csv:2:11: 'two' is no number"));
+  CHECK_THAT(listed.failure("a/1.jpg,1,2\na/2.jpg,1,nan\n"), Contains("'nan' is no number"));
+  CHECK_THAT(listed.failure("a/1.jpg,1\na/2.exe,1\n"), Contains("list.csv:2:1: 'a/2.exe' is no image's name"));
+  CHECK_THAT(listed.failure("a/1.jpg,\n"), Contains("list.csv:1: the label is empty"));
+  CHECK_THAT(listed.failure("a/9.jpg,1\n"), Contains("a/9.jpg: No such file"));
+  auto options = listed.with("a/1.jpg,1\n");
+  options.rows = 2;
+  CHECK_THAT(failure_of([&] { (void)build("image_list", options); }), Contains("ends with 1 rows; 'rows' says 2"));
+}
+
+TEST_CASE("a listed path cannot lead out of the root") {
+  Listed listed;
+  const TempFolder outside;
+  put_text(outside / "s.jpg", "secret");
+  const std::string up = "a/../../" + outside.path().filename().string() + "/s.jpg";
+  CHECK_THAT(listed.failure((outside / "s.jpg").string() + ",1\n"), Contains("leads out of the folder"));
+  CHECK_THAT(listed.failure(up + ",1\n"), Contains("leads out of the folder"));
+  fs::create_directory_symlink(outside.path(), listed.folder() / "door");
+  CHECK_THAT(listed.failure("door/s.jpg,1\n"), StartsWith("9: ") && Contains("symbolic link"));
+  auto options = listed.with("door/s.jpg,1\n" + up + ",1\n");
+  options.follow_links = true;
+  CHECK(stored(*build("image_list", options), 1) == "secret");
+}
+
+TEST_CASE("every truncation of an image list within a line is refused") {
+  Listed listed;
+  const std::string text = "path,label\r\na/1.jpg,owl\r\n\"a/2.jpg\",crow\r\n";
+  for (std::size_t length = 0; length < text.size(); ++length) {
+    const std::string part = text.substr(0, length);
+    const std::string failure = listed.failure(part);
+    const bool whole_lines = part.ends_with("\n") && part.size() > 12;
+    if (failure.starts_with("9: ") == whole_lines) FAIL("at length " << length << ": " << failure);
+    if (!whole_lines && failure.find("list.csv") == std::string::npos) FAIL(failure);
+  }
+}

@@ -1,0 +1,105 @@
+#pragma once
+
+#include "data/fakes.hpp"
+#include "data/registry.hpp"
+#include "support/temp_folder.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace trainctl::data::testing {
+
+/// Caches of this test alone: XDG_CACHE_HOME is a folder that goes with it.
+class CacheHome {
+ public:
+  CacheHome() {
+    if (const char* set = std::getenv("XDG_CACHE_HOME")) before_ = set;
+    ::setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1);
+  }
+  ~CacheHome() {
+    if (before_.empty())
+      ::unsetenv("XDG_CACHE_HOME");
+    else
+      ::setenv("XDG_CACHE_HOME", before_.c_str(), 1);
+  }
+  CacheHome(const CacheHome&) = delete;
+  CacheHome& operator=(const CacheHome&) = delete;
+
+  [[nodiscard]] std::vector<std::filesystem::path> files() const {
+    std::vector<std::filesystem::path> found;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path())) {
+      if (entry.is_regular_file()) found.push_back(entry.path());
+    }
+    return found;
+  }
+
+ private:
+  TempFolder folder_;
+  std::string before_;
+};
+
+inline void put_text(const std::filesystem::path& path, const std::string& text) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+inline std::string get_text(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// Everything beneath looks an hour old, so that manifests of it are kept.
+inline void settle(const std::filesystem::path& folder) {
+  const auto then = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (!entry.is_symlink()) std::filesystem::last_write_time(entry.path(), then);
+  }
+  std::filesystem::last_write_time(folder, then);
+}
+
+template <class Options>
+std::shared_ptr<const Dataset> build(const std::string& type, const Options& options) {
+  return builtin_catalogue().datasets.at(type)(config::make_stage("dataset", type, options));
+}
+
+template <class Options>
+Facts facts(const std::string& type, const Options& options) {
+  return builtin_catalogue().facts.at(type)(config::make_stage("dataset", type, options));
+}
+
+/// The image of a sample as it is stored.
+inline std::string stored(const Dataset& dataset, std::int64_t index) {
+  std::vector<std::byte> scratch;
+  const auto bytes = dataset.images()->read(index, scratch).bytes;
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// Field `which` of one sample as values of T; the other fields are not asked for if `alone`.
+template <class T>
+std::vector<T> values(const Dataset& dataset, std::int64_t index, std::size_t which) {
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<std::span<std::byte>> rows;
+  for (const Field& field : dataset.layout()) memory.emplace_back(field.bytes());
+  for (auto& bytes : memory) rows.emplace_back(bytes);
+  dataset.fill({&index, 1}, rows);
+  std::vector<T> out(memory[which].size() / sizeof(T));
+  std::memcpy(out.data(), memory[which].data(), memory[which].size());
+  return out;
+}
+
+/// Labels of all samples of a set with images.
+inline std::vector<std::int64_t> labels_of(const Dataset& dataset) {
+  std::vector<std::int64_t> indices;
+  for (std::int64_t i = 0; i < dataset.size(); ++i) indices.push_back(i);
+  std::vector<std::int64_t> labels(indices.size());
+  const std::span<std::byte> rows[] = {{}, std::as_writable_bytes(std::span(labels))};
+  dataset.fill(indices, rows);
+  return labels;
+}
+
+}  // namespace trainctl::data::testing

@@ -1,0 +1,16 @@
+#include "data/shard_index.hpp"
+#include "fuzz/folder.hpp"
+
+// libFuzzer: any bytes as a webdataset shard are indexed or answered, and every sample lies within them.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace trainctl;
+  fuzz::put("shard.tar", data, size);
+  fuzz::expect_data_error([&] {
+    const data::SampleRule rule{{"jpg", "png"}, size % 2 == 0 ? "cls" : "json", "label"};
+    const data::ShardIndex index = data::index_shard(fuzz::folder() / "shard.tar", rule);
+    for (std::size_t i = 0; i < index.keys.size(); ++i) {
+      if (index.offsets[i] > size || index.sizes[i] > size - index.offsets[i]) std::abort();
+    }
+  });
+  return 0;
+}

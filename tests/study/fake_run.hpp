@@ -1,0 +1,51 @@
+#pragma once
+
+#include "events/codec.hpp"
+#include "report/invented.hpp"
+#include "study/run.hpp"
+#include "support/temp_folder.hpp"
+
+#include <sys/stat.h>
+
+#include <fstream>
+#include <string>
+
+// Whole runs whose worker is a shell script.
+
+namespace fake_run {
+
+using namespace trainctl;
+
+/// The script stands in the place of `trainctl worker`.
+inline study::RunRequest request(const TempFolder& folder, const std::string& script) {
+  const fs::path worker = folder / "worker.sh";
+  std::ofstream(worker) << "#!/bin/sh\n" << script;
+  ::chmod(worker.c_str(), 0755);
+  const fs::path file = folder / "experiment.yaml";
+  std::ofstream(file) << "name: fake\n"
+                         "dataset: { train: { type: synthetic_digits } }\n"
+                         "model: { type: linear }\n"
+                         "optimizer: { type: sgd, lr: 0.1 }\n"
+                         "trainer: { accelerator: cpu }\n";
+  config::Diagnostics diagnostics;
+  study::RunRequest request;
+  request.loaded = spec::load_experiment(file, {}, diagnostics);
+  request.config_file = file;
+  request.folder = {.name = "fake", .root = folder / "runs"};
+  request.executable = worker;
+  return request;
+}
+
+inline std::string say(const events::Event& event) {
+  return "printf '%s\\n' '" + events::encode(event) + "' >&\"$TRAINCTL_EVENT_FD\"\n";
+}
+
+/// Two epochs that end well.
+inline std::string two_epochs() {
+  return say(events::Hello{.host = "here", .device = "cpu", .startup_s = 0.25}) +
+         say(events::RunStarted{.max_epochs = 2, .num_threads = 3, .num_threads_why = "asked"}) +
+         say(invented::epoch(0)) + say(invented::epoch(1)) +
+         say(events::Finished{.epochs = 2, .global_step = 1876, .data_digest = "abc", .stop_reason = "max_epochs"});
+}
+
+}  // namespace fake_run

@@ -1,0 +1,86 @@
+#include "study/run.hpp"
+
+#include "base/error.hpp"
+#include "study/fake_run.hpp"
+#include "support/catch.hpp"
+
+#include <functional>
+
+using namespace trainctl;
+
+namespace {
+
+/// Calls back; counts how often it was closed.
+class SpySink final : public report::Sink {
+ public:
+  using Hook = std::function<void()>;
+  SpySink(int& closed, Hook on_event, Hook on_close)
+      : closed_(closed), on_event_(std::move(on_event)), on_close_(std::move(on_close)) {}
+
+  void on_event(int /*rank*/, const events::Event& /*event*/) override {
+    if (on_event_) on_event_();
+  }
+  void on_tick(double /*now*/) override {}
+  void close() override {
+    ++closed_;
+    if (on_close_) on_close_();
+  }
+
+ private:
+  int& closed_;
+  Hook on_event_;
+  Hook on_close_;
+};
+
+study::RunOutcome run(const study::RunRequest& request, int& closed, const SpySink::Hook& on_event,
+                      const SpySink::Hook& on_close) {
+  const auto make_sinks = [&](const fs::path&) {
+    study::Sinks sinks;
+    sinks.push_back(std::make_unique<SpySink>(closed, on_event, on_close));
+    sinks.push_back(std::make_unique<SpySink>(closed, nullptr, nullptr));
+    return sinks;
+  };
+  return study::run_experiment(request, make_sinks, steady_clock());
+}
+
+void disk_is_full() { throw Error(ErrorKind::resource, "no space left"); }
+
+Json read_result(const study::RunOutcome& outcome) {
+  return Json::parse(read_file(outcome.folder / "result.json", 1 << 20, ReadFailure::resource));
+}
+
+}  // namespace
+
+TEST_CASE("a run leaves result.json and neither lock nor reserve") {
+  TempFolder folder;
+  int closed = 0;
+  const study::RunOutcome outcome = run(fake_run::request(folder, fake_run::two_epochs()), closed, nullptr, nullptr);
+  CHECK(outcome.ending.exit_code == 0);
+  CHECK(outcome.unwritten.empty());
+  CHECK(read_result(outcome) == outcome.result);
+  for (const auto& entry : fs::directory_iterator(outcome.folder)) {
+    CHECK(entry.path().filename().string().front() != '.');
+  }
+}
+
+TEST_CASE("a sink that cannot close fails a good run, and does not hide why a bad one failed") {
+  TempFolder folder;
+  int closed = 0;
+  const auto good = run(fake_run::request(folder, fake_run::two_epochs()), closed, nullptr, disk_is_full);
+  CHECK(good.ending.exit_code == 11);
+  CHECK(closed == 2);
+  const auto bad = run(fake_run::request(folder, "kill -9 $$\n"), closed, nullptr, disk_is_full);
+  CHECK(bad.ending.exit_code == 7);
+  CHECK_THAT(bad.ending.message, Contains("SIGKILL"));
+  CHECK(read_result(bad)["exit_code"] == 7);
+  CHECK(closed == 4);
+}
+
+TEST_CASE("a sink that cannot take an event ends the run, and all sinks are closed") {
+  TempFolder folder;
+  int closed = 0;
+  const auto outcome = run(fake_run::request(folder, fake_run::two_epochs()), closed, disk_is_full, nullptr);
+  CHECK(outcome.ending.exit_code == 11);
+  CHECK(outcome.ending.message == "no space left");
+  CHECK(closed == 2);
+}
