@@ -42,7 +42,8 @@ int hash(const HashArguments& arguments, Context& context) {
   data::LoaderOptions options = data::loader_options(loaded.experiment, data::Role::train, {0, arguments.world_size});
   options.num_workers = arguments.workers.value_or(options.num_workers);
   options.prefetch_factor = arguments.prefetch_factor.value_or(options.prefetch_factor);
-  const std::int64_t epochs = arguments.epochs.value_or(loaded.experiment.trainer.max_epochs);
+  const std::int64_t epochs =
+      arguments.epochs.value_or(loaded.experiment.trainer.epoch_limit().value_or(spec::Trainer::kDefaultEpochs));
   data::CacheBudget cache(loaded.experiment.dataset.cache, 1);
   const data::Pipeline pipeline = data::with_cache(data::build_pipeline(loaded.experiment.dataset.train), cache);
   const data::EpochDigests digests = data::digest_epochs(pipeline, options, epochs);

@@ -29,7 +29,7 @@ int start_engine(const std::string& run_dir, const launch::WorkerEnv& environmen
                                       .event_fd = environment.event_fd,
                                       .heartbeat_fd = environment.heartbeat_fd,
                                       .store_fd = environment.store_fd,
-                                       .stop_signal = launch::stop_signal(),
+                                      .stop_signal = launch::stop_signal(),
                                       .accelerator = accelerator.empty() ? nullptr : accelerator.c_str()};
   const TrainctlEngineRun engine = load_engine();
   log::get().debug("rank {} of {}: the engine is loaded", environment.rank, environment.world_size);

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/machine.hpp"
 #include "data/tiles.hpp"
+#include "spec/placement.hpp"
 
 #include <algorithm>
 
@@ -29,13 +30,13 @@ Normalization checked(Normalization normalization, const ImageShape& image) {
   return normalization;
 }
 
-int auto_workers(const spec::Experiment& experiment, Role role) {
+int auto_workers(const spec::Experiment& experiment, Role role, TrainsOn device) {
   const spec::Dataset& data = experiment.dataset;
   const spec::DataSplit& split = role == Role::train || !data.val ? data.train : *data.val;
   const bool gathers_only = std::all_of(split.transforms.begin(), split.transforms.end(),
                                         [](const config::Stage& stage) { return stage.type == "normalize"; });
   const bool mixes = role == Role::train && !data.train.batch_transforms.empty();
-  if ((gathers_only && !mixes) || experiment.trainer.accelerator != spec::Accelerator::gpu) return 0;
+  if ((gathers_only && !mixes) || device == TrainsOn::cpu) return 0;
   return std::clamp(usable_cores() - 1, 0, kMostAutoWorkers);
 }
 
@@ -86,15 +87,15 @@ Pipeline build_pipeline(const spec::TrainSplit& split, const Catalogue& catalogu
 
 Pipeline build_pipeline(const spec::TrainSplit& split) { return build_pipeline(split, builtin_catalogue()); }
 
-LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard) {
+LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard, TrainsOn device) {
   const spec::Loader& loader = experiment.loader;
   const spec::Trainer& trainer = experiment.trainer;
   LoaderOptions options;
   options.batch_size = loader.batch_size;
-  options.num_workers = loader.num_workers.value_or(auto_workers(experiment, role));
+  options.num_workers = loader.num_workers.value_or(auto_workers(experiment, role, device));
   options.prefetch_factor = loader.prefetch_factor;
   // Training on this CPU computes on every core; a GPU leaves the launching thread's.
-  const bool shared = trainer.accelerator != spec::Accelerator::gpu || options.num_workers >= usable_cores();
+  const bool shared = device == TrainsOn::cpu || options.num_workers >= usable_cores();
   options.priority = shared ? Priority::below_trainer : Priority::normal;
   options.seed = experiment.seed;
   options.shard = shard;
@@ -112,6 +113,11 @@ LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shar
   if (trainer.overfit_batches > 0) options.limit_batches = trainer.overfit_batches;
   if (trainer.fast_dev_run) options.limit_batches = 1;
   return options;
+}
+
+LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard) {
+  const bool on_gpus = spec::placement_of(experiment.trainer, read_machine()).on_gpus;
+  return loader_options(experiment, role, shard, on_gpus ? TrainsOn::gpu : TrainsOn::cpu);
 }
 
 }  // namespace trainctl::data

@@ -11,6 +11,7 @@
 namespace trainctl::data {
 
 enum class Role { train, evaluate };
+enum class TrainsOn { cpu, gpu };
 
 /// Builds the split's data set and transforms from the registry of data stages. Throws Error(data) or Error(config).
 Pipeline build_pipeline(const spec::DataSplit& split);
@@ -23,6 +24,8 @@ Pipeline build_pipeline(const spec::TrainSplit& split, const Catalogue& catalogu
 /// The loader options the experiment asks for; `num_workers: auto` is decided here. It is 0 where batches are only
 /// gathered from memory or the training itself computes on this CPU: a thread would take a core from the maths for
 /// work of some microseconds. Where transforms feed a GPU it is up to 4 threads, one core left to the training.
+LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard, TrainsOn device);
+/// The same for a verb that trains nothing: by the GPUs that the machine shows.
 LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard);
 
 /// The transforms of a split, apart from its data set.

@@ -5,6 +5,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -21,12 +22,16 @@ namespace {
 class CudaFeed final : public Feed {
  public:
   CudaFeed(at::Device device, const FeedOptions& options)
-      : fields_(image_fields(options.layout)), copies_(c10::cuda::getStreamFromPool(false, device.index())) {
+      : fields_(image_fields(options.layout)),
+        classes_(options.classes),
+        copies_(c10::cuda::getStreamFromPool(false, device.index())) {
     const std::vector<std::int64_t> image{options.max_rows, fields_.height, fields_.width, fields_.channels};
     const auto pinned = at::TensorOptions(at::kByte).pinned_memory(true);
     for (Slot& slot : slots_) {
-      slot.host_image = at::empty(image, pinned);
-      slot.host_label = at::empty({options.max_rows}, pinned.dtype(at::kLong));
+      if (options.pin_memory) {
+        slot.host_image = at::empty(image, pinned);
+        slot.host_label = at::empty({options.max_rows}, pinned.dtype(at::kLong));
+      }
       slot.image = at::empty(image, at::TensorOptions(at::kByte).device(device));
       slot.label = at::empty({options.max_rows}, at::TensorOptions(at::kLong).device(device));
     }
@@ -40,15 +45,14 @@ class CudaFeed final : public Feed {
 
   const DeviceBatch& put(const data::Batch& batch) override {
     const std::int64_t rows = std::max<std::int64_t>(batch.valid, 1);
+    check_labels(batch.fields[fields_.label], rows, classes_);
     Slot& slot = slots_[next_++ % slots_.size()];
     slot.copied.synchronize();  // the copy of two steps ago: the host slot is free
-    fill(slot.host_image, batch.fields[fields_.image]);
-    fill(slot.host_label, batch.fields[fields_.label]);
     {
       c10::cuda::CUDAStreamGuard on(copies_);
       slot.used.block(copies_);
-      slot.image.copy_(slot.host_image, /*non_blocking=*/true);
-      slot.label.copy_(slot.host_label, /*non_blocking=*/true);
+      send(batch.fields[fields_.image], slot.host_image, slot.image);
+      send(batch.fields[fields_.label], slot.host_label, slot.label);
       slot.copied.record(copies_);
     }
     const auto compute = c10::cuda::getCurrentCUDAStream();
@@ -71,11 +75,23 @@ class CudaFeed final : public Feed {
     at::cuda::CUDAEvent used{cudaEventDisableTiming};
   };
 
-  static void fill(const at::Tensor& host, std::span<const std::byte> bytes) {
-    std::memcpy(host.mutable_data_ptr(), bytes.data(), std::min(bytes.size(), host.nbytes()));
+  /// Through page-locked memory the copy runs beside the host; without it the host waits for the copy of the batch's
+  /// own memory.
+  static void send(std::span<const std::byte> bytes, const at::Tensor& pinned, const at::Tensor& to) {
+    if (pinned.defined()) {
+      std::memcpy(pinned.mutable_data_ptr(), bytes.data(), std::min(bytes.size(), pinned.nbytes()));
+      to.copy_(pinned, /*non_blocking=*/true);
+      return;
+    }
+    std::vector<std::int64_t> shape = to.sizes().vec();
+    shape[0] = static_cast<std::int64_t>(std::min(bytes.size(), to.nbytes()) / (to.nbytes() / to.size(0)));
+    const at::Tensor host =
+        at::from_blob(const_cast<std::byte*>(bytes.data()), shape, at::TensorOptions(to.scalar_type()));
+    to.narrow(0, 0, shape[0]).copy_(host);
   }
 
   ImageFields fields_;
+  std::int64_t classes_;
   c10::cuda::CUDAStream copies_;
   std::array<Slot, 2> slots_;
   std::size_t next_ = 0;

@@ -16,7 +16,9 @@ namespace {
 class CpuFeed final : public Feed {
  public:
   explicit CpuFeed(const FeedOptions& options)
-      : fields_(image_fields(options.layout)), widen_(fields_.channels, options.normalization) {
+      : fields_(image_fields(options.layout)),
+        widen_(fields_.channels, options.normalization),
+        classes_(options.classes) {
     full_inputs_ = at::empty({options.max_rows, fields_.channels, fields_.height, fields_.width}, at::kFloat);
     full_targets_ = at::empty({options.max_rows}, at::kLong);
     batch_.inputs_nchw = full_inputs_;
@@ -25,6 +27,7 @@ class CpuFeed final : public Feed {
 
   const DeviceBatch& put(const data::Batch& batch) override {
     const std::int64_t rows = std::max<std::int64_t>(batch.valid, 1);
+    check_labels(batch.fields[fields_.label], rows, classes_);
     if (rows != batch_.targets.size(0)) {
       batch_.inputs_nchw = full_inputs_.narrow(0, 0, rows);
       batch_.targets = full_targets_.narrow(0, 0, rows);
@@ -41,6 +44,7 @@ class CpuFeed final : public Feed {
  private:
   ImageFields fields_;
   Widen widen_;
+  std::int64_t classes_;
   at::Tensor full_inputs_;
   at::Tensor full_targets_;
   DeviceBatch batch_;
@@ -67,6 +71,17 @@ ImageFields image_fields(const data::Layout& layout) {
   }
   ENSURE(config, image && label, "the samples need an image (uint8, height x width x channels) and a label (int64)");
   return found;
+}
+
+void check_labels(std::span<const std::byte> labels_i64, std::int64_t rows, std::int64_t classes) {
+  if (classes == 0) return;
+  for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
+    std::int64_t label = 0;
+    std::memcpy(&label, labels_i64.data() + row * sizeof label, sizeof label);
+    ENSURE(data, label >= 0 && label < classes,
+           "a sample has the label {}, but the data set has {} classes: labels run from 0 to {}", label, classes,
+           classes - 1);
+  }
 }
 
 std::unique_ptr<Feed> make_feed(at::Device device, const FeedOptions& options) {

@@ -5,9 +5,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 
 namespace trainctl::device {
 
@@ -24,13 +26,16 @@ struct FeedOptions {
   data::Layout layout;  // an image {u8, {H, W, C}} and a label {i64, {}}
   std::optional<data::Normalization> normalization;
   std::int64_t max_rows = 0;
+  std::int64_t classes = 0;  // labels are below it; 0: they are not checked
+  bool pin_memory = true;    // a GPU is fed through page-locked memory
 };
 
 /// Moves ring slots to the device: one copy as uint8, widened and normalised there into tensors that are reused.
 class Feed {
  public:
   virtual ~Feed() = default;
-  /// N is `batch.valid`, or 1 where no row of this rank counts: a padded rank still takes part in the step.
+  /// N is `batch.valid`, or 1 where no row of this rank counts: a padded rank still takes part in the step. Throws
+  /// Error(data) for a label that is no class.
   virtual const DeviceBatch& put(const data::Batch& batch) = 0;
 };
 
@@ -45,6 +50,9 @@ struct ImageFields {
 
 /// Throws Error(config) where the layout has no uint8 image of rank 3 or no int64 label.
 ImageFields image_fields(const data::Layout& layout);
+
+/// Throws Error(data) for the first of the labels that is not below `classes`, or is negative; 0 takes any.
+void check_labels(std::span<const std::byte> labels_i64, std::int64_t rows, std::int64_t classes);
 
 std::unique_ptr<Feed> make_feed(at::Device device, const FeedOptions& options);
 

@@ -30,7 +30,8 @@ stage::ModelContext RunData::model_context() const {
   return {{image.channels, image.height, image.width}, train->classes()};
 }
 
-RunData build_data(const spec::Experiment& experiment, data::Shard shard) {
+RunData build_data(const spec::Experiment& experiment, data::Shard shard, at::Device device) {
+  const auto trains_on = device.is_cpu() ? data::TrainsOn::cpu : data::TrainsOn::gpu;
   RunData out;
   data::CacheBudget cache(experiment.dataset.cache, shard.world_size);
   in_context("dataset.train", [&] {
@@ -38,7 +39,7 @@ RunData build_data(const spec::Experiment& experiment, data::Shard shard) {
            "this release mixes batches ('trainctl data hash'), but no loss learns from mixed labels yet; remove "
            "batch_transforms");
     const data::Pipeline pipeline = data::with_cache(data::build_pipeline(experiment.dataset.train), cache);
-    const data::LoaderOptions options = data::loader_options(experiment, data::Role::train, shard);
+    const data::LoaderOptions options = data::loader_options(experiment, data::Role::train, shard, trains_on);
     out.num_workers = options.num_workers;
     out.fingerprints["train"] = pipeline.dataset->fingerprint();
     out.train = build_loader(pipeline, options);
@@ -47,7 +48,7 @@ RunData build_data(const spec::Experiment& experiment, data::Shard shard) {
   in_context("dataset.val", [&] {
     const data::Pipeline pipeline = data::with_cache(data::build_pipeline(*experiment.dataset.val), cache);
     out.fingerprints["val"] = pipeline.dataset->fingerprint();
-    out.validation = build_loader(pipeline, data::loader_options(experiment, data::Role::evaluate, shard));
+    out.validation = build_loader(pipeline, data::loader_options(experiment, data::Role::evaluate, shard, trains_on));
   });
   check_same_samples(*out.train, *out.validation);
   return out;

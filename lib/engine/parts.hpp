@@ -24,7 +24,7 @@ struct RunData {
 };
 
 /// Throws Error(data), or Error(config) where the splits do not fit each other.
-RunData build_data(const spec::Experiment& experiment, data::Shard shard);
+RunData build_data(const spec::Experiment& experiment, data::Shard shard, at::Device device);
 
 /// The stages of a run, on their device. Loss and metrics hold on to it.
 struct RunStages {

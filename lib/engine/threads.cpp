@@ -3,10 +3,12 @@
 #include "base/machine.hpp"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 
 namespace trainctl::engine {
@@ -24,7 +26,7 @@ std::function<void()> throwaway_step(const ThreadContext& context) {
   const at::Tensor targets = at::randint(std::max<std::int64_t>(context.model.classes, 1), {shape[0]}, at::kLong);
   return [model, loss, inputs, targets] {
     for (const auto& [name, parameter] : model->parameters()) parameter.mutable_grad().reset();
-    loss->forward(model->forward(inputs), targets).backward();
+    loss->forward(model->forward(inputs), targets).value.backward();
   };
 }
 
@@ -33,16 +35,24 @@ train::ThreadChoice fixed(int threads, std::string why) {
   return {threads, std::move(why)};
 }
 
+train::ThreadChoice probe(const ThreadContext& context) {
+  const int cores = std::max(usable_cores() / context.local_world_size, 1);
+  if (cores == 1) return {1, "one core for each process"};
+  return train::probe_threads({cores, throwaway_step(context), [](int n) { at::set_num_threads(n); }}, steady_clock());
+}
+
 }  // namespace
 
-train::ThreadChoice choose_threads(const ThreadContext& context) {
+train::ThreadChoice choose_threads(const ThreadContext& context, dist::Communicator& communicator) {
   const spec::Trainer& trainer = context.experiment.trainer;
-  const int cores = std::max(usable_cores() / context.local_world_size, 1);
   if (trainer.num_threads.value) return fixed(*trainer.num_threads.value, "asked");
   if (!context.device.is_cpu()) return fixed(1, "the GPU computes");
   if (trainer.deterministic) return fixed(1, "deterministic");
-  if (cores == 1) return fixed(1, "one core for each process");
-  return train::probe_threads({cores, throwaway_step(context), [](int n) { at::set_num_threads(n); }}, steady_clock());
+  train::ThreadChoice choice{0, "rank 0's choice"};
+  if (communicator.place().rank == 0) choice = probe(context);
+  const at::Tensor threads = at::full({1}, choice.threads, at::kInt);
+  communicator.broadcast(threads, "broadcast of the number of threads");
+  return fixed(*threads.const_data_ptr<std::int32_t>(), std::move(choice.why));
 }
 
 }  // namespace trainctl::engine

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "dist/communicator.hpp"
 #include "spec/experiment.hpp"
 #include "stage/registry.hpp"
 #include "train/threads.hpp"
@@ -15,8 +16,9 @@ struct ThreadContext {
   int local_world_size = 1;
 };
 
-/// trainer.num_threads, or for `auto` what a short probe with a throwaway model finds; sets it. Draws random numbers:
-/// seed afterwards.
-train::ThreadChoice choose_threads(const ThreadContext& context);
+/// trainer.num_threads, or for `auto` what a short probe with a throwaway model finds; sets it. Rank 0 probes for all:
+/// the number decides the order of additions, so every rank computes with the same one. Draws random numbers: seed
+/// afterwards.
+train::ThreadChoice choose_threads(const ThreadContext& context, dist::Communicator& communicator);
 
 }  // namespace trainctl::engine

@@ -4,6 +4,7 @@
 #include "base/machine.hpp"
 #include "base/philox.hpp"
 #include "device/choose.hpp"
+#include "engine/failure.hpp"
 #include "engine/parts.hpp"
 #include "engine/threads.hpp"
 #include "spec/load.hpp"
@@ -75,7 +76,6 @@ events::RunStarted describe(const spec::Experiment& experiment, const RunData& d
   for (const at::Tensor& tensor : train::trainable(model)) started.trainable_parameters += tensor.numel();
   started.train_samples = data.train->samples();
   started.val_samples = data.validation ? data.validation->samples() : 0;
-  started.max_epochs = experiment.trainer.fast_dev_run ? 1 : experiment.trainer.max_epochs;
   started.num_workers = data.num_workers;
   started.precision = enum_names(experiment.trainer.precision)[static_cast<std::size_t>(experiment.trainer.precision)];
   started.data_fingerprints = data.fingerprints;
@@ -116,17 +116,18 @@ int Worker::run() {
       request_.rank, getpid(), read_machine().host, device.str(), seconds_since_exec(), {{"torch", TORCH_VERSION}}});
   set_up_libtorch(experiment.trainer);
 
-  RunData data = build_data(experiment, {request_.rank, request_.world_size});
+  RunData data = build_data(experiment, {request_.rank, request_.world_size}, device);
   const stage::Catalogue catalogue = stages::builtin_catalogue();
   const stage::ModelContext shape = data.model_context();
-  const train::ThreadChoice threads = choose_threads({experiment, catalogue, shape, device, request_.local_world_size});
+  const auto communicator = build_communicator(request_, experiment.distributed, device);
+  const train::ThreadChoice threads =
+      choose_threads({experiment, catalogue, shape, device, request_.local_world_size}, *communicator);
   at::manual_seed(experiment.seed);
   const spec::RunLength schedule = spec::schedule_length(experiment, data.train->samples(), request_.world_size);
   RunStages built = build_stages({experiment, catalogue, shape, device, schedule});
   seed_rank(experiment.seed, request_.rank);
 
-  const auto communicator = build_communicator(request_, experiment.distributed, device);
-  const std::string monitor = built.stopper ? built.stopper->monitor() : "";
+  const train::Options options = train::options_from(experiment, device);
   const train::Session session{
       .model = *built.model,
       .loss = *built.loss,
@@ -144,14 +145,16 @@ int Worker::run() {
       .heartbeat = heartbeat_,
       .stop_signal = request_.stop_signal,
       .run_dir = run_dir};
-  train::Trainer trainer(session, train::options_from(experiment, device, monitor));
+  train::Trainer trainer(session, options);
   if (request_.rank == 0) {
     events::RunStarted started = describe(experiment, data, *built.model);
+    started.max_epochs = experiment.trainer.fast_dev_run ? 1 : schedule.epochs;
     started.world_size = request_.world_size;
     started.steps_per_epoch = data.train->batches_per_epoch();
     started.global_batch = experiment.loader.batch_size * request_.world_size;
     started.num_threads = threads.threads;
     started.num_threads_why = threads.why;
+    started.monitor = options.monitor;
     emit_(started);
   }
   events::Finished finished;
@@ -160,6 +163,7 @@ int Worker::run() {
   } catch (...) {
     phase_ = trainer.phase();
     global_step_ = trainer.global_step();
+    trainer.rescue(as_error(std::current_exception()).kind());
     throw;
   }
   enter(events::Phase::shutdown);

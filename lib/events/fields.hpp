@@ -55,6 +55,7 @@ void each_field(Like<RunStarted> auto& r, auto&& visit) {
   visit("num_threads", r.num_threads);
   visit("num_threads_why", r.num_threads_why);
   visit("precision", r.precision);
+  visit("monitor", r.monitor);
   visit("data_fingerprints", r.data_fingerprints);
 }
 

@@ -56,12 +56,13 @@ struct RunStarted {
   std::int64_t train_samples = 0;
   std::int64_t val_samples = 0;
   std::int64_t steps_per_epoch = 0;
-  std::int64_t max_epochs = 0;
+  std::int64_t max_epochs = 0;  // 0: not known beforehand
   std::int64_t global_batch = 0;
   int num_workers = 0;
   int num_threads = 1;
   std::string num_threads_why;  // "asked", "probe: 2 threads take 1.70x of 1"
   std::string precision;
+  std::string monitor;                                   // the metric that decides which weights are best
   std::map<std::string, std::string> data_fingerprints;  // split -> hex
 };
 

@@ -48,15 +48,11 @@ void RunRecord::add(int rank, const events::Event& event) { std::visit(Recorder{
 std::optional<Best> best_of(const RunRecord& record) {
   const auto newest_first = record.epochs | std::views::reverse;
   const auto epoch = std::ranges::find_if(newest_first, &events::EpochEnded::improved);
-  if (epoch == newest_first.end()) return std::nullopt;
-  Best best{.epoch = epoch->epoch};
+  if (epoch == newest_first.end() || !record.started) return std::nullopt;
+  Best best{.metric = record.started->monitor, .epoch = epoch->epoch};
   for (const events::CheckpointSaved& saved : record.checkpoints) {
-    if (saved.metric.empty()) continue;
-    best.metric = saved.metric;
-    if (saved.epoch == best.epoch) best.checkpoint = saved.path;
+    if (!saved.metric.empty() && saved.epoch == best.epoch) best.checkpoint = saved.path;
   }
-  // Without a checkpoint no event names the monitor: it is the loss, as early stopping has it by default.
-  if (best.metric.empty()) best.metric = find_metric(epoch->metrics, "val/loss") ? "val/loss" : "train/loss";
   const auto value = find_metric(epoch->metrics, best.metric);
   if (!value) return std::nullopt;
   best.value = *value;

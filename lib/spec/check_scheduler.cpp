@@ -63,6 +63,16 @@ void check_drops(Checker& checker, const config::Stage& stage, std::optional<std
   }
 }
 
+void check_end(Checker& checker, const config::Stage& stage) {
+  const Trainer& trainer = checker.experiment().trainer;
+  const bool ends = trainer.epoch_limit() || trainer.max_steps;
+  if (ends || stage.options_type != typeid(scheduler::CosineAnnealingLr) || !checker.sound("trainer")) return;
+  if (stage.as<scheduler::CosineAnnealingLr>().t_max.is_auto()) {
+    checker.error("scheduler.t_max", "'auto' is the whole run, and max_time alone does not tell its length",
+                  "set 't_max', 'trainer.max_epochs' or 'trainer.max_steps'");
+  }
+}
+
 }  // namespace
 
 void check_scheduler(Checker& checker, const RunLength& length) {
@@ -71,13 +81,14 @@ void check_scheduler(Checker& checker, const RunLength& length) {
   if (options == nullptr || !checker.sound("scheduler")) return;
   const bool knows_length = checker.sound({"trainer.max_epochs", "trainer.max_steps"});
   std::optional<std::int64_t> run;
-  if (knows_length) run = options->interval == Interval::epoch ? length.epochs : length.steps;
+  if (knows_length) run = options->interval == Interval::epoch ? length.known_epochs() : length.steps;
   if (run && options->warmup > 0 && options->warmup >= *run) {
     checker.error("scheduler.warmup",
                   fmt::format("the warm-up of {} must be shorter than the run of {}",
                               counted(options->warmup, options->interval), counted(*run, options->interval)));
   }
   check_drops(checker, stage, run);
+  check_end(checker, stage);
 }
 
 }  // namespace trainctl::spec

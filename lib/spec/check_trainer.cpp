@@ -40,9 +40,10 @@ void check_limits(Checker& checker) {
     checker.error("trainer.overfit_batches",
                   "'overfit_batches' and 'limit_train_batches' both say how long an epoch is", "remove one of them");
   }
-  if (trainer.check_val_every_n_epoch > trainer.max_epochs && checker.sound("trainer")) {
+  const auto epochs = trainer.epoch_limit();
+  if (epochs && trainer.check_val_every_n_epoch > *epochs && checker.sound("trainer")) {
     checker.warning("trainer.check_val_every_n_epoch",
-                    fmt::format("the run of {} epoch(s) ends before its first validation", trainer.max_epochs));
+                    fmt::format("the run of {} epoch(s) ends before its first validation", *epochs));
   }
 }
 

@@ -16,7 +16,12 @@ void Trainer::describe(config::Describe<Trainer>& options) {
       .at_least(1)
       .at_most(1024)
       .example("2");
-  options.field("max_epochs", &Trainer::max_epochs, "Longest run, in epochs.").at_least(1).at_most(1'000'000);
+  options
+      .field("max_epochs", &Trainer::max_epochs,
+             "Longest run, in epochs; absent: 10, or no limit where max_steps or max_time is set.")
+      .at_least(1)
+      .at_most(1'000'000)
+      .example("20");
   options.field("max_steps", &Trainer::max_steps, "Longest run, in optimizer steps.").at_least(1).example("1000");
   options.field("max_time", &Trainer::max_time, "Longest run in time: DD:HH:MM:SS, or 90s, 30m, 2h.")
       .not_empty()

@@ -85,7 +85,7 @@ struct Loader {
     options.field("prefetch_factor", &Loader::prefetch_factor, "Batches prepared ahead, for each worker.")
         .at_least(1)
         .at_most(64);
-    options.field("pin_memory", &Loader::pin_memory, "Page-locks the batch ring for faster copies to a GPU.");
+    options.field("pin_memory", &Loader::pin_memory, "Copies to a GPU go through page-locked memory; auto: true.");
     options.field("shuffle", &Loader::shuffle, "A new order of the training samples in every epoch.");
     options.stage("sampler", &Loader::sampler, "sampler",
                   "How training samples are drawn; absent: every sample once an epoch.");
@@ -107,7 +107,7 @@ struct Trainer {
 
   Accelerator accelerator = Accelerator::automatic;
   config::Auto<int> devices;
-  std::int64_t max_epochs = 10;
+  std::optional<std::int64_t> max_epochs;
   std::optional<std::int64_t> max_steps;
   std::optional<std::string> max_time;
   Precision precision = Precision::full;
@@ -125,6 +125,12 @@ struct Trainer {
   bool detect_anomaly = false;
   config::Auto<int> num_threads;
 
+  /// As Lightning has it: max_epochs; without it 10, or no limit where max_steps or max_time ends the run.
+  [[nodiscard]] std::optional<std::int64_t> epoch_limit() const {
+    return max_epochs || max_steps || max_time ? max_epochs : kDefaultEpochs;
+  }
+
+  static constexpr std::int64_t kDefaultEpochs = 10;
   static void describe(config::Describe<Trainer>& options);  // experiment.cpp
 };
 

@@ -24,12 +24,14 @@ std::int64_t train_batches(const Experiment& experiment, std::int64_t samples, i
 RunLength schedule_length(const Experiment& experiment, std::optional<std::int64_t> samples, int ranks) {
   const Trainer& trainer = experiment.trainer;
   const std::int64_t batches = samples ? planned_batches(experiment, *samples, ranks) : 0;
-  RunLength length{.epochs = trainer.max_epochs, .steps = trainer.max_steps};
+  RunLength length{.epochs = trainer.epoch_limit().value_or(0), .steps = trainer.max_steps};
   if (batches == 0) return length;
   length.steps_per_epoch = rounded_up(batches, trainer.accumulate_grad_batches);
-  const std::int64_t steps = length.steps_per_epoch * trainer.max_epochs;
-  length.steps = std::min(steps, trainer.max_steps.value_or(steps));
-  length.epochs = rounded_up(*length.steps, length.steps_per_epoch);
+  if (length.epochs > 0) {
+    const std::int64_t steps = length.steps_per_epoch * length.epochs;
+    length.steps = std::min(steps, trainer.max_steps.value_or(steps));
+  }
+  if (length.steps) length.epochs = rounded_up(*length.steps, length.steps_per_epoch);
   return length;
 }
 

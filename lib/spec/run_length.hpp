@@ -9,9 +9,13 @@ namespace trainctl::spec {
 
 /// How long a run is at most. `steps` are the optimizer's; nothing where they are not known.
 struct RunLength {
-  std::int64_t epochs = 0;
+  std::int64_t epochs = 0;  // 0: not known, as with max_time alone
   std::optional<std::int64_t> steps;
   std::int64_t steps_per_epoch = 0;  // 0: not known
+
+  [[nodiscard]] std::optional<std::int64_t> known_epochs() const {
+    return epochs > 0 ? std::optional(epochs) : std::nullopt;
+  }
 };
 
 /// Batches of a training epoch, the same on every rank: the arithmetic of data::BatchPlan.

@@ -42,11 +42,19 @@ struct LossContext {
   at::Device device = at::kCPU;
 };
 
+/// A mean in a form that batches and ranks can share exactly. Both tensors are 0-d float32 on the loss's device.
+struct LossValue {
+  at::Tensor value;   // the mean over the rows; where they weigh differently, the sum of weight times loss
+  at::Tensor weight;  // the sum of the weights, without gradient; undefined: every row weighs 1
+
+  [[nodiscard]] at::Tensor mean() const { return weight.defined() ? value.div(weight) : value; }
+};
+
 class Loss {
  public:
   virtual ~Loss() = default;
-  /// logits [N, classes] float, targets [N] int64; returns the mean over the rows, a 0-d float32 tensor.
-  virtual at::Tensor forward(const at::Tensor& logits, const at::Tensor& targets) = 0;
+  /// logits [N, classes] float, targets [N] int64.
+  virtual LossValue forward(const at::Tensor& logits, const at::Tensor& targets) = 0;
 };
 
 struct OptimizerContext {
@@ -66,7 +74,7 @@ class Optimizer {
 
 struct SchedulerContext {
   double initial_lr = 0;
-  std::int64_t max_epochs = 0;
+  std::int64_t max_epochs = 0;  // 0: not known, as with max_time alone
   std::int64_t steps_per_epoch = 0;
   std::optional<std::int64_t> max_steps;  // of the run, where it ends within an epoch
 };

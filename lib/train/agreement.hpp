@@ -30,7 +30,7 @@ class Agreement {
   Agreement& operator=(const Agreement&) = delete;
 
   enum class At { step, log_point };
-  /// At the end of a step; `now` as of the timer.
+  /// At the end of a step or of a batch of validation; `now` as of the timer.
   Stop after_step(At at, double now);
   /// Waits for all ranks: between epochs.
   Stop settle(double now);

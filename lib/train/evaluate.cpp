@@ -1,5 +1,7 @@
 #include "train/evaluate.hpp"
 
+#include "base/error.hpp"
+
 #include <ATen/ops/empty.h>
 #include <c10/core/InferenceMode.h>
 
@@ -23,10 +25,15 @@ class EvaluationMode {
 }  // namespace
 
 Evaluator::Evaluator(const Session& session, const Options& options)
-    : session_(session),
-      device_(options.device),
-      feed_(device::make_feed(
-          options.device, {session.validation->layout(), session.validation->normalization(), session.batch_size})) {}
+    : session_(session), device_(options.device), feed_(make_feed(*session.validation, session, options)) {}
+
+std::unique_ptr<device::Feed> make_feed(const data::Loader& loader, const Session& session, const Options& options) {
+  return device::make_feed(options.device, {.layout = loader.layout(),
+                                            .normalization = loader.normalization(),
+                                            .max_rows = session.batch_size,
+                                            .classes = loader.classes(),
+                                            .pin_memory = options.pin_memory});
+}
 
 std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit, const Watch& watch) {
   const EvaluationMode mode(session_.model);
@@ -54,9 +61,11 @@ events::Metrics collect_metrics(const Session& session, const LossMeter& meter, 
   const at::Tensor sums = at::empty({2}, at::kDouble);
   auto* values = sums.mutable_data_ptr<double>();
   values[0] = meter.total();
-  values[1] = static_cast<double>(meter.rows());
+  values[1] = meter.weight();
   session.communicator.sum(sums, split + "/loss");
-  events::Metrics metrics{{split + "/loss", values[0] / values[1]}};
+  ENSURE(data, values[1] > 0,
+         "{}/loss: loss.weight leaves no sample that counts; give a class that is in the data a weight above 0", split);
+  events::Metrics metrics{{split + "/loss", mean_loss(values[0], values[1])}};
   for (const auto& metric : session.metrics) {
     const std::string name = split + "/" + metric->name();
     session.communicator.sum(metric->sums(), name);

@@ -3,55 +3,83 @@
 #include "base/files.hpp"
 
 #include <cmath>
+#include <utility>
 
 namespace trainctl::train {
 
 Keeper::Keeper(const Session& session, const Options& options)
-    : session_(session), options_(options), writes_(session.communicator.place().rank == 0) {}
+    : session_(session),
+      options_(options),
+      writes_(session.communicator.place().rank == 0),
+      restores_(session.stopper != nullptr && session.stopper->restore_best()) {}
 
-bool Keeper::observe(const Position& position, double monitored) {
-  if (!std::isfinite(monitored)) return false;
-  const bool better = !best_ || (options_.mode == spec::Mode::min ? monitored < best_value_ : monitored > best_value_);
-  if (!better) return false;
-  best_value_ = monitored;
-  best_position_ = position;
-  const bool restores = session_.stopper != nullptr && session_.stopper->restore_best();
-  if (!best_)
-    best_.emplace(options_.save_best || restores ? weights_of(session_.model) : std::vector<stage::NamedTensor>{});
-  best_->take();
-  unsaved_ = options_.save_best;
-  return true;
+bool Keeper::is_best(std::optional<double> monitored) const {
+  if (!monitored || !std::isfinite(*monitored)) return false;
+  if (!best_value_) return true;
+  return options_.mode == spec::Mode::min ? *monitored < *best_value_ : *monitored > *best_value_;
+}
+
+void Keeper::take(std::optional<Snapshot>& into) const {
+  if (!into) into.emplace(weights_of(session_.model));
+  into->take();
+}
+
+bool Keeper::observe(const Position& position, std::optional<double> monitored, const stage::StopDecision& decision) {
+  const bool best = is_best(monitored);
+  if (best) {
+    best_value_ = monitored;
+    best_position_ = position;
+    unsaved_ = options_.save_best;
+    if (shares_best_ && !decision.improved) {  // the stopper still wants the old ones
+      stoppers_best_ = std::exchange(best_, std::nullopt);
+      shares_best_ = false;
+    }
+    if (options_.save_best) take(best_);
+  }
+  if (restores_ && decision.improved) take_for_stopper(position, best);
+  return best;
+}
+
+void Keeper::take_for_stopper(const Position& position, bool is_best) {
+  stoppers_position_ = position;
+  shares_best_ = is_best && options_.save_best;
+  if (shares_best_) {
+    stoppers_best_.reset();
+  } else {
+    take(stoppers_best_);
+  }
 }
 
 void Keeper::save_due(std::int64_t epoch) {
-  if (unsaved_ && (epoch + 1) % options_.save_every == 0) save_best();
+  if ((epoch + 1) % options_.save_every == 0) save_new_best();
 }
 
-void Keeper::save_best() {
-  unsaved_ = false;
-  if (!writes_) return;
+void Keeper::save_new_best() {
+  if (!std::exchange(unsaved_, false) || !writes_) return;
   const Position& at = best_position_;
   make_folder(session_.run_dir / "checkpoints");
   save_weights(session_.run_dir / "checkpoints/best.safetensors", best_->tensors(),
                {{"epoch", std::to_string(at.epoch)},
                 {"global_step", std::to_string(at.global_step)},
                 {"metric", options_.monitor},
-                {"value", fmt::format("{}", best_value_)}});
-  session_.emit(
-      events::CheckpointSaved{"checkpoints/best.safetensors", at.epoch, at.global_step, options_.monitor, best_value_});
+                {"value", fmt::format("{}", *best_value_)}});
+  session_.emit(events::CheckpointSaved{"checkpoints/best.safetensors", at.epoch, at.global_step, options_.monitor,
+                                        *best_value_});
 }
 
-void Keeper::save_all(const Position& position) {
-  if (unsaved_) save_best();
+void Keeper::save_last(const Position& position) {
   if (!options_.save_last || !writes_) return;
+  const Position at = restored_.value_or(position);
   make_folder(session_.run_dir / "checkpoints");
   save_weights(session_.run_dir / "checkpoints/last.safetensors", weights_of(session_.model),
-               {{"epoch", std::to_string(position.epoch)}, {"global_step", std::to_string(position.global_step)}});
-  session_.emit(events::CheckpointSaved{"checkpoints/last.safetensors", position.epoch, position.global_step, "", 0});
+               {{"epoch", std::to_string(at.epoch)}, {"global_step", std::to_string(at.global_step)}});
+  session_.emit(events::CheckpointSaved{"checkpoints/last.safetensors", at.epoch, at.global_step, "", 0});
 }
 
 void Keeper::restore_best() {
-  if (best_) best_->restore();
+  if (!restores_ || !stoppers_position_) return;
+  (shares_best_ ? best_ : stoppers_best_)->restore();
+  restored_ = stoppers_position_;
 }
 
 }  // namespace trainctl::train

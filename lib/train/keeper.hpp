@@ -9,31 +9,41 @@
 
 namespace trainctl::train {
 
-/// Keeps the best weights in memory, and writes checkpoints/best.safetensors and last.safetensors. All ranks keep them,
-/// rank 0 writes.
+/// Keeps the best weights in memory, by the checkpoint's monitor and by the stopper's, and writes
+/// checkpoints/best.safetensors and last.safetensors. All ranks keep them, rank 0 writes.
 class Keeper {
  public:
   Keeper(const Session& session, const Options& options);
 
-  /// Takes the weights where `monitored` is the best so far. Returns whether it is.
-  bool observe(const Position& position, double monitored);
+  /// Takes the weights where `monitored` is the best so far, or the stopper holds them for the best. Returns whether
+  /// `monitored` is, which is absent in an epoch that has no such value.
+  bool observe(const Position& position, std::optional<double> monitored, const stage::StopDecision& decision);
   /// At the end of an epoch: writes the best if it is new and its turn has come.
   void save_due(std::int64_t epoch);
-  /// At the end of the run: what is still to be written.
-  void save_all(const Position& position);
-  /// The best weights become the model's; nothing where there are none.
+  /// Writes the best weights if they are not yet.
+  void save_new_best();
+  /// Writes the model's weights, or the restored ones, as the last.
+  void save_last(const Position& position);
+  /// The stopper's best weights become the model's; nothing where there are none.
   void restore_best();
 
  private:
-  void save_best();
+  [[nodiscard]] bool is_best(std::optional<double> monitored) const;
+  void take(std::optional<Snapshot>& into) const;
+  void take_for_stopper(const Position& position, bool is_best);
 
   const Session& session_;
   const Options& options_;
   bool writes_;
-  std::optional<Snapshot> best_;
-  double best_value_ = 0;
+  std::optional<Snapshot> best_;  // by the checkpoint's monitor
+  std::optional<double> best_value_;
   Position best_position_;
   bool unsaved_ = false;
+  bool restores_;
+  std::optional<Snapshot> stoppers_best_;  // where it is not best_
+  bool shares_best_ = false;
+  std::optional<Position> stoppers_position_;
+  std::optional<Position> restored_;
 };
 
 }  // namespace trainctl::train

@@ -8,28 +8,55 @@
 namespace trainctl::train {
 
 LossMeter::LossMeter(at::Device device) {
-  if (!device.is_cpu()) device_total_ = at::zeros({}, at::TensorOptions(at::kDouble).device(device));
+  if (device.is_cpu()) return;
+  device_total_ = at::zeros({}, at::TensorOptions(at::kDouble).device(device));
+  device_weight_ = at::zeros({}, at::TensorOptions(at::kDouble).device(device));
 }
 
-bool LossMeter::add(const at::Tensor& mean_loss, std::int64_t rows) {
-  rows_ += rows;
+bool LossMeter::add(const stage::LossValue& loss, std::int64_t rows) {
   if (rows == 0) return true;  // padding has no say
-  if (device_total_.defined()) {
-    const at::NoGradGuard guard;
-    device_total_.add_(mean_loss.detach(), static_cast<double>(rows));
-    return true;
+  if (!device_total_.defined()) return add_on_cpu(loss, rows);
+  add_on_device(loss, rows);
+  return true;
+}
+
+bool LossMeter::add_on_cpu(const stage::LossValue& loss, std::int64_t rows) {
+  const double value = *loss.value.const_data_ptr<float>();
+  if (loss.weight.defined()) {
+    total_ += value;
+    weight_ += *loss.weight.const_data_ptr<float>();
+  } else {
+    total_ += value * static_cast<double>(rows);
+    weight_ += static_cast<double>(rows);
   }
-  const double loss = *mean_loss.const_data_ptr<float>();
-  total_ += loss * static_cast<double>(rows);
-  return std::isfinite(loss);
+  return std::isfinite(value);
+}
+
+void LossMeter::add_on_device(const stage::LossValue& loss, std::int64_t rows) {
+  const at::NoGradGuard guard;
+  if (loss.weight.defined()) {
+    device_total_.add_(loss.value.detach());
+    device_weight_.add_(loss.weight);
+  } else {
+    device_total_.add_(loss.value.detach(), static_cast<double>(rows));
+    weight_ += static_cast<double>(rows);
+  }
 }
 
 double LossMeter::total() const { return device_total_.defined() ? device_total_.item<double>() : total_; }
 
+double LossMeter::weight() const {
+  const bool on_host = weight_ > 0 || !device_weight_.defined();
+  return on_host ? weight_ : device_weight_.item<double>();
+}
+
 void LossMeter::reset() {
-  if (device_total_.defined()) device_total_.zero_();
+  if (device_total_.defined()) {
+    device_total_.zero_();
+    device_weight_.zero_();
+  }
   total_ = 0;
-  rows_ = 0;
+  weight_ = 0;
 }
 
 }  // namespace trainctl::train

@@ -1,28 +1,38 @@
 #pragma once
 
+#include "stage/stages.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 
 namespace trainctl::train {
 
-/// Sum of losses over samples. On a GPU it stays on the device until it is read.
+/// Sum of losses and of what they weigh: a sample 1, or its class's weight. On a GPU it stays on the device until it is
+/// read.
 class LossMeter {
  public:
   explicit LossMeter(at::Device device);
 
-  /// `mean_loss`: 0-d float32, the mean over `rows` samples. Returns false where a CPU sees at once that it is not
-  /// finite; a GPU tells when the total is read.
-  bool add(const at::Tensor& mean_loss, std::int64_t rows);
+  /// Returns false where a CPU sees at once that the loss is not finite; a GPU tells when the total is read.
+  bool add(const stage::LossValue& loss, std::int64_t rows);
   /// Waits for the device.
   [[nodiscard]] double total() const;
-  [[nodiscard]] std::int64_t rows() const { return rows_; }
+  /// Waits for the device where the loss weighs its rows.
+  [[nodiscard]] double weight() const;
   void reset();
 
  private:
-  at::Tensor device_total_;  // float64 scalar; undefined on a CPU
+  bool add_on_cpu(const stage::LossValue& loss, std::int64_t rows);
+  void add_on_device(const stage::LossValue& loss, std::int64_t rows);
+
+  at::Tensor device_total_;   // float64 scalars; undefined on a CPU
+  at::Tensor device_weight_;  // of losses that weigh their rows
   double total_ = 0;
-  std::int64_t rows_ = 0;
+  double weight_ = 0;
 };
+
+/// The mean of what was summed; 0 where nothing had a weight.
+inline double mean_loss(double total, double weight) { return weight > 0 ? total / weight : total; }
 
 }  // namespace trainctl::train

@@ -5,23 +5,14 @@
 #include "spec/monitor.hpp"
 
 namespace trainctl::train {
-namespace {
 
-std::string monitor_of(const spec::Experiment& experiment, const std::string& stopper_monitor) {
-  if (experiment.checkpoint.monitor) return *experiment.checkpoint.monitor;
-  if (!stopper_monitor.empty()) return stopper_monitor;
-  return spec::validates(experiment) ? "val/loss" : "train/loss";
-}
-
-}  // namespace
-
-Options options_from(const spec::Experiment& experiment, at::Device device, const std::string& stopper_monitor) {
+Options options_from(const spec::Experiment& experiment, at::Device device) {
   const spec::Trainer& trainer = experiment.trainer;
   ENSURE(config, trainer.precision == spec::Precision::full,
          "trainer.precision: this build trains in 32-true only; leave the key out");
   Options options;
   options.device = device;
-  options.max_epochs = trainer.max_epochs;
+  options.max_epochs = trainer.epoch_limit();
   options.max_steps = trainer.max_steps;
   if (trainer.max_time) {
     options.max_time_s = spec::parse_duration(*trainer.max_time);
@@ -34,7 +25,8 @@ Options options_from(const spec::Experiment& experiment, at::Device device, cons
   options.validate_every = trainer.check_val_every_n_epoch;
   options.log_every = trainer.log_every_n_steps;
   options.detect_anomaly = trainer.detect_anomaly;
-  options.monitor = monitor_of(experiment, stopper_monitor);
+  options.pin_memory = experiment.loader.pin_memory.value_or(true);
+  options.monitor = spec::checkpoint_monitor(experiment);
   options.mode = spec::resolve_mode(experiment.checkpoint.mode, options.monitor);
   options.save_best = experiment.checkpoint.save_top_k > 0;
   options.save_last = experiment.checkpoint.save_last;

@@ -14,7 +14,7 @@ namespace trainctl::train {
 /// What the loop does, with every `auto` and every implication of the experiment resolved.
 struct Options {
   at::Device device = at::kCPU;
-  std::int64_t max_epochs = 1;
+  std::optional<std::int64_t> max_epochs = 1;
   std::optional<std::int64_t> max_steps;
   std::optional<double> max_time_s;
   std::int64_t accumulate = 1;
@@ -24,6 +24,7 @@ struct Options {
   std::int64_t validate_every = 1;  // epochs
   std::int64_t log_every = 50;      // steps
   bool detect_anomaly = false;
+  bool pin_memory = true;
   std::string monitor = "train/loss";  // decides which weights are best
   spec::Mode mode = spec::Mode::min;
   bool save_best = true;
@@ -31,8 +32,7 @@ struct Options {
   std::int64_t save_every = 1;  // epochs
 };
 
-/// checkpoint.monitor, else the early stopper's, else val/loss, else train/loss. Throws Error(config) for a precision
-/// that this build cannot train in.
-Options options_from(const spec::Experiment& experiment, at::Device device, const std::string& stopper_monitor);
+/// Throws Error(config) for a precision that this build cannot train in.
+Options options_from(const spec::Experiment& experiment, at::Device device);
 
 }  // namespace trainctl::train

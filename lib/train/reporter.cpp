@@ -24,10 +24,10 @@ void Reporter::begin_epoch() {
 void Reporter::emit(const events::Event& event) const { session_.emit(event); }
 
 std::optional<double> Reporter::recent_loss(const LossMeter& meter) {
-  if (reads_freely_ && meter.rows() > progress_mark_.rows) {
-    const double total = meter.total();
-    shown_loss_ = (total - progress_mark_.total) / static_cast<double>(meter.rows() - progress_mark_.rows);
-    progress_mark_ = {total, meter.rows()};
+  if (reads_freely_ && meter.weight() > progress_mark_.weight) {
+    const Mark now{meter.total(), meter.weight()};
+    shown_loss_ = (now.total - progress_mark_.total) / (now.weight - progress_mark_.weight);
+    progress_mark_ = now;
   }
   return shown_loss_;
 }
@@ -41,14 +41,14 @@ void Reporter::step(events::Phase phase, const Position& position, double now, c
 }
 
 double Reporter::log(const Position& position, double lr, double now, const LossMeter& meter) {
-  const double total = meter.total();
+  const Mark mark{meter.total(), meter.weight()};
   const at::Tensor sums = at::empty({2}, at::kDouble);
   auto* values = sums.mutable_data_ptr<double>();
-  values[0] = total - log_mark_.total;
-  values[1] = static_cast<double>(meter.rows() - log_mark_.rows);
-  log_mark_ = {total, meter.rows()};
+  values[0] = mark.total - log_mark_.total;
+  values[1] = mark.weight - log_mark_.weight;
+  log_mark_ = mark;
   session_.communicator.sum(sums, "sum of the losses");
-  const double loss = values[0] / values[1];
+  const double loss = mean_loss(values[0], values[1]);
   shown_loss_ = loss;
   if (speaks_) emit(events::StepLogged{position.epoch, position.global_step, loss, lr, now - begun_});
   return loss;

@@ -24,7 +24,7 @@ class Reporter {
  private:
   struct Mark {
     double total = 0;
-    std::int64_t rows = 0;
+    double weight = 0;
   };
   [[nodiscard]] std::optional<double> recent_loss(const LossMeter& meter);
 

@@ -4,9 +4,12 @@
 #include "base/strings.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
 #include <string_view>
+#include <utility>
 
 namespace trainctl::train {
 namespace {
@@ -48,10 +51,10 @@ StepRunner::Result StepRunner::run(const MicroBatch& micro, double lr) {
   timer_.enter(Part::forward);
   if (micro.closes) sync_.before_forward();
   const at::Tensor logits = session_.model.forward(micro.batch.inputs_nchw);
-  const at::Tensor loss = session_.loss.forward(logits, micro.batch.targets);
+  const stage::LossValue loss = session_.loss.forward(logits, micro.batch.targets);
   if (!meter_.add(loss, micro.batch.valid)) return Result::not_finite;
   timer_.enter(Part::backward);
-  backward(loss, micro);
+  backward(share_of(loss, micro), micro);
   if (micro.closes) update(lr);
   timer_.enter(Part::other);
   measure(logits, micro);
@@ -67,12 +70,38 @@ void StepRunner::clear_gradients() {
   for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();  // backward hands over its own tensors
 }
 
-void StepRunner::backward(const at::Tensor& loss, const MicroBatch& micro) {
-  // The mean over this rank's rows becomes its share of the mean over the window; the average over the ranks divides by
-  // the world.
+/// The mean over this rank's rows becomes its share of the mean over the window; the average over the ranks divides by
+/// the world. What weighed rows are divided by is known once the window is closed: till then they are summed.
+at::Tensor StepRunner::share_of(const stage::LossValue& loss, const MicroBatch& micro) {
+  if (loss.weight.defined()) {
+    add_weight(loss.weight, micro);
+    return micro.batch.valid > 0 ? loss.value : loss.value * 0;
+  }
   const std::int64_t rows = micro.batch.valid * world_size_;
-  const bool whole = rows == micro.window_rows;
-  const at::Tensor share = whole ? loss : loss * (static_cast<double>(rows) / static_cast<double>(micro.window_rows));
+  if (rows == micro.window_rows) return loss.value;
+  return loss.value * (static_cast<double>(rows) / static_cast<double>(micro.window_rows));
+}
+
+void StepRunner::add_weight(const at::Tensor& weight, const MicroBatch& micro) {
+  const at::NoGradGuard guard;
+  if (!window_weight_.defined()) window_weight_ = at::zeros({}, weight.options().dtype(at::kDouble));
+  if (micro.opens) window_weight_.zero_();
+  if (micro.batch.valid > 0) window_weight_.add_(weight);
+  if (micro.closes) weight_of_all_ = session_.communicator.start_sum(window_weight_, "sum of the class weights");
+}
+
+void StepRunner::divide_by_weight() {
+  const at::NoGradGuard guard;
+  std::exchange(weight_of_all_, nullptr)->wait();
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : parameters_) {
+    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+  }
+  constexpr double kNothing = 1e-30;  // where no row weighs, the gradients are 0 and stay so
+  at::_foreach_mul_(gradients, (world_size_ / window_weight_.clamp_min(kNothing)).to(at::kFloat));
+}
+
+void StepRunner::backward(const at::Tensor& share, const MicroBatch& micro) {
   try {
     if (!micro.closes) {
       share.backward();
@@ -83,6 +112,7 @@ void StepRunner::backward(const at::Tensor& loss, const MicroBatch& micro) {
       timer_.enter(Part::allreduce);
       timer_.move(Part::backward, Part::allreduce, exposed);
     }
+    if (weight_of_all_) divide_by_weight();
   } catch (const c10::Error& error) {
     if (!names_anomalies_) throw;
     rethrow_anomaly(error);

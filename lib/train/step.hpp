@@ -8,6 +8,7 @@
 #include "train/session.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -35,7 +36,10 @@ class StepRunner {
 
  private:
   void clear_gradients();
-  void backward(const at::Tensor& loss, const MicroBatch& micro);
+  at::Tensor share_of(const stage::LossValue& loss, const MicroBatch& micro);
+  void add_weight(const at::Tensor& weight, const MicroBatch& micro);
+  void divide_by_weight();
+  void backward(const at::Tensor& share, const MicroBatch& micro);
   void update(double lr);
   void measure(const at::Tensor& logits, const MicroBatch& micro);
 
@@ -44,6 +48,8 @@ class StepRunner {
   dist::GradSync& sync_;
   LossMeter meter_;
   std::vector<at::Tensor> parameters_;
+  at::Tensor window_weight_;                      // of a loss that weighs its rows, over all ranks
+  std::unique_ptr<dist::Pending> weight_of_all_;  // set while it is summed
   std::optional<Clipper> clipper_;
   bool names_anomalies_;
   int world_size_;

@@ -1,6 +1,5 @@
 #include "train/trainer.hpp"
 
-#include "base/error.hpp"
 #include "device/probes.hpp"
 
 #include <ATen/ops/empty.h>
@@ -8,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 namespace trainctl::train {
@@ -18,9 +16,9 @@ Agreement::Cadence cadence_for(at::Device device) {
   return device.is_cpu() ? Agreement::Cadence::every_step : Agreement::Cadence::log_points;
 }
 
-const double* find(const events::Metrics& metrics, const std::string& name) {
+std::optional<double> find(const events::Metrics& metrics, const std::string& name) {
   const auto found = std::find_if(metrics.begin(), metrics.end(), [&](const auto& m) { return m.first == name; });
-  return found == metrics.end() ? nullptr : &found->second;
+  return found == metrics.end() ? std::nullopt : std::optional(found->second);
 }
 
 StopSources stop_sources(const Session& session, const Options& options) {
@@ -41,8 +39,7 @@ Trainer::Trainer(const Session& session, Options options)
       options_(std::move(options)),
       timer_(session.clock, device::make_event_line(options_.device, static_cast<int>(kParts))),
       sync_(synchronise(session)),
-      feed_(device::make_feed(options_.device,
-                              {session.train.layout(), session.train.normalization(), session.batch_size})),
+      feed_(make_feed(session.train, session, options_)),
       step_(session, options_, timer_, *sync_),
       keeper_(session, options_),
       reporter_(session, options_.device),
@@ -54,9 +51,7 @@ events::Finished Trainer::run() {
   torch::autograd::AnomalyMode::set_enabled(options_.detect_anomaly);
   session_.model.set_mode(stage::RunMode::train);
   sanity_check();
-  while (train_epoch() && finish_epoch() && stop_reason_.empty() && position_.epoch + 1 < options_.max_epochs) {
-    ++position_.epoch;
-  }
+  while (train_epoch() && finish_epoch() && has_next_epoch()) ++position_.epoch;
   return finish();
 }
 
@@ -97,7 +92,7 @@ void Trainer::train_batch(std::int64_t index) {
     lr_ = session_.scheduler.lr(position_.epoch, position_.global_step);
   }
   if (step_.run({on_device, window_rows_, opens, closes}, lr_) == StepRunner::Result::not_finite) {
-    throw_diverged(std::numeric_limits<double>::quiet_NaN());
+    throw_diverged("the training loss is not finite");
   }
   digest_ += data::digest(*batch, session_.train.layout());
   rows_in_epoch_ += batch->global_valid;
@@ -111,10 +106,14 @@ void Trainer::train_batch(std::int64_t index) {
 void Trainer::after_step() {
   const double now = timer_.last_reading();
   const bool logs = position_.global_step % options_.log_every == 0;
-  if (logs) check_loss(reporter_.log(position_, lr_, now, step_.meter()));
+  if (logs) check_loss("training", reporter_.log(position_, lr_, now, step_.meter()));
   reporter_.step(events::Phase::train, position_, now, &step_.meter());
   if (session_.communicator.place().world_size > 1) timer_.enter(Part::allreduce);
   stop_ = agreement_.after_step(logs ? Agreement::At::log_point : Agreement::At::step, now);
+}
+
+bool Trainer::has_next_epoch() const {
+  return stop_reason_.empty() && (!options_.max_epochs || position_.epoch + 1 < *options_.max_epochs);
 }
 
 bool Trainer::at_step_limit() const { return options_.max_steps && position_.global_step >= *options_.max_steps; }
@@ -131,28 +130,36 @@ std::int64_t Trainer::window_rows(std::int64_t first) const {
   return rows;
 }
 
-void Trainer::check_loss(double loss) const {
-  if (!std::isfinite(loss)) throw_diverged(loss);
+void Trainer::check_loss(const char* which, double loss) const {
+  if (!std::isfinite(loss)) throw_diverged(fmt::format("the {} loss is {}", which, loss));
 }
 
-void Trainer::throw_diverged(double loss) const {
+/// Before they are judged or written; the loss of the last step was of the weights before it.
+void Trainer::check_weights() const {
+  const std::string name = not_finite(weights_of(session_.model));
+  if (!name.empty()) throw_diverged(fmt::format("'{}' holds values that are not finite", name));
+}
+
+void Trainer::throw_diverged(const std::string& what) const {
   throw Error(ErrorKind::diverged,
-              fmt::format("the training loss is {} at step {} of epoch {}: lower optimizer.lr, set "
-                          "trainer.gradient_clip_val, or find the operation with trainer.detect_anomaly=true",
-                          loss, position_.global_step, position_.epoch + 1));
+              fmt::format("{} at step {} of epoch {}: lower optimizer.lr, set trainer.gradient_clip_val, or find the "
+                          "operation with trainer.detect_anomaly=true",
+                          what, position_.global_step, position_.epoch + 1));
 }
 
 std::optional<events::Metrics> Trainer::validate(std::optional<std::int64_t> limit) {
   phase_ = events::Phase::validate;
   timer_.enter(Part::eval);
-  const bool alone = session_.communicator.place().world_size == 1;
   Position shown = position_;
   shown.steps_in_epoch = limit.value_or(session_.validation->batches_per_epoch());
   auto metrics = evaluator_->run(limit, [&](std::int64_t batch) {
     const double now = session_.clock.now();
     shown.step_in_epoch = batch + 1;
     reporter_.step(events::Phase::validate, shown, now, nullptr);
-    return !(alone && agreement_.own(now) == Stop::signal);
+    const bool settles = shown.step_in_epoch % options_.log_every == 0;
+    const Stop wish = agreement_.after_step(settles ? Agreement::At::log_point : Agreement::At::step, now);
+    if (wish == Stop::signal) stop_ = wish;  // max_time waits for the end of the validation
+    return stop_ != Stop::signal;
   });
   timer_.enter(Part::other);
   return metrics;
@@ -164,13 +171,12 @@ bool Trainer::finish_epoch() {
   ended.global_step = position_.global_step;
   ended.lr = lr_;
   ended.metrics = collect_metrics(session_, step_.meter(), "train");
-  check_loss(ended.metrics.front().second);
+  check_loss("training", ended.metrics.front().second);
+  check_weights();
   if (evaluator_ && (position_.epoch + 1) % options_.validate_every == 0) {
     const auto validation = validate(std::nullopt);
-    if (!validation) {
-      stop_ = Stop::signal;
-      return false;
-    }
+    if (!validation) return false;
+    check_loss("validation", validation->front().second);
     ended.metrics.insert(ended.metrics.end(), validation->begin(), validation->end());
   }
   judge(ended.metrics, ended);
@@ -196,15 +202,17 @@ bool Trainer::finish_epoch() {
 }
 
 void Trainer::judge(const events::Metrics& metrics, events::EpochEnded& ended) {
-  if (const double* value = find(metrics, options_.monitor)) ended.improved = keeper_.observe(position_, *value);
-  if (const double* value = find(metrics, session_.scheduler.monitor())) {
+  if (const auto value = find(metrics, session_.scheduler.monitor())) {
     session_.scheduler.observe(position_.epoch, *value);
   }
-  if (session_.stopper == nullptr) return;
-  if (const double* value = find(metrics, session_.stopper->monitor())) {
-    const stage::StopDecision decision = session_.stopper->observe(position_.epoch, *value);
-    if (decision.stop) early_reason_ = decision.reason;
+  stage::StopDecision decision;
+  if (session_.stopper != nullptr) {
+    if (const auto value = find(metrics, session_.stopper->monitor())) {
+      decision = session_.stopper->observe(position_.epoch, *value);
+    }
   }
+  if (decision.stop) early_reason_ = decision.reason;
+  ended.improved = keeper_.observe(position_, find(metrics, options_.monitor), decision);
 }
 
 void Trainer::add_probes(events::Timing& timing) {
@@ -227,8 +235,10 @@ std::string Trainer::epoch_digest() {
 events::Finished Trainer::finish() {
   phase_ = events::Phase::shutdown;
   reporter_.step(phase_, position_, session_.clock.now(), nullptr);
-  keeper_.save_all(position_);
-  if (session_.stopper != nullptr && session_.stopper->restore_best() && stop_ != Stop::signal) keeper_.restore_best();
+  check_weights();
+  keeper_.save_new_best();
+  if (stop_ != Stop::signal) keeper_.restore_best();
+  keeper_.save_last(position_);
   if (stop_ == Stop::signal) stop_reason_ = "signal";
   events::Finished finished;
   finished.epochs = epochs_done_;
@@ -237,6 +247,17 @@ events::Finished Trainer::finish() {
   finished.parameter_digest = digest_weights(weights_of(session_.model));
   finished.stop_reason = stop_reason_.empty() ? "max_epochs" : stop_reason_;
   return finished;
+}
+
+void Trainer::rescue(ErrorKind cause) noexcept {
+  const bool lost = cause == ErrorKind::rank_failed || cause == ErrorKind::hang;
+  if (lost && !options_.device.is_cpu()) return;  // an exchange that never ends may hold the device
+  try {
+    keeper_.save_new_best();
+    const bool trained = position_.global_step > 0 && cause != ErrorKind::diverged;
+    if (trained && not_finite(weights_of(session_.model)).empty()) keeper_.save_last(position_);
+  } catch (...) {  // the failure that ends the run is told, this one is its echo
+  }
 }
 
 }  // namespace trainctl::train

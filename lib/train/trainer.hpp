@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/error.hpp"
 #include "base/hash.hpp"
 #include "train/agreement.hpp"
 #include "train/evaluate.hpp"
@@ -22,9 +23,11 @@ class Trainer {
   /// Gives every rank rank 0's weights. `session` outlives the trainer.
   Trainer(const Session& session, Options options);
 
-  /// Trains to the end and returns the last event. Throws Error(diverged) for a loss that is not finite, Error(data)
-  /// from the loader, Error(rank_failed) or Error(hang) where another rank is lost.
+  /// Trains to the end and returns the last event. Throws Error(diverged) for a loss or weights that are not finite,
+  /// Error(data) from the loader, Error(rank_failed) or Error(hang) where another rank is lost.
   events::Finished run();
+  /// After `run` threw: writes what is worth keeping. Never throws, so that it hides no cause.
+  void rescue(ErrorKind cause) noexcept;
 
   [[nodiscard]] std::int64_t global_step() const { return position_.global_step; }
   [[nodiscard]] events::Phase phase() const { return phase_; }
@@ -35,9 +38,11 @@ class Trainer {
   bool train_epoch();
   void train_batch(std::int64_t index);
   void after_step();
-  void check_loss(double loss) const;
-  [[noreturn]] void throw_diverged(double loss) const;
+  void check_loss(const char* which, double loss) const;
+  void check_weights() const;
+  [[noreturn]] void throw_diverged(const std::string& what) const;
   [[nodiscard]] bool at_step_limit() const;
+  [[nodiscard]] bool has_next_epoch() const;
   [[nodiscard]] std::int64_t rows_of(std::int64_t batch) const;
   [[nodiscard]] std::int64_t window_rows(std::int64_t first) const;
 

@@ -6,7 +6,12 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/stack.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <span>
 
 namespace trainctl::train {
@@ -52,6 +57,22 @@ void Snapshot::take() {
 void Snapshot::restore() const {
   const at::NoGradGuard guard;
   for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i].tensor.copy_(copies_[i].tensor);
+}
+
+std::string not_finite(const std::vector<stage::NamedTensor>& weights) {
+  const at::NoGradGuard guard;
+  std::vector<std::string> names;
+  std::vector<at::Tensor> largest;  // NaN where one value is
+  for (const auto& [name, tensor] : weights) {
+    if (!tensor.is_floating_point() || tensor.numel() == 0) continue;
+    names.push_back(name);
+    largest.push_back(at::linalg_vector_norm(tensor, std::numeric_limits<double>::infinity()).to(at::kDouble));
+  }
+  if (largest.empty()) return {};
+  const at::Tensor values = at::stack(largest).cpu();
+  const std::span<const double> read(values.const_data_ptr<double>(), largest.size());
+  const auto bad = std::find_if_not(read.begin(), read.end(), [](double value) { return std::isfinite(value); });
+  return bad == read.end() ? std::string() : names[static_cast<std::size_t>(bad - read.begin())];
 }
 
 void save_weights(const std::filesystem::path& path, const std::vector<stage::NamedTensor>& weights,

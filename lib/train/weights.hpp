@@ -27,6 +27,9 @@ class Snapshot {
   std::vector<stage::NamedTensor> copies_;
 };
 
+/// The name of a tensor that holds NaN or infinity; empty where there is none. Waits for the device once.
+std::string not_finite(const std::vector<stage::NamedTensor>& weights);
+
 /// A safetensors file. Throws Error(resource) where it cannot be written.
 void save_weights(const std::filesystem::path& path, const std::vector<stage::NamedTensor>& weights,
                   const std::map<std::string, std::string>& metadata);

@@ -98,7 +98,7 @@ TEST_CASE("loader options follow the experiment and the role") {
   experiment.loader.drop_last = true;
   experiment.trainer.limit_train_batches.fraction = 0.5;
   experiment.trainer.limit_val_batches.batches = 7;
-  const LoaderOptions train = loader_options(experiment, Role::train, {1, 2});
+  const LoaderOptions train = loader_options(experiment, Role::train, {1, 2}, TrainsOn::cpu);
   CHECK(train.batch_size == 32);
   CHECK(train.num_workers == 3);
   CHECK(train.seed == 5);
@@ -106,7 +106,7 @@ TEST_CASE("loader options follow the experiment and the role") {
   CHECK(train.last_batch == LastBatch::drop);
   CHECK(train.limit_fraction == 0.5);
   CHECK(train.shard.rank == 1);
-  const LoaderOptions evaluate = loader_options(experiment, Role::evaluate, {0, 1});
+  const LoaderOptions evaluate = loader_options(experiment, Role::evaluate, {0, 1}, TrainsOn::cpu);
   CHECK(evaluate.order == Order::sequential);
   CHECK(evaluate.last_batch == LastBatch::keep);
   CHECK(evaluate.limit_batches == 7);
@@ -126,19 +126,18 @@ TEST_CASE("loader threads give way to the training where they share its cores") 
 TEST_CASE("a quick run and an overfit run limit the batches") {
   spec::Experiment experiment;
   experiment.trainer.overfit_batches = 4;
-  CHECK(loader_options(experiment, Role::train, {}).limit_batches == 4);
-  CHECK(loader_options(experiment, Role::train, {}).order == Order::sequential);
+  CHECK(loader_options(experiment, Role::train, {}, TrainsOn::cpu).limit_batches == 4);
+  CHECK(loader_options(experiment, Role::train, {}, TrainsOn::cpu).order == Order::sequential);
   experiment.trainer.fast_dev_run = true;
-  CHECK(loader_options(experiment, Role::train, {}).limit_batches == 1);
+  CHECK(loader_options(experiment, Role::train, {}, TrainsOn::cpu).limit_batches == 1);
 }
 
 TEST_CASE("num_workers auto is 0 where batches are only gathered or the CPU trains") {
   spec::Experiment experiment;
+  const auto workers = [&](TrainsOn device) { return loader_options(experiment, Role::train, {}, device).num_workers; };
   experiment.dataset.train.transforms = {normalize({0.5}, {1})};
-  experiment.trainer.accelerator = spec::Accelerator::gpu;
-  CHECK(loader_options(experiment, Role::train, {}).num_workers == 0);
+  CHECK(workers(TrainsOn::gpu) == 0);
   experiment.dataset.train.transforms = {flip(), normalize({0.5}, {1})};
-  CHECK(loader_options(experiment, Role::train, {}).num_workers == std::min(usable_cores() - 1, 4));
-  experiment.trainer.accelerator = spec::Accelerator::cpu;
-  CHECK(loader_options(experiment, Role::train, {}).num_workers == 0);
+  CHECK(workers(TrainsOn::gpu) == std::min(usable_cores() - 1, 4));  // the device, not the word in the config
+  CHECK(workers(TrainsOn::cpu) == 0);
 }

@@ -72,6 +72,22 @@ TEST_CASE("the feed reuses its tensors and shows only the rows that count") {
   CHECK(feed->put(images.batch).targets.size(0) == 6);
 }
 
+TEST_CASE("a label that is no class is a data error that names it") {
+  Images images(4, 2, 2, 1);
+  const auto feed = device::make_feed(at::kCPU, {.layout = images.layout, .max_rows = 4, .classes = 10});
+  CHECK(feed->put(images.batch).targets.size(0) == 4);
+  images.labels[2] = GENERATE(10, -1, -100);
+  try {
+    feed->put(images.batch);
+    FAIL("the label was taken");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::data);
+    CHECK_THAT(error.what(), Contains(fmt::format("the label {}, but the data set has 10 classes", images.labels[2])));
+  }
+  images.batch.valid = 2;  // the rows that count are sound
+  CHECK(feed->put(images.batch).targets.size(0) == 2);
+}
+
 TEST_CASE("a normalization for another number of channels is a config error") {
   Images images(2, 4, 4, 1);
   CHECK_THROWS_AS(device::make_feed(at::kCPU, {images.layout, data::Normalization{{0.1F, 0.2F}, {1.0F, 1.0F}}, 2}),

@@ -84,6 +84,7 @@ TEST_CASE("the engine trains from a run folder and tells it in events") {
   CHECK(started->parameters == 784 * 16 + 16 + 16 * 10 + 10);
   CHECK(started->steps_per_epoch == 10);
   CHECK(started->num_threads_why == "asked");
+  CHECK(started->monitor == "val/loss");
   CHECK(started->data_fingerprints.contains("val"));
   REQUIRE(std::holds_alternative<events::Finished>(ended.events.back()));
   CHECK(ended.find<events::Finished>()->epochs == 2);
@@ -104,6 +105,32 @@ TEST_CASE("the seed decides every loss and every weight, the probe of threads no
   }
   CHECK(digests[0] == digests[1]);
   CHECK(digests[0] == digests[2]);
+}
+
+TEST_CASE("max_steps alone bounds a run and its schedule") {
+  TempFolder folder;
+  std::string config = kSmall;
+  config.replace(config.find("max_epochs: 2"), 13, "max_steps: 125");
+  config += "scheduler: { type: cosine_annealing_lr, interval: step }\n";
+  const Ended ended = run_engine(folder, config);
+  REQUIRE(ended.code == 0);
+  CHECK(ended.find<events::RunStarted>()->max_epochs == 13);
+  CHECK(ended.find<events::Finished>()->global_step == 125);
+  double last_lr = 1;
+  for (const auto& event : ended.events) {
+    if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) last_lr = epoch->lr;
+  }
+  CHECK(last_lr < 1e-4);
+}
+
+TEST_CASE("max_time alone bounds a run") {
+  TempFolder folder;
+  std::string config = kSmall;
+  config.replace(config.find("max_epochs: 2"), 13, "max_time: 1s");
+  const Ended ended = run_engine(folder, config);
+  REQUIRE(ended.code == 0);
+  CHECK(ended.find<events::RunStarted>()->max_epochs == 0);
+  CHECK(ended.find<events::Finished>()->stop_reason == "max_time");
 }
 
 TEST_CASE("an error becomes an event, a file and the exit code of its kind") {
@@ -135,6 +162,15 @@ TEST_CASE("a diverging run ends with code 6 and tells its step") {
   REQUIRE(ended.find<events::Failed>() != nullptr);
   CHECK(ended.find<events::Failed>()->phase == events::Phase::train);
   CHECK(ended.find<events::Failed>()->global_step > 0);
+}
+
+TEST_CASE("a run that diverges in its last step publishes nothing") {
+  TempFolder folder;
+  std::string config = kSmall;
+  config.replace(config.find("adam, lr: 0.01"), 14, "sgd, lr: 1.0e+30");
+  config.replace(config.find("max_epochs: 2"), 13, "max_steps: 1");
+  CHECK(run_engine(folder, config).code == 6);
+  CHECK_FALSE(std::filesystem::exists(folder / "checkpoints/last.safetensors"));
 }
 
 TEST_CASE("a signal ends the run cleanly with its code") {

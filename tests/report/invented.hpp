@@ -46,7 +46,8 @@ inline report::RunRecord run(std::int64_t epochs = 4) {
                                    .steps_per_epoch = 938,
                                    .max_epochs = 5,
                                    .global_batch = 64,
-                                   .precision = "32-true"});
+                                   .precision = "32-true",
+                                   .monitor = "val/accuracy"});
   for (std::int64_t i = 0; i < epochs; ++i) {
     if (i < 3) {
       record.add(0, events::CheckpointSaved{.path = "checkpoints/best.safetensors",

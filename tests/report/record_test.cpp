@@ -42,12 +42,15 @@ TEST_CASE("the best epoch is the last that improved, with its metric and checkpo
   CHECK_FALSE(best_of(RunRecord{}));
 }
 
-TEST_CASE("without a checkpoint the best epoch is told by the validation loss") {
+TEST_CASE("without a checkpoint the best epoch is told by the monitor") {
   RunRecord record;
   record.add(0, invented::epoch(1));
+  CHECK_FALSE(best_of(record));
+  record.add(0, events::RunStarted{.monitor = "train/loss"});
   const auto best = best_of(record);
   REQUIRE(best);
-  CHECK(best->metric == "val/loss");
+  CHECK(best->metric == "train/loss");
+  CHECK(best->value == find_metric(record.epochs[0].metrics, "train/loss"));
   CHECK(best->checkpoint.empty());
 }
 

@@ -58,6 +58,13 @@ TEST_CASE("a schedule is laid over the shorter of max_epochs and max_steps, with
   CHECK(problems_with({cosine(100), "trainer.max_steps=101"}, facts).empty());
 }
 
+TEST_CASE("a schedule over a run that only time ends needs its own length", "[spec]") {
+  const std::string cosine = "scheduler={type: cosine_annealing_lr}";
+  CHECK_THAT(problems_with({"~trainer.max_epochs", "trainer.max_time=1h", cosine}, {.samples = 640, .classes = 10}),
+             Contains("max_time alone does not tell its length"));
+  CHECK(problems_with({"~trainer.max_epochs", "trainer.max_steps=9", cosine}, {.samples = 640, .classes = 10}).empty());
+}
+
 TEST_CASE("fast_dev_run takes the first step of the schedule of the whole run", "[spec]") {
   const trainctl::spec::Experiment experiment =
       load_sound({"trainer.fast_dev_run=true", "scheduler={type: constant_lr, interval: step, warmup: 50}"}).experiment;

@@ -3,6 +3,7 @@
 #include "support/catch.hpp"
 
 #include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
@@ -24,7 +25,7 @@ TEST_CASE("losses and their gradients are PyTorch's") {
   for (const Json& run : golden["cases"]) {
     INFO(run["type"] << " " << run["options"]);
     const at::Tensor logits = tensor(golden["logits"]).requires_grad_(true);
-    const at::Tensor loss = make(run["type"], run["options"].dump())->forward(logits, targets);
+    const at::Tensor loss = make(run["type"], run["options"].dump())->forward(logits, targets).mean();
     CHECK(loss.dim() == 0);
     CHECK(loss.scalar_type() == at::kFloat);
     loss.backward();
@@ -35,7 +36,21 @@ TEST_CASE("losses and their gradients are PyTorch's") {
 
 TEST_CASE("mse takes targets shaped like the logits as they are") {
   const at::Tensor logits = at::randn({4, 3});
-  CHECK(make("mse", "{}")->forward(logits, logits).item<double>() == 0);
+  CHECK(make("mse", "{}")->forward(logits, logits).value.item<double>() == 0);
+}
+
+TEST_CASE("class weights come with their sum, so that parts of a batch add up to the whole") {
+  const auto loss = make("cross_entropy", "{weight: [5, 1, 0], label_smoothing: 0.1}");
+  const at::Tensor logits = at::randn({6, 3});
+  const at::Tensor targets = at::tensor({0, 1, 2, 2, 1, 0}, at::kLong);
+  const stage::LossValue whole = loss->forward(logits, targets);
+  CHECK(whole.weight.item<double>() == 12);
+  double sum = 0;
+  for (std::int64_t row = 0; row < 6; row += 2) {
+    sum += loss->forward(logits.narrow(0, row, 2), targets.narrow(0, row, 2)).value.item<double>();
+  }
+  CHECK(sum / 12 == Approx(whole.mean().item<double>()).epsilon(1e-6));
+  CHECK_FALSE(make("cross_entropy", "{}")->forward(logits, targets).weight.defined());
 }
 
 TEST_CASE("a label beyond the classes is refused, not read out of bounds") {

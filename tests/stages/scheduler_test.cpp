@@ -53,6 +53,14 @@ TEST_CASE("t_max: auto ends the cosine with the run") {
   CHECK(cut_short->lr(1, 150) == Approx(0).margin(1e-12));
 }
 
+TEST_CASE("t_max: auto ends the cosine where max_steps ends the run") {
+  const auto by_step = make("cosine_annealing_lr", "{interval: step}", {0.1, 30, 100, 250});
+  CHECK(by_step->lr(1, 125) == Approx(0.05));
+  CHECK(by_step->lr(2, 250) == Approx(0).margin(1e-12));
+  CHECK_THROWS_WITH(make("cosine_annealing_lr", "{}", {0.1, 0, 100}), Contains("length of the run is not known"));
+  CHECK_NOTHROW(make("cosine_annealing_lr", "{t_max: 5}", {0.1, 0, 100}));
+}
+
 TEST_CASE("a warm-up as long as the run leaves no cosine") {
   CHECK_THROWS_WITH(make("cosine_annealing_lr", "{warmup: 30}"), Contains("the warm-up of 30 leaves nothing"));
   CHECK_NOTHROW(make("cosine_annealing_lr", "{warmup: 30, t_max: 5}"));

@@ -25,7 +25,7 @@ TEST_CASE("10 steps of a tiny MLP give PyTorch's losses") {
   const at::Tensor inputs = tensor(golden["inputs"]);
   const at::Tensor targets = tensor(golden["targets"], at::kLong);
   for (const Json& expected : golden["losses"]) {
-    const at::Tensor value = loss->forward(model->forward(inputs), targets);
+    const at::Tensor value = loss->forward(model->forward(inputs), targets).value;
     optimizer->zero_grad();
     value.backward();
     optimizer->step();

@@ -75,6 +75,26 @@ TEST_CASE("three ranks accumulate like one large batch") {
   CHECK(torch::equal(ranks[0].weight, ranks[2].weight));
 }
 
+TEST_CASE("class weights mean the same over ranks and windows, a rank without rows included") {
+  const std::int64_t accumulate = GENERATE(1, 2);
+  const at::Tensor weight = torch::tensor({20.0F, 1.0F, 0.0F});
+  FakeRun one({.samples = 17, .batch = 8, .val_samples = 9});
+  one.loss.class_weight = weight;
+  one.options.max_epochs = 3;
+  one.run();
+  const auto epochs = one.all<events::EpochEnded>();
+  const auto ranks = run_ranks(2, {.samples = 17, .batch = 4 / accumulate, .val_samples = 9}, [&](FakeRun& run, int) {
+    run.loss.class_weight = weight;
+    run.options.accumulate = accumulate;
+  });
+  CHECK(torch::allclose(ranks[0].weight, one.model.weight, 1e-5, 1e-7));
+  CHECK(torch::equal(ranks[0].weight, ranks[1].weight));
+  for (std::size_t e = 0; e < 3; ++e) {
+    for (const auto& [name, value] : epochs[e].metrics)
+      CHECK(value_of(ranks[0].epochs[e], name) == Approx(value).epsilon(1e-5));
+  }
+}
+
 TEST_CASE("a rank without rows in the last batch takes part with weight nought") {
   FakeRun one({.samples = 9, .batch = 8, .val_samples = 0});
   one.options.max_epochs = 3;
@@ -97,12 +117,28 @@ TEST_CASE("a signal on one rank stops all after the same step") {
   CHECK(ranks[0].finished.global_step <= 7);
 }
 
+TEST_CASE("a signal during validation stops all ranks within a few batches") {
+  std::array<int, 2> calls{};
+  const auto ranks = run_ranks(2, {.samples = 8, .batch = 2, .val_samples = 400}, [&](FakeRun& run, int rank) {
+    run.loss.after = [&run, &calls, rank](const at::Tensor& loss, int call) {
+      calls[static_cast<std::size_t>(rank)] = call;
+      if (rank == 1 && call == 10) run.stop_signal = 15;
+      return loss;
+    };
+  });
+  CHECK(ranks[0].finished.stop_reason == "signal");
+  CHECK(ranks[1].finished.stop_reason == "signal");
+  CHECK(calls[0] == calls[1]);
+  CHECK(calls[0] <= 13);
+}
+
 TEST_CASE("early stopping ends all ranks in the same epoch with the same best weights") {
   const auto ranks = run_ranks(2, {.samples = 12, .batch = 2, .val_samples = 6}, [](FakeRun& run, int) {
     run.options.max_epochs = 9;
     run.has_stopper = true;
     run.stopper.stop_in_epoch = 3;
     run.stopper.restores = true;
+    run.stopper.improves_in = {0, 1};
     run.options.monitor = "val/score";
     run.metric().script = {3, 1, 2, 2};
   });

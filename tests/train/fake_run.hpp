@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "base/error.hpp"
 #include "base/philox.hpp"
 #include "support/temp_folder.hpp"
 #include "train/trainer.hpp"
@@ -13,6 +14,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,12 +62,15 @@ struct FakeModel final : trainctl::stage::Model {
   void to(at::Device /*device*/) override {}
 };
 
-/// Cross entropy; `after` may bend it and sees the number of the call.
+/// Cross entropy, with `class_weight` a weighted one; `after` may bend it and sees the number of the call.
 struct FakeLoss final : trainctl::stage::Loss {
   std::function<at::Tensor(const at::Tensor& loss, int call)> after = [](const at::Tensor& loss, int) { return loss; };
   int calls = 0;
-  at::Tensor forward(const at::Tensor& logits, const at::Tensor& targets) override {
-    return after(at::cross_entropy_loss(logits, targets), calls++);
+  at::Tensor class_weight;
+  trainctl::stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {
+    if (!class_weight.defined()) return {after(at::cross_entropy_loss(logits, targets), calls++), {}};
+    const at::Tensor sum = at::cross_entropy_loss(logits, targets, class_weight, at::Reduction::Sum);
+    return {after(sum, calls++), class_weight.index_select(0, targets).sum()};
   }
 };
 
@@ -102,8 +107,9 @@ struct FakeStopper final : trainctl::stage::Stopper {
   std::int64_t stop_in_epoch = std::numeric_limits<std::int64_t>::max();
   bool restores = false;
   std::string watched = "val/loss";
+  std::set<std::int64_t> improves_in;
   trainctl::stage::StopDecision observe(std::int64_t epoch, double /*monitored*/) override {
-    return {.improved = false, .stop = epoch >= stop_in_epoch, .reason = "enough"};
+    return {.improved = improves_in.contains(epoch), .stop = epoch >= stop_in_epoch, .reason = "enough"};
   }
   [[nodiscard]] std::string monitor() const override { return watched; }
   [[nodiscard]] bool restore_best() const override { return restores; }
@@ -158,7 +164,7 @@ struct FakeRun {
     const auto place = communicator->place();
     with.shard = {place.rank, place.world_size};
     return std::make_unique<trainctl::data::Loader>(
-        trainctl::data::Pipeline{std::make_shared<FakeImages>(samples), {}, std::nullopt}, with);
+        trainctl::data::Pipeline{.dataset = std::make_shared<FakeImages>(samples)}, with);
   }
 
   trainctl::events::Finished run() {
@@ -182,7 +188,12 @@ struct FakeRun {
                                            .stop_signal = &stop_signal,
                                            .run_dir = folder.path()};
     trainctl::train::Trainer trainer(session, options);
-    return trainer.run();
+    try {
+      return trainer.run();
+    } catch (const trainctl::Error& error) {
+      trainer.rescue(error.kind());
+      throw;
+    }
   }
 
   template <class Event>

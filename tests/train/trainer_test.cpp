@@ -90,6 +90,35 @@ TEST_CASE("accumulated batches give the weights of one large batch, the uneven e
   CHECK(torch::allclose(small.model.bias, large.model.bias, 1e-5, 1e-7));
 }
 
+TEST_CASE("class weights mean the same however a global batch is cut") {
+  const bool some_weigh_nothing = GENERATE(false, true);
+  const at::Tensor weight =
+      some_weigh_nothing ? torch::tensor({0.0F, 0.0F, 3.0F}) : torch::tensor({20.0F, 1.0F, 0.05F});
+  FakeRun large({.samples = 22, .batch = 6, .val_samples = 8});
+  FakeRun small({.samples = 22, .batch = 1, .val_samples = 8});
+  small.options.accumulate = 6;
+  for (FakeRun* run : {&large, &small}) {
+    run->loss.class_weight = weight;
+    run->options.max_epochs = 3;
+    run->options.log_every = 1;
+    run->run();
+  }
+  CHECK(small.optimizer.steps == large.optimizer.steps);
+  CHECK(torch::allclose(small.model.weight, large.model.weight, 1e-5, 1e-7));
+  for (const char* name : {"train/loss", "val/loss"}) {
+    CHECK(value_of(small.all<events::EpochEnded>()[2], name) ==
+          Approx(value_of(large.all<events::EpochEnded>()[2], name)).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("class weights that leave no sample to count are named") {
+  FakeRun run;
+  run.loss.class_weight = torch::zeros({3});
+  const Error error = error_of(run);
+  CHECK(error.kind() == ErrorKind::data);
+  CHECK_THAT(error.what(), Contains("loss.weight leaves no sample"));
+}
+
 TEST_CASE("clipping bounds what a step may change") {
   FakeRun run({.samples = 4, .batch = 4, .val_samples = 0});
   run.options.clip = 0.01;
@@ -115,9 +144,16 @@ TEST_CASE("early stopping ends the run and says why") {
   CHECK(run.all<events::StoppedEarly>()[0].epoch == 2);
 }
 
-TEST_CASE("the best weights are saved, and restored where early stopping asks for it") {
+TEST_CASE("the best weights are saved, and the stopper's best ones are the last where it asks for it") {
+  // Which epoch improves for the stopper, whose monitor is another one than the checkpoint's: it improves in epoch 1.
+  using Epochs = std::set<std::int64_t>;
+  const auto [improves_in, restored] = GENERATE(table<Epochs, std::size_t>(
+      {{Epochs{0, 1}, 1}, {Epochs{0}, 0}, {Epochs{2}, 2}, {Epochs{0, 1, 3}, 3}, {Epochs{0, 2}, 2}, {Epochs{}, 3}}));
   const bool restores = GENERATE(true, false);
+  const bool saves_best = GENERATE(true, false);
   FakeRun run;
+  run.stopper.improves_in = improves_in;
+  run.options.save_best = saves_best;
   run.options.max_epochs = 4;
   run.options.monitor = "val/score";
   run.options.mode = spec::Mode::max;
@@ -131,18 +167,21 @@ TEST_CASE("the best weights are saved, and restored where early stopping asks fo
   run.run();
 
   REQUIRE(weights.size() == 4);
-  CHECK(torch::equal(run.model.weight, weights[restores ? 1 : 3]));
+  const std::size_t kept = restores ? restored : 3;
+  CHECK(torch::equal(run.model.weight, weights[kept]));
+  const safetensors::File last(run.folder / "checkpoints/last.safetensors");
+  CHECK(std::memcmp(last.tensors()[0].bytes.data(), weights[kept].const_data_ptr(), 18 * 4) == 0);
+  CHECK(last.metadata().at("epoch") == std::to_string(kept));
   const auto epochs = run.all<events::EpochEnded>();
   CHECK((epochs[0].improved && epochs[1].improved && !epochs[2].improved && !epochs[3].improved));
 
+  if (!saves_best) return;
   const safetensors::File best(run.folder / "checkpoints/best.safetensors");
-  const safetensors::File last(run.folder / "checkpoints/last.safetensors");
   CHECK(best.metadata().at("epoch") == "1");
   CHECK(best.metadata().at("value") == "0.9");
   CHECK(best.tensors()[0].name == "weight");
   CHECK(best.tensors()[2].name == "batches");
   CHECK(std::memcmp(best.tensors()[0].bytes.data(), weights[1].const_data_ptr(), 18 * 4) == 0);
-  CHECK(std::memcmp(last.tensors()[0].bytes.data(), weights[3].const_data_ptr(), 18 * 4) == 0);
   const auto saved = run.all<events::CheckpointSaved>();
   CHECK(saved.back().path == "checkpoints/last.safetensors");
   CHECK(saved[saved.size() - 2].metric == "val/score");
@@ -185,6 +224,15 @@ TEST_CASE("max_steps ends the run within an epoch") {
   CHECK(run.all<events::EpochEnded>()[1].timing.samples == 8);
 }
 
+TEST_CASE("without max_epochs a run goes on to max_steps") {
+  FakeRun run;
+  run.options.max_epochs = std::nullopt;
+  run.options.max_steps = 58;
+  const events::Finished finished = run.run();
+  CHECK(finished.global_step == 58);
+  CHECK(finished.epochs == 12);
+}
+
 TEST_CASE("max_time ends the run at a step") {
   FakeRun run;
   const auto clock = std::make_shared<ManualClock>();
@@ -206,9 +254,42 @@ TEST_CASE("a loss that is not finite ends the run before it reaches a weight") {
   run.loss.after = [](const at::Tensor& loss, int call) { return call == 3 ? loss * std::nan("") : loss; };
   const Error error = error_of(run);
   CHECK(error.kind() == ErrorKind::diverged);
-  CHECK_THAT(error.what(), Contains("nan at step 3 of epoch 1") && Contains("optimizer.lr"));
+  CHECK_THAT(error.what(), Contains("not finite at step 3 of epoch 1") && Contains("optimizer.lr"));
   CHECK(run.optimizer.steps == 3);
   CHECK(run.model.weight.isfinite().all().item<bool>());
+}
+
+TEST_CASE("weights that are not finite are never judged or written") {
+  FakeRun run({.samples = 4, .batch = 4, .val_samples = 8});  // one step: its loss is that of the first weights
+  run.scheduler.rate = std::numeric_limits<double>::infinity();
+  const Error error = error_of(run);
+  CHECK(error.kind() == ErrorKind::diverged);
+  CHECK_THAT(error.what(), Contains("'weight' holds values that are not finite at step 1"));
+  CHECK_FALSE(std::filesystem::exists(run.folder / "checkpoints"));
+}
+
+TEST_CASE("a validation loss that is not finite ends the run as diverged") {
+  FakeRun run({.samples = 4, .batch = 4, .val_samples = 4});
+  run.loss.after = [](const at::Tensor& loss, int call) { return call == 1 ? loss * std::nan("") : loss; };
+  const Error error = error_of(run);
+  CHECK(error.kind() == ErrorKind::diverged);
+  CHECK_THAT(error.what(), Contains("the validation loss is nan"));
+  CHECK_FALSE(std::filesystem::exists(run.folder / "checkpoints"));
+}
+
+TEST_CASE("a run that ends by an error saves the weights that are worth it") {
+  const auto [kind, saves_last] =
+      GENERATE(table<ErrorKind, bool>({{ErrorKind::data, true}, {ErrorKind::diverged, false}}));
+  FakeRun run;
+  run.options.max_epochs = 9;
+  run.options.save_every = 8;
+  run.loss.after = [kind = kind](const at::Tensor& loss, int call) {
+    if (call == 16) throw Error(kind, "broken");  // 5 steps and 2 validation batches make an epoch
+    return loss;
+  };
+  CHECK(error_of(run).kind() == kind);
+  CHECK(std::filesystem::exists(run.folder / "checkpoints/best.safetensors"));
+  CHECK(std::filesystem::exists(run.folder / "checkpoints/last.safetensors") == saves_last);
 }
 
 TEST_CASE("detect_anomaly names the operation whose gradient is not finite") {

@@ -6,6 +6,8 @@
 
 #include <torch/torch.h>
 
+#include <cmath>
+
 using namespace trainctl;
 
 TEST_CASE("a snapshot brings weights back in place") {
@@ -32,6 +34,16 @@ TEST_CASE("saved weights hold shape, type and values, whatever the layout in mem
   const auto* values = reinterpret_cast<const float*>(file.tensors()[0].bytes.data());
   CHECK(std::vector<float>(values, values + 6) == std::vector<float>{0, 3, 1, 4, 2, 5});
   CHECK(file.tensors()[1].dtype == "I64");
+}
+
+TEST_CASE("a tensor that is not finite is named, whole numbers are left out") {
+  const double bad = GENERATE(std::nan(""), HUGE_VAL, -HUGE_VAL);
+  const at::Tensor good = torch::arange(100, torch::kFloat);
+  const at::Tensor spoilt = good.clone();
+  spoilt[57] = bad;
+  CHECK(train::not_finite({{"a", good}, {"count", torch::tensor(5)}, {"none", torch::zeros({0})}}).empty());
+  CHECK(train::not_finite({{"a", good}, {"b", spoilt}}) == "b");
+  CHECK(train::not_finite({}).empty());
 }
 
 TEST_CASE("the digest of weights depends on names and values alone") {

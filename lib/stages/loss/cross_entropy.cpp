@@ -8,13 +8,14 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace trainctl::stages {
 namespace {
 
 constexpr std::int64_t kIgnoreIndex = -100;  // torch's default
 
-/// As torch.nn.CrossEntropyLoss: with class weights the mean is weighted, too.
+/// As torch.nn.CrossEntropyLoss: with class weights the mean is weighted, too, over all that makes one step.
 class CrossEntropy final : public stage::Loss {
  public:
   CrossEntropy(const spec::loss::CrossEntropy& options, const stage::LossContext& context)
@@ -29,8 +30,11 @@ class CrossEntropy final : public stage::Loss {
     weight_ = at::tensor(weight, at::kFloat).to(context.device);
   }
 
-  at::Tensor forward(const at::Tensor& logits, const at::Tensor& targets) override {
-    return at::cross_entropy_loss(logits, targets, weight_, at::Reduction::Mean, kIgnoreIndex, label_smoothing_);
+  stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {
+    const auto reduction = weight_ ? at::Reduction::Sum : at::Reduction::Mean;
+    at::Tensor value = at::cross_entropy_loss(logits, targets, weight_, reduction, kIgnoreIndex, label_smoothing_);
+    if (!weight_) return {std::move(value), {}};
+    return {std::move(value), weight_->index_select(0, targets).sum()};
   }
 
  private:

@@ -12,9 +12,9 @@ namespace {
 /// are compared as they are.
 class Mse final : public stage::Loss {
  public:
-  at::Tensor forward(const at::Tensor& logits, const at::Tensor& targets) override {
-    if (targets.dim() == logits.dim()) return at::mse_loss(logits, targets);
-    return at::mse_loss(logits, at::zeros_like(logits.detach()).scatter_(1, targets.unsqueeze(1), 1));
+  stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {
+    if (targets.dim() == logits.dim()) return {at::mse_loss(logits, targets), {}};
+    return {at::mse_loss(logits, at::zeros_like(logits.detach()).scatter_(1, targets.unsqueeze(1), 1)), {}};
   }
 };
 
