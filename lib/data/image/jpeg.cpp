@@ -55,7 +55,6 @@ struct JpegDecoder::State {
     errors.base.error_exit = leave;
     errors.base.emit_message = on_message;
     errors.base.output_message = print_nothing;
-    guard([&] { jpeg_create_decompress(&info); });
   }
   ~State() { jpeg_destroy_decompress(&info); }
   State(const State&) = delete;
@@ -68,6 +67,7 @@ struct JpegDecoder::State {
     body();
   }
   [[noreturn]] void fail();
+  void start_anew();
 
   void check_work(std::span<const std::byte> file) const;
   void read_box(const Box& box, std::uint8_t* out);
@@ -82,6 +82,12 @@ struct JpegDecoder::State {
 void JpegDecoder::State::fail() {
   jpeg_abort_decompress(&info);
   throw Error(ErrorKind::data, fmt::format("damaged JPEG: {}", errors.message.data()));
+}
+
+/// jpeg_abort_decompress() would keep the tables of the last file, and a file without its own would be decoded by them.
+void JpegDecoder::State::start_anew() {
+  jpeg_destroy_decompress(&info);
+  guard([&] { jpeg_create_decompress(&info); });
 }
 
 /// Refuses what its header promises but the file cannot hold, and what would take long to decode.
@@ -139,7 +145,7 @@ JpegDecoder::~JpegDecoder() = default;
 
 ImageShape JpegDecoder::open(std::span<const std::byte> file) {
   jpeg_decompress_struct& info = state_->info;
-  jpeg_abort_decompress(&info);
+  state_->start_anew();
   state_->guard([&] {
     jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()), file.size());
     jpeg_read_header(&info, TRUE);

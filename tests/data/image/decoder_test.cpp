@@ -146,6 +146,32 @@ TEST_CASE("the decoded part of an image has the bytes of the whole") {
   }
 }
 
+TEST_CASE("a JPEG without its own tables is refused, whatever was decoded before it") {
+  // Segments before the first scan: quantisation tables for one, Huffman tables for the other.
+  const std::vector<std::pair<std::string, unsigned>> cases{{"jpeg 4:4:4", 0xDB}, {"jpeg progressive", 0xC4}};
+  for (const auto& [name, code] : cases) {
+    const File sound = golden_file(name);
+    File without = sound;
+    const auto at = [&](std::size_t i) { return std::to_integer<unsigned>(without[i]); };
+    for (std::size_t i = 2; i + 4 < without.size();) {
+      const std::size_t length = 2 + at(i + 2) * 256 + at(i + 3);
+      const auto first = without.begin() + static_cast<std::ptrdiff_t>(i);
+      if (at(i) == 0xFF && at(i + 1) == code) {
+        without.erase(first, first + static_cast<std::ptrdiff_t>(length));
+      } else {
+        i += at(i) == 0xFF && at(i + 1) >= 0xC0 ? length : 1;
+      }
+    }
+    ImageDecoder decoder;
+    decoded(decoder, sound, {0, 0, 17, 23}, Reading::whole_file);
+    INFO(name);
+    CHECK_THAT(failure_of([&] {
+                 decoded(decoder, without, {0, 0, 17, 23}, Reading::whole_file);
+               }),
+               Contains("was not defined"));
+  }
+}
+
 TEST_CASE("YCCK and CMYK of one picture are nearly the same RGB") {
   const Picture picture = shades({40, 50, 4});
   const JpegKind cmyk{.horizontal = 1, .vertical = 1, .colours = JCS_CMYK, .quality = 100};
