@@ -154,7 +154,6 @@ void print_rows(const std::vector<report::BenchRow>& rows, const Json& document,
 }
 
 int bench(const BenchFlags& flags, Context& context) {
-  set_up_log(context);
   const std::vector<study::Setting> settings = settings_of(flags);
   std::vector<study::RunRequest> requests = check_all(flags, settings, context);
   // Known before an hour of runs rather than after it.

@@ -260,7 +260,7 @@ int complete(const CLI::App& program, const std::string& shell, const Context& c
   if (context.json) {
     print_json({{"schema", "trainctl.completion/1"}, {"shell", shell}, {"script", script}});
   } else {
-    fmt::print("{}", script);
+    put(stdout, script);
   }
   return 0;
 }

@@ -65,11 +65,11 @@ spec::Loaded load_config(const ConfigArguments& arguments, Context& context) {
   return loaded;
 }
 
-spec::Loaded load_checked(const ConfigArguments& arguments, Context& context) {
+spec::Loaded load_checked(const ConfigArguments& arguments, Context& context, Purpose purpose) {
   ensure_file(arguments);
   spec::Loaded loaded = spec::read_experiment(arguments.file, arguments.overrides, context.diagnostics);
   log_files(loaded);
-  check_data(loaded, context.diagnostics);
+  check_data(loaded, purpose, context.diagnostics);
   context.diagnostics.throw_if_errors();
   return loaded;
 }

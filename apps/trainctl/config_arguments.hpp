@@ -1,5 +1,6 @@
 #pragma once
 
+#include "data_checks.hpp"
 #include "spec/load.hpp"
 
 #include <string>
@@ -29,7 +30,7 @@ void add_config_arguments(CLI::App& verb, ConfigArguments& arguments);
 
 /// Loads and checks the experiment, its data files included; its warnings are in `context.diagnostics`. Throws
 /// Error(config) with every problem of the config, or Error(data) where only the data is at fault.
-spec::Loaded load_checked(const ConfigArguments& arguments, Context& context);
+spec::Loaded load_checked(const ConfigArguments& arguments, Context& context, Purpose purpose = Purpose::training);
 
 /// The same without a look at the data.
 spec::Loaded load_config(const ConfigArguments& arguments, Context& context);

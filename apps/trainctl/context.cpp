@@ -78,13 +78,15 @@ config::Color color_for(const Context& context, std::FILE* stream) {
   return ::isatty(::fileno(stream)) != 0 ? config::Color::on : config::Color::off;
 }
 
-void print(const std::string& text) { fmt::print("{}\n", text); }
+void put(std::FILE* stream, const std::string& text) { std::fwrite(text.data(), 1, text.size(), stream); }
+
+void print(const std::string& text) { put(stdout, text + "\n"); }
 
 void print_json(const Json& document) { print(to_pretty(document)); }
 
 void print_warnings(const Context& context) {
   if (context.quiet || context.json) return;
-  fmt::print(stderr, "{}", context.diagnostics.render(color_for(context, stderr)));
+  put(stderr, context.diagnostics.render(color_for(context, stderr)));
 }
 
 Json problems_json(const config::Diagnostics& diagnostics) {
@@ -121,10 +123,10 @@ int report_error(const Context& context, const Error& error) {
                 {"message", message},
                 {"errors", problems_json(context.diagnostics)}});
   } else if (context.diagnostics.error_count() > 0) {
-    fmt::print(stderr, "{}", context.diagnostics.render(color_for(context, stderr)));
+    put(stderr, context.diagnostics.render(color_for(context, stderr)));
   } else {
     const bool colored = color_for(context, stderr) == config::Color::on;
-    fmt::print(stderr, "{}error:{} {}\n", colored ? "\x1b[1;31m" : "", colored ? "\x1b[0m" : "", message);
+    put(stderr, fmt::format("{}error:{} {}\n", colored ? "\x1b[1;31m" : "", colored ? "\x1b[0m" : "", message));
   }
   return error.exit_code();
 }

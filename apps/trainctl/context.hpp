@@ -55,6 +55,8 @@ std::function<std::string(const std::string&)> whole_number(std::int64_t least, 
 /// Whether to colour what goes to `stream`: --color, else NO_COLOR and whether it is a terminal.
 config::Color color_for(const Context& context, std::FILE* stream);
 
+/// Text as it is. A stream that cannot be written is remembered by the stream, and told at the end by main.
+void put(std::FILE* stream, const std::string& text);
 /// Text and newline to stdout.
 void print(const std::string& text);
 /// The document of a --json verb.

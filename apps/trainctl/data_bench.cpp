@@ -119,7 +119,7 @@ report::DataBench run_rounds(const BenchArguments& arguments, const spec::Experi
 }
 
 int data_bench(const BenchArguments& arguments, Context& context) {
-  const spec::Loaded loaded = load_checked(arguments.config, context);
+  const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::loading);
   print_warnings(context);
   const report::DataBench bench = run_rounds(arguments, loaded.experiment, context);
   if (context.json) {

@@ -56,8 +56,9 @@ void compare(const Look& train, const Look& other, const std::string& name, cons
   if (expected.layout == found.layout && expected.classes == found.classes) {
     const auto [mine, theirs] = std::ranges::mismatch(expected.class_names, found.class_names);
     if (mine == expected.class_names.end() || theirs == found.class_names.end()) return;
-    diagnostics.error(position, fmt::format("{}: its class {} is '{}', that of dataset.train '{}'; both need the same classes",
-                                            name, theirs - found.class_names.begin(), printable(*theirs), printable(*mine)));
+    diagnostics.error(
+        position, fmt::format("{}: its class {} is '{}', that of dataset.train '{}'; both need the same classes", name,
+                              theirs - found.class_names.begin(), printable(*theirs), printable(*mine)));
     return;
   }
   diagnostics.error(position,
@@ -85,19 +86,19 @@ std::optional<spec::SplitFacts> facts_of(const Look& look) {
 
 }  // namespace
 
-void check_data(const spec::Loaded& loaded, config::Diagnostics& diagnostics) {
+void check_data(const spec::Loaded& loaded, Purpose purpose, config::Diagnostics& diagnostics) {
   const spec::Dataset& data = loaded.experiment.dataset;
   const spec::Checker checker(loaded.experiment, loaded.tree, diagnostics);
   const Look train = look_at("dataset.train", data.train, checker, diagnostics);
-  if (train.facts) check_fields(*train.facts, data.train.dataset.position, diagnostics);
+  if (train.facts && purpose == Purpose::training) check_fields(*train.facts, data.train.dataset.position, diagnostics);
   const auto look_beside = [&](const std::string& name, const std::optional<spec::DataSplit>& split) {
     if (!split) return;
     const Look other = look_at(name, *split, checker, diagnostics);
     compare(train, other, name, split->dataset.position, diagnostics);
   };
-  if (train) {
+  if (train.facts) {
     for (const data::Problem& problem :
-         data::check_batch_transforms(data.train, *train, loaded.experiment.loader.batch_size)) {
+         data::check_batch_transforms(data.train, *train.facts, loaded.experiment.loader.batch_size)) {
       diagnostics.error(problem.position, problem.message);
     }
   }

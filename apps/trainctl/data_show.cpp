@@ -75,7 +75,7 @@ Json document(const ShowArguments& arguments, const std::vector<data::Exhibit>& 
 }
 
 int show(const ShowArguments& arguments, Context& context) {
-  const spec::Loaded loaded = load_checked(arguments.config, context);
+  const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::loading);
   print_warnings(context);
   data::Loader loader(data::build_pipeline(split_called(arguments.split, loaded.experiment)),
                       options_for(arguments, loaded.experiment));

@@ -15,7 +15,7 @@ namespace {
 int explain(const std::string& key, const Context& context) {
   const config::Explanation found = config::explain(key, spec::experiment_schema(), spec::builtin_vocabulary());
   if (!context.json) {
-    fmt::print("{}", config::to_text(found));
+    put(stdout, config::to_text(found));
     return 0;
   }
   Json document = {{"schema", "trainctl.explain/1"}};

@@ -1,7 +1,7 @@
 #include "build_info.hpp"
+#include "console.hpp"
 #include "context.hpp"
 #include "help.hpp"
-#include "log/log.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
@@ -52,14 +52,8 @@ void finish_output() {
          std::strerror(errno));
 }
 
-log::Level log_level(const Context& context) {
-  if (context.quiet) return log::Level::quiet;
-  if (context.verbosity == 0) return log::Level::normal;
-  return context.verbosity == 1 ? log::Level::verbose : log::Level::debug;
-}
-
 int run_action(const Context& context) {
-  log::set_up(log_level(context));
+  set_up_log(context);
   try {
     const int exit_code = context.action();
     finish_output();

@@ -65,7 +65,6 @@ void print_ending(const study::RunOutcome& run, const Context& context) {
 }
 
 int run(const RunFlags& flags, Context& context) {
-  set_up_log(context);
   const study::RunRequest request = request_for(flags, context);
   print_warnings(context);
   const std::vector<std::string> columns = study::metric_columns(request.loaded.experiment);

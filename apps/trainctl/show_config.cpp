@@ -58,7 +58,7 @@ int show_config(const ShowArguments& arguments, Context& context) {
   config::DumpOptions options{.comments = config::Comments::origins, .schema = &schema, .vocabulary = &vocabulary};
   if (arguments.minimal) options.comments = config::Comments::none;
   if (arguments.full) options.comments = config::Comments::help;
-  fmt::print("{}", config::dump(tree, options));
+  put(stdout, config::dump(tree, options));
   return 0;
 }
 

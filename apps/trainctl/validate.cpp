@@ -63,12 +63,12 @@ Json document(const std::vector<Verdict>& verdicts, int exit_code) {
 void print_verdict(const Verdict& verdict, const Context& context) {
   const std::string problems = verdict.diagnostics.render(color_for(context, stderr));
   if (!problems.empty() && !(context.quiet && verdict.exit_code == 0)) {
-    fmt::print(stderr, "{}", problems);
+    put(stderr, problems);
   }
   if (verdict.exit_code == 0) {
     print(printable(verdict.file) + ": OK");
   } else if (verdict.diagnostics.error_count() == 0) {
-    fmt::print(stderr, "error: {}\n", verdict.message);
+    put(stderr, "error: " + verdict.message + "\n");
   }
 }
 

@@ -47,7 +47,9 @@ class Corner final : public CropTransform {
   [[nodiscard]] ImageShape output(const ImageShape& input) const override { return {4, 4, input.channels}; }
   [[nodiscard]] bool random() const override { return false; }
   [[nodiscard]] Box box(const ImageShape&, CounterRng&) const override { return {0, 0, 4, 4}; }
-  void apply_to_box(const ImageView& window, ImageTarget& output, CounterRng&) const override { output.copy(window); }
+  void apply_to_box(const ImageView& window, const ImageShape&, ImageTarget& output, CounterRng&) const override {
+    output.copy(window);
+  }
 };
 
 /// Rows of numbers, without an image.

@@ -142,7 +142,7 @@ TEST_CASE("a file whose path holds an '=' is a file", "[smoke]") {
   CHECK_THAT(run_program({"validate", "no/lr=1.yaml"}).err, Contains("cannot read no/lr=1.yaml"));
 }
 
-TEST_CASE("-v tells the files that were read and the data that was found", "[smoke]") {
+TEST_CASE("the flag -v tells the files that were read and the data that was found", "[smoke]") {
   const std::string quickstart = kConfigs + "quickstart.yaml";
   const ProgramRun run = run_program({"validate", quickstart, "-v"});
   CHECK(run.exit_code == 0);

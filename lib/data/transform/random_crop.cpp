@@ -121,7 +121,9 @@ class PlainCrop final : public CropTransform {
     return {top, place(input.width, size_.width, rng), size_.height, size_.width};
   }
 
-  void apply_to_box(const ImageView& window, ImageTarget& output, CounterRng&) const override { output.copy(window); }
+  void apply_to_box(const ImageView& window, const ImageShape&, ImageTarget& output, CounterRng&) const override {
+    output.copy(window);
+  }
 
  private:
   Extents size_;

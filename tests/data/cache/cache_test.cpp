@@ -22,7 +22,7 @@ using Steps = std::vector<std::shared_ptr<const Transform>>;
 Steps random_steps() {
   const Catalogue catalogue = builtin_catalogue();
   spec::transform::RandomCrop crop;
-  crop.size = 4;
+  crop.size = {{4}};
   const spec::transform::RandomHorizontalFlip flip;
   return {catalogue.transforms.at("random_crop")(config::make_stage("transform", "random_crop", crop)),
           catalogue.transforms.at("random_horizontal_flip")(

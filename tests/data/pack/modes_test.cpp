@@ -26,7 +26,7 @@ std::shared_ptr<const FileDataset> pictures() {
 
 Pipeline cropped(std::shared_ptr<const Dataset> dataset) {
   spec::transform::RandomCrop crop;
-  crop.size = 24;
+  crop.size = {{24}};
   return {std::move(dataset),
           {builtin_catalogue().transforms.at("random_crop")(config::make_stage("transform", "random_crop", crop))},
           {},
