@@ -157,18 +157,21 @@ int Worker::run() {
     started.monitor = options.monitor;
     emit_(started);
   }
-  events::Finished finished;
+  const events::Finished finished = run_to_end(trainer);
+  enter(events::Phase::shutdown);
+  emit_(finished);
+  return exit_code_for(finished, request_.stop_signal);
+}
+
+events::Finished Worker::run_to_end(train::Trainer& trainer) {
   try {
-    finished = trainer.run();
+    return trainer.run();
   } catch (...) {
     phase_ = trainer.phase();
     global_step_ = trainer.global_step();
     trainer.rescue(as_error(std::current_exception()).kind());
     throw;
   }
-  enter(events::Phase::shutdown);
-  emit_(finished);
-  return exit_code_for(finished, request_.stop_signal);
 }
 
 }  // namespace trainctl::engine

@@ -6,6 +6,10 @@
 
 #include <cstdint>
 
+namespace trainctl::train {
+class Trainer;
+}
+
 namespace trainctl::engine {
 
 /// One rank from its run folder to its last event.
@@ -20,6 +24,8 @@ class Worker {
 
  private:
   void enter(events::Phase phase);
+  /// Runs the trainer; where it fails, saves what can be saved and remembers how far it came.
+  events::Finished run_to_end(train::Trainer& trainer);
 
   const TrainctlEngineRequest& request_;
   events::Heartbeat* heartbeat_;

@@ -9,13 +9,9 @@ config::Stage default_loss() { return config::make_stage("loss", "cross_entropy"
 
 config::Stage default_scheduler() { return config::make_stage("scheduler", "constant_lr", scheduler::ConstantLr{}); }
 
-void Trainer::describe(config::Describe<Trainer>& options) {
-  options.field("accelerator", &Trainer::accelerator, "Kind of device; auto: a GPU where there is one.");
-  options
-      .field("devices", &Trainer::devices, "Number of devices, one process each; auto: all GPUs, or one CPU process.")
-      .at_least(1)
-      .at_most(1024)
-      .example("2");
+namespace {
+
+void describe_length(config::Describe<Trainer>& options) {
   options
       .field("max_epochs", &Trainer::max_epochs,
              "Longest run, in epochs; absent: 10, or no limit where max_steps or max_time is set.")
@@ -26,15 +22,9 @@ void Trainer::describe(config::Describe<Trainer>& options) {
   options.field("max_time", &Trainer::max_time, "Longest run in time: DD:HH:MM:SS, or 90s, 30m, 2h.")
       .not_empty()
       .example("\"00:12:00:00\"");
-  options.field("precision", &Trainer::precision, "Number format of the training; 32-true: float32 throughout.");
-  options.field("accumulate_grad_batches", &Trainer::accumulate_grad_batches, "Batches whose gradients make one step.")
-      .at_least(1)
-      .at_most(1 << 20);
-  options.field("gradient_clip_val", &Trainer::gradient_clip_val, "Bound of the gradient; absent: no clipping.")
-      .above(0)
-      .example("1.0");
-  options.field("gradient_clip_algorithm", &Trainer::gradient_clip_algorithm,
-                "norm: scales the whole gradient; value: cuts each element.");
+}
+
+void describe_batches(config::Describe<Trainer>& options) {
   options
       .field("limit_train_batches", &Trainer::limit_train_batches,
              "Batches of a training epoch: 100 is a number, 0.1 a share, 1.0 all.")
@@ -50,6 +40,28 @@ void Trainer::describe(config::Describe<Trainer>& options) {
   options
       .field("num_sanity_val_steps", &Trainer::num_sanity_val_steps, "Validation batches tried before training starts.")
       .at_least(0);
+}
+
+}  // namespace
+
+void Trainer::describe(config::Describe<Trainer>& options) {
+  options.field("accelerator", &Trainer::accelerator, "Kind of device; auto: a GPU where there is one.");
+  options
+      .field("devices", &Trainer::devices, "Number of devices, one process each; auto: all GPUs, or one CPU process.")
+      .at_least(1)
+      .at_most(1024)
+      .example("2");
+  describe_length(options);
+  options.field("precision", &Trainer::precision, "Number format of the training; 32-true: float32 throughout.");
+  options.field("accumulate_grad_batches", &Trainer::accumulate_grad_batches, "Batches whose gradients make one step.")
+      .at_least(1)
+      .at_most(1 << 20);
+  options.field("gradient_clip_val", &Trainer::gradient_clip_val, "Bound of the gradient; absent: no clipping.")
+      .above(0)
+      .example("1.0");
+  options.field("gradient_clip_algorithm", &Trainer::gradient_clip_algorithm,
+                "norm: scales the whole gradient; value: cuts each element.");
+  describe_batches(options);
   options.field("check_val_every_n_epoch", &Trainer::check_val_every_n_epoch, "Epochs between two validations.")
       .at_least(1);
   options.field("log_every_n_steps", &Trainer::log_every_n_steps, "Steps between two lines of metrics.jsonl.")

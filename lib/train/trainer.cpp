@@ -179,6 +179,8 @@ bool Trainer::finish_epoch() {
     check_loss("validation", validation->front().second);
     ended.metrics.insert(ended.metrics.end(), validation->begin(), validation->end());
   }
+  skipped_.tell("train", session_.train, session_.emit);
+  if (session_.validation != nullptr) skipped_.tell("val", *session_.validation, session_.emit);
   judge(ended.metrics, ended);
   timer_.enter(Part::checkpoint);
   phase_ = events::Phase::checkpoint;

@@ -8,6 +8,7 @@
 #include "train/options.hpp"
 #include "train/reporter.hpp"
 #include "train/session.hpp"
+#include "train/skipped_report.hpp"
 #include "train/step.hpp"
 
 #include <cstdint>
@@ -63,6 +64,7 @@ class Trainer {
   std::optional<Evaluator> evaluator_;
   Keeper keeper_;
   Reporter reporter_;
+  SkippedReport skipped_;
   Agreement agreement_;
   Position position_;
   events::Phase phase_ = events::Phase::startup;
