@@ -366,7 +366,9 @@ class RealPhotographs(Smoke):
         file = self.folder / f"{mode}.pack"
         code, out, err = run(self.folder, "data", "pack", self.CONFIG, "--out", file, "--mode", mode, "--workers", "2")
         self.assertEqual(code, 0, err + out)
-        return "dataset.train.type=pack", "~dataset.train.root", f"+dataset.train.path={file}"
+        transforms = "[{type: random_resized_crop, size: 32}, random_horizontal_flip, {type: normalize, mean: %s, std: %s}]" % (
+            "[0.485, 0.456, 0.406]", "[0.229, 0.224, 0.225]")
+        return (f"dataset.train={{type: pack, path: {file}, transforms: {transforms}}}",)
 
     def test_every_tier_and_worker_count_gives_the_same_run(self):
         expected = self.outcome("none", "dataset.cache.mode=none", "loader.num_workers=0")

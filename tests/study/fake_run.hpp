@@ -36,8 +36,9 @@ inline study::RunRequest request(const TempFolder& folder, const std::string& sc
   return request;
 }
 
+// Through /dev/fd: dash knows numbers of one digit only.
 inline std::string say(const events::Event& event) {
-  return "printf '%s\\n' '" + events::encode(event) + "' >&\"$TRAINCTL_EVENT_FD\"\n";
+  return "printf '%s\\n' '" + events::encode(event) + "' > \"/dev/fd/$TRAINCTL_EVENT_FD\"\n";
 }
 
 /// Two epochs that end well.
