@@ -38,9 +38,11 @@ struct AxisFlag {
 constexpr std::array kAxes{
     AxisFlag{"--workers", "loader.num_workers", "loader threads to compare: 0,4,8", "LIST"},
     AxisFlag{"--devices", "trainer.devices", "device counts to compare: 1,2", "LIST"},
-    AxisFlag{"--batch-size", "loader.batch_size", "batch sizes per device to compare: 64,128", "LIST"},
+    AxisFlag{"--batch-size", "loader.batch_size", "batch sizes per device to compare: 64,128",
+             "LIST"},
     AxisFlag{"--precision", "trainer.precision", "precisions to compare", "LIST"},
-    AxisFlag{"--pin-memory", "loader.pin_memory", "page-locked batches to compare: true,false", "LIST"},
+    AxisFlag{"--pin-memory", "loader.pin_memory", "page-locked batches to compare: true,false",
+             "LIST"},
 };
 
 struct BenchFlags {
@@ -81,15 +83,18 @@ study::RunRequest request_for(const BenchFlags& flags, const Overrides& added, C
 }
 
 // Every setting is read and checked before the first process starts.
-std::vector<study::RunRequest> check_all(const BenchFlags& flags, const std::vector<study::Setting>& settings,
+std::vector<study::RunRequest> check_all(const BenchFlags& flags,
+                                         const std::vector<study::Setting>& settings,
                                          Context& context) {
   std::vector<study::RunRequest> requests;
-  for (const study::Setting& setting : settings) requests.push_back(request_for(flags, setting.overrides(), context));
+  for (const study::Setting& setting : settings)
+    requests.push_back(request_for(flags, setting.overrides(), context));
   print_warnings(context);
   return requests;
 }
 
-void print_table(const std::vector<report::BenchRow>& rows, const BenchFlags& flags, const Context& context) {
+void print_table(const std::vector<report::BenchRow>& rows, const BenchFlags& flags,
+                 const Context& context) {
   const report::Table table = report::bench_table(rows);
   const std::string notes = context.quiet ? "" : report::bench_notes(rows);
   const report::Write out = writer_for(stdout);
@@ -108,8 +113,8 @@ void say(const Context& context, const std::string& line) {
   if (progress_for(context) != report::ProgressMode::none) writer_for(stderr)(line + "\n");
 }
 
-// Left to itself every run measures how many threads are best, and may find another number than the row it is compared
-// with: one run of one batch decides for all.
+// Left to itself every run measures how many threads are best, and may find another number than the
+// row it is compared with: one run of one batch decides for all.
 study::WarmUp pin_threads(const BenchFlags& flags, const std::vector<study::Setting>& settings,
                           std::vector<study::RunRequest>& requests, Context& context) {
   const auto first = std::ranges::find_if(requests, chooses_threads);
@@ -124,32 +129,35 @@ study::WarmUp pin_threads(const BenchFlags& flags, const std::vector<study::Sett
     added.push_back(fmt::format("trainer.num_threads={}", *found.threads));
     requests[i] = request_for(flags, added, context);
   }
-  say(context,
-      fmt::format("warm-up  {} CPU thread{} a process in every run", *found.threads, *found.threads == 1 ? "" : "s"));
+  say(context, fmt::format("warm-up  {} CPU thread{} a process in every run", *found.threads,
+                           *found.threads == 1 ? "" : "s"));
   return found;
 }
 
 study::RunTrial trial_runner(const BenchFlags& flags, const std::vector<study::Setting>& settings,
-                             const std::vector<study::RunRequest>& requests, const Context& context) {
+                             const std::vector<study::RunRequest>& requests,
+                             const Context& context) {
   const std::size_t runs = settings.size() * static_cast<std::size_t>(flags.repeats);
   return [&, runs, done = std::size_t{0}](std::size_t setting, int /*repeat*/) mutable {
     const study::TrialResult result = study::run_trial(requests[setting], steady_clock());
     const auto* trial = std::get_if<report::Trial>(&result);
-    say(context, fmt::format("run {} of {}  {}  {}", ++done, runs, printable(settings[setting].technique),
-                             trial != nullptr ? human_duration(trial->total_s) : "failed"));
+    say(context,
+        fmt::format("run {} of {}  {}  {}", ++done, runs, printable(settings[setting].technique),
+                    trial != nullptr ? human_duration(trial->total_s) : "failed"));
     return result;
   };
 }
 
-void print_rows(const std::vector<report::BenchRow>& rows, const Json& document, const BenchFlags& flags,
-                const Context& context) {
+void print_rows(const std::vector<report::BenchRow>& rows, const Json& document,
+                const BenchFlags& flags, const Context& context) {
   if (context.json) {
     print_json(document);
   } else {
     print_table(rows, flags, context);
   }
   for (const report::BenchRow& row : rows) {
-    if (row.failure) writer_for(stderr)(fmt::format("error: {}\n", printable(row.failure->message)));
+    if (row.failure)
+      writer_for(stderr)(fmt::format("error: {}\n", printable(row.failure->message)));
   }
 }
 
@@ -157,7 +165,8 @@ int bench(const BenchFlags& flags, Context& context) {
   const std::vector<study::Setting> settings = settings_of(flags);
   std::vector<study::RunRequest> requests = check_all(flags, settings, context);
   // Known before an hour of runs rather than after it.
-  if (const fs::path folder = fs::path(flags.save).parent_path(); !folder.empty()) make_folder(folder);
+  if (const fs::path folder = fs::path(flags.save).parent_path(); !folder.empty())
+    make_folder(folder);
   const study::WarmUp warm_up = pin_threads(flags, settings, requests, context);
   if (warm_up.stopped) return *warm_up.stopped;
   const std::vector<report::BenchRow> rows =
@@ -173,7 +182,8 @@ int bench(const BenchFlags& flags, Context& context) {
 
 void add_bench(CLI::App& program, Context& context) {
   const auto flags = std::make_shared<BenchFlags>();
-  CLI::App& verb = add_verb(program, context, {"bench", "compare settings in fresh, interleaved runs", kTrainGroup},
+  CLI::App& verb = add_verb(program, context,
+                            {"bench", "compare settings in fresh, interleaved runs", kTrainGroup},
                             [flags, &context] { return bench(*flags, context); });
   add_config_arguments(verb, flags->config);
   for (std::size_t i = 0; i < kAxes.size(); ++i) {
@@ -183,7 +193,8 @@ void add_bench(CLI::App& program, Context& context) {
     }
     verb.add_option(kAxes[i].flag, flags->lists[i], help)->type_name(kAxes[i].place);
   }
-  verb.add_option("--grid", flags->grid, "values of any key to compare: optimizer.lr=0.1,0.01; may be repeated")
+  verb.add_option("--grid", flags->grid,
+                  "values of any key to compare: optimizer.lr=0.1,0.01; may be repeated")
       ->type_name("KEY=LIST")
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -191,7 +202,9 @@ void add_bench(CLI::App& program, Context& context) {
       ->type_name("N")
       ->check(whole_number(1, 1000))
       ->capture_default_str();
-  verb.add_option("--out", flags->out, "folder that holds the runs")->type_name("DIR")->capture_default_str();
+  verb.add_option("--out", flags->out, "folder that holds the runs")
+      ->type_name("DIR")
+      ->capture_default_str();
   verb.add_flag("--markdown", flags->markdown, "print the table as Markdown");
   verb.add_option("--save", flags->save, "write the JSON document to this file")->type_name("FILE");
 }

@@ -8,8 +8,9 @@ namespace trainctl::app {
 
 /// What this binary was built from; written by cmake/TrainctlBuildInfo.cmake.
 struct BuildInfo {
-  const char* version;     // "0.1.0"
-  const char* git;         // commit, with "-dirty" where the tree had changes; empty: not built from a repository
+  const char* version;  // "0.1.0"
+  const char*
+      git;  // commit, with "-dirty" where the tree had changes; empty: not built from a repository
   const char* build_type;  // "RelWithDebInfo"
   const char* compiler;    // "GNU 12.2.0"
   bool has_engine;         // TRAINCTL_ENGINE

@@ -87,7 +87,8 @@ VerbWords words_of(const CLI::App& verb, const std::string& name) {
       continue;
     }
     words.takes_files = words.takes_files || option->get_type_name().starts_with("CONFIG");
-    for (const std::string& word : argument_words(option->get_type_name())) words.values.push_back(word);
+    for (const std::string& word : argument_words(option->get_type_name()))
+      words.values.push_back(word);
   }
   return words;
 }
@@ -147,14 +148,15 @@ std::vector<FlagValues> flag_values(const CLI::App& program) {
 
 // '=' breaks words in bash: the part up to it is not replaced, so it is cut from the replies.
 std::string bash_script(const std::vector<VerbWords>& verbs, const std::vector<FlagValues>& flags) {
-  std::string text = R"(# bash completion of trainctl. Load it with: source <(trainctl completion bash)
+  std::string text =
+      R"(# bash completion of trainctl. Load it with: source <(trainctl completion bash)
 _trainctl_words() {
   case "$1" in
 )";
   text += fmt::format("    '') words='{} --help' ;;\n", spaced(names_of(verbs)));
   for (const VerbWords& verb : verbs) {
-    text += fmt::format("    {}) words='{} {}'{} ;;\n", pattern_of(verb), spaced(verb.flags), spaced(verb.values),
-                        verb.takes_files ? "; files=1" : "");
+    text += fmt::format("    {}) words='{} {}'{} ;;\n", pattern_of(verb), spaced(verb.flags),
+                        spaced(verb.values), verb.takes_files ? "; files=1" : "");
   }
   text += R"(    *) return 1 ;;
   esac
@@ -191,9 +193,11 @@ std::string escaped(const std::string& text) {
 }
 
 std::string zsh_case(const VerbWords& verb) {
-  std::string text = fmt::format("    {})\n      compadd -- {}\n", pattern_of(verb), spaced(verb.flags));
+  std::string text =
+      fmt::format("    {})\n      compadd -- {}\n", pattern_of(verb), spaced(verb.flags));
   if (!verb.values.empty())
-    text += fmt::format("      compadd {}-- {}\n", verb.takes_files ? "-S '' " : "", spaced(verb.values));
+    text += fmt::format("      compadd {}-- {}\n", verb.takes_files ? "-S '' " : "",
+                        spaced(verb.values));
   return text + (verb.takes_files ? "      _files -g '*.y(a|)ml'\n      ;;\n" : "      ;;\n");
 }
 
@@ -203,7 +207,9 @@ std::string zsh_script(const std::vector<VerbWords>& verbs, const std::vector<Fl
       "zsh)\n_trainctl_words() {\n";
   text += "  case $1 in\n";
   for (const VerbWords& verb : verbs) text += zsh_case(verb);
-  text += "    *) return 1 ;;\n  esac\n}\n_trainctl() {\n  if (( CURRENT == 2 )); then\n    local -a verbs=(\n";
+  text +=
+      "    *) return 1 ;;\n  esac\n}\n_trainctl() {\n  if (( CURRENT == 2 )); then\n    local -a "
+      "verbs=(\n";
   for (const VerbWords& verb : verbs) {
     if (is_inner(verb)) continue;
     for (const std::string& name : with_aliases(verb)) {
@@ -216,7 +222,8 @@ std::string zsh_script(const std::vector<VerbWords>& verbs, const std::vector<Fl
   }
   text += "  esac\n";
   return text +
-         "  _trainctl_words \"${words[2]} ${words[3]}\" || _trainctl_words ${words[2]}\n}\ncompdef _trainctl "
+         "  _trainctl_words \"${words[2]} ${words[3]}\" || _trainctl_words ${words[2]}\n}\ncompdef "
+         "_trainctl "
          "trainctl\n";
 }
 
@@ -230,7 +237,8 @@ std::string fish_condition(const VerbWords& verb) {
 }
 
 std::string fish_script(const std::vector<VerbWords>& verbs, const std::vector<FlagValues>& flags) {
-  std::string text = "# fish completion of trainctl. Load it with: trainctl completion fish | source\n";
+  std::string text =
+      "# fish completion of trainctl. Load it with: trainctl completion fish | source\n";
   for (const VerbWords& verb : verbs) {
     if (is_inner(verb)) continue;
     text += fmt::format("complete -c trainctl -f -n __fish_use_subcommand -a '{}' -d '{}'\n",
@@ -240,11 +248,13 @@ std::string fish_script(const std::vector<VerbWords>& verbs, const std::vector<F
     const std::string start = fmt::format("complete -c trainctl -n '{}'", fish_condition(verb));
     for (const std::string& flag : verb.flags) {
       const auto choice = std::ranges::find(flags, flag, &FlagValues::flag);
-      const std::string values = choice == flags.end() ? "" : fmt::format(" -x -a '{}'", spaced(choice->values));
+      const std::string values =
+          choice == flags.end() ? "" : fmt::format(" -x -a '{}'", spaced(choice->values));
       text += fmt::format("{} -l {}{}\n", start, flag.substr(2), values);
     }
     if (!verb.values.empty())
-      text += fmt::format("{}{} -a '{}'\n", start, verb.takes_files ? "" : " -f", spaced(verb.values));
+      text +=
+          fmt::format("{}{} -a '{}'\n", start, verb.takes_files ? "" : " -f", spaced(verb.values));
   }
   return text;
 }
@@ -256,7 +266,8 @@ int complete(const CLI::App& program, const std::string& shell, const Context& c
   if (shell == "bash") script = bash_script(verbs, flags);
   if (shell == "zsh") script = zsh_script(verbs, flags);
   if (shell == "fish") script = fish_script(verbs, flags);
-  ENSURE(config, !script.empty(), "unknown shell '{}'; there are bash, zsh and fish", printable(shell));
+  ENSURE(config, !script.empty(), "unknown shell '{}'; there are bash, zsh and fish",
+         printable(shell));
   if (context.json) {
     print_json({{"schema", "trainctl.completion/1"}, {"shell", shell}, {"script", script}});
   } else {
@@ -269,9 +280,10 @@ int complete(const CLI::App& program, const std::string& shell, const Context& c
 
 void add_completion(CLI::App& program, Context& context) {
   const auto shell = std::make_shared<std::string>();
-  CLI::App& verb = add_verb(program, context,
-                            {"completion", "completion of verbs, flags, keys and values for your shell", kMachineGroup},
-                            [&program, shell, &context] { return complete(program, *shell, context); });
+  CLI::App& verb = add_verb(
+      program, context,
+      {"completion", "completion of verbs, flags, keys and values for your shell", kMachineGroup},
+      [&program, shell, &context] { return complete(program, *shell, context); });
   verb.add_option("shell", *shell, "bash, zsh or fish")->required()->type_name("SHELL");
   verb.footer(
       "bash:  source <(trainctl completion bash)\n"

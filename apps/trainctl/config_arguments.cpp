@@ -19,9 +19,9 @@ void take_word(ConfigArguments& arguments, const std::string& word) {
     return;
   }
   if (!arguments.file.empty()) {
-    throw CLI::ValidationError(
-        fmt::format("'{}' is neither an override (key=value) nor the first config: the config is '{}'", printable(word),
-                    printable(arguments.file)));
+    throw CLI::ValidationError(fmt::format(
+        "'{}' is neither an override (key=value) nor the first config: the config is '{}'",
+        printable(word), printable(arguments.file)));
   }
   arguments.file = word;
 }
@@ -33,7 +33,8 @@ void log_files(const spec::Loaded& loaded) {
 }
 
 void ensure_file(const ConfigArguments& arguments) {
-  ENSURE(config, !arguments.file.empty(), "no experiment file is given: write its path after the verb");
+  ENSURE(config, !arguments.file.empty(),
+         "no experiment file is given: write its path after the verb");
 }
 
 }  // namespace
@@ -43,7 +44,8 @@ bool is_override(std::string_view word) {
   if (word.starts_with('+') || word.starts_with('~')) return true;
   const std::size_t equals = word.find('=');
   std::error_code ignored;
-  return equals != std::string_view::npos && word.substr(0, equals).find('/') == std::string_view::npos &&
+  return equals != std::string_view::npos &&
+         word.substr(0, equals).find('/') == std::string_view::npos &&
          !std::filesystem::is_regular_file(word, ignored);
 }
 
@@ -51,23 +53,28 @@ void add_config_arguments(CLI::App& verb, ConfigArguments& arguments) {
   const auto take = [&arguments](const std::vector<std::string>& words) {
     for (const std::string& word : words) take_word(arguments, word);
   };
-  verb.add_option("-c,--config", arguments.file, "the experiment file, when it is not the first argument")
+  verb.add_option("-c,--config", arguments.file,
+                  "the experiment file, when it is not the first argument")
       ->type_name("FILE");
   verb.add_option_function<std::vector<std::string>>(
-          "words", take, "the experiment file; then overrides: a.b=c sets, +a.b=c adds, ++a.b=c either, ~a.b deletes")
+          "words", take,
+          "the experiment file; then overrides: a.b=c sets, +a.b=c adds, ++a.b=c either, ~a.b "
+          "deletes")
       ->type_name("CONFIG [key=value ...]");
 }
 
 spec::Loaded load_config(const ConfigArguments& arguments, Context& context) {
   ensure_file(arguments);
-  spec::Loaded loaded = spec::load_experiment(arguments.file, arguments.overrides, context.diagnostics);
+  spec::Loaded loaded =
+      spec::load_experiment(arguments.file, arguments.overrides, context.diagnostics);
   log_files(loaded);
   return loaded;
 }
 
 spec::Loaded load_checked(const ConfigArguments& arguments, Context& context, Purpose purpose) {
   ensure_file(arguments);
-  spec::Loaded loaded = spec::read_experiment(arguments.file, arguments.overrides, context.diagnostics);
+  spec::Loaded loaded =
+      spec::read_experiment(arguments.file, arguments.overrides, context.diagnostics);
   log_files(loaded);
   check_data(loaded, purpose, context.diagnostics);
   context.diagnostics.throw_if_errors();

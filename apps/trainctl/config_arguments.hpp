@@ -21,16 +21,18 @@ struct ConfigArguments {
   std::vector<std::string> overrides;
 };
 
-/// `a.b=c`, `+a.b=c`, `++a.b=c`, `~a.b`: an override; everything else is a file, and so is what begins with '.' or '/',
-/// has a '/' before its '=', or is there.
+/// `a.b=c`, `+a.b=c`, `++a.b=c`, `~a.b`: an override; everything else is a file, and so is what
+/// begins with '.' or '/', has a '/' before its '=', or is there.
 bool is_override(std::string_view word);
 
 /// Adds CONFIG, the overrides and -c/--config.
 void add_config_arguments(CLI::App& verb, ConfigArguments& arguments);
 
-/// Loads and checks the experiment, its data files included; its warnings are in `context.diagnostics`. Throws
-/// Error(config) with every problem of the config, or Error(data) where only the data is at fault.
-spec::Loaded load_checked(const ConfigArguments& arguments, Context& context, Purpose purpose = Purpose::training);
+/// Loads and checks the experiment, its data files included; its warnings are in
+/// `context.diagnostics`. Throws Error(config) with every problem of the config, or Error(data)
+/// where only the data is at fault.
+spec::Loaded load_checked(const ConfigArguments& arguments, Context& context,
+                          Purpose purpose = Purpose::training);
 
 /// The same without a look at the data.
 spec::Loaded load_config(const ConfigArguments& arguments, Context& context);

@@ -19,8 +19,8 @@ constexpr const char* kGlobalGroup = "Global options";
 
 // An option that takes one of a few words, stored as the enumerator of the same rank.
 template <class E, std::size_t N>
-void add_choice(CLI::App& app, const std::string& flag, E& value, const std::array<const char*, N>& names,
-                const std::string& place) {
+void add_choice(CLI::App& app, const std::string& flag, E& value,
+                const std::array<const char*, N>& names, const std::string& place) {
   const std::vector<std::string> words(names.begin(), names.end());
   const auto choose = [&value, words, flag](const std::string& word) {
     for (std::size_t i = 0; i < words.size(); ++i) {
@@ -28,7 +28,8 @@ void add_choice(CLI::App& app, const std::string& flag, E& value, const std::arr
       value = static_cast<E>(i);
       return;
     }
-    throw CLI::ValidationError(flag, fmt::format("'{}' is not one of {}", printable(word), join(words, ", ")));
+    throw CLI::ValidationError(
+        flag, fmt::format("'{}' is not one of {}", printable(word), join(words, ", ")));
   };
   app.add_option_function<std::string>(flag, choose, join(words, ", "))
       ->type_name(place)
@@ -37,7 +38,8 @@ void add_choice(CLI::App& app, const std::string& flag, E& value, const std::arr
 }
 
 std::string source_location_text(const std::source_location& where) {
-  return fmt::format("{}:{}", std::filesystem::path(where.file_name()).filename().string(), where.line());
+  return fmt::format("{}:{}", std::filesystem::path(where.file_name()).filename().string(),
+                     where.line());
 }
 
 }  // namespace
@@ -46,9 +48,11 @@ void add_global_flags(CLI::App& app, Context& context) {
   app.set_help_flag("-h,--help", "show this help")->group(kGlobalGroup);
   app.add_flag("--json", context.json, "print one JSON document on stdout")->group(kGlobalGroup);
   app.add_flag("-q,--quiet", context.quiet, "print results and errors only")->group(kGlobalGroup);
-  app.add_flag("-v,--verbose", context.verbosity, "say more; repeat for still more")->group(kGlobalGroup);
+  app.add_flag("-v,--verbose", context.verbosity, "say more; repeat for still more")
+      ->group(kGlobalGroup);
   add_choice(app, "--color", context.color, std::array{"auto", "always", "never"}, "WHEN");
-  add_choice(app, "--progress", context.progress, std::array{"auto", "tty", "plain", "none"}, "HOW");
+  add_choice(app, "--progress", context.progress, std::array{"auto", "tty", "plain", "none"},
+             "HOW");
 }
 
 std::function<std::string(const std::string&)> whole_number(std::int64_t least, std::int64_t most) {
@@ -61,7 +65,8 @@ std::function<std::string(const std::string&)> whole_number(std::int64_t least, 
   };
 }
 
-CLI::App& add_verb(CLI::App& program, Context& context, const VerbText& text, std::function<int()> action) {
+CLI::App& add_verb(CLI::App& program, Context& context, const VerbText& text,
+                   std::function<int()> action) {
   CLI::App& verb = *program.add_subcommand(text.name, text.summary)->group(text.group);
   add_global_flags(verb, context);
   verb.callback([&context, run = std::move(action)] { context.action = run; });
@@ -78,7 +83,9 @@ config::Color color_for(const Context& context, std::FILE* stream) {
   return ::isatty(::fileno(stream)) != 0 ? config::Color::on : config::Color::off;
 }
 
-void put(std::FILE* stream, const std::string& text) { std::fwrite(text.data(), 1, text.size(), stream); }
+void put(std::FILE* stream, const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stream);
+}
 
 void print(const std::string& text) { put(stdout, text + "\n"); }
 
@@ -114,7 +121,8 @@ Json problems_json(const config::Diagnostics& diagnostics) {
 int report_error(const Context& context, const Error& error) {
   std::string message = error.what();
   if (error.kind() == ErrorKind::unexpected) {
-    message += fmt::format(" ({}; this is a bug of trainctl: please report it)", source_location_text(error.where()));
+    message += fmt::format(" ({}; this is a bug of trainctl: please report it)",
+                           source_location_text(error.where()));
   }
   std::fflush(stdout);
   if (context.json) {
@@ -126,7 +134,8 @@ int report_error(const Context& context, const Error& error) {
     put(stderr, context.diagnostics.render(color_for(context, stderr)));
   } else {
     const bool colored = color_for(context, stderr) == config::Color::on;
-    put(stderr, fmt::format("{}error:{} {}\n", colored ? "\x1b[1;31m" : "", colored ? "\x1b[0m" : "", message));
+    put(stderr, fmt::format("{}error:{} {}\n", colored ? "\x1b[1;31m" : "",
+                            colored ? "\x1b[0m" : "", message));
   }
   return error.exit_code();
 }

@@ -19,7 +19,8 @@ namespace trainctl::app {
 enum class ColorMode { automatic, always, never };
 enum class ProgressMode { automatic, tty, plain, none };
 
-/// What every verb shares: the global flags, and the problems found in a config. One per process, owned by main.
+/// What every verb shares: the global flags, and the problems found in a config. One per process,
+/// owned by main.
 struct Context {
   bool json = false;   // one JSON document on stdout
   bool quiet = false;  // no progress, no remarks; errors still print
@@ -27,8 +28,9 @@ struct Context {
   ColorMode color = ColorMode::automatic;
   ProgressMode progress = ProgressMode::automatic;
   std::vector<std::string> argv;
-  config::Diagnostics diagnostics;  // a verb that reads a config collects here; the JSON of an error lists them
-  std::function<int()> action;      // of the chosen verb; returns the exit code
+  config::Diagnostics
+      diagnostics;  // a verb that reads a config collects here; the JSON of an error lists them
+  std::function<int()> action;  // of the chosen verb; returns the exit code
 };
 
 /// The headings of `trainctl --help`.
@@ -43,29 +45,33 @@ struct VerbText {
 };
 
 /// Adds a verb with the global flags; `action` runs after the whole command line has been parsed.
-CLI::App& add_verb(CLI::App& program, Context& context, const VerbText& text, std::function<int()> action);
+CLI::App& add_verb(CLI::App& program, Context& context, const VerbText& text,
+                   std::function<int()> action);
 
 /// --json, --quiet, -v, --color, --progress.
 void add_global_flags(CLI::App& app, Context& context);
 
-/// A check for CLI::Option::check(): a whole number from `least` to `most`, in words that do not depend on CLI11's
-/// version.
+/// A check for CLI::Option::check(): a whole number from `least` to `most`, in words that do not
+/// depend on CLI11's version.
 std::function<std::string(const std::string&)> whole_number(std::int64_t least, std::int64_t most);
 
 /// Whether to colour what goes to `stream`: --color, else NO_COLOR and whether it is a terminal.
 config::Color color_for(const Context& context, std::FILE* stream);
 
-/// Text as it is. A stream that cannot be written is remembered by the stream, and told at the end by main.
+/// Text as it is. A stream that cannot be written is remembered by the stream, and told at the end
+/// by main.
 void put(std::FILE* stream, const std::string& text);
 /// Text and newline to stdout.
 void print(const std::string& text);
 /// The document of a --json verb.
 void print_json(const Json& document);
-/// Warnings that came with a config that is otherwise fine, to stderr; nothing under --quiet or --json.
+/// Warnings that came with a config that is otherwise fine, to stderr; nothing under --quiet or
+/// --json.
 void print_warnings(const Context& context);
 /// The config problems as a JSON list: file, line, column, severity, message, hint.
 Json problems_json(const config::Diagnostics& diagnostics);
-/// Prints the error (stderr, or the JSON document trainctl.error/1 on stdout) and returns its exit code.
+/// Prints the error (stderr, or the JSON document trainctl.error/1 on stdout) and returns its exit
+/// code.
 int report_error(const Context& context, const Error& error);
 
 }  // namespace trainctl::app

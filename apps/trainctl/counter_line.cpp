@@ -32,11 +32,12 @@ CounterLine::~CounterLine() {
 
 std::string CounterLine::text(std::int64_t done, std::int64_t total, double elapsed) const {
   const double rate = static_cast<double>(done - first_) / std::max(elapsed, 1e-9);
-  const double share = static_cast<double>(done) / static_cast<double>(std::max<std::int64_t>(total, 1));
+  const double share =
+      static_cast<double>(done) / static_cast<double>(std::max<std::int64_t>(total, 1));
   const double left = rate > 0 ? static_cast<double>(total - done) / rate : 0;
   return fmt::format("{} {:3.0f}%|{}| {}/{} [{}<{}, {:.1f} it/s]", label_, share * 100,
-                     report::bar_text(share, kBarWidth, style_.glyphs), done, total, report::clock_text(elapsed),
-                     report::clock_text(left), rate);
+                     report::bar_text(share, kBarWidth, style_.glyphs), done, total,
+                     report::clock_text(elapsed), report::clock_text(left), rate);
 }
 
 void CounterLine::update(std::int64_t done, std::int64_t total) {

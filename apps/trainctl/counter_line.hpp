@@ -9,7 +9,8 @@ namespace trainctl::app {
 
 struct Context;
 
-/// The progress of work that is counted, on stderr: tqdm's line on a terminal, else a plain line every 10 s.
+/// The progress of work that is counted, on stderr: tqdm's line on a terminal, else a plain line
+/// every 10 s.
 class CounterLine {
  public:
   CounterLine(const Context& context, std::string label);

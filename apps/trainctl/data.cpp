@@ -39,13 +39,15 @@ Json document(const data::EpochDigests& digests, const data::LoaderOptions& opti
 int hash(const HashArguments& arguments, Context& context) {
   const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::loading);
   print_warnings(context);
-  data::LoaderOptions options = data::loader_options(loaded.experiment, data::Role::train, {0, arguments.world_size});
+  data::LoaderOptions options =
+      data::loader_options(loaded.experiment, data::Role::train, {0, arguments.world_size});
   options.num_workers = arguments.workers.value_or(options.num_workers);
   options.prefetch_factor = arguments.prefetch_factor.value_or(options.prefetch_factor);
-  const std::int64_t epochs =
-      arguments.epochs.value_or(loaded.experiment.trainer.epoch_limit().value_or(spec::Trainer::kDefaultEpochs));
+  const std::int64_t epochs = arguments.epochs.value_or(
+      loaded.experiment.trainer.epoch_limit().value_or(spec::Trainer::kDefaultEpochs));
   data::CacheBudget cache(loaded.experiment.dataset.cache, 1);
-  const data::Pipeline pipeline = data::with_cache(data::build_pipeline(loaded.experiment.dataset.train), cache);
+  const data::Pipeline pipeline =
+      data::with_cache(data::build_pipeline(loaded.experiment.dataset.train), cache);
   const data::EpochDigests digests = data::digest_epochs(pipeline, options, epochs);
   if (context.json) {
     print_json(document(digests, options));
@@ -66,24 +68,28 @@ void add_hash(CLI::App& data, Context& context) {
   verb.add_option("--workers", arguments->workers, "loader threads instead of loader.num_workers")
       ->check(whole_number(0, 256))
       ->type_name("N");
-  verb.add_option("--prefetch-factor", arguments->prefetch_factor, "batches ahead instead of loader.prefetch_factor")
+  verb.add_option("--prefetch-factor", arguments->prefetch_factor,
+                  "batches ahead instead of loader.prefetch_factor")
       ->check(whole_number(1, 64))
       ->type_name("K");
   verb.add_option("--epochs", arguments->epochs, "epochs to load instead of trainer.max_epochs")
       ->check(whole_number(1, 1'000'000))
       ->type_name("E");
-  verb.add_option("--world-size", arguments->world_size, "load the shares of so many ranks, one after the other")
+  verb.add_option("--world-size", arguments->world_size,
+                  "load the shares of so many ranks, one after the other")
       ->check(whole_number(1, 4096))
       ->type_name("R");
   verb.footer(
-      "The digest is the same for any number of workers, any prefetch factor and any number of ranks (as long as\n"
+      "The digest is the same for any number of workers, any prefetch factor and any number of "
+      "ranks (as long as\n"
       "no batch is left out: loader.drop_last, trainer.limit_train_batches).");
 }
 
 }  // namespace
 
 void add_data(CLI::App& program, Context& context) {
-  CLI::App& verb = *program.add_subcommand("data", "look at the batches of an experiment")->group(kConfigGroup);
+  CLI::App& verb =
+      *program.add_subcommand("data", "look at the batches of an experiment")->group(kConfigGroup);
   add_global_flags(verb, context);
   verb.require_subcommand(1);
   add_data_bench(verb, context);

@@ -45,7 +45,9 @@ struct LimitTrials {
 int worker_count(const std::string& text) {
   int count = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  ENSURE(config, error == std::errc() && end == text.data() + text.size() && count >= 0 && count <= kMostWorkers,
+  ENSURE(config,
+         error == std::errc() && end == text.data() + text.size() && count >= 0 &&
+             count <= kMostWorkers,
          "--workers: '{}' is no number of threads from 0 to {}", printable(text), kMostWorkers);
   return count;
 }
@@ -61,7 +63,8 @@ std::vector<int> worker_counts(const std::string& list, int configured) {
 report::LoaderTrial measure(const spec::DataSplit& split, const data::LoaderOptions& options,
                             const data::MeasureLength& length) {
   const launch::IsolatedResult result = launch::run_isolated([&] {
-    const auto figures = data::measure_loader(data::build_pipeline(split), options, length, steady_clock());
+    const auto figures =
+        data::measure_loader(data::build_pipeline(split), options, length, steady_clock());
     return to_line(Json{{"samples_per_s", figures.samples_per_s},
                         {"cpu_s_per_1k", figures.cpu_s_per_1k},
                         {"p50_ms", figures.p50_ms},
@@ -77,12 +80,15 @@ report::LoaderTrial measure(const spec::DataSplit& split, const data::LoaderOpti
           .digest = figures["digest"]};
 }
 
-void measure_limit(const spec::DataSplit& split, const data::LoaderOptions& options, LimitTrials& trials) {
+void measure_limit(const spec::DataSplit& split, const data::LoaderOptions& options,
+                   LimitTrials& trials) {
   constexpr double kSeconds = 1;
   const launch::IsolatedResult result = launch::run_isolated([&] {
-    const data::Limit limit = data::measure_limit(data::build_pipeline(split), options, kSeconds, steady_clock());
-    return to_line(
-        Json{{"name", limit.name}, {"samples_per_s", limit.samples_per_s}, {"per_thread", limit.per_thread}});
+    const data::Limit limit =
+        data::measure_limit(data::build_pipeline(split), options, kSeconds, steady_clock());
+    return to_line(Json{{"name", limit.name},
+                        {"samples_per_s", limit.samples_per_s},
+                        {"per_thread", limit.per_thread}});
   });
   const Json limit = Json::parse(result.text);
   trials.name = limit["name"];
@@ -94,7 +100,8 @@ int threads_at_once(int workers, bool per_thread) {
   return per_thread ? std::clamp(workers, 1, std::max(1, usable_cores())) : 1;
 }
 
-report::DataBench run_rounds(const BenchArguments& arguments, const spec::Experiment& experiment, Context& context) {
+report::DataBench run_rounds(const BenchArguments& arguments, const spec::Experiment& experiment,
+                             Context& context) {
   data::LoaderOptions options = data::loader_options(experiment, data::Role::train, {});
   options.priority = data::Priority::normal;  // nothing trains here
   const spec::DataSplit& split = experiment.dataset.train;
@@ -107,14 +114,16 @@ report::DataBench run_rounds(const BenchArguments& arguments, const spec::Experi
       options.num_workers = row.workers;
       row.trials.push_back(measure(split, options, arguments.length));
       if (progress_for(context) == report::ProgressMode::none) continue;
-      writer_for(stderr)(fmt::format("round {} of {}  workers={}  {} samples/s\n", repeat + 1, arguments.repeats,
-                                     row.workers, report::rate_text(row.trials.back().samples_per_s)));
+      writer_for(stderr)(fmt::format("round {} of {}  workers={}  {} samples/s\n", repeat + 1,
+                                     arguments.repeats, row.workers,
+                                     report::rate_text(row.trials.back().samples_per_s)));
     }
     measure_limit(split, options, limit);
   }
   bench.limit_name = limit.name;
   for (report::LoaderRow& row : bench.rows)
-    row.limit_samples_per_s = median(limit.samples_per_s) * threads_at_once(row.workers, limit.per_thread);
+    row.limit_samples_per_s =
+        median(limit.samples_per_s) * threads_at_once(row.workers, limit.per_thread);
   return bench;
 }
 
@@ -125,8 +134,9 @@ int data_bench(const BenchArguments& arguments, Context& context) {
   if (context.json) {
     print_json(report::data_bench_document(bench));
   } else {
-    writer_for(stdout)(report::to_text(report::data_bench_table(bench), style_for(context, stdout)) +
-                       (context.quiet ? "" : report::data_bench_notes(bench)));
+    writer_for(stdout)(
+        report::to_text(report::data_bench_table(bench), style_for(context, stdout)) +
+        (context.quiet ? "" : report::data_bench_notes(bench)));
   }
   return 0;
 }
@@ -136,19 +146,23 @@ int data_bench(const BenchArguments& arguments, Context& context) {
 void add_data_bench(CLI::App& data, Context& context) {
   const auto arguments = std::make_shared<BenchArguments>();
   CLI::App& verb =
-      add_verb(data, context, {"bench", "samples a second of the loader alone, beside its limit", kConfigGroup},
+      add_verb(data, context,
+               {"bench", "samples a second of the loader alone, beside its limit", kConfigGroup},
                [arguments, &context] { return data_bench(*arguments, context); });
   add_config_arguments(verb, arguments->config);
-  verb.add_option("--workers", arguments->workers, "loader threads to compare: 0,2,4 (default: loader.num_workers)")
+  verb.add_option("--workers", arguments->workers,
+                  "loader threads to compare: 0,2,4 (default: loader.num_workers)")
       ->type_name("LIST");
-  verb.add_option("--repeats", arguments->repeats, "measurements of each setting, in fresh processes")
+  verb.add_option("--repeats", arguments->repeats,
+                  "measurements of each setting, in fresh processes")
       ->check(CLI::Range(1, 1000).description(""))
       ->type_name("N")
       ->capture_default_str();
-  CLI::Option* seconds = verb.add_option("--seconds", arguments->length.seconds, "length of a measurement")
-                             ->check(CLI::Range(0.01, 86400.0).description(""))
-                             ->type_name("S")
-                             ->capture_default_str();
+  CLI::Option* seconds =
+      verb.add_option("--seconds", arguments->length.seconds, "length of a measurement")
+          ->check(CLI::Range(0.01, 86400.0).description(""))
+          ->type_name("S")
+          ->capture_default_str();
   verb.add_option("--epochs", arguments->length.epochs, "length of a measurement in epochs instead")
       ->check(CLI::Range(1, 1'000'000).description(""))
       ->type_name("E")

@@ -15,7 +15,8 @@ namespace trainctl::app {
 namespace {
 
 std::string described(const data::Facts& facts) {
-  if (const data::Field* image = facts.image()) return fmt::format("{}", fmt::join(image->shape, "x"));
+  if (const data::Field* image = facts.image())
+    return fmt::format("{}", fmt::join(image->shape, "x"));
   std::vector<std::string> fields;
   for (const data::Field& field : facts.layout) {
     fields.push_back(fmt::format("{} ({})", field.name, fmt::join(field.shape, "x")));
@@ -37,19 +38,21 @@ Look look_at(const std::string& name, spec::DataSplit split, const spec::Checker
   if (!look.shows_image) split.transforms.clear();
   const data::SplitCheck check = data::check_split(split);
   for (const data::Problem& problem : check.problems) {
-    diagnostics.add({.position = problem.position, .message = name + ": " + problem.message, .kind = problem.kind});
+    diagnostics.add({.position = problem.position,
+                     .message = name + ": " + problem.message,
+                     .kind = problem.kind});
   }
   look.facts = check.facts;
   if (look.facts) {
-    log::get().debug("{}: {} samples of {}, {} classes", name, look.facts->samples, described(*look.facts),
-                     look.facts->classes);
+    log::get().debug("{}: {} samples of {}, {} classes", name, look.facts->samples,
+                     described(*look.facts), look.facts->classes);
   }
   look.shows_image = look.shows_image && check.problems.empty();
   return look;
 }
 
-void compare(const Look& train, const Look& other, const std::string& name, const config::Position& position,
-             config::Diagnostics& diagnostics) {
+void compare(const Look& train, const Look& other, const std::string& name,
+             const config::Position& position, config::Diagnostics& diagnostics) {
   if (!train.shows_image || !other.shows_image) return;
   const data::Facts& expected = *train.facts;
   const data::Facts& found = *other.facts;
@@ -57,22 +60,28 @@ void compare(const Look& train, const Look& other, const std::string& name, cons
     const auto [mine, theirs] = std::ranges::mismatch(expected.class_names, found.class_names);
     if (mine == expected.class_names.end() || theirs == found.class_names.end()) return;
     diagnostics.error(
-        position, fmt::format("{}: its class {} is '{}', that of dataset.train '{}'; both need the same classes", name,
-                              theirs - found.class_names.begin(), printable(*theirs), printable(*mine)));
+        position,
+        fmt::format(
+            "{}: its class {} is '{}', that of dataset.train '{}'; both need the same classes",
+            name, theirs - found.class_names.begin(), printable(*theirs), printable(*mine)));
     return;
   }
-  diagnostics.error(position,
-                    fmt::format("{}: its samples are {} with {} classes, those of dataset.train {} with {}", name,
-                                described(found), found.classes, described(expected), expected.classes));
+  diagnostics.error(
+      position,
+      fmt::format("{}: its samples are {} with {} classes, those of dataset.train {} with {}", name,
+                  described(found), found.classes, described(expected), expected.classes));
 }
 
 // What the engine's feed takes: an image of bytes and the number of a class.
-void check_fields(const data::Facts& facts, const config::Position& position, config::Diagnostics& diagnostics) {
-  const bool labelled = std::ranges::any_of(
-      facts.layout, [](const data::Field& field) { return field.dtype == data::Dtype::i64 && field.shape.empty(); });
+void check_fields(const data::Facts& facts, const config::Position& position,
+                  config::Diagnostics& diagnostics) {
+  const bool labelled = std::ranges::any_of(facts.layout, [](const data::Field& field) {
+    return field.dtype == data::Dtype::i64 && field.shape.empty();
+  });
   if (facts.image() != nullptr && labelled && facts.classes > 0) return;
   diagnostics.error(position,
-                    fmt::format("dataset.train: its samples are {} with {} classes", described(facts), facts.classes),
+                    fmt::format("dataset.train: its samples are {} with {} classes",
+                                described(facts), facts.classes),
                     "training needs images, each with the number of its class");
 }
 
@@ -90,15 +99,17 @@ void check_data(const spec::Loaded& loaded, Purpose purpose, config::Diagnostics
   const spec::Dataset& data = loaded.experiment.dataset;
   const spec::Checker checker(loaded.experiment, loaded.tree, diagnostics);
   const Look train = look_at("dataset.train", data.train, checker, diagnostics);
-  if (train.facts && purpose == Purpose::training) check_fields(*train.facts, data.train.dataset.position, diagnostics);
-  const auto look_beside = [&](const std::string& name, const std::optional<spec::DataSplit>& split) {
+  if (train.facts && purpose == Purpose::training)
+    check_fields(*train.facts, data.train.dataset.position, diagnostics);
+  const auto look_beside = [&](const std::string& name,
+                               const std::optional<spec::DataSplit>& split) {
     if (!split) return;
     const Look other = look_at(name, *split, checker, diagnostics);
     compare(train, other, name, split->dataset.position, diagnostics);
   };
   if (train.facts) {
-    for (const data::Problem& problem :
-         data::check_batch_transforms(data.train, *train.facts, loaded.experiment.loader.batch_size)) {
+    for (const data::Problem& problem : data::check_batch_transforms(
+             data.train, *train.facts, loaded.experiment.loader.batch_size)) {
       diagnostics.error(problem.position, problem.message);
     }
   }

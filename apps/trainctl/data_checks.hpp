@@ -7,9 +7,10 @@ namespace trainctl::app {
 /// What the data are wanted for: training asks for more than the loader can give.
 enum class Purpose { training, loading };
 
-/// Looks at the data sets of the experiment (file headers only), where their part of the config could be read, and at
-/// what depends on their sizes. Every problem goes into `diagnostics`: as one of the data where a file is at fault, as
-/// one of the config where the experiment does not fit its data.
+/// Looks at the data sets of the experiment (file headers only), where their part of the config
+/// could be read, and at what depends on their sizes. Every problem goes into `diagnostics`: as one
+/// of the data where a file is at fault, as one of the config where the experiment does not fit its
+/// data.
 void check_data(const spec::Loaded& loaded, Purpose purpose, config::Diagnostics& diagnostics);
 
 }  // namespace trainctl::app

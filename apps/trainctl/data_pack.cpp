@@ -33,14 +33,18 @@ constexpr std::int64_t kUsualSize = 256;
 data::PackOptions options_of(const PackArguments& arguments) {
   using data::PackMode;
   data::PackOptions options;
-  for (const PackMode mode : {PackMode::keep, PackMode::baseline, PackMode::resize, PackMode::raw}) {
-    if (arguments.mode == data::enum_names(mode).at(static_cast<std::size_t>(mode))) options.mode = mode;
+  for (const PackMode mode :
+       {PackMode::keep, PackMode::baseline, PackMode::resize, PackMode::raw}) {
+    if (arguments.mode == data::enum_names(mode).at(static_cast<std::size_t>(mode)))
+      options.mode = mode;
   }
   const bool resizes = options.mode == PackMode::resize || options.mode == PackMode::raw;
   ENSURE(config, !arguments.size || resizes,
-         "--size changes images, and --mode {} keeps theirs; add --mode resize or raw", arguments.mode);
+         "--size changes images, and --mode {} keeps theirs; add --mode resize or raw",
+         arguments.mode);
   ENSURE(config, !arguments.quality || options.mode == PackMode::resize,
-         "--quality is that of new JPEGs, and --mode {} writes none; add --mode resize", arguments.mode);
+         "--quality is that of new JPEGs, and --mode {} writes none; add --mode resize",
+         arguments.mode);
   options.size = arguments.size;
   if (options.mode == PackMode::resize) options.size = arguments.size.value_or(kUsualSize);
   options.quality = arguments.quality.value_or(options.quality);
@@ -57,8 +61,9 @@ int pack(const PackArguments& arguments, Context& context) {
   data::PackReport report;
   {
     CounterLine line(context, "pack");
-    report = data::make_pack(*pipeline.dataset, arguments.out, options,
-                             [&](std::int64_t done, std::int64_t total) { line.update(done, total); });
+    report =
+        data::make_pack(*pipeline.dataset, arguments.out, options,
+                        [&](std::int64_t done, std::int64_t total) { line.update(done, total); });
   }
   if (context.json) {
     print_json({{"schema", "trainctl.data_pack/1"},
@@ -70,9 +75,11 @@ int pack(const PackArguments& arguments, Context& context) {
     return 0;
   }
   const std::string found =
-      report.found == 0 ? "" : fmt::format(", {} of them found there", with_thousands(report.found));
-  print(fmt::format("{}: {} samples ({}){}, {}", printable(arguments.out), with_thousands(report.samples),
-                    data::pack_recipe(options), found, human_bytes(static_cast<double>(report.bytes))));
+      report.found == 0 ? ""
+                        : fmt::format(", {} of them found there", with_thousands(report.found));
+  print(fmt::format("{}: {} samples ({}){}, {}", printable(arguments.out),
+                    with_thousands(report.samples), data::pack_recipe(options), found,
+                    human_bytes(static_cast<double>(report.bytes))));
   return 0;
 }
 
@@ -80,8 +87,9 @@ int pack(const PackArguments& arguments, Context& context) {
 
 void add_data_pack(CLI::App& data, Context& context) {
   const auto arguments = std::make_shared<PackArguments>();
-  CLI::App& verb = add_verb(data, context, {"pack", "put the images of a split into one file", kConfigGroup},
-                            [arguments, &context] { return pack(*arguments, context); });
+  CLI::App& verb =
+      add_verb(data, context, {"pack", "put the images of a split into one file", kConfigGroup},
+               [arguments, &context] { return pack(*arguments, context); });
   add_config_arguments(verb, arguments->config);
   verb.add_option("--out", arguments->out, "the pack file to write")->required()->type_name("FILE");
   add_split_argument(verb, arguments->split);
@@ -89,13 +97,15 @@ void add_data_pack(CLI::App& data, Context& context) {
       ->check(CLI::IsMember({"keep", "baseline", "resize", "raw"}).description(""))
       ->type_name("MODE")
       ->capture_default_str();
-  verb.add_option("--size", arguments->size, "shorter side of larger images with resize (256) and raw (as it is)")
+  verb.add_option("--size", arguments->size,
+                  "shorter side of larger images with resize (256) and raw (as it is)")
       ->check(CLI::Range(1, 65'535).description(""))
       ->type_name("PIXELS");
   verb.add_option("--quality", arguments->quality, "JPEG quality with resize (90)")
       ->check(CLI::Range(1, 100).description(""))
       ->type_name("Q");
-  verb.add_option("--workers", arguments->workers, "threads; the file is the same for any number (all cores)")
+  verb.add_option("--workers", arguments->workers,
+                  "threads; the file is the same for any number (all cores)")
       ->check(CLI::Range(1, 256).description(""))
       ->type_name("N");
   verb.footer(
@@ -104,7 +114,8 @@ void add_data_pack(CLI::App& data, Context& context) {
       "resize    JPEGs of a smaller size\n"
       "raw       pixels, which need no decoding and much more room\n"
       "\n"
-      "Train from it with {type: pack, path: FILE}. An interrupted pack goes on where it was when started again.");
+      "Train from it with {type: pack, path: FILE}. An interrupted pack goes on where it was when "
+      "started again.");
 }
 
 }  // namespace trainctl::app

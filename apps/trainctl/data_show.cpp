@@ -27,7 +27,8 @@ struct ShowArguments {
   std::string split = "train";
 };
 
-std::optional<std::int64_t> label_of(const data::Batch& batch, const data::Layout& layout, std::size_t row) {
+std::optional<std::int64_t> label_of(const data::Batch& batch, const data::Layout& layout,
+                                     std::size_t row) {
   for (std::size_t field = 0; field < layout.size(); ++field) {
     if (layout[field] != data::Field{"label", data::Dtype::i64, {}}) continue;
     std::int64_t label = 0;
@@ -46,14 +47,16 @@ std::vector<data::Exhibit> exhibits_of(const data::Batch& batch, const data::Lay
          "the images have {} channels; images of 1 (grey) or 3 (RGB) can be shown", shape.channels);
   std::vector<data::Exhibit> exhibits;
   for (std::size_t row = 0; row < static_cast<std::size_t>(batch.valid); ++row) {
-    const auto* pixels = reinterpret_cast<const std::uint8_t*>(batch.fields[image].data()) + row * shape.bytes();
+    const auto* pixels =
+        reinterpret_cast<const std::uint8_t*>(batch.fields[image].data()) + row * shape.bytes();
     exhibits.push_back({data::ImageView(pixels, shape), label_of(batch, layout, row)});
   }
   return exhibits;
 }
 
 // The samples and draws are those of a run: the first ones of the epoch.
-data::LoaderOptions options_for(const ShowArguments& arguments, const spec::Experiment& experiment) {
+data::LoaderOptions options_for(const ShowArguments& arguments,
+                                const spec::Experiment& experiment) {
   data::LoaderOptions options = data::loader_options(experiment, role_of(arguments.split), {});
   options.batch_size = arguments.samples;
   options.num_workers = 0;
@@ -64,7 +67,8 @@ data::LoaderOptions options_for(const ShowArguments& arguments, const spec::Expe
 
 Json document(const ShowArguments& arguments, const std::vector<data::Exhibit>& exhibits) {
   Json labels = Json::array();
-  for (const data::Exhibit& exhibit : exhibits) labels.push_back(exhibit.label ? Json(*exhibit.label) : Json(nullptr));
+  for (const data::Exhibit& exhibit : exhibits)
+    labels.push_back(exhibit.label ? Json(*exhibit.label) : Json(nullptr));
   const data::ImageShape& shape = exhibits.front().image.shape;
   return {{"schema", "trainctl.data_show/1"},
           {"file", arguments.out},
@@ -85,8 +89,8 @@ int show(const ShowArguments& arguments, Context& context) {
   if (context.json) {
     print_json(document(arguments, exhibits));
   } else if (!context.quiet) {
-    print(fmt::format("{}: {} samples of epoch {}, with their classes", printable(arguments.out), exhibits.size(),
-                      arguments.epoch));
+    print(fmt::format("{}: {} samples of epoch {}, with their classes", printable(arguments.out),
+                      exhibits.size(), arguments.epoch));
   }
   return 0;
 }
@@ -95,7 +99,8 @@ int show(const ShowArguments& arguments, Context& context) {
 
 void add_data_show(CLI::App& data, Context& context) {
   const auto arguments = std::make_shared<ShowArguments>();
-  CLI::App& verb = add_verb(data, context, {"show", "samples as the model sees them, in a picture", kConfigGroup},
+  CLI::App& verb = add_verb(data, context,
+                            {"show", "samples as the model sees them, in a picture", kConfigGroup},
                             [arguments, &context] { return show(*arguments, context); });
   add_config_arguments(verb, arguments->config);
   verb.add_option("--out", arguments->out, "PNG file to write")->type_name("FILE")->required();
@@ -108,7 +113,8 @@ void add_data_show(CLI::App& data, Context& context) {
       ->type_name("E")
       ->capture_default_str();
   add_split_argument(verb, arguments->split);
-  verb.footer("The pixels are those before 'normalize'; below each image stands the number of its class.");
+  verb.footer(
+      "The pixels are those before 'normalize'; below each image stands the number of its class.");
 }
 
 }  // namespace trainctl::app

@@ -28,7 +28,8 @@ struct StatsArguments {
   std::optional<int> workers;
 };
 
-using Size = std::pair<std::pair<std::int64_t, std::int64_t>, std::int64_t>;  // (height, width), samples
+using Size =
+    std::pair<std::pair<std::int64_t, std::int64_t>, std::int64_t>;  // (height, width), samples
 
 std::vector<Size> most_frequent_first(const data::SplitStats& stats) {
   std::vector<Size> sizes(stats.sizes.begin(), stats.sizes.end());
@@ -49,7 +50,8 @@ std::string share(std::int64_t part, std::int64_t whole) {
 report::Table class_table(const data::SplitStats& stats) {
   report::Table table({{"class"}, {"samples"}, {"share"}});
   for (std::size_t i = 0; i < stats.per_class.size(); ++i) {
-    table.add({fmt::format("{}", i), with_thousands(stats.per_class[i]), share(stats.per_class[i], stats.samples)});
+    table.add({fmt::format("{}", i), with_thousands(stats.per_class[i]),
+               share(stats.per_class[i], stats.samples)});
   }
   return table;
 }
@@ -61,12 +63,13 @@ report::Table size_table(const data::SplitStats& stats) {
   std::int64_t others = stats.samples;
   for (std::size_t i = 0; i < std::min(kMost, sizes.size()); ++i) {
     const auto& [size, count] = sizes[i];
-    table.add({fmt::format("{} x {}", size.first, size.second), with_thousands(count), share(count, stats.samples)});
+    table.add({fmt::format("{} x {}", size.first, size.second), with_thousands(count),
+               share(count, stats.samples)});
     others -= count;
   }
   if (others > 0) {
-    table.add(
-        {fmt::format("{} other sizes", sizes.size() - kMost), with_thousands(others), share(others, stats.samples)});
+    table.add({fmt::format("{} other sizes", sizes.size() - kMost), with_thousands(others),
+               share(others, stats.samples)});
   }
   return table;
 }
@@ -74,7 +77,8 @@ report::Table size_table(const data::SplitStats& stats) {
 std::string text_of(const data::SplitStats& stats, const report::Style& style) {
   std::string text = fmt::format("{} samples\n", with_thousands(stats.samples));
   if (!stats.mean.empty()) {
-    text += fmt::format("- {{type: normalize, mean: {}, std: {}}}\n", numbers(stats.mean), numbers(stats.std));
+    text += fmt::format("- {{type: normalize, mean: {}, std: {}}}\n", numbers(stats.mean),
+                        numbers(stats.std));
     text += "\n" + report::to_text(size_table(stats), style);
   }
   if (!stats.per_class.empty()) text += "\n" + report::to_text(class_table(stats), style);
@@ -103,7 +107,8 @@ data::StatsProgress progress_of(std::int64_t samples, const Context& context) {
   return [=, next = steady_clock().now() + every](std::int64_t done) mutable {
     if (steady_clock().now() < next) return;
     next += every;
-    writer_for(stderr)(fmt::format("{} of {} samples\n", with_thousands(done), with_thousands(samples)));
+    writer_for(stderr)(
+        fmt::format("{} of {} samples\n", with_thousands(done), with_thousands(samples)));
   };
 }
 
@@ -113,8 +118,8 @@ int stats(const StatsArguments& arguments, Context& context) {
   spec::DataSplit split = split_called(arguments.split, loaded.experiment);
   split.transforms.clear();
   const auto dataset = data::build_pipeline(split).dataset;
-  const data::SplitStats stats =
-      data::split_stats(dataset, arguments.workers.value_or(usable_cores()), progress_of(dataset->size(), context));
+  const data::SplitStats stats = data::split_stats(
+      dataset, arguments.workers.value_or(usable_cores()), progress_of(dataset->size(), context));
   if (context.json) {
     print_json(document(arguments, stats));
   } else {
@@ -127,15 +132,17 @@ int stats(const StatsArguments& arguments, Context& context) {
 
 void add_data_stats(CLI::App& data, Context& context) {
   const auto arguments = std::make_shared<StatsArguments>();
-  CLI::App& verb = add_verb(data, context, {"stats", "mean, deviation, classes and sizes of a split", kConfigGroup},
-                            [arguments, &context] { return stats(*arguments, context); });
+  CLI::App& verb = add_verb(
+      data, context, {"stats", "mean, deviation, classes and sizes of a split", kConfigGroup},
+      [arguments, &context] { return stats(*arguments, context); });
   add_config_arguments(verb, arguments->config);
   add_split_argument(verb, arguments->split);
   verb.add_option("--workers", arguments->workers, "threads that read (default: every core)")
       ->check(CLI::Range(0, 256).description(""))
       ->type_name("N");
   verb.footer(
-      "Mean and deviation are those of value / 255 over all pixels of the samples as they are stored, before any\n"
+      "Mean and deviation are those of value / 255 over all pixels of the samples as they are "
+      "stored, before any\n"
       "transform; the line is ready for the end of 'transforms'.");
 }
 

@@ -32,7 +32,8 @@ Json document(const std::vector<Finding>& findings, Health worst) {
 void print_finding(const Finding& finding, config::Color color) {
   const auto rank = static_cast<std::size_t>(finding.health);
   std::string health = fmt::format("{:<9}", kNames.at(rank));
-  if (color == config::Color::on) health = fmt::format("\x1b[{}m{}\x1b[0m", kColors.at(rank), health);
+  if (color == config::Color::on)
+    health = fmt::format("\x1b[{}m{}\x1b[0m", kColors.at(rank), health);
   print(fmt::format("  {} {:<9} {}", health, finding.name, finding.found));
   if (!finding.cure.empty()) print(fmt::format("  {:<19} -> {}", "", finding.cure));
 }
@@ -45,7 +46,8 @@ int doctor(const Context& context) {
   } else {
     if (!context.quiet) print("trainctl " + version_text());
     for (const Finding& one : findings) {
-      if (!context.quiet || one.health != Health::ok) print_finding(one, color_for(context, stdout));
+      if (!context.quiet || one.health != Health::ok)
+        print_finding(one, color_for(context, stdout));
     }
   }
   return worst == Health::broken ? static_cast<int>(ErrorKind::resource) : 0;
@@ -54,9 +56,10 @@ int doctor(const Context& context) {
 }  // namespace
 
 void add_doctor(CLI::App& program, Context& context) {
-  CLI::App& verb =
-      add_verb(program, context, {"doctor", "what this machine has, what is degraded and how to fix it", kMachineGroup},
-               [&context] { return doctor(context); });
+  CLI::App& verb = add_verb(
+      program, context,
+      {"doctor", "what this machine has, what is degraded and how to fix it", kMachineGroup},
+      [&context] { return doctor(context); });
   verb.footer("Exit codes: 0 trainctl can train here; 11 something it needs is missing.");
 }
 

@@ -29,20 +29,22 @@ std::optional<fs::path> find_engine_library() {
 
 TrainctlEngineRun load_engine() {
   const auto library = find_engine_library();
-  ENSURE(resource, library.has_value(), "{} was not found beside {}; build it with: cmake --build --preset release",
-         kLibraryName, executable_path().string());
+  ENSURE(resource, library.has_value(),
+         "{} was not found beside {}; build it with: cmake --build --preset release", kLibraryName,
+         executable_path().string());
   void* handle = ::dlopen(library->c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* cause = ::dlerror();
-    throw Error(
-        ErrorKind::resource,
-        fmt::format("cannot load {}: {}; install libtorch with scripts/setup, or set TRAINCTL_TORCH_ROOT to the "
-                    "'torch' folder of torch 2.11",
-                    library->string(), cause == nullptr ? "unknown cause" : cause));
+    throw Error(ErrorKind::resource,
+                fmt::format("cannot load {}: {}; install libtorch with scripts/setup, or set "
+                            "TRAINCTL_TORCH_ROOT to the "
+                            "'torch' folder of torch 2.11",
+                            library->string(), cause == nullptr ? "unknown cause" : cause));
   }
   void* symbol = ::dlsym(handle, TRAINCTL_ENGINE_SYMBOL);
-  ENSURE(resource, symbol != nullptr, "{} does not offer {}: it belongs to another version of trainctl",
-         library->string(), TRAINCTL_ENGINE_SYMBOL);
+  ENSURE(resource, symbol != nullptr,
+         "{} does not offer {}: it belongs to another version of trainctl", library->string(),
+         TRAINCTL_ENGINE_SYMBOL);
   return reinterpret_cast<TrainctlEngineRun>(symbol);
 }
 

@@ -34,12 +34,13 @@ std::string first_line(const fs::path& file) {
 
 Finding system(const Machine& machine) {
   return {"system", Health::ok,
-          fmt::format("{}, Linux {}, host {}", machine.distribution, machine.kernel, machine.host), ""};
+          fmt::format("{}, Linux {}, host {}", machine.distribution, machine.kernel, machine.host),
+          ""};
 }
 
 Finding processor(const Machine& machine) {
-  const std::string found =
-      fmt::format("{}, {} usable core(s), {}", machine.cpu_model, machine.cores, fmt::join(machine.cpu_features, " "));
+  const std::string found = fmt::format("{}, {} usable core(s), {}", machine.cpu_model,
+                                        machine.cores, fmt::join(machine.cpu_features, " "));
   const bool fast = std::ranges::find(machine.cpu_features, "avx2") != machine.cpu_features.end();
   if (fast) return {"cpu", Health::ok, found, ""};
   return {"cpu", Health::degraded, found + "; no AVX2",
@@ -48,11 +49,12 @@ Finding processor(const Machine& machine) {
 
 Finding memory(const Machine& machine) {
   const auto available = static_cast<double>(machine.memory_available_bytes);
-  const std::string found =
-      fmt::format("{} of {} are free", human_bytes(available), human_bytes(static_cast<double>(machine.memory_bytes)));
+  const std::string found = fmt::format("{} of {} are free", human_bytes(available),
+                                        human_bytes(static_cast<double>(machine.memory_bytes)));
   if (available >= 2 * kGiB) return {"memory", Health::ok, found, ""};
   return {"memory", Health::degraded, found,
-          "a worker needs about 1 GiB for libtorch: end other programs, or raise the container's limit"};
+          "a worker needs about 1 GiB for libtorch: end other programs, or raise the container's "
+          "limit"};
 }
 
 Finding disk() {
@@ -63,12 +65,14 @@ Finding disk() {
     return {"disk", Health::degraded, "the current folder cannot be examined",
             "run in another folder, or give --out DIR"};
   const auto free = static_cast<double>(space.available);
-  const std::string found = fmt::format("{} are free in {}", human_bytes(free), printable(here.string()));
+  const std::string found =
+      fmt::format("{} are free in {}", human_bytes(free), printable(here.string()));
   if (::access(here.c_str(), W_OK) != 0) {
     return {"disk", Health::degraded, found + ", which cannot be written",
             "runs are written below the current folder: give --out DIR"};
   }
-  if (free < kGiB) return {"disk", Health::degraded, found, "make room, or give --out DIR on another disk"};
+  if (free < kGiB)
+    return {"disk", Health::degraded, found, "make room, or give --out DIR on another disk"};
   return {"disk", Health::ok, found, ""};
 }
 
@@ -81,11 +85,14 @@ Finding limits() {
 }
 
 Finding engine() {
-  if (const auto library = find_engine_library()) return {"engine", Health::ok, library->string(), ""};
-  const std::string cure = kBuildInfo.has_engine
-                               ? "build it: cmake --build --preset release"
-                               : "this build leaves it out: configure with -DTRAINCTL_ENGINE=ON and build";
-  return {"engine", Health::broken, "libtrainctl_engine.so was not found beside " + executable_path().string(), cure};
+  if (const auto library = find_engine_library())
+    return {"engine", Health::ok, library->string(), ""};
+  const std::string cure =
+      kBuildInfo.has_engine
+          ? "build it: cmake --build --preset release"
+          : "this build leaves it out: configure with -DTRAINCTL_ENGINE=ON and build";
+  return {"engine", Health::broken,
+          "libtrainctl_engine.so was not found beside " + executable_path().string(), cure};
 }
 
 // "2.11.0+cu130" from torch/version.py.
@@ -102,14 +109,16 @@ std::string torch_version(const fs::path& root) {
 
 Finding torch() {
   const std::string asked = text_of("TRAINCTL_TORCH_ROOT");
-  const fs::path root = !asked.empty() ? fs::path(asked) : fs::path(kBuildInfo.torch_lib).parent_path();
+  const fs::path root =
+      !asked.empty() ? fs::path(asked) : fs::path(kBuildInfo.torch_lib).parent_path();
   const std::string source = !asked.empty() ? "TRAINCTL_TORCH_ROOT" : "as at build time";
-  const std::string cure = "run scripts/setup, or set TRAINCTL_TORCH_ROOT to the 'torch' folder of torch 2.11";
+  const std::string cure =
+      "run scripts/setup, or set TRAINCTL_TORCH_ROOT to the 'torch' folder of torch 2.11";
   if (root.empty()) return {"libtorch", Health::broken, "this build does not know any", cure};
   std::error_code ignored;
   if (!fs::exists(root / "lib" / "libtorch_cpu.so", ignored)) {
-    return {"libtorch", Health::broken, fmt::format("there is none in {} ({})", printable(root.string()), source),
-            cure};
+    return {"libtorch", Health::broken,
+            fmt::format("there is none in {} ({})", printable(root.string()), source), cure};
   }
   const std::string version = torch_version(root);
   const std::string found = fmt::format("{} in {} ({})", version, printable(root.string()), source);
@@ -119,36 +128,43 @@ Finding torch() {
 
 Finding gpu(const Machine& machine) {
   const std::string driver = first_line("/proc/driver/nvidia/version");
-  if (machine.gpus.empty() && driver.empty()) return {"gpu", Health::ok, "none; training uses the CPU", ""};
+  if (machine.gpus.empty() && driver.empty())
+    return {"gpu", Health::ok, "none; training uses the CPU", ""};
   if (driver.empty())
     return {"gpu", Health::degraded, "devices, but no NVIDIA driver",
             "install the driver, or start the container with --gpus all"};
   if (machine.gpus.empty())
     return {"gpu", Health::degraded, "a driver, but no device: " + printable(driver),
             "start the container with --gpus all"};
-  return {"gpu", Health::ok, fmt::format("{} device(s); {}", machine.gpus.size(), printable(driver)), ""};
+  return {"gpu", Health::ok,
+          fmt::format("{} device(s); {}", machine.gpus.size(), printable(driver)), ""};
 }
 
 Finding threads() {
   const std::string policy = text_of("OMP_WAIT_POLICY");
   const std::string count = text_of("OMP_NUM_THREADS");
-  const std::string found =
-      fmt::format("OMP_WAIT_POLICY {}, OMP_NUM_THREADS {}", policy.empty() ? "unset" : printable(policy),
-                  count.empty() ? "unset" : printable(count));
+  const std::string found = fmt::format("OMP_WAIT_POLICY {}, OMP_NUM_THREADS {}",
+                                        policy.empty() ? "unset" : printable(policy),
+                                        count.empty() ? "unset" : printable(count));
   std::string lower = policy;
-  std::ranges::transform(lower, lower.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::ranges::transform(lower, lower.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  });
   if (lower != "active") return {"threads", Health::ok, found, ""};
-  return {"threads", Health::degraded, found,
-          "threads that spin while they wait slow small models down many times: unset OMP_WAIT_POLICY"};
+  return {
+      "threads", Health::degraded, found,
+      "threads that spin while they wait slow small models down many times: unset OMP_WAIT_POLICY"};
 }
 
 Finding data() {
   const std::string root = text_of("TRAINCTL_DATA");
-  if (root.empty()) return {"data", Health::ok, "TRAINCTL_DATA is unset: configs look in data/", ""};
+  if (root.empty())
+    return {"data", Health::ok, "TRAINCTL_DATA is unset: configs look in data/", ""};
   std::error_code ignored;
-  if (fs::is_directory(root, ignored)) return {"data", Health::ok, printable(root) + " (TRAINCTL_DATA)", ""};
-  return {"data", Health::degraded, fmt::format("TRAINCTL_DATA names {}, which is no folder", printable(root)),
+  if (fs::is_directory(root, ignored))
+    return {"data", Health::ok, printable(root) + " (TRAINCTL_DATA)", ""};
+  return {"data", Health::degraded,
+          fmt::format("TRAINCTL_DATA names {}, which is no folder", printable(root)),
           "correct or unset it"};
 }
 

@@ -13,7 +13,8 @@ namespace trainctl::app {
 namespace {
 
 int explain(const std::string& key, const Context& context) {
-  const config::Explanation found = config::explain(key, spec::experiment_schema(), spec::builtin_vocabulary());
+  const config::Explanation found =
+      config::explain(key, spec::experiment_schema(), spec::builtin_vocabulary());
   if (!context.json) {
     put(stdout, config::to_text(found));
     return 0;
@@ -29,9 +30,11 @@ int explain(const std::string& key, const Context& context) {
 void add_explain(CLI::App& program, Context& context) {
   const auto key = std::make_shared<std::string>();
   CLI::App& verb =
-      add_verb(program, context, {"explain", "a key's type, default, bounds, meaning and an example", kConfigGroup},
+      add_verb(program, context,
+               {"explain", "a key's type, default, bounds, meaning and an example", kConfigGroup},
                [key, &context] { return explain(*key, context); });
-  verb.add_option("key", *key, "trainer.max_epochs, optimizer, optimizer.adam, optimizer.adam.lr ...")
+  verb.add_option("key", *key,
+                  "trainer.max_epochs, optimizer, optimizer.adam, optimizer.adam.lr ...")
       ->required()
       ->type_name("KEY");
 }

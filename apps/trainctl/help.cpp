@@ -15,14 +15,16 @@ namespace {
 constexpr std::size_t kLeftWidth = 26;
 
 std::string row(const std::string& left, const std::string& right) {
-  if (left.size() + 2 > kLeftWidth) return fmt::format("  {}\n{:{}}{}\n", left, "", kLeftWidth + 2, right);
+  if (left.size() + 2 > kLeftWidth)
+    return fmt::format("  {}\n{:{}}{}\n", left, "", kLeftWidth + 2, right);
   return fmt::format("  {:<{}}{}\n", left, kLeftWidth, right);
 }
 
 // "-c, --config FILE"; a flag without a short form starts below the long ones.
 std::string left_of(const CLI::Option& option) {
   if (option.get_positional()) return option.get_type_name();
-  const std::string short_name = option.get_snames().empty() ? "    " : "-" + option.get_snames()[0] + ", ";
+  const std::string short_name =
+      option.get_snames().empty() ? "    " : "-" + option.get_snames()[0] + ", ";
   const std::string long_name = option.get_lnames().empty() ? "" : "--" + option.get_lnames()[0];
   const bool takes_value = option.get_items_expected_max() > 0;
   return short_name + long_name + (takes_value ? " " + option.get_type_name() : "");
@@ -40,10 +42,12 @@ std::vector<Section> sections_of(const CLI::App& app) {
   std::vector<Section> sections;
   for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
     const std::string title = app.get_parent() == nullptr ? verb->get_group() : "Verbs";
-    if (!verb->get_group().empty()) add_row(sections, title, row(verb->get_name(), verb->get_description()));
+    if (!verb->get_group().empty())
+      add_row(sections, title, row(verb->get_name(), verb->get_description()));
   }
   for (const CLI::Option* option : app.get_options()) {
-    if (option->get_positional()) add_row(sections, "Arguments", row(left_of(*option), option->get_description()));
+    if (option->get_positional())
+      add_row(sections, "Arguments", row(left_of(*option), option->get_description()));
   }
   for (const bool global : {false, true}) {
     for (const CLI::Option* option : app.get_options()) {
@@ -58,7 +62,8 @@ std::vector<Section> sections_of(const CLI::App& app) {
 std::string usage_line(const CLI::App& app) {
   if (app.get_parent() == nullptr) return "trainctl VERB [arguments] [flags]";
   std::string path = app.get_name();
-  for (const CLI::App* up = app.get_parent(); up != nullptr; up = up->get_parent()) path = up->get_name() + " " + path;
+  for (const CLI::App* up = app.get_parent(); up != nullptr; up = up->get_parent())
+    path = up->get_name() + " " + path;
   if (!app.get_subcommands([](const CLI::App*) { return true; }).empty()) path += " VERB";
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_positional()) path += " " + option->get_type_name();
@@ -99,9 +104,10 @@ std::string unknown_flag(const CLI::App& app, const std::string& word) {
     for (const std::string& long_name : option->get_lnames()) flags.push_back("--" + long_name);
     for (const std::string& short_name : option->get_snames()) flags.push_back("-" + short_name);
   }
-  if (std::ranges::find(flags, name) != flags.end()) {  // the verb knows it, so it stood before the verb
-    return fmt::format("the flag '{0}' belongs to '{1}': write it after the verb, trainctl {1} {0}", name,
-                       app.get_name());
+  if (std::ranges::find(flags, name) !=
+      flags.end()) {  // the verb knows it, so it stood before the verb
+    return fmt::format("the flag '{0}' belongs to '{1}': write it after the verb, trainctl {1} {0}",
+                       name, app.get_name());
   }
   return fmt::format("unknown flag '{}'{}", printable(name), did_you_mean(name, flags));
 }
@@ -124,7 +130,8 @@ std::string usage_error(const CLI::App& program, const CLI::ParseError& error) {
   std::string message = printable(error.what());
   if (!rest.empty() && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
     const bool has_verbs = !verb.get_subcommands([](const CLI::App*) { return true; }).empty();
-    const auto flag = std::ranges::find_if(rest, [](const std::string& word) { return word.starts_with('-'); });
+    const auto flag =
+        std::ranges::find_if(rest, [](const std::string& word) { return word.starts_with('-'); });
     if (has_verbs && !rest[0].starts_with('-')) {
       message = unknown_verb(verb, rest[0]);
     } else if (flag != rest.end()) {
@@ -134,7 +141,8 @@ std::string usage_error(const CLI::App& program, const CLI::ParseError& error) {
     }
   }
   std::string path;
-  for (const CLI::App* at = &verb; at != nullptr; at = at->get_parent()) path = at->get_name() + " " + path;
+  for (const CLI::App* at = &verb; at != nullptr; at = at->get_parent())
+    path = at->get_name() + " " + path;
   return fmt::format("{} (see: {}--help)", message, path);
 }
 

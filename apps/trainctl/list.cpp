@@ -16,8 +16,11 @@ namespace {
 
 // In the order of the experiment file; a kind that is not named here follows.
 std::vector<std::string> kinds_in_order(const config::Vocabulary& vocabulary) {
-  constexpr std::array kOrder{"dataset", "transform", "model", "loss", "optimizer", "scheduler", "stopper", "metric"};
-  const auto rank = [&](const std::string& kind) { return std::ranges::find(kOrder, kind) - kOrder.begin(); };
+  constexpr std::array kOrder{"dataset",   "transform", "model",   "loss",
+                              "optimizer", "scheduler", "stopper", "metric"};
+  const auto rank = [&](const std::string& kind) {
+    return std::ranges::find(kOrder, kind) - kOrder.begin();
+  };
   std::vector<std::string> kinds = vocabulary.kinds();
   std::ranges::stable_sort(kinds, {}, rank);
   return kinds;
@@ -64,10 +67,12 @@ int list(const std::string& wanted, const Context& context) {
 void add_list(CLI::App& program, Context& context) {
   const auto kind = std::make_shared<std::string>();
   CLI::App& verb =
-      add_verb(program, context, {"list", "every data set, model, optimizer ... with one line each", kConfigGroup},
+      add_verb(program, context,
+               {"list", "every data set, model, optimizer ... with one line each", kConfigGroup},
                [kind, &context] { return list(*kind, context); });
-  verb.add_option("kind", *kind,
-                  "only this kind: dataset, transform, model, loss, optimizer, scheduler, stopper, metric")
+  verb.add_option(
+          "kind", *kind,
+          "only this kind: dataset, transform, model, loss, optimizer, scheduler, stopper, metric")
       ->type_name("[KIND]");
 }
 

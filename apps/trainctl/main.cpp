@@ -23,10 +23,12 @@ constexpr std::array kVerbs{
 
 void describe_program(CLI::App& program, Context& context) {
   program.name("trainctl");
-  program.formatter_fn([](const CLI::App* app, std::string, CLI::AppFormatMode) { return help_text(*app); });
+  program.formatter_fn(
+      [](const CLI::App* app, std::string, CLI::AppFormatMode) { return help_text(*app); });
   program.require_subcommand(0, 1);
   add_global_flags(program, context);
-  program.set_version_flag("--version", "trainctl " + version_text(), "print the version")->group("Global options");
+  program.set_version_flag("--version", "trainctl " + version_text(), "print the version")
+      ->group("Global options");
   for (const auto add : kVerbs) add(program, context);
   program.footer(
       "A first run:  trainctl run configs/quickstart.yaml\n"
@@ -48,8 +50,8 @@ int usage_failure(const CLI::App& program, const CLI::ParseError& error, Context
 
 // Output that could not be written is not success: trainctl show-config x.yaml > /dev/full.
 void finish_output() {
-  ENSURE(resource, std::fflush(stdout) == 0 && std::ferror(stdout) == 0, "cannot write to stdout: {}",
-         std::strerror(errno));
+  ENSURE(resource, std::fflush(stdout) == 0 && std::ferror(stdout) == 0,
+         "cannot write to stdout: {}", std::strerror(errno));
 }
 
 int run_action(const Context& context) {

@@ -52,15 +52,16 @@ std::vector<std::string> logger_names(const spec::Experiment& experiment) {
 void print_ending(const study::RunOutcome& run, const Context& context) {
   if (context.json) print_json(run.result);
   if (!run.unwritten.empty()) {
-    writer_for(stderr)(
-        fmt::format("result.json was not written ({}); it is:\n{}\n", printable(run.unwritten), to_pretty(run.result)));
+    writer_for(stderr)(fmt::format("result.json was not written ({}); it is:\n{}\n",
+                                   printable(run.unwritten), to_pretty(run.result)));
   }
   const bool failed = run.ending.exit_code != 0;
   if (failed && !context.json) {
     writer_for(stderr)(report::failure_text(run.record, run.ending, style_for(context, stderr)));
   } else if (!context.json) {
-    writer_for(stdout)(context.quiet ? run.folder.string() + "\n"
-                                     : report::summary_text(run.record, run.ending, style_for(context, stdout)));
+    writer_for(stdout)(
+        context.quiet ? run.folder.string() + "\n"
+                      : report::summary_text(run.record, run.ending, style_for(context, stdout)));
   }
 }
 
@@ -69,7 +70,8 @@ int run(const RunFlags& flags, Context& context) {
   print_warnings(context);
   const std::vector<std::string> columns = study::metric_columns(request.loaded.experiment);
   const auto make_sinks = [&](const fs::path& run_dir) {
-    return report::make_sinks({logger_names(request.loaded.experiment), run_dir, console_options(context, columns)});
+    return report::make_sinks(
+        {logger_names(request.loaded.experiment), run_dir, console_options(context, columns)});
   };
   const study::RunOutcome outcome = study::run_experiment(request, make_sinks, steady_clock());
   print_ending(outcome, context);
@@ -80,12 +82,15 @@ int run(const RunFlags& flags, Context& context) {
 
 void add_run(CLI::App& program, Context& context) {
   const auto flags = std::make_shared<RunFlags>();
-  CLI::App& verb =
-      add_verb(program, context, {"run", "train; writes a run folder, prints the epoch table", kTrainGroup},
-               [flags, &context] { return run(*flags, context); });
+  CLI::App& verb = add_verb(
+      program, context, {"run", "train; writes a run folder, prints the epoch table", kTrainGroup},
+      [flags, &context] { return run(*flags, context); });
   add_config_arguments(verb, flags->config);
-  verb.add_option("--out", flags->out, "folder that holds the runs")->type_name("DIR")->capture_default_str();
-  verb.add_option("--run-dir", flags->run_dir, "write into this folder, which must be empty or new")->type_name("DIR");
+  verb.add_option("--out", flags->out, "folder that holds the runs")
+      ->type_name("DIR")
+      ->capture_default_str();
+  verb.add_option("--run-dir", flags->run_dir, "write into this folder, which must be empty or new")
+      ->type_name("DIR");
 }
 
 }  // namespace trainctl::app

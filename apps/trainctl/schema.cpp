@@ -19,7 +19,8 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
   return found ? fmt::format("did you mean '{}'?", *found) : "there are: " + join(words, ", ");
 }
 
-Json schema_of_type(const config::Vocabulary& vocabulary, const std::string& kind, const std::string& name) {
+Json schema_of_type(const config::Vocabulary& vocabulary, const std::string& kind,
+                    const std::string& name) {
   const config::StageType* stage = vocabulary.find(kind, name);
   ENSURE(config, stage != nullptr, "unknown {} '{}'; {}", kind, printable(name),
          suggestion(name, vocabulary.names(kind)));
@@ -49,15 +50,16 @@ Json schema_for(const std::string& wanted) {
   const std::size_t slash = wanted.find('/');
   const std::string kind = wanted.substr(0, slash);
   const std::vector<std::string> kinds = vocabulary.kinds();
-  ENSURE(config, std::ranges::find(kinds, kind) != kinds.end(), "unknown kind '{}'; {}", printable(kind),
-         suggestion(kind, kinds));
+  ENSURE(config, std::ranges::find(kinds, kind) != kinds.end(), "unknown kind '{}'; {}",
+         printable(kind), suggestion(kind, kinds));
   return slash == std::string::npos ? schema_of_kind(vocabulary, kind)
                                     : schema_of_type(vocabulary, kind, wanted.substr(slash + 1));
 }
 
 int show_schema(const std::string& wanted, const Context& context) {
   const Json schema = schema_for(wanted);
-  print_json(context.json ? Json{{"schema", "trainctl.schema/1"}, {"json_schema", schema}} : schema);
+  print_json(context.json ? Json{{"schema", "trainctl.schema/1"}, {"json_schema", schema}}
+                          : schema);
   return 0;
 }
 
@@ -66,9 +68,11 @@ int show_schema(const std::string& wanted, const Context& context) {
 void add_schema(CLI::App& program, Context& context) {
   const auto wanted = std::make_shared<std::string>();
   CLI::App& verb =
-      add_verb(program, context, {"schema", "JSON Schema of the file or of one stage, for editors", kConfigGroup},
+      add_verb(program, context,
+               {"schema", "JSON Schema of the file or of one stage, for editors", kConfigGroup},
                [wanted, &context] { return show_schema(*wanted, context); });
-  verb.add_option("stage", *wanted, "optimizer: any optimizer; optimizer/adam: this one; absent: the whole file")
+  verb.add_option("stage", *wanted,
+                  "optimizer: any optimizer; optimizer/adam: this one; absent: the whole file")
       ->type_name("[KIND[/TYPE]]");
 }
 

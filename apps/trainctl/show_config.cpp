@@ -22,7 +22,8 @@ struct ShowArguments {
 std::string origin_of(const config::Node& value) {
   const config::Source* source = value.position.source.get();
   if (source == nullptr) return "default";
-  return source->is_override ? "override" : fmt::format("{}:{}", printable(source->name), value.position.line);
+  return source->is_override ? "override"
+                             : fmt::format("{}:{}", printable(source->name), value.position.line);
 }
 
 // {"optimizer.lr": "mnist.yaml:14", ...} of every value that is no map.
@@ -41,7 +42,10 @@ Json document(const spec::Loaded& loaded, const config::Node& tree) {
   for (const config::ConfigFile& file : loaded.files) files.push_back(file.path.string());
   Json origins = Json::object();
   collect_origins(tree, "", origins);
-  return {{"schema", "trainctl.config/1"}, {"files", files}, {"config", config::to_json(tree)}, {"origins", origins}};
+  return {{"schema", "trainctl.config/1"},
+          {"files", files},
+          {"config", config::to_json(tree)},
+          {"origins", origins}};
 }
 
 int show_config(const ShowArguments& arguments, Context& context) {
@@ -55,7 +59,8 @@ int show_config(const ShowArguments& arguments, Context& context) {
     print_json(document(loaded, tree));
     return 0;
   }
-  config::DumpOptions options{.comments = config::Comments::origins, .schema = &schema, .vocabulary = &vocabulary};
+  config::DumpOptions options{
+      .comments = config::Comments::origins, .schema = &schema, .vocabulary = &vocabulary};
   if (arguments.minimal) options.comments = config::Comments::none;
   if (arguments.full) options.comments = config::Comments::help;
   put(stdout, config::dump(tree, options));
@@ -67,11 +72,14 @@ int show_config(const ShowArguments& arguments, Context& context) {
 void add_show_config(CLI::App& program, Context& context) {
   const auto arguments = std::make_shared<ShowArguments>();
   CLI::App& verb =
-      add_verb(program, context, {"show-config", "the resolved experiment, each value with its origin", kConfigGroup},
+      add_verb(program, context,
+               {"show-config", "the resolved experiment, each value with its origin", kConfigGroup},
                [arguments, &context] { return show_config(*arguments, context); });
   add_config_arguments(verb, arguments->config);
-  CLI::Option* minimal = verb.add_flag("--minimal", arguments->minimal, "only what differs from the defaults");
-  verb.add_flag("--full", arguments->full, "every key with what it means, as a file to start from")->excludes(minimal);
+  CLI::Option* minimal =
+      verb.add_flag("--minimal", arguments->minimal, "only what differs from the defaults");
+  verb.add_flag("--full", arguments->full, "every key with what it means, as a file to start from")
+      ->excludes(minimal);
   verb.footer("Example: trainctl show-config --minimal configs/mnist/lenet.yaml optimizer.lr=0.01");
 }
 

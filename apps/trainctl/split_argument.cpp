@@ -17,10 +17,13 @@ const spec::DataSplit& split_called(const std::string& name, const spec::Experim
   const spec::Dataset& dataset = experiment.dataset;
   if (name == "train") return dataset.train;
   const std::optional<spec::DataSplit>& split = name == "val" ? dataset.val : dataset.test;
-  ENSURE(config, split.has_value(), "the experiment has no dataset.{}; add it, or choose another --split", name);
+  ENSURE(config, split.has_value(),
+         "the experiment has no dataset.{}; add it, or choose another --split", name);
   return *split;
 }
 
-data::Role role_of(const std::string& split) { return split == "train" ? data::Role::train : data::Role::evaluate; }
+data::Role role_of(const std::string& split) {
+  return split == "train" ? data::Role::train : data::Role::evaluate;
+}
 
 }  // namespace trainctl::app

@@ -21,7 +21,8 @@ int width_of(std::FILE* stream) {
   const int columns = std::atoi(std::string(environment("COLUMNS")).c_str());
   if (columns >= kNarrowest) return columns;
   winsize size{};
-  if (::ioctl(::fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col >= kNarrowest) return size.ws_col;
+  if (::ioctl(::fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col >= kNarrowest)
+    return size.ws_col;
   return kWidthOfFiles;
 }
 
@@ -48,7 +49,8 @@ report::Style style_for(const Context& context, std::FILE* stream) {
 report::ProgressMode progress_for(const Context& context) {
   using report::ProgressMode;
   if (context.quiet) return ProgressMode::none;
-  const report::Device device = ::isatty(STDERR_FILENO) != 0 ? report::Device::terminal : report::Device::file;
+  const report::Device device =
+      ::isatty(STDERR_FILENO) != 0 ? report::Device::terminal : report::Device::file;
   switch (context.progress) {
     case app::ProgressMode::tty: return ProgressMode::tty;
     case app::ProgressMode::plain: return ProgressMode::plain;

@@ -8,8 +8,8 @@
 
 namespace trainctl::app {
 
-/// What `stream` can show: width of the terminal (COLUMNS wins; 120 where it is none), colours as color_for has it,
-/// Unicode where the locale is UTF-8.
+/// What `stream` can show: width of the terminal (COLUMNS wins; 120 where it is none), colours as
+/// color_for has it, Unicode where the locale is UTF-8.
 report::Style style_for(const Context& context, std::FILE* stream);
 
 /// --progress with auto resolved for stderr; none under --quiet.

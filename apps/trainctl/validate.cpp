@@ -57,7 +57,10 @@ Json document(const std::vector<Verdict>& verdicts, int exit_code) {
                      {"exit_code", verdict.exit_code},
                      {"errors", problems}});
   }
-  return {{"schema", "trainctl.validate/1"}, {"ok", exit_code == 0}, {"exit_code", exit_code}, {"files", files}};
+  return {{"schema", "trainctl.validate/1"},
+          {"ok", exit_code == 0},
+          {"exit_code", exit_code},
+          {"files", files}};
 }
 
 void print_verdict(const Verdict& verdict, const Context& context) {
@@ -74,8 +77,9 @@ void print_verdict(const Verdict& verdict, const Context& context) {
 
 int validate(const ValidateArguments& arguments, const Context& context) {
   std::vector<std::string> files = arguments.words;
-  const auto overrides_at =
-      std::ranges::stable_partition(files, [](const std::string& word) { return !is_override(word); }).begin();
+  const auto overrides_at = std::ranges::stable_partition(files, [](const std::string& word) {
+                              return !is_override(word);
+                            }).begin();
   const std::vector<std::string> overrides(overrides_at, files.end());
   files.erase(overrides_at, files.end());
   ENSURE(config, !files.empty(), "no experiment file is given: write its path after the verb");
@@ -94,11 +98,13 @@ int validate(const ValidateArguments& arguments, const Context& context) {
 
 void add_validate(CLI::App& program, Context& context) {
   const auto arguments = std::make_shared<ValidateArguments>();
-  CLI::App& verb =
-      add_verb(program, context, {"validate", "every error of experiment files, before anything starts", kConfigGroup},
-               [arguments, &context] { return validate(*arguments, context); });
+  CLI::App& verb = add_verb(
+      program, context,
+      {"validate", "every error of experiment files, before anything starts", kConfigGroup},
+      [arguments, &context] { return validate(*arguments, context); });
   verb.alias("check");
-  verb.add_option("words", arguments->words, "experiment files, and overrides that are laid over each of them")
+  verb.add_option("words", arguments->words,
+                  "experiment files, and overrides that are laid over each of them")
       ->type_name("CONFIG... [key=value ...]");
   verb.add_option("-c,--config", arguments->words, "an experiment file, too")->type_name("FILE");
   verb.footer(

@@ -8,7 +8,8 @@ namespace trainctl::app {
 
 struct Context;
 
-// One function a verb, each in the source of the verb's name; main.cpp lists them in the order of --help.
+// One function a verb, each in the source of the verb's name; main.cpp lists them in the order of
+// --help.
 void add_run(CLI::App& program, Context& context);
 void add_worker(CLI::App& program, Context& context);
 void add_bench(CLI::App& program, Context& context);

@@ -31,8 +31,8 @@ int show_version(const Context& context) {
   }
   print("trainctl " + version_text());
   if (context.quiet) return 0;
-  print(fmt::format("build      {}, {}, engine {}, cuda {}", kBuildInfo.build_type, kBuildInfo.compiler,
-                    kBuildInfo.has_engine ? "on" : "off", kBuildInfo.cuda));
+  print(fmt::format("build      {}, {}, engine {}, cuda {}", kBuildInfo.build_type,
+                    kBuildInfo.compiler, kBuildInfo.has_engine ? "on" : "off", kBuildInfo.cuda));
   std::string libraries;
   for (const auto& [name, version] : kBuildInfo.libraries) {
     libraries += fmt::format("{}{} {}", libraries.empty() ? "" : ", ", name, version);
@@ -49,7 +49,8 @@ std::string version_text() {
 }
 
 void add_version(CLI::App& program, Context& context) {
-  add_verb(program, context, {"version", "version, commit, build options, library versions", kMachineGroup},
+  add_verb(program, context,
+           {"version", "version, commit, build options, library versions", kMachineGroup},
            [&context] { return show_version(context); });
 }
 

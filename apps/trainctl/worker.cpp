@@ -20,17 +20,18 @@ int start_engine(const std::string& run_dir, const launch::WorkerEnv& environmen
   log::get().debug("rank {} of {}, pid {}, told to compute on '{}', engine {}", environment.rank,
                    environment.world_size, ::getpid(), accelerator,
                    find_engine_library().value_or("not found").string());
-  const TrainctlEngineRequest request{.run_dir = run_dir.c_str(),
-                                      .mode = "train",
-                                      .rank = environment.rank,
-                                      .world_size = environment.world_size,
-                                      .local_rank = environment.local_rank,
-                                      .local_world_size = environment.local_world_size,
-                                      .event_fd = environment.event_fd,
-                                      .heartbeat_fd = environment.heartbeat_fd,
-                                      .store_fd = environment.store_fd,
-                                      .stop_signal = launch::stop_signal(),
-                                      .accelerator = accelerator.empty() ? nullptr : accelerator.c_str()};
+  const TrainctlEngineRequest request{
+      .run_dir = run_dir.c_str(),
+      .mode = "train",
+      .rank = environment.rank,
+      .world_size = environment.world_size,
+      .local_rank = environment.local_rank,
+      .local_world_size = environment.local_world_size,
+      .event_fd = environment.event_fd,
+      .heartbeat_fd = environment.heartbeat_fd,
+      .store_fd = environment.store_fd,
+      .stop_signal = launch::stop_signal(),
+      .accelerator = accelerator.empty() ? nullptr : accelerator.c_str()};
   const TrainctlEngineRun engine = load_engine();
   log::get().debug("rank {} of {}: the engine is loaded", environment.rank, environment.world_size);
   const int exit_code = engine(&request);
@@ -45,7 +46,8 @@ int work(const std::string& run_dir) {
   try {
     return start_engine(run_dir, environment);
   } catch (const Error& error) {
-    // The engine tells its own errors; this one, from before it ran, has to reach the supervisor, too.
+    // The engine tells its own errors; this one, from before it ran, has to reach the supervisor,
+    // too.
     launch::write_error_file(fs::path(run_dir) / "logs", environment.rank, error);
     throw;
   }
@@ -55,8 +57,9 @@ int work(const std::string& run_dir) {
 
 void add_worker(CLI::App& program, Context& context) {
   const auto run_dir = std::make_shared<std::string>();
-  CLI::App& verb = add_verb(program, context, {"worker", "one rank of a run; started by run, not by hand", ""},
-                            [run_dir] { return work(*run_dir); });
+  CLI::App& verb =
+      add_verb(program, context, {"worker", "one rank of a run; started by run, not by hand", ""},
+               [run_dir] { return work(*run_dir); });
   verb.add_option("--run-dir", *run_dir, "run folder with config.resolved.yaml")->required();
 }
 

@@ -5,8 +5,8 @@
 
 namespace trainctl {
 
-/// Seconds since an arbitrary start, never going back. Injected, so that reports and supervision are tested with
-/// invented times.
+/// Seconds since an arbitrary start, never going back. Injected, so that reports and supervision
+/// are tested with invented times.
 class Clock {
  public:
   virtual ~Clock() = default;

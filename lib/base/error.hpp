@@ -30,10 +30,12 @@ enum class ErrorKind : int {
   terminated = 143,
 };
 
-/// The one exception of the program: a sentence with the values in it, a kind, and the frames it passed on its way up.
+/// The one exception of the program: a sentence with the values in it, a kind, and the frames it
+/// passed on its way up.
 class Error : public std::exception {
  public:
-  Error(ErrorKind kind, std::string message, std::source_location where = std::source_location::current());
+  Error(ErrorKind kind, std::string message,
+        std::source_location where = std::source_location::current());
 
   [[nodiscard]] ErrorKind kind() const { return kind_; }
   [[nodiscard]] int exit_code() const { return static_cast<int>(kind_); }

@@ -16,11 +16,12 @@ namespace {
 
 [[noreturn]] void fail(const std::string& what, const std::string& label, int cause) {
   const char* hint = "";
-  if (cause == ENOSPC || cause == EDQUOT) hint = "; free some space or choose another folder with --out";
+  if (cause == ENOSPC || cause == EDQUOT)
+    hint = "; free some space or choose another folder with --out";
   if (cause == EROFS || cause == EACCES || cause == EPERM || cause == ENOTDIR)
     hint = "; choose a writable folder with --out";
-  throw Error(ErrorKind::resource,
-              fmt::format("cannot {} {}: {}{}", what, printable(label), std::strerror(cause), hint));
+  throw Error(ErrorKind::resource, fmt::format("cannot {} {}: {}{}", what, printable(label),
+                                               std::strerror(cause), hint));
 }
 
 Fd open_or_fail(const fs::path& path, int flags) {
@@ -58,7 +59,9 @@ class TemporaryName {
   bool published_ = false;
 };
 
-fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
 
 }  // namespace
 
@@ -111,7 +114,8 @@ ReservedFile::ReservedFile(fs::path path, std::uint64_t bytes)
       temporary_(temporary_name(path_)),
       fd_(open_or_fail(temporary_, O_WRONLY | O_CREAT | O_TRUNC)) {
   const int failure = ::posix_fallocate(fd_.get(), 0, static_cast<off_t>(bytes));
-  if (failure != ENOSPC && failure != EDQUOT && failure != EFBIG) return;  // else the file system cannot reserve
+  if (failure != ENOSPC && failure != EDQUOT && failure != EFBIG)
+    return;  // else the file system cannot reserve
   ::unlink(temporary_.c_str());
   fail("write", path_.string(), failure);
 }
@@ -122,7 +126,8 @@ ReservedFile::~ReservedFile() {
 
 void ReservedFile::publish(std::string_view content) {
   write_all(fd_.get(), content, path_.string());
-  if (::ftruncate(fd_.get(), static_cast<off_t>(content.size())) != 0) fail("write", path_.string(), errno);
+  if (::ftruncate(fd_.get(), static_cast<off_t>(content.size())) != 0)
+    fail("write", path_.string(), errno);
   trainctl::publish(temporary_, fd_.get(), path_);
   fd_.reset();
 }
@@ -130,7 +135,9 @@ void ReservedFile::publish(std::string_view content) {
 std::string read_file(const fs::path& path, std::uint64_t max_bytes, ReadFailure on_failure) {
   const auto kind = static_cast<ErrorKind>(on_failure);
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) throw Error(kind, fmt::format("cannot read {}: {}", printable(path.string()), std::strerror(errno)));
+  if (!fd.valid())
+    throw Error(kind,
+                fmt::format("cannot read {}: {}", printable(path.string()), std::strerror(errno)));
   struct stat info {};
   if (::fstat(fd.get(), &info) == 0 && S_ISDIR(info.st_mode)) {
     throw Error(kind, fmt::format("cannot read {}: it is a folder", printable(path.string())));
@@ -140,11 +147,14 @@ std::string read_file(const fs::path& path, std::uint64_t max_bytes, ReadFailure
   while (true) {
     const ssize_t count = ::read(fd.get(), buffer, sizeof buffer);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw Error(kind, fmt::format("cannot read {}: {}", printable(path.string()), std::strerror(errno)));
+    if (count < 0)
+      throw Error(
+          kind, fmt::format("cannot read {}: {}", printable(path.string()), std::strerror(errno)));
     if (count == 0) return text;
     text.append(buffer, static_cast<std::size_t>(count));
     if (text.size() > max_bytes) {
-      throw Error(kind, fmt::format("{} is larger than the limit of {} bytes", printable(path.string()), max_bytes));
+      throw Error(kind, fmt::format("{} is larger than the limit of {} bytes",
+                                    printable(path.string()), max_bytes));
     }
   }
 }

@@ -32,16 +32,19 @@ class Fd {
   int fd_ = -1;
 };
 
-/// Writes all bytes (EINTR and short writes are looped). Throws ErrorKind::resource naming `label` and the cause.
+/// Writes all bytes (EINTR and short writes are looped). Throws ErrorKind::resource naming `label`
+/// and the cause.
 void write_all(int fd, std::string_view bytes, const std::string& label);
 
-/// Temporary name in the same folder, fsync, rename, fsync of the folder: readers see the old file or the new one.
-/// On any failure the temporary file is removed. Throws ErrorKind::resource (disk full, read-only, permission).
+/// Temporary name in the same folder, fsync, rename, fsync of the folder: readers see the old file
+/// or the new one. On any failure the temporary file is removed. Throws ErrorKind::resource (disk
+/// full, read-only, permission).
 void write_atomically(const fs::path& path, std::string_view bytes);
 /// The same for large content: `write` gets the open descriptor.
 void write_atomically(const fs::path& path, const std::function<void(int fd)>& write);
 
-/// A file whose space is taken now and whose content comes last: a disk that fills up meanwhile does not cost it.
+/// A file whose space is taken now and whose content comes last: a disk that fills up meanwhile
+/// does not cost it.
 class ReservedFile {
  public:
   /// Takes `bytes` under a temporary name beside `path`. Throws ErrorKind::resource.
@@ -60,10 +63,12 @@ class ReservedFile {
   Fd fd_;
 };
 
-/// The last step for a file that is written, under another name of the same folder: fsync, rename, fsync of the folder.
+/// The last step for a file that is written, under another name of the same folder: fsync, rename,
+/// fsync of the folder.
 void publish(const fs::path& written, int fd, const fs::path& path);
 
-/// Whole file as text. Throws ErrorKind `missing_is` semantics: config = 2, data = 9, given by the caller.
+/// Whole file as text. Throws ErrorKind `missing_is` semantics: config = 2, data = 9, given by the
+/// caller.
 enum class ReadFailure : int { config = 2, data = 9, resource = 11 };
 std::string read_file(const fs::path& path, std::uint64_t max_bytes, ReadFailure on_failure);
 
@@ -79,7 +84,8 @@ class AppendFile {
   Fd fd_;
 };
 
-/// Creates the folder and its parents. Throws ErrorKind::resource with a sentence (read-only, not a folder, ...).
+/// Creates the folder and its parents. Throws ErrorKind::resource with a sentence (read-only, not a
+/// folder, ...).
 void make_folder(const fs::path& path);
 
 }  // namespace trainctl

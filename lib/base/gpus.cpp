@@ -39,8 +39,10 @@ std::map<std::string, std::string> uuids(const fs::path& root) {
 }
 
 std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.remove_suffix(1);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0)
+    text.remove_prefix(1);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0)
+    text.remove_suffix(1);
   return text;
 }
 
@@ -83,7 +85,8 @@ std::vector<std::string> visible_gpus(std::span<const Gpu> present, const char* 
   }
   const std::vector<std::string> entries = split(list, ',');
   // Which card holds a MIG slice is not told here, and CUDA uses one slice a process.
-  if (!present.empty() && trimmed(entries.front()).starts_with("MIG-")) return {std::string(trimmed(entries.front()))};
+  if (!present.empty() && trimmed(entries.front()).starts_with("MIG-"))
+    return {std::string(trimmed(entries.front()))};
   for (const std::string& entry : entries) {
     const std::string_view text = trimmed(entry);
     const auto index = text.starts_with("GPU-") ? by_uuid(present, text) : by_number(present, text);

@@ -15,7 +15,9 @@ Hasher::~Hasher() = default;
 Hasher::Hasher(Hasher&&) noexcept = default;
 Hasher& Hasher::operator=(Hasher&&) noexcept = default;
 
-void Hasher::add(std::span<const std::byte> bytes) { XXH3_64bits_update(&state_->xxh, bytes.data(), bytes.size()); }
+void Hasher::add(std::span<const std::byte> bytes) {
+  XXH3_64bits_update(&state_->xxh, bytes.data(), bytes.size());
+}
 void Hasher::add(std::string_view text) { add(std::as_bytes(std::span(text))); }
 void Hasher::add(std::uint64_t value) { add(std::as_bytes(std::span(&value, 1))); }
 std::uint64_t Hasher::value() const { return XXH3_64bits_digest(&state_->xxh); }

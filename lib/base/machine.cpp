@@ -44,7 +44,8 @@ std::uint64_t meminfo(const std::string& key) {
 fs::path cgroup_folder() {
   std::ifstream in("/proc/self/cgroup");
   for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("0::")) return fs::path(kCgroupRoot) / fs::path(line.substr(3)).relative_path();
+    if (line.starts_with("0::"))
+      return fs::path(kCgroupRoot) / fs::path(line.substr(3)).relative_path();
   }
   return kCgroupRoot;
 }
@@ -74,7 +75,8 @@ int usable_cores() {
   CPU_ZERO(&set);
   const bool known = ::sched_getaffinity(0, sizeof set, &set) == 0;
   const int allowed = known ? CPU_COUNT(&set) : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
-  return std::max(1, static_cast<int>(std::min(std::ceil(cgroup_cores()), static_cast<double>(allowed))));
+  return std::max(
+      1, static_cast<int>(std::min(std::ceil(cgroup_cores()), static_cast<double>(allowed))));
 }
 
 Machine read_machine() {

@@ -13,8 +13,9 @@ struct Machine {
   std::string kernel;
   std::string distribution;
   std::string cpu_model;
-  std::vector<std::string> cpu_features;  // those that decide speed: avx2, fma, avx512f, avx512_bf16, amx_bf16
-  int cores = 0;                          // that this process may use
+  std::vector<std::string>
+      cpu_features;  // those that decide speed: avx2, fma, avx512f, avx512_bf16, amx_bf16
+  int cores = 0;     // that this process may use
   std::uint64_t memory_bytes = 0;
   std::uint64_t memory_available_bytes = 0;
   std::vector<std::string> gpus;  // device files /dev/nvidiaN that CUDA_VISIBLE_DEVICES leaves
@@ -25,8 +26,8 @@ Machine read_machine();
 /// Number of cores this process may run on: affinity and cgroup CPU quota, at least 1.
 int usable_cores();
 
-/// Bytes that may still be allocated: MemAvailable, or less where a cgroup (v1 or v2) limits it; page cache that would
-/// give way counts as free. `root` is "/" outside tests.
+/// Bytes that may still be allocated: MemAvailable, or less where a cgroup (v1 or v2) limits it;
+/// page cache that would give way counts as free. `root` is "/" outside tests.
 std::uint64_t available_memory(const std::filesystem::path& root = "/");
 
 }  // namespace trainctl

@@ -16,7 +16,8 @@ constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 // Control groups v1 say "no limit" with the largest multiple of the page size.
 constexpr std::uint64_t kNoLimitV1 = std::uint64_t{1} << 60;
 
-/// The number after `key` in a file of "key value" lines; with an empty key the first number of the file.
+/// The number after `key` in a file of "key value" lines; with an empty key the first number of the
+/// file.
 std::optional<std::uint64_t> read_number(const fs::path& file, const std::string& key = {}) {
   std::ifstream in(file);
   std::string word;
@@ -71,7 +72,8 @@ std::uint64_t available_memory(const fs::path& root) {
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const std::string path = line.substr(second + 1);
     if (controllers.empty()) least = std::min(least, left_below(root / "sys/fs/cgroup", path, kV2));
-    if (controllers == "memory") least = std::min(least, left_below(root / "sys/fs/cgroup/memory", path, kV1));
+    if (controllers == "memory")
+      least = std::min(least, left_below(root / "sys/fs/cgroup/memory", path, kV1));
   }
   return least;
 }

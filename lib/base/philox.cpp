@@ -50,7 +50,8 @@ PhiloxBlocks philox_blocks(std::uint64_t key, const PhiloxBlock& counter) {
 }
 
 // Counter words: draw number (16 bits) and operation (16 bits), epoch, position (64 bits).
-CounterRng::CounterRng(std::uint64_t seed, std::uint32_t epoch, std::uint64_t position, std::uint16_t operation)
+CounterRng::CounterRng(std::uint64_t seed, std::uint32_t epoch, std::uint64_t position,
+                       std::uint16_t operation)
     : key_(seed), counter_{std::uint32_t{operation} << 16, epoch, low(position), high(position)} {}
 
 std::uint32_t CounterRng::next_u32() {
@@ -73,7 +74,8 @@ std::uint64_t CounterRng::below(std::uint64_t bound) {
   const std::uint64_t threshold = (0 - bound) % bound;
   while (true) {
     const auto product = static_cast<Wide>(next_u64()) * bound;
-    if (static_cast<std::uint64_t>(product) >= threshold) return static_cast<std::uint64_t>(product >> 64);
+    if (static_cast<std::uint64_t>(product) >= threshold)
+      return static_cast<std::uint64_t>(product >> 64);
   }
 }
 

@@ -7,19 +7,21 @@ namespace trainctl {
 
 using PhiloxBlock = std::array<std::uint32_t, 4>;
 
-/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): 128 random bits that are a
-/// pure function of key and counter.
+/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): 128
+/// random bits that are a pure function of key and counter.
 PhiloxBlock philox(std::uint64_t key, PhiloxBlock counter);
 
-/// The answers to counter, counter with its first word 1 higher, and so on: the same words, with the rounds of all
-/// blocks interleaved.
+/// The answers to counter, counter with its first word 1 higher, and so on: the same words, with
+/// the rounds of all blocks interleaved.
 using PhiloxBlocks = std::array<PhiloxBlock, 8>;
 PhiloxBlocks philox_blocks(std::uint64_t key, const PhiloxBlock& counter);
 
-/// The draws of one (epoch, position, operation): any thread may make them in any order and get the same values.
+/// The draws of one (epoch, position, operation): any thread may make them in any order and get the
+/// same values.
 class CounterRng {
  public:
-  CounterRng(std::uint64_t seed, std::uint32_t epoch, std::uint64_t position, std::uint16_t operation);
+  CounterRng(std::uint64_t seed, std::uint32_t epoch, std::uint64_t position,
+             std::uint16_t operation);
 
   std::uint32_t next_u32();
   std::uint64_t next_u64();

@@ -11,7 +11,8 @@
 
 namespace trainctl::safetensors {
 
-/// One tensor of a file: dtype in the format's words ("F32", "I64", "U8", ...), shape, and its bytes, row-major.
+/// One tensor of a file: dtype in the format's words ("F32", "I64", "U8", ...), shape, and its
+/// bytes, row-major.
 struct View {
   std::string name;
   std::string dtype;
@@ -22,15 +23,17 @@ struct View {
 /// Bytes of one element; 0 for a word the format does not know.
 std::size_t element_bytes(std::string_view dtype);
 
-/// Writes the format of https://github.com/huggingface/safetensors: 8 bytes header length, JSON padded to 8, raw data.
-/// Atomic: readers see the old file or the new one. Throws Error(resource) where the disk refuses.
+/// Writes the format of https://github.com/huggingface/safetensors: 8 bytes header length, JSON
+/// padded to 8, raw data. Atomic: readers see the old file or the new one. Throws Error(resource)
+/// where the disk refuses.
 void write(const std::filesystem::path& path, std::span<const View> tensors,
            const std::map<std::string, std::string>& metadata);
 
 /// A whole file in memory; the views point into it.
 class File {
  public:
-  /// Strict: no holes, no overlaps, every product checked. Throws Error(checkpoint) naming the file and the tensor.
+  /// Strict: no holes, no overlaps, every product checked. Throws Error(checkpoint) naming the file
+  /// and the tensor.
   explicit File(const std::filesystem::path& path);
 
   /// In the order of the data.

@@ -4,7 +4,8 @@
 
 namespace trainctl {
 
-/// Median and quartiles with linear interpolation (type 7 of Hyndman & Fan, as numpy's default). NaN where empty.
+/// Median and quartiles with linear interpolation (type 7 of Hyndman & Fan, as numpy's default).
+/// NaN where empty.
 struct Quartiles {
   double q1 = 0;
   double median = 0;

@@ -10,13 +10,15 @@
 namespace trainctl {
 namespace {
 
-// U+0080..U+009F are terminal controls too; the marks of bidirectional text make a line read as what it is not.
+// U+0080..U+009F are terminal controls too; the marks of bidirectional text make a line read as
+// what it is not.
 bool is_control(std::string_view sequence) {
   const auto first = static_cast<unsigned char>(sequence[0]);
   if (sequence.size() == 1) return first < 0x20 || first == 0x7F;
   if (sequence.size() == 2) return first == 0xC2 && static_cast<unsigned char>(sequence[1]) < 0xA0;
-  constexpr std::array<std::string_view, 11> kBidi{"\u200E", "\u200F", "\u202A", "\u202B", "\u202C", "\u202D",
-                                                   "\u202E", "\u2066", "\u2067", "\u2068", "\u2069"};
+  constexpr std::array<std::string_view, 11> kBidi{"\u200E", "\u200F", "\u202A", "\u202B",
+                                                   "\u202C", "\u202D", "\u202E", "\u2066",
+                                                   "\u2067", "\u2068", "\u2069"};
   return std::ranges::find(kBidi, sequence) != kBidi.end();
 }
 
@@ -84,7 +86,8 @@ std::vector<std::string> split(std::string_view text, char separator) {
 }
 
 bool starts_with_any(std::string_view text, std::span<const std::string> prefixes) {
-  return std::ranges::any_of(prefixes, [&](const std::string& prefix) { return text.starts_with(prefix); });
+  return std::ranges::any_of(prefixes,
+                             [&](const std::string& prefix) { return text.starts_with(prefix); });
 }
 
 std::string printable(std::string_view text) {

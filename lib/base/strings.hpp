@@ -9,10 +9,12 @@
 
 namespace trainctl {
 
-/// Edits (insert, delete, substitute, swap of neighbours) between two words: optimal string alignment.
+/// Edits (insert, delete, substitute, swap of neighbours) between two words: optimal string
+/// alignment.
 int edit_distance(std::string_view a, std::string_view b);
 
-/// The candidate nearest to `word` within `limit` edits (default: 2, or a third of the word if that is more).
+/// The candidate nearest to `word` within `limit` edits (default: 2, or a third of the word if that
+/// is more).
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> candidates);
 
 std::string join(std::span<const std::string> parts, std::string_view separator);
@@ -22,8 +24,8 @@ bool starts_with_any(std::string_view text, std::span<const std::string> prefixe
 /// Bytes of the valid UTF-8 character at the front of a text that is not empty; 0 if there is none.
 std::size_t utf8_length(std::string_view text);
 
-/// Control bytes and invalid UTF-8 become \xNN, so that a file or class name cannot drive a terminal or forge a log
-/// line.
+/// Control bytes and invalid UTF-8 become \xNN, so that a file or class name cannot drive a
+/// terminal or forge a log line.
 std::string printable(std::string_view text);
 
 /// The word as a shell reads it back: quoted where it needs to be.

@@ -4,7 +4,8 @@
 #include "config/schema.hpp"
 #include "config/stage.hpp"
 
-// How each C++ type that an option may have is described, read and written; config/describe.hpp puts them together.
+// How each C++ type that an option may have is described, read and written; config/describe.hpp
+// puts them together.
 
 namespace trainctl::config {
 
@@ -53,8 +54,8 @@ struct Codec<T> {
   static void read(Reader& reader, const Node& node, const Field& field, T& out) {
     constexpr bool kWide = sizeof(T) == 8 && std::is_unsigned_v<T>;
     constexpr auto kLow = static_cast<std::int64_t>(std::numeric_limits<T>::min());
-    constexpr auto kHigh =
-        kWide ? std::numeric_limits<std::int64_t>::max() : static_cast<std::int64_t>(std::numeric_limits<T>::max());
+    constexpr auto kHigh = kWide ? std::numeric_limits<std::int64_t>::max()
+                                 : static_cast<std::int64_t>(std::numeric_limits<T>::max());
     std::int64_t value = 0;
     if (reader.integer(node, field, kLow, kHigh, value)) out = static_cast<T>(value);
   }
@@ -85,10 +86,13 @@ struct Codec<std::string> {
 template <>
 struct Codec<std::filesystem::path> {
   static FieldType type() { return {.type = ValueType::path}; }
-  static void read(Reader& reader, const Node& node, const Field& field, std::filesystem::path& out) {
+  static void read(Reader& reader, const Node& node, const Field& field,
+                   std::filesystem::path& out) {
     reader.path(node, field, out);
   }
-  static Node write(const std::filesystem::path& value) { return Node::scalar(value.string(), true); }
+  static Node write(const std::filesystem::path& value) {
+    return Node::scalar(value.string(), true);
+  }
 };
 
 template <NamedEnum E>
@@ -119,7 +123,9 @@ struct Codec<Auto<T>> {
     Codec<T>::read(reader, node, field, value);
     out.value = std::move(value);
   }
-  static Node write(const Auto<T>& value) { return value.value ? Codec<T>::write(*value.value) : Node::scalar("auto"); }
+  static Node write(const Auto<T>& value) {
+    return value.value ? Codec<T>::write(*value.value) : Node::scalar("auto");
+  }
 };
 
 template <class T>
@@ -136,12 +142,16 @@ struct Codec<std::optional<T>> {
     Codec<T>::read(reader, node, field, value);
     out = std::move(value);
   }
-  static Node write(const std::optional<T>& value) { return value ? Codec<T>::write(*value) : Node{}; }
+  static Node write(const std::optional<T>& value) {
+    return value ? Codec<T>::write(*value) : Node{};
+  }
 };
 
 template <class T>
 FieldType list_of(std::optional<std::size_t> length) {
-  return {.type = ValueType::list, .item = std::make_shared<const FieldType>(Codec<T>::type()), .length = length};
+  return {.type = ValueType::list,
+          .item = std::make_shared<const FieldType>(Codec<T>::type()),
+          .length = length};
 }
 
 template <class T>
@@ -178,13 +188,15 @@ struct Codec<OneOrMore<T>> {
     return type;
   }
   static void read(Reader& reader, const Node& node, const Field& field, OneOrMore<T>& out) {
-    if (node.type != Node::Type::scalar) return Codec<std::vector<T>>::read(reader, node, field, out.values);
+    if (node.type != Node::Type::scalar)
+      return Codec<std::vector<T>>::read(reader, node, field, out.values);
     T value{};
     Codec<T>::read(reader, node, field, value);
     out.values = {std::move(value)};
   }
   static Node write(const OneOrMore<T>& value) {
-    return value.values.size() == 1 ? Codec<T>::write(value.values[0]) : Codec<std::vector<T>>::write(value.values);
+    return value.values.size() == 1 ? Codec<T>::write(value.values[0])
+                                    : Codec<std::vector<T>>::write(value.values);
   }
 };
 
@@ -207,7 +219,8 @@ struct Codec<std::map<std::string, T>> {
   static FieldType type() {
     return {.type = ValueType::map, .item = std::make_shared<const FieldType>(Codec<T>::type())};
   }
-  static void read(Reader& reader, const Node& node, const Field& field, std::map<std::string, T>& out) {
+  static void read(Reader& reader, const Node& node, const Field& field,
+                   std::map<std::string, T>& out) {
     if (!reader.expect_map(node, field)) return;
     out.clear();
     for (const Entry& entry : node.entries) {
@@ -216,7 +229,8 @@ struct Codec<std::map<std::string, T>> {
   }
   static Node write(const std::map<std::string, T>& values) {
     Node map = Node::map();
-    for (const auto& [key, value] : values) map.entries.push_back({key, {}, Codec<T>::write(value)});
+    for (const auto& [key, value] : values)
+      map.entries.push_back({key, {}, Codec<T>::write(value)});
     return map;
   }
 };

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-// How an options struct describes itself. One block is the source of parsing, errors, JSON Schema, explain, docs,
-// completion and the resolved dump; types and defaults come from the struct:
+// How an options struct describes itself. One block is the source of parsing, errors, JSON Schema,
+// explain, docs, completion and the resolved dump; types and defaults come from the struct:
 //
 //   struct Adam {
 //     static constexpr auto kSummary = "Adam with the fused kernel (Kingma & Ba 2014).";
@@ -19,14 +19,16 @@
 //
 //     static void describe(config::Describe<Adam>& options) {
 //       options.field("lr", &Adam::lr, "Learning rate.").above(0);
-//       options.field("betas", &Adam::betas, "Decay of the running averages.").at_least(0).below(1);
+//       options.field("betas", &Adam::betas, "Decay of the running
+//       averages.").at_least(0).below(1);
 //     }
 //   };
 //
-// Member types: bool, int, std::int64_t, double, std::string, std::filesystem::path (relative to the file that names
-// it), enum with `constexpr auto enum_names(E)` found by ADL, Auto<T> (the word auto, or a T), std::vector<T>,
-// std::array<T, N>, std::optional<T> (absent or null), std::map<std::string, T>, a described struct, Stage and
-// std::vector<Stage> (options.stage("optimizer", &Experiment::optimizer, "optimizer", "...")). A struct may hold one
+// Member types: bool, int, std::int64_t, double, std::string, std::filesystem::path (relative to
+// the file that names it), enum with `constexpr auto enum_names(E)` found by ADL, Auto<T> (the word
+// auto, or a T), std::vector<T>, std::array<T, N>, std::optional<T> (absent or null),
+// std::map<std::string, T>, a described struct, Stage and std::vector<Stage>
+// (options.stage("optimizer", &Experiment::optimizer, "optimizer", "...")). A struct may hold one
 // stage whose keys stand beside its own, as in {type: mnist, root: data, transforms: [...]}:
 // options.inline_stage(&DataSplit::dataset, "dataset").
 
@@ -65,7 +67,8 @@ class FieldBuilder {
   Field& field_;
 };
 
-/// Collects the fields of one options struct. The builder returned by `field` is used at once, in the same statement.
+/// Collects the fields of one options struct. The builder returned by `field` is used at once, in
+/// the same statement.
 template <class Options>
 class Describe {
  public:
@@ -83,13 +86,19 @@ class Describe {
     return FieldBuilder(field);
   }
 
-  /// A field that holds one stage of `kind`, e.g. `optimizer: {type: adam}` or the short form `optimizer: adam`.
-  FieldBuilder stage(std::string key, Stage Options::*member, const std::string& kind, std::string help) {
-    Field& field = append(std::move(key), std::move(help), {.type = ValueType::stage, .stage_kind = kind});
-    field.read = [member, kind](Reader& reader, const Node& node, const Field& self, void* options) {
+  /// A field that holds one stage of `kind`, e.g. `optimizer: {type: adam}` or the short form
+  /// `optimizer: adam`.
+  FieldBuilder stage(std::string key, Stage Options::*member, const std::string& kind,
+                     std::string help) {
+    Field& field =
+        append(std::move(key), std::move(help), {.type = ValueType::stage, .stage_kind = kind});
+    field.read = [member, kind](Reader& reader, const Node& node, const Field& self,
+                                void* options) {
       reader.stage(node, self, kind, static_cast<Options*>(options)->*member);
     };
-    field.write = [member](const void* options) { return write_stage(static_cast<const Options*>(options)->*member); };
+    field.write = [member](const void* options) {
+      return write_stage(static_cast<const Options*>(options)->*member);
+    };
     return FieldBuilder(field);
   }
 
@@ -98,18 +107,24 @@ class Describe {
     Field field;
     field.key = kind;
     field.type = {.type = ValueType::stage, .stage_kind = kind};
-    field.read = [member, kind](Reader& reader, const Node& node, const Field& self, void* options) {
+    field.read = [member, kind](Reader& reader, const Node& node, const Field& self,
+                                void* options) {
       reader.stage(node, self, kind, static_cast<Options*>(options)->*member);
     };
-    field.write = [member](const void* options) { return write_stage(static_cast<const Options*>(options)->*member); };
+    field.write = [member](const void* options) {
+      return write_stage(static_cast<const Options*>(options)->*member);
+    };
     schema_.inline_stage = std::make_shared<const Field>(std::move(field));
   }
 
-  FieldBuilder stages(std::string key, std::vector<Stage> Options::*member, const std::string& kind, std::string help) {
+  FieldBuilder stages(std::string key, std::vector<Stage> Options::*member, const std::string& kind,
+                      std::string help) {
     FieldType item{.type = ValueType::stage, .stage_kind = kind};
-    Field& field = append(std::move(key), std::move(help),
-                          {.type = ValueType::list, .item = std::make_shared<const FieldType>(std::move(item))});
-    field.read = [member, kind](Reader& reader, const Node& node, const Field& self, void* options) {
+    Field& field = append(
+        std::move(key), std::move(help),
+        {.type = ValueType::list, .item = std::make_shared<const FieldType>(std::move(item))});
+    field.read = [member, kind](Reader& reader, const Node& node, const Field& self,
+                                void* options) {
       if (!reader.expect_list(node, self, 0)) return;
       std::vector<Stage>& list = static_cast<Options*>(options)->*member;
       list.clear();
@@ -117,7 +132,8 @@ class Describe {
     };
     field.write = [member](const void* options) {
       Node list = Node::list();
-      for (const Stage& one : static_cast<const Options*>(options)->*member) list.items.push_back(write_stage(one));
+      for (const Stage& one : static_cast<const Options*>(options)->*member)
+        list.items.push_back(write_stage(one));
       return list;
     };
     return FieldBuilder(field);

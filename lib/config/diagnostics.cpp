@@ -15,15 +15,16 @@ namespace {
 
 constexpr std::size_t kMostShown = 50;
 
-// Where a diagnostic stands in the report: files in the order in which they were first complained about, overrides
-// last.
+// Where a diagnostic stands in the report: files in the order in which they were first complained
+// about, overrides last.
 std::vector<const Source*> source_order(const std::vector<Diagnostic>& all) {
   std::vector<const Source*> order;
   for (const Diagnostic& one : all) {
     const Source* source = one.position.source.get();
     if (std::ranges::find(order, source) == order.end()) order.push_back(source);
   }
-  std::ranges::stable_partition(order, [](const Source* source) { return source == nullptr || !source->is_override; });
+  std::ranges::stable_partition(
+      order, [](const Source* source) { return source == nullptr || !source->is_override; });
   return order;
 }
 
@@ -40,8 +41,8 @@ std::string counted(std::size_t count, const char* what) {
 
 std::string summary(const std::vector<Diagnostic>& all) {
   std::vector<std::string> counts;
-  const auto errors = static_cast<std::size_t>(
-      std::ranges::count_if(all, [](const Diagnostic& one) { return one.severity == Severity::error; }));
+  const auto errors = static_cast<std::size_t>(std::ranges::count_if(
+      all, [](const Diagnostic& one) { return one.severity == Severity::error; }));
   if (errors > 0) counts.push_back(counted(errors, "error"));
   if (errors < all.size()) counts.push_back(counted(all.size() - errors, "warning"));
   std::vector<std::string> names;
@@ -113,7 +114,8 @@ std::string Diagnostics::render(Color color) const {
   const std::vector<Diagnostic> all = sorted();
   if (all.empty()) return "";
   std::string text;
-  for (std::size_t i = 0; i < std::min(all.size(), kMostShown); ++i) text += render_one(all[i], color);
+  for (std::size_t i = 0; i < std::min(all.size(), kMostShown); ++i)
+    text += render_one(all[i], color);
   if (all.size() > kMostShown) text += fmt::format("... and {} more\n", all.size() - kMostShown);
   text += summary(all);
   if (truncated_) {
@@ -129,7 +131,8 @@ void Diagnostics::throw_if_errors() const {
 
 std::size_t Diagnostics::PlaceHash::operator()(const Position& position) const {
   const auto line = static_cast<std::size_t>(position.line);
-  return std::hash<const Source*>()(position.source.get()) ^ (line << 20) ^ static_cast<std::size_t>(position.column);
+  return std::hash<const Source*>()(position.source.get()) ^ (line << 20) ^
+         static_cast<std::size_t>(position.column);
 }
 
 bool Diagnostics::SamePlace::operator()(const Position& a, const Position& b) const {

@@ -30,8 +30,8 @@ struct Diagnostic {
 
 enum class Color : std::uint8_t { off, on };
 
-/// Collects every problem of a config before anything starts, up to kMostCollected errors and as many warnings. Order
-/// of report: source, line, column.
+/// Collects every problem of a config before anything starts, up to kMostCollected errors and as
+/// many warnings. Order of report: source, line, column.
 class Diagnostics {
  public:
   static constexpr std::size_t kMostCollected = 1000;
@@ -45,12 +45,16 @@ class Diagnostics {
   /// Whether there were more problems than are collected.
   [[nodiscard]] bool truncated() const { return truncated_; }
   /// Whether an error stands at this place of a file or override.
-  [[nodiscard]] bool has_error_at(const Position& position) const { return bad_places_.contains(position); }
+  [[nodiscard]] bool has_error_at(const Position& position) const {
+    return bad_places_.contains(position);
+  }
   /// In the order of report, each problem once.
   [[nodiscard]] std::vector<Diagnostic> sorted() const;
-  /// Like a compiler's: "file:line:col: error: ...", the source line, the caret; at the end "3 errors in mnist.yaml".
+  /// Like a compiler's: "file:line:col: error: ...", the source line, the caret; at the end "3
+  /// errors in mnist.yaml".
   [[nodiscard]] std::string render(Color color = Color::off) const;
-  /// Throws one Error whose message is render(), if there is any error: of kind data where only the data is at fault.
+  /// Throws one Error whose message is render(), if there is any error: of kind data where only the
+  /// data is at fault.
   void throw_if_errors() const;
 
  private:

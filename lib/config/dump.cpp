@@ -27,22 +27,24 @@ bool is_plain(std::string_view text) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
            std::string_view("_./+-").find(c) != std::string_view::npos;
   };
-  return !text.empty() && std::ranges::all_of(text, harmless) && text != "-" && !text.starts_with("---") &&
-         !text.starts_with("...") && !is_one_of(text, {"null", "Null", "NULL"});
+  return !text.empty() && std::ranges::all_of(text, harmless) && text != "-" &&
+         !text.starts_with("---") && !text.starts_with("...") &&
+         !is_one_of(text, {"null", "Null", "NULL"});
 }
 
 // What YAML 1.1 or a reader of ours would not take for a text.
 bool is_reserved(std::string_view text) {
   std::string lower(text);
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::ranges::transform(lower, lower.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return is_one_of(lower, {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "auto"});
 }
 
 // A text that no reader takes for anything else.
 bool is_word(std::string_view text) {
   const auto first = static_cast<unsigned char>(text.empty() ? '0' : text[0]);
-  const bool begins_well =
-      std::isalpha(first) != 0 || first == '_' || first == '/' || text.starts_with("./") || text.starts_with("../");
+  const bool begins_well = std::isalpha(first) != 0 || first == '_' || first == '/' ||
+                           text.starts_with("./") || text.starts_with("../");
   return begins_well && is_plain(text) && !is_reserved(text);
 }
 
@@ -84,9 +86,13 @@ std::string scalar_text(const Node& node) {
   return plain ? node.text : double_quoted(with_escaped_references(node.text));
 }
 
-std::string key_text(const std::string& key) { return is_plain(key) && !is_reserved(key) ? key : double_quoted(key); }
+std::string key_text(const std::string& key) {
+  return is_plain(key) && !is_reserved(key) ? key : double_quoted(key);
+}
 
-bool holds_map(const Node& node) { return node.type == Node::Type::map || std::ranges::any_of(node.items, holds_map); }
+bool holds_map(const Node& node) {
+  return node.type == Node::Type::map || std::ranges::any_of(node.items, holds_map);
+}
 
 std::string flow_text(const Node& node) {
   if (node.type == Node::Type::map) return "{}";
@@ -98,8 +104,9 @@ std::string flow_text(const Node& node) {
 
 std::string origin(const Position& position) {
   if (!position.source) return "default";
-  return position.source->is_override ? "override"
-                                      : fmt::format("{}:{}", printable(position.source->name), position.line);
+  return position.source->is_override
+             ? "override"
+             : fmt::format("{}:{}", printable(position.source->name), position.line);
 }
 
 class Writer {
@@ -108,7 +115,8 @@ class Writer {
 
   std::string write(const Node& tree) {
     Fields fields;
-    if (options_.schema != nullptr) fields = fields_of_struct(tree, *options_.schema, *options_.vocabulary);
+    if (options_.schema != nullptr)
+      fields = fields_of_struct(tree, *options_.schema, *options_.vocabulary);
     if (!is_block(tree)) {
       line(0, "", tree);
     } else if (tree.type == Node::Type::map) {
@@ -152,7 +160,8 @@ class Writer {
         list(entry.value, indent + 2, field == nullptr ? nullptr : field->type.item.get());
       } else {
         map(entry.value, indent + 2,
-            field == nullptr ? Fields{} : fields_below(entry.value, field->type, *options_.vocabulary));
+            field == nullptr ? Fields{}
+                             : fields_below(entry.value, field->type, *options_.vocabulary));
       }
     }
   }
@@ -165,7 +174,8 @@ class Writer {
         begin_line(indent);
         text_ += "- ";
         continues_ = true;
-        map(item, indent + 2, item_type == nullptr ? Fields{} : fields_below(item, *item_type, *options_.vocabulary));
+        map(item, indent + 2,
+            item_type == nullptr ? Fields{} : fields_below(item, *item_type, *options_.vocabulary));
       } else {
         begin_line(indent);
         text_ += "-\n";
@@ -178,10 +188,12 @@ class Writer {
   void help(const Entry& entry, std::size_t indent, const Field* field, const Fields& fields) {
     if (continues_) return;
     std::string sentence = field == nullptr ? "" : field->help;
-    if (field != nullptr && !bounds_text(*field).empty()) sentence += fmt::format(" ({})", bounds_text(*field));
+    if (field != nullptr && !bounds_text(*field).empty())
+      sentence += fmt::format(" ({})", bounds_text(*field));
     if (field == nullptr && entry.key == "type" && fields && fields->stage() != nullptr)
       sentence = fields->stage()->schema.summary;
-    if (!sentence.empty()) text_ += fmt::format("{}# {}\n", std::string(indent, ' '), printable(sentence));
+    if (!sentence.empty())
+      text_ += fmt::format("{}# {}\n", std::string(indent, ' '), printable(sentence));
   }
 
   const DumpOptions& options_;
@@ -198,7 +210,8 @@ bool same_value(const Node& a, const Node& b) {
     if (!same_value(a.items[i], b.items[i])) return false;
   }
   for (std::size_t i = 0; i < a.entries.size(); ++i) {
-    if (a.entries[i].key != b.entries[i].key || !same_value(a.entries[i].value, b.entries[i].value)) return false;
+    if (a.entries[i].key != b.entries[i].key || !same_value(a.entries[i].value, b.entries[i].value))
+      return false;
   }
   return true;
 }
@@ -227,14 +240,17 @@ Node pruned_map(const Node& map, const Fields& fields, const Vocabulary& vocabul
   fields->each([&](const Field& field, const Node& usual) {
     const Entry* entry = map.entry(field.key);
     if (entry == nullptr || (!field.required && same_value(entry->value, usual))) return;
-    result.entries.push_back({entry->key, entry->key_position, pruned(entry->value, field.type, vocabulary)});
+    result.entries.push_back(
+        {entry->key, entry->key_position, pruned(entry->value, field.type, vocabulary)});
   });
   return result;
 }
 
 }  // namespace
 
-std::string dump(const Node& tree, const DumpOptions& options) { return Writer(options).write(tree); }
+std::string dump(const Node& tree, const DumpOptions& options) {
+  return Writer(options).write(tree);
+}
 
 Node with_origins(Node written, const Node& loaded) {
   const bool is_short_stage = written.type == Node::Type::map && loaded.type == Node::Type::scalar;
@@ -245,7 +261,8 @@ Node with_origins(Node written, const Node& loaded) {
   }
   if (!loaded.is_null()) written.position = loaded.position;
   for (Entry& entry : written.entries) {
-    if (const Node* found = loaded.find(entry.key)) entry.value = with_origins(std::move(entry.value), *found);
+    if (const Node* found = loaded.find(entry.key))
+      entry.value = with_origins(std::move(entry.value), *found);
   }
   for (std::size_t i = 0; i < std::min(written.items.size(), loaded.items.size()); ++i) {
     written.items[i] = with_origins(std::move(written.items[i]), loaded.items[i]);

@@ -6,7 +6,8 @@
 #include <cstdint>
 #include <string>
 
-// From typed options back to YAML: write_options() gives the tree, these choose what of it is shown and how.
+// From typed options back to YAML: write_options() gives the tree, these choose what of it is shown
+// and how.
 
 namespace trainctl::config {
 
@@ -25,10 +26,12 @@ struct DumpOptions {
 /// YAML that parse_yaml and interpolate read back to the same values.
 std::string dump(const Node& tree, const DumpOptions& options = {});
 
-/// `written` with the places of the same values in `loaded`; what `loaded` does not name has none: a default.
+/// `written` with the places of the same values in `loaded`; what `loaded` does not name has none:
+/// a default.
 Node with_origins(Node written, const Node& loaded);
 
-/// `written` without what equals the default; a stage that is left with its type alone takes the short form.
+/// `written` without what equals the default; a stage that is left with its type alone takes the
+/// short form.
 Node without_defaults(const Node& written, const Schema& schema, const Vocabulary& vocabulary);
 
 }  // namespace trainctl::config

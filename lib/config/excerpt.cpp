@@ -24,16 +24,23 @@ struct Cell {
 
 // East Asian wide characters and emoji take two columns of a terminal.
 int display_width(std::string_view character) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned>(static_cast<unsigned char>(character[i])); };
+  const auto byte = [&](std::size_t i) {
+    return static_cast<unsigned>(static_cast<unsigned char>(character[i]));
+  };
   unsigned code = 0;
-  if (character.size() == 3) code = (byte(0) & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
+  if (character.size() == 3)
+    code = (byte(0) & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
   if (character.size() == 4) {
-    code = (byte(0) & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
+    code =
+        (byte(0) & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
   }
   constexpr unsigned kWide[][2] = {{0x1100, 0x115F}, {0x2E80, 0xA4CF},   {0xAC00, 0xD7A3},
                                    {0xF900, 0xFAFF}, {0xFE30, 0xFE6F},   {0xFF00, 0xFF60},
                                    {0xFFE0, 0xFFE6}, {0x1F300, 0x1FAFF}, {0x20000, 0x3FFFD}};
-  return std::ranges::any_of(kWide, [&](const auto& range) { return code >= range[0] && code <= range[1]; }) ? 2 : 1;
+  return std::ranges::any_of(
+             kWide, [&](const auto& range) { return code >= range[0] && code <= range[1]; })
+             ? 2
+             : 1;
 }
 
 std::vector<Cell> cells_of(std::string_view line) {
@@ -56,7 +63,8 @@ int width_of(const std::vector<Cell>& cells, std::size_t begin, std::size_t end)
 }
 
 std::size_t cell_at(const std::vector<Cell>& cells, std::size_t byte) {
-  const auto found = std::ranges::find_if(cells, [&](const Cell& cell) { return cell.begin >= byte; });
+  const auto found =
+      std::ranges::find_if(cells, [&](const Cell& cell) { return cell.begin >= byte; });
   return static_cast<std::size_t>(found - cells.begin());
 }
 
@@ -75,7 +83,8 @@ View view_of(const std::string& line, std::size_t byte, std::size_t bytes) {
   if (width_of(cells, 0, end) > kWidth) {
     begin = caret > kWidth / 3 ? caret - kWidth / 3 : 0;
     end = begin;
-    for (int width = 0; end < cells.size() && width + cells[end].width <= kWidth; ++end) width += cells[end].width;
+    for (int width = 0; end < cells.size() && width + cells[end].width <= kWidth; ++end)
+      width += cells[end].width;
   }
   View view;
   if (begin > 0) view.text = "...";
@@ -113,7 +122,8 @@ std::string place(const Position& position) {
 std::string excerpt(const Position& position, const std::string& hint, Color color) {
   const std::string* line = line_of(position);
   if (line == nullptr) return hint.empty() ? "" : fmt::format("      | {}\n", printable(hint));
-  const View view = view_of(*line, zero_based(position.column), static_cast<std::size_t>(std::max(position.length, 1)));
+  const View view = view_of(*line, zero_based(position.column),
+                            static_cast<std::size_t>(std::max(position.length, 1)));
   std::string caret = "^" + std::string(static_cast<std::size_t>(view.length - 1), '~');
   if (color == Color::on) caret = "\x1b[1;32m" + caret + "\x1b[0m";
   if (!hint.empty()) caret += " " + printable(hint);

@@ -30,7 +30,8 @@ struct Place {
 
 class Finder {
  public:
-  Finder(const Schema& schema, const Vocabulary& vocabulary) : schema_(schema), vocabulary_(vocabulary) {}
+  Finder(const Schema& schema, const Vocabulary& vocabulary)
+      : schema_(schema), vocabulary_(vocabulary) {}
 
   std::optional<Place> find(const std::string& key) const {
     const std::vector<std::string> parts = split_path(key);
@@ -45,7 +46,8 @@ class Finder {
   }
 
  private:
-  std::optional<Place> walk(Place place, const std::vector<std::string>& parts, std::size_t begin) const {
+  std::optional<Place> walk(Place place, const std::vector<std::string>& parts,
+                            std::size_t begin) const {
     for (std::size_t i = begin; i < parts.size(); ++i) {
       std::optional<Place> next = step(place, parts[i]);
       if (!next) return std::nullopt;
@@ -55,12 +57,15 @@ class Finder {
   }
 
   std::optional<Place> step(const Place& place, const std::string& part) const {
-    const bool is_index = !part.empty() && std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; });
-    if (place.type != nullptr && place.type->item && (is_index || place.type->type == ValueType::map)) {
+    const bool is_index =
+        !part.empty() && std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; });
+    if (place.type != nullptr && place.type->item &&
+        (is_index || place.type->type == ValueType::map)) {
       return place_of(*place.field, *place.type->item, place.owner);
     }
     if (place.schema != nullptr) {
-      if (const Field* field = place.schema->find(part)) return place_of(*field, field->type, place.schema);
+      if (const Field* field = place.schema->find(part))
+        return place_of(*field, field->type, place.schema);
     }
     if (place.stage != nullptr) {
       const Field* field = place.stage->schema.find(part);
@@ -70,7 +75,8 @@ class Finder {
     return place.kind.empty() ? std::nullopt : below_kind(place.kind, part);
   }
 
-  [[nodiscard]] std::optional<Place> below_kind(const std::string& kind, const std::string& part) const {
+  [[nodiscard]] std::optional<Place> below_kind(const std::string& kind,
+                                                const std::string& part) const {
     if (const StageType* stage = vocabulary_.find(kind, part)) {
       Place place;
       place.stage = stage;
@@ -89,7 +95,8 @@ class Finder {
     return found;
   }
 
-  [[nodiscard]] static std::optional<Place> place_of(const Field& field, const FieldType& type, const Schema* owner) {
+  [[nodiscard]] static std::optional<Place> place_of(const Field& field, const FieldType& type,
+                                                     const Schema* owner) {
     Place place;
     place.field = &field;
     place.type = &type;
@@ -108,8 +115,8 @@ class Finder {
 };
 
 std::string default_text(const Place& place) {
-  const bool shown =
-      place.owner != nullptr && &place.field->type == place.type && !place.field->required && !place.type->object;
+  const bool shown = place.owner != nullptr && &place.field->type == place.type &&
+                     !place.field->required && !place.type->object;
   if (!shown) return "";
   const std::shared_ptr<void> options = place.owner->make_default();
   Node usual = place.field->write(options.get());
@@ -139,8 +146,8 @@ std::string suggestion(const std::string& key, const Schema& schema, const Vocab
 void add_known(const Schema& schema, const Vocabulary& vocabulary, const std::string& prefix,
                std::vector<KnownKey>& keys);
 
-void add_stage_keys(const std::string& kind, const Vocabulary& vocabulary, const std::string& prefix,
-                    std::vector<KnownKey>& keys) {
+void add_stage_keys(const std::string& kind, const Vocabulary& vocabulary,
+                    const std::string& prefix, std::vector<KnownKey>& keys) {
   keys.push_back({prefix + "type", vocabulary.names(kind), "Which " + kind + "."});
   for (const std::string& name : vocabulary.names(kind)) {
     for (const Field& field : vocabulary.find(kind, name)->schema.fields) {
@@ -153,12 +160,14 @@ void add_stage_keys(const std::string& kind, const Vocabulary& vocabulary, const
 
 void add_known(const Schema& schema, const Vocabulary& vocabulary, const std::string& prefix,
                std::vector<KnownKey>& keys) {
-  if (schema.inline_stage) add_stage_keys(schema.inline_stage->type.stage_kind, vocabulary, prefix, keys);
+  if (schema.inline_stage)
+    add_stage_keys(schema.inline_stage->type.stage_kind, vocabulary, prefix, keys);
   for (const Field& field : schema.fields) {
     keys.push_back({prefix + field.key, values_of(field.type, vocabulary), field.help});
     const std::string below = prefix + field.key + ".";
     if (field.type.object) add_known(*field.type.object, vocabulary, below, keys);
-    if (field.type.type == ValueType::stage) add_stage_keys(field.type.stage_kind, vocabulary, below, keys);
+    if (field.type.type == ValueType::stage)
+      add_stage_keys(field.type.stage_kind, vocabulary, below, keys);
   }
 }
 
@@ -176,16 +185,19 @@ std::string stage_example(const StageType& stage) {
   return text + "}";
 }
 
-// The stage below the key of the file that takes its kind, as a line to lay over an experiment; empty where none does.
+// The stage below the key of the file that takes its kind, as a line to lay over an experiment;
+// empty where none does.
 std::string in_file(const Schema& schema, const std::string& kind, const std::string& stage) {
   for (const Field& field : schema.fields) {
     const FieldType& type = field.type;
     const Schema* below = type.object.get();
-    const bool takes_inline = below != nullptr && below->inline_stage && below->inline_stage->type.stage_kind == kind;
+    const bool takes_inline =
+        below != nullptr && below->inline_stage && below->inline_stage->type.stage_kind == kind;
     if (takes_inline || (type.type == ValueType::stage && type.stage_kind == kind)) {
       return fmt::format("{}: {}", field.key, stage);
     }
-    if (type.item && type.item->stage_kind == kind) return fmt::format("{}: [{}]", field.key, stage);
+    if (type.item && type.item->stage_kind == kind)
+      return fmt::format("{}: [{}]", field.key, stage);
     const std::string inner = below == nullptr ? "" : in_file(*below, kind, stage);
     if (!inner.empty()) return fmt::format("{}: {{{}}}", field.key, inner);
   }
@@ -193,12 +205,15 @@ std::string in_file(const Schema& schema, const std::string& kind, const std::st
 }
 
 // `type` of a stage is no field of its options, and `extends` none of the experiment's.
-std::optional<Explanation> explain_special(const std::string& key, const Finder& finder, const Vocabulary& vocabulary) {
+std::optional<Explanation> explain_special(const std::string& key, const Finder& finder,
+                                           const Vocabulary& vocabulary) {
   Explanation result;
   result.key = key;
   if (key == "extends") {
     result.type = "path, relative to the file that names it, or a list of them";
-    result.help = "Base files that this one is laid over, in order: maps merge, lists and values replace, ~ deletes.";
+    result.help =
+        "Base files that this one is laid over, in order: maps merge, lists and values replace, ~ "
+        "deletes.";
     result.example = "extends: [base.yaml]";
     return result;
   }
@@ -229,7 +244,8 @@ Explanation explain(const std::string& key, const Schema& schema, const Vocabula
   if (!place) {
     if (auto special = explain_special(key, finder, vocabulary)) return *std::move(special);
   }
-  ENSURE(config, place.has_value(), "unknown key {}: {}", quote(key), suggestion(key, schema, vocabulary));
+  ENSURE(config, place.has_value(), "unknown key {}: {}", quote(key),
+         suggestion(key, schema, vocabulary));
   Explanation result;
   result.key = key;
   if (place->stage != nullptr) {

@@ -21,9 +21,9 @@ struct Explanation {
   bool required = false;
 };
 
-/// Finds a dotted key: `trainer.max_epochs`, `optimizer`, `optimizer.lr` (any optimizer's), `optimizer.adam`,
-/// `optimizer.adam.lr`, `transform.normalize.mean`, `optimizer.type`, `extends`. Throws Error(config) with the nearest
-/// key where there is none.
+/// Finds a dotted key: `trainer.max_epochs`, `optimizer`, `optimizer.lr` (any optimizer's),
+/// `optimizer.adam`, `optimizer.adam.lr`, `transform.normalize.mean`, `optimizer.type`, `extends`.
+/// Throws Error(config) with the nearest key where there is none.
 Explanation explain(const std::string& key, const Schema& schema, const Vocabulary& vocabulary);
 
 /// A paragraph for people, with a line break at its end.

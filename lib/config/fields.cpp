@@ -41,11 +41,14 @@ std::string plain_type_text(const FieldType& type, const Vocabulary& vocabulary)
     case ValueType::path: return "path, relative to the file that names it";
     case ValueType::choice: return "one of " + join(type.choices, ", ");
     case ValueType::list:
-      return fmt::format("{}list of {}{}", type.accepts_one ? plain_type_text(*type.item, vocabulary) + " or " : "",
-                         type.length ? std::to_string(*type.length) + " " : "", plural(*type.item, vocabulary));
+      return fmt::format("{}list of {}{}",
+                         type.accepts_one ? plain_type_text(*type.item, vocabulary) + " or " : "",
+                         type.length ? std::to_string(*type.length) + " " : "",
+                         plural(*type.item, vocabulary));
     case ValueType::map: return "map of " + plural(*type.item, vocabulary);
     case ValueType::object: return "section";
-    case ValueType::stage: return fmt::format("{}: {}", type.stage_kind, join(vocabulary.names(type.stage_kind), ", "));
+    case ValueType::stage:
+      return fmt::format("{}: {}", type.stage_kind, join(vocabulary.names(type.stage_kind), ", "));
   }
   return "";
 }
@@ -92,20 +95,25 @@ void FieldsOfMap::each(const std::function<void(const Field&, const Node&)>& vis
   if (beside_ != nullptr) each_of(*beside_, visit);
 }
 
-std::optional<FieldsOfMap> fields_of_struct(const Node& map, const Schema& schema, const Vocabulary& vocabulary) {
+std::optional<FieldsOfMap> fields_of_struct(const Node& map, const Schema& schema,
+                                            const Vocabulary& vocabulary) {
   if (!schema.inline_stage) return FieldsOfMap(schema);
   const Node* type = map.find("type");
-  const StageType* stage = vocabulary.find(schema.inline_stage->type.stage_kind, type == nullptr ? "" : type->text);
-  return stage == nullptr ? std::nullopt : std::optional<FieldsOfMap>(std::in_place, *stage, &schema);
+  const StageType* stage =
+      vocabulary.find(schema.inline_stage->type.stage_kind, type == nullptr ? "" : type->text);
+  return stage == nullptr ? std::nullopt
+                          : std::optional<FieldsOfMap>(std::in_place, *stage, &schema);
 }
 
-std::optional<FieldsOfMap> fields_below(const Node& value, const FieldType& type, const Vocabulary& vocabulary) {
+std::optional<FieldsOfMap> fields_below(const Node& value, const FieldType& type,
+                                        const Vocabulary& vocabulary) {
   if (value.type != Node::Type::map) return std::nullopt;
   if (type.type == ValueType::object) return fields_of_struct(value, *type.object, vocabulary);
   if (type.type != ValueType::stage) return std::nullopt;
   const Node* name = value.find("type");
   const StageType* stage = vocabulary.find(type.stage_kind, name == nullptr ? "" : name->text);
-  return stage == nullptr ? std::nullopt : std::optional<FieldsOfMap>(std::in_place, *stage, nullptr);
+  return stage == nullptr ? std::nullopt
+                          : std::optional<FieldsOfMap>(std::in_place, *stage, nullptr);
 }
 
 }  // namespace trainctl::config

@@ -30,7 +30,9 @@ struct Piece {
 
 bool is_name(std::string_view text) {
   return !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) == 0 &&
-         std::ranges::all_of(text, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; });
+         std::ranges::all_of(text, [](char c) {
+           return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+         });
 }
 
 bool is_utf8(std::string_view text) {
@@ -42,7 +44,8 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-// The end of the reference that begins at `begin` ("${"), one past its brace; npos if it is not closed.
+// The end of the reference that begins at `begin` ("${"), one past its brace; npos if it is not
+// closed.
 std::size_t end_of_reference(std::string_view text, std::size_t begin) {
   int open = 0;
   for (std::size_t i = begin; i < text.size(); ++i) {
@@ -92,10 +95,12 @@ class Resolver {
     if (node.broken) return node;
     visited_ += value_cost(node.text);
     if (visited_ > kMaxNodes)
-      return fail(node, fmt::format("more than {} values, references expanded", with_thousands(kMaxNodes)),
-                  "use fewer references");
+      return fail(
+          node, fmt::format("more than {} values, references expanded", with_thousands(kMaxNodes)),
+          "use fewer references");
     if (depth > kMaxDepth)
-      return fail(node, fmt::format("nested more than {} deep, references expanded", kMaxDepth), "flatten the tree");
+      return fail(node, fmt::format("nested more than {} deep, references expanded", kMaxDepth),
+                  "flatten the tree");
     if (node.type == Node::Type::scalar) {
       return node.text.find("${") == std::string::npos ? node : expand(node, depth);
     }
@@ -129,7 +134,8 @@ class Resolver {
     if (node.text.find("$${secret:") != std::string::npos) {
       return fail(node, "a secret reference cannot be escaped", "write ${secret:NAME}");
     }
-    if (pieces->size() == 1 && pieces->front().is_reference) return reference(node, pieces->front().text, depth);
+    if (pieces->size() == 1 && pieces->front().is_reference)
+      return reference(node, pieces->front().text, depth);
     Node result = node;
     result.text.clear();
     for (const Piece& piece : *pieces) {
@@ -140,10 +146,10 @@ class Resolver {
       const Node value = reference(node, piece.text, depth);
       if (value.broken) return value;
       if (value.type != Node::Type::scalar) {
-        return fail(
-            node,
-            fmt::format("'${{{}}}' is {}: it cannot stand inside a text", printable(piece.text), describe_value(value)),
-            "refer to a single value");
+        return fail(node,
+                    fmt::format("'${{{}}}' is {}: it cannot stand inside a text",
+                                printable(piece.text), describe_value(value)),
+                    "refer to a single value");
       }
       result.text += value.text;
       if (result.text.size() > kMaxText)
@@ -160,8 +166,9 @@ class Resolver {
     if (colon != std::string::npos) {
       const std::string kind = what.substr(0, colon);
       return fail(node, fmt::format("unknown reference {}", quote("${" + what + "}")),
-                  kind == "oc.env" || kind == "ENV" ? "write ${env:NAME} or ${env:NAME,default}"
-                                                    : "known: ${key.of.this.file}, ${env:NAME,default}");
+                  kind == "oc.env" || kind == "ENV"
+                      ? "write ${env:NAME} or ${env:NAME,default}"
+                      : "known: ${key.of.this.file}, ${env:NAME,default}");
     }
     const auto is_path = [](char c) {
       return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-';
@@ -177,20 +184,25 @@ class Resolver {
     const std::size_t comma = what.find(',');
     const std::string name = what.substr(0, comma);
     if (!is_name(name)) {
-      return fail(node, fmt::format("{} names no environment variable", quote("${env:" + what + "}")),
+      return fail(node,
+                  fmt::format("{} names no environment variable", quote("${env:" + what + "}")),
                   "write ${env:NAME} or ${env:NAME,default}");
     }
     if (const char* value = std::getenv(name.c_str())) {
       if (is_utf8(value)) return typed_value(value, node.position);
-      return fail(node, fmt::format("the environment variable '{}' is not valid UTF-8: {}", name, quote(value)),
-                  "set it to a text");
+      return fail(
+          node,
+          fmt::format("the environment variable '{}' is not valid UTF-8: {}", name, quote(value)),
+          "set it to a text");
     }
     if (comma == std::string::npos) {
       return fail(node, fmt::format("the environment variable '{}' is not set", name),
                   fmt::format("set it, or give a default: ${{env:{},default}}", name));
     }
     Node fallback = typed_value(what.substr(comma + 1), node.position);
-    return fallback.is_null() || fallback.text.find("${") == std::string::npos ? fallback : expand(fallback, depth);
+    return fallback.is_null() || fallback.text.find("${") == std::string::npos
+               ? fallback
+               : expand(fallback, depth);
   }
 
   Node secret(const Node& node, const std::string& what) {
@@ -227,7 +239,8 @@ class Resolver {
     Node resolved;  // where the way leads through another reference
     bool is_resolved = false;
     for (const std::string& part : split_path(path)) {
-      if (!is_resolved && at->type == Node::Type::scalar && at->text.find("${") != std::string::npos) {
+      if (!is_resolved && at->type == Node::Type::scalar &&
+          at->text.find("${") != std::string::npos) {
         resolved = resolve(*at, depth);
         if (resolved.broken) return resolved;
         is_resolved = true;
@@ -240,11 +253,13 @@ class Resolver {
     return is_resolved ? Node(*at) : resolve(*at, depth);
   }
 
-  Node unknown(const Node& node, const std::string& path, const Node& parent, const std::string& part) {
+  Node unknown(const Node& node, const std::string& path, const Node& parent,
+               const std::string& part) {
     const std::optional<std::string> near = nearest(part, child_names(parent));
-    return fail(node, fmt::format("'${{{}}}' refers to nothing", path),
-                near ? fmt::format("did you mean '{}'?", *near)
-                     : "a reference sees what files and overrides give, not defaults: write the key there");
+    return fail(
+        node, fmt::format("'${{{}}}' refers to nothing", path),
+        near ? fmt::format("did you mean '{}'?", *near)
+             : "a reference sees what files and overrides give, not defaults: write the key there");
   }
 
   Node cycle(const Node& node, const std::string& path) {
@@ -270,6 +285,8 @@ class Resolver {
 
 }  // namespace
 
-Node interpolate(const Node& tree, Diagnostics& diagnostics) { return Resolver(tree, diagnostics).resolve(tree, 0); }
+Node interpolate(const Node& tree, Diagnostics& diagnostics) {
+  return Resolver(tree, diagnostics).resolve(tree, 0);
+}
 
 }  // namespace trainctl::config

@@ -18,11 +18,13 @@ Json scalar_json(const Node& node) {
   if (text == "true" || text == "false") return text == "true";
   const char* end = text.data() + text.size();
   std::int64_t integer = 0;
-  if (const auto read = std::from_chars(text.data(), end, integer); read.ec == std::errc() && read.ptr == end)
+  if (const auto read = std::from_chars(text.data(), end, integer);
+      read.ec == std::errc() && read.ptr == end)
     return integer;
   double number = 0;
   const bool shaped = text.find_first_not_of("0123456789.eE+-") == std::string::npos;
-  if (const auto read = std::from_chars(text.data(), end, number); shaped && read.ec == std::errc() && read.ptr == end)
+  if (const auto read = std::from_chars(text.data(), end, number);
+      shaped && read.ec == std::errc() && read.ptr == end)
     return number;
   return text;
 }
@@ -30,9 +32,11 @@ Json scalar_json(const Node& node) {
 Json def_ref(const std::string& name) { return {{"$ref", "#/$defs/" + name}}; }
 
 void add_bounds(Json& number, const Field& field) {
-  const auto set = [&](const std::optional<Bound>& bound, const char* inclusive, const char* exclusive) {
+  const auto set = [&](const std::optional<Bound>& bound, const char* inclusive,
+                       const char* exclusive) {
     if (!bound) return;
-    const bool whole = std::nearbyint(bound->value) == bound->value && std::abs(bound->value) < 1e15;
+    const bool whole =
+        std::nearbyint(bound->value) == bound->value && std::abs(bound->value) < 1e15;
     number[bound->inclusive ? inclusive : exclusive] =
         whole ? Json(static_cast<std::int64_t>(bound->value)) : Json(bound->value);
   };
@@ -40,7 +44,8 @@ void add_bounds(Json& number, const Field& field) {
   set(field.maximum, "maximum", "exclusiveMaximum");
 }
 
-// What a file may leave out: nothing, or, where it is laid over others by `extends`, every key and every `type`.
+// What a file may leave out: nothing, or, where it is laid over others by `extends`, every key and
+// every `type`.
 enum class Form { whole, overlay };
 
 class Writer {
@@ -79,8 +84,10 @@ class Writer {
   }
 
   static Json empty_object(const std::string& summary) {
-    return {
-        {"type", "object"}, {"description", summary}, {"additionalProperties", false}, {"properties", Json::object()}};
+    return {{"type", "object"},
+            {"description", summary},
+            {"additionalProperties", false},
+            {"properties", Json::object()}};
   }
 
   // A name alone, where no option is required, or the long form of each type.
@@ -90,7 +97,8 @@ class Writer {
     for (const std::string& name : vocabulary_.names(kind)) {
       const StageType& stage = *vocabulary_.find(kind, name);
       if (std::ranges::none_of(stage.schema.fields, &Field::required)) names.push_back(name);
-      forms.push_back(beside == nullptr ? def_ref(name_of(kind + "." + name)) : of_stage(stage, beside));
+      forms.push_back(beside == nullptr ? def_ref(name_of(kind + "." + name))
+                                        : of_stage(stage, beside));
     }
     if (!names.empty()) forms.insert(forms.begin(), Json{{"enum", std::move(names)}});
     return {{"anyOf", std::move(forms)}};
@@ -149,7 +157,8 @@ class Writer {
         if (field.not_empty) list["minItems"] = 1;
         return list;
       }
-      case ValueType::map: return {{"type", "object"}, {"additionalProperties", of_type(*type.item, field)}};
+      case ValueType::map:
+        return {{"type", "object"}, {"additionalProperties", of_type(*type.item, field)}};
       case ValueType::object: return of_struct(*type.object);
       case ValueType::stage: return def_ref(name_of(type.stage_kind));
     }
@@ -161,14 +170,16 @@ class Writer {
 };
 
 Json reference_json() {
-  return {
-      {"type", "string"}, {"pattern", R"(^\$\{.*\}$)"}, {"description", "A reference such as ${env:NAME,default}."}};
+  return {{"type", "string"},
+          {"pattern", R"(^\$\{.*\}$)"},
+          {"description", "A reference such as ${env:NAME,default}."}};
 }
 
 Json extends_json() {
   const Json file{{"type", "string"}};
   return {{"description", "Base files, laid under this one in order."},
-          {"anyOf", Json::array({file, Json{{"type", "array"}, {"items", file}}, Json{{"type", "null"}}})}};
+          {"anyOf",
+           Json::array({file, Json{{"type", "array"}, {"items", file}}, Json{{"type", "null"}}})}};
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ class Loader {
 
   Node load_file(const fs::path& path) {
     const std::string text = read_file(path, kMaxFileBytes, ReadFailure::config);
-    if (std::ranges::find(files_, path, &ConfigFile::path) == files_.end()) files_.push_back({path, text});
+    if (std::ranges::find(files_, path, &ConfigFile::path) == files_.end())
+      files_.push_back({path, text});
     chain_.push_back(path);
     Node tree = load(path.string(), without_bom(text), path.parent_path());
     chain_.pop_back();
@@ -51,9 +52,10 @@ class Loader {
     if (tree.broken) return tree;
     if (tree.type != Node::Type::map) {
       const bool is_scalar = tree.type == Node::Type::scalar;
-      return broken(
-          tree.position, fmt::format("a config must be a map of keys, found {}", describe_value(tree)),
-          is_scalar ? "write 'key: value', with a space after the colon" : "write lines such as 'key: value'");
+      return broken(tree.position,
+                    fmt::format("a config must be a map of keys, found {}", describe_value(tree)),
+                    is_scalar ? "write 'key: value', with a space after the colon"
+                              : "write lines such as 'key: value'");
     }
     const Node* extends = tree.find("extends");
     if (extends == nullptr) return tree;
@@ -83,7 +85,8 @@ class Loader {
                     "write 'extends: [base.yaml]'");
     }
     bool failed = false;
-    const std::vector<Node> names = bases.type == Node::Type::list ? bases.items : std::vector<Node>{bases};
+    const std::vector<Node> names =
+        bases.type == Node::Type::list ? bases.items : std::vector<Node>{bases};
     for (const Node& name : names) {
       Node one = load_base(name, folder);
       failed = failed || one.broken;
@@ -97,7 +100,8 @@ class Loader {
     if (name.broken) return name;
     if (name.type != Node::Type::scalar) {
       return broken(name.position,
-                    fmt::format("'extends' must be a file or a list of files, found {}", describe_value(name)),
+                    fmt::format("'extends' must be a file or a list of files, found {}",
+                                describe_value(name)),
                     "write 'extends: [base.yaml]'");
     }
     if (name.text.find("${") != std::string::npos) {
@@ -110,20 +114,25 @@ class Loader {
       return broken(name.position, fmt::format("there is no file {}", quote(path.string())),
                     "base files are relative to the file that names them");
     }
-    if (is_open(path)) return broken(name.position, "a file extends itself: " + chain_text(path), "remove one of them");
+    if (is_open(path))
+      return broken(name.position, "a file extends itself: " + chain_text(path),
+                    "remove one of them");
     if (chain_.size() > kMaxExtends) {
-      return broken(name.position, fmt::format("more than {} files extend one another", kMaxExtends),
+      return broken(name.position,
+                    fmt::format("more than {} files extend one another", kMaxExtends),
                     "shorten the chain: " + chain_text(path));
     }
     if (++loaded_ > kMaxFiles) {
-      return broken(name.position, fmt::format("more than {} base files", kMaxFiles), "merge some of them");
+      return broken(name.position, fmt::format("more than {} base files", kMaxFiles),
+                    "merge some of them");
     }
     return load_file(path);
   }
 
   [[nodiscard]] bool is_open(const fs::path& path) const {
     std::error_code ignored;
-    return std::ranges::any_of(chain_, [&](const fs::path& open) { return fs::equivalent(open, path, ignored); });
+    return std::ranges::any_of(
+        chain_, [&](const fs::path& open) { return fs::equivalent(open, path, ignored); });
   }
 
   [[nodiscard]] std::string chain_text(const fs::path& last) const {
@@ -138,7 +147,8 @@ class Loader {
   std::size_t loaded_ = 0;
 };
 
-Node finish(Node tree, const std::vector<std::string>& overrides, Diagnostics& diagnostics, const Grammar& grammar) {
+Node finish(Node tree, const std::vector<std::string>& overrides, Diagnostics& diagnostics,
+            const Grammar& grammar) {
   apply_overrides(tree, overrides, diagnostics, grammar);
   return tree.broken ? tree : interpolate(tree, diagnostics);
 }
@@ -146,7 +156,8 @@ Node finish(Node tree, const std::vector<std::string>& overrides, Diagnostics& d
 }  // namespace
 
 Node merge(Node base, Node overlay) {
-  if (overlay.type == Node::Type::map && overlay.find("type") == nullptr && is_stage_name(base)) promote_stage(base);
+  if (overlay.type == Node::Type::map && overlay.find("type") == nullptr && is_stage_name(base))
+    promote_stage(base);
   const bool both_maps = base.type == Node::Type::map && overlay.type == Node::Type::map;
   if (!both_maps || changes_type(base, overlay)) return overlay;
   base.position = overlay.position;
@@ -162,16 +173,18 @@ Node merge(Node base, Node overlay) {
   return base;
 }
 
-LoadedTree load_tree(const fs::path& file, const std::vector<std::string>& overrides, Diagnostics& diagnostics,
-                     const Grammar& grammar) {
+LoadedTree load_tree(const fs::path& file, const std::vector<std::string>& overrides,
+                     Diagnostics& diagnostics, const Grammar& grammar) {
   Loader loader(diagnostics);
   Node tree = loader.load_file(file);
   return {finish(std::move(tree), overrides, diagnostics, grammar), loader.take_files()};
 }
 
-Node load_text(const std::string& name, std::string_view text, const std::vector<std::string>& overrides,
-               Diagnostics& diagnostics, const Grammar& grammar) {
-  return finish(Loader(diagnostics).load(name, without_bom(text), {}), overrides, diagnostics, grammar);
+Node load_text(const std::string& name, std::string_view text,
+               const std::vector<std::string>& overrides, Diagnostics& diagnostics,
+               const Grammar& grammar) {
+  return finish(Loader(diagnostics).load(name, without_bom(text), {}), overrides, diagnostics,
+                grammar);
 }
 
 }  // namespace trainctl::config

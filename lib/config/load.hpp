@@ -11,9 +11,10 @@
 
 // From files and overrides to one tree: extends, then overrides, then interpolation.
 //
-// `extends: base.yaml` or a list, relative to the file: maps merge, lists and scalars replace, `~` deletes. Where a map
-// with another `type` meets a stage, it replaces the stage with all its options: those of one type mean nothing to
-// another. The short form `optimizer: sgd` replaces too; a map without `type` is merged into the stage, short or long.
+// `extends: base.yaml` or a list, relative to the file: maps merge, lists and scalars replace, `~`
+// deletes. Where a map with another `type` meets a stage, it replaces the stage with all its
+// options: those of one type mean nothing to another. The short form `optimizer: sgd` replaces too;
+// a map without `type` is merged into the stage, short or long.
 
 namespace trainctl::config {
 
@@ -32,8 +33,9 @@ LoadedTree load_tree(const std::filesystem::path& file, const std::vector<std::s
                      Diagnostics& diagnostics, const Grammar& grammar = {});
 
 /// The same for a text that is in no file; `name` stands in its diagnostics.
-Node load_text(const std::string& name, std::string_view text, const std::vector<std::string>& overrides,
-               Diagnostics& diagnostics, const Grammar& grammar = {});
+Node load_text(const std::string& name, std::string_view text,
+               const std::vector<std::string>& overrides, Diagnostics& diagnostics,
+               const Grammar& grammar = {});
 
 /// `overlay` laid over `base`, as `extends` does.
 Node merge(Node base, Node overlay);

@@ -57,7 +57,8 @@ std::string describe_value(const Node& node) {
   switch (node.type) {
     case Node::Type::null: return "nothing";
     case Node::Type::scalar: return (node.quoted ? "the text " : "") + quote(node.text);
-    case Node::Type::list: return node.items.empty() ? "an empty list" : fmt::format("a list of {}", node.items.size());
+    case Node::Type::list:
+      return node.items.empty() ? "an empty list" : fmt::format("a list of {}", node.items.size());
     case Node::Type::map: return node.entries.empty() ? "an empty map" : "a map";
   }
   return "a value";

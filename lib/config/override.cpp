@@ -52,7 +52,8 @@ bool is_written_null(std::string_view text) {
 
 class Parser {
  public:
-  Parser(const std::string& text, Diagnostics& diagnostics) : text_(text), diagnostics_(diagnostics) {
+  Parser(const std::string& text, Diagnostics& diagnostics)
+      : text_(text), diagnostics_(diagnostics) {
     Source source = *make_source(fmt::format("override {}", quote(text)), text);
     source.is_override = true;
     source_ = std::make_shared<const Source>(std::move(source));
@@ -72,7 +73,8 @@ class Parser {
     if (!split_key(at, std::min(equals, text_.size()), result.parts)) return std::nullopt;
     if (result.action == Action::remove) {
       if (equals == std::string::npos) return result;
-      return fail(equals, "a deletion takes no value", fmt::format("write '{}'", text_.substr(0, equals)));
+      return fail(equals, "a deletion takes no value",
+                  fmt::format("write '{}'", text_.substr(0, equals)));
     }
     if (equals == std::string::npos) {
       return fail(0, "an override needs a value", fmt::format("write '{}=VALUE'", text_));
@@ -82,9 +84,10 @@ class Parser {
       return fail(equals, "nothing stands after the '='",
                   fmt::format("write \"{0}=''\" for an empty text, '~{0}' to delete the key", key));
     }
-    result.value =
-        parse_yaml(source_, std::string_view(text_).substr(equals + 1), diagnostics_, static_cast<int>(equals) + 2);
-    if (result.value.is_null() && !result.value.broken && !is_written_null(text_.substr(equals + 1))) {
+    result.value = parse_yaml(source_, std::string_view(text_).substr(equals + 1), diagnostics_,
+                              static_cast<int>(equals) + 2);
+    if (result.value.is_null() && !result.value.broken &&
+        !is_written_null(text_.substr(equals + 1))) {
       return fail(equals + 1, fmt::format("{} is no value", quote(text_.substr(equals + 1))),
                   fmt::format("write '~{}' to delete the key", text_.substr(at, equals - at)));
     }
@@ -93,7 +96,8 @@ class Parser {
 
  private:
   [[nodiscard]] Position position(std::size_t offset, std::size_t length = 1) const {
-    return {source_, 1, static_cast<int>(offset) + 1, static_cast<int>(std::max<std::size_t>(length, 1))};
+    return {source_, 1, static_cast<int>(offset) + 1,
+            static_cast<int>(std::max<std::size_t>(length, 1))};
   }
 
   std::nullopt_t fail(std::size_t offset, std::string message, std::string hint) {
@@ -103,7 +107,8 @@ class Parser {
 
   bool split_key(std::size_t begin, std::size_t end, std::vector<Part>& parts) {
     if (text_.starts_with("--")) {
-      fail(0, "a flag stands where an override is expected", "overrides are 'key=value'; see --help for the flags");
+      fail(0, "a flag stands where an override is expected",
+           "overrides are 'key=value'; see --help for the flags");
       return false;
     }
     for (const std::string& name : split_path(std::string_view(text_).substr(begin, end - begin))) {
@@ -149,7 +154,8 @@ class Applier {
   void seed_defaults(Node& tree) {
     if (grammar_.schema == nullptr) return;
     Node* at = &tree;
-    std::optional<FieldsOfMap> fields = fields_of_struct(tree, *grammar_.schema, *grammar_.vocabulary);
+    std::optional<FieldsOfMap> fields =
+        fields_of_struct(tree, *grammar_.schema, *grammar_.vocabulary);
     for (std::size_t i = 0; i + 1 < change_.parts.size() && fields; ++i) {
       const Part& part = change_.parts[i];
       const Field* field = fields->find(part.name);
@@ -157,7 +163,9 @@ class Applier {
       if (is_stage_name(*at)) promote_stage(*at);
       if (!at->find(part.name) || at->find(part.name)->is_null()) {
         Node usual = default_of(*fields, part);
-        if (at->type != Node::Type::map || (usual.type != Node::Type::map && usual.type != Node::Type::list)) return;
+        if (at->type != Node::Type::map ||
+            (usual.type != Node::Type::map && usual.type != Node::Type::list))
+          return;
         std::erase_if(at->entries, [&](const Entry& entry) { return entry.key == part.name; });
         at->entries.push_back({part.name, part.position, std::move(usual)});
       }
@@ -202,10 +210,10 @@ class Applier {
     }
     if (is_stage_name(node)) promote_stage(node);
     if (node.type != Node::Type::scalar) return true;
-    diagnostics_.error(
-        part.position,
-        fmt::format("'{}' is {}: it has no keys below it", path_of(change_.parts, i), describe_value(node)),
-        fmt::format("write '{}=VALUE' to change it", path_of(change_.parts, i)));
+    diagnostics_.error(part.position,
+                       fmt::format("'{}' is {}: it has no keys below it", path_of(change_.parts, i),
+                                   describe_value(node)),
+                       fmt::format("write '{}=VALUE' to change it", path_of(change_.parts, i)));
     return false;
   }
 
@@ -213,12 +221,14 @@ class Applier {
     const Part& part = change_.parts[last];
     Node* found = child(parent, part.name);
     if (change_.action == Action::add && found != nullptr) {
-      diagnostics_.error(part.position, fmt::format("'{}' is there already", path_of(change_.parts, last + 1)),
+      diagnostics_.error(part.position,
+                         fmt::format("'{}' is there already", path_of(change_.parts, last + 1)),
                          "write it without '+' to change it, with '++' to do either");
       return;
     }
     if (parent.type == Node::Type::list) {
-      const bool appends = change_.action == Action::add && part.name == std::to_string(parent.items.size());
+      const bool appends =
+          change_.action == Action::add && part.name == std::to_string(parent.items.size());
       if (found == nullptr && !appends) return absent(parent, last);
       if (appends) found = &parent.items.emplace_back();
       *found = change_.value;
@@ -253,14 +263,18 @@ class Applier {
     const std::string path = path_of(change_.parts, i);
     if (parent.type == Node::Type::list) {
       const std::size_t size = parent.items.size();
-      const std::string hint = size == 0 ? "it is empty" : fmt::format("write an index from 0 to {}", size - 1);
-      diagnostics_.error(part.position, fmt::format("'{}' is a list of {}: it has no {}", path, size, quote(part.name)),
-                         fmt::format("{}, or '{}=[...]' for the whole list", hint, path));
+      const std::string hint =
+          size == 0 ? "it is empty" : fmt::format("write an index from 0 to {}", size - 1);
+      diagnostics_.error(
+          part.position,
+          fmt::format("'{}' is a list of {}: it has no {}", path, size, quote(part.name)),
+          fmt::format("{}, or '{}=[...]' for the whole list", hint, path));
       return;
     }
     const std::vector<std::string> names = child_names(parent);
-    diagnostics_.error(part.position, fmt::format("there is no '{}' to delete", path_of(change_.parts, i + 1)),
-                       names.empty() ? "remove the override" : fmt::format("there is: {}", list_some(names)));
+    diagnostics_.error(
+        part.position, fmt::format("there is no '{}' to delete", path_of(change_.parts, i + 1)),
+        names.empty() ? "remove the override" : fmt::format("there is: {}", list_some(names)));
   }
 
   const Override& change_;
@@ -270,11 +284,12 @@ class Applier {
 
 }  // namespace
 
-void apply_overrides(Node& tree, const std::vector<std::string>& overrides, Diagnostics& diagnostics,
-                     const Grammar& grammar) {
+void apply_overrides(Node& tree, const std::vector<std::string>& overrides,
+                     Diagnostics& diagnostics, const Grammar& grammar) {
   for (const std::string& text : overrides) {
     const std::optional<Override> change = Parser(text, diagnostics).parse();
-    if (change && !change->value.broken && !tree.broken) Applier(*change, diagnostics, grammar).apply(tree);
+    if (change && !change->value.broken && !tree.broken)
+      Applier(*change, diagnostics, grammar).apply(tree);
   }
 }
 

@@ -27,16 +27,18 @@ const Field* section_with(const Schema& schema, const std::string& key) {
 
 }  // namespace
 
-void Reader::object(const Node& node, const Schema& schema, const std::string& subject, void* options) {
+void Reader::object(const Node& node, const Schema& schema, const std::string& subject,
+                    void* options) {
   if (node.broken) return;
   if (schema.inline_stage) {
     beside_ = &schema;
     schema.inline_stage->read(*this, node, *schema.inline_stage, options);
     if (node.type != Node::Type::map) return;
   } else if (node.type != Node::Type::map) {
-    diagnostics_.error(node.position,
-                       fmt::format("{} must be a map of options, found {}", subject, describe_value(node)),
-                       fmt::format("expected keys such as {}", list_some(schema.keys())));
+    diagnostics_.error(
+        node.position,
+        fmt::format("{} must be a map of options, found {}", subject, describe_value(node)),
+        fmt::format("expected keys such as {}", list_some(schema.keys())));
     return;
   } else {
     reject_unknown(node, schema, subject, nullptr, nullptr);
@@ -44,10 +46,12 @@ void Reader::object(const Node& node, const Schema& schema, const std::string& s
   fields(node, schema, subject, options);
 }
 
-void Reader::fields(const Node& map, const Schema& schema, const std::string& subject, void* options) {
+void Reader::fields(const Node& map, const Schema& schema, const std::string& subject,
+                    void* options) {
   for (const Field& field : schema.fields) {
     const Node* value = map.find(field.key);
-    const bool absent = value == nullptr || (value->is_null() && !value->broken && !field.type.nullable);
+    const bool absent =
+        value == nullptr || (value->is_null() && !value->broken && !field.type.nullable);
     if (absent && field.required) {
       missing(map, field, subject);
     } else if (!absent && !value->broken) {
@@ -63,25 +67,28 @@ void Reader::missing(const Node& map, const Field& field, const std::string& sub
                      fmt::format("add '{}: {}': {}", field.key, sample, field.help));
 }
 
-void Reader::reject_unknown(const Node& map, const Schema& schema, const std::string& subject, const Schema* beside,
-                            const StageType* type) {
+void Reader::reject_unknown(const Node& map, const Schema& schema, const std::string& subject,
+                            const Schema* beside, const StageType* type) {
   std::vector<std::string> keys = schema.keys();
   if (beside != nullptr) {
     for (const std::string& key : beside->keys()) keys.push_back(key);
   }
   for (const Entry& entry : map.entries) {
-    const bool known = schema.find(entry.key) != nullptr || (beside != nullptr && beside->find(entry.key) != nullptr);
+    const bool known = schema.find(entry.key) != nullptr ||
+                       (beside != nullptr && beside->find(entry.key) != nullptr);
     if (known) continue;
     std::string hint = unknown_key_hint(entry.key, keys);
     if (const Field* section = section_with(schema, entry.key)) {
       hint = fmt::format("it belongs below '{0}': write '{0}.{1}'", section->key, entry.key);
     }
-    if (const auto others = type == nullptr ? std::vector<std::string>{} : others_with(*type, entry.key);
+    if (const auto others =
+            type == nullptr ? std::vector<std::string>{} : others_with(*type, entry.key);
         !others.empty()) {
       hint = fmt::format("it is an option of {}; {} has: {}", join(others, ", "), type->name,
                          keys.empty() ? "none" : list_some(keys));
     }
-    diagnostics_.error(entry.key_position, fmt::format("unknown key {} in {}", quote(entry.key), subject),
+    diagnostics_.error(entry.key_position,
+                       fmt::format("unknown key {} in {}", quote(entry.key), subject),
                        std::move(hint));
   }
 }
@@ -105,8 +112,9 @@ bool Reader::stage(const Node& node, const Field& field, const std::string& kind
     type = type_of(node, kind);
     position = type != nullptr ? node.find("type")->position : position;
   } else {
-    return fail(node, field, "a stage",
-                fmt::format("write a name such as '{0}', or {{type: {0}, ...}}", example_name(kind)));
+    return fail(
+        node, field, "a stage",
+        fmt::format("write a name such as '{0}', or {{type: {0}, ...}}", example_name(kind)));
   }
   if (type == nullptr) return false;
   const std::string subject = fmt::format("{} '{}'", spoken(kind), type->name);
@@ -116,7 +124,9 @@ bool Reader::stage(const Node& node, const Field& field, const std::string& kind
   reject_unknown(options, type->schema, subject, beside, type);
   const std::shared_ptr<void> values = type->schema.make_default();
   fields(options, type->schema, subject, values.get());
-  out = {kind, type->name, values, type->options_type, position, std::make_shared<const Schema>(type->schema)};
+  out = {kind,     type->name,
+         values,   type->options_type,
+         position, std::make_shared<const Schema>(type->schema)};
   return true;
 }
 
@@ -131,20 +141,23 @@ const StageType* Reader::type_of(const Node& map, const std::string& kind) {
   if (type != nullptr && type->type == Node::Type::scalar) return known_type(*type, kind);
   const std::vector<std::string> names = vocabulary_.names(kind);
   if (type != nullptr && !type->is_null()) {
-    diagnostics_.error(type->position,
-                       fmt::format("the type of {} must be a name, found {}", spoken(kind), describe_value(*type)),
-                       fmt::format("expected one of: {}", list_some(names)));
+    diagnostics_.error(
+        type->position,
+        fmt::format("the type of {} must be a name, found {}", spoken(kind), describe_value(*type)),
+        fmt::format("expected one of: {}", list_some(names)));
     return nullptr;
   }
   for (const Entry& entry : map.entries) {
     const Alias* alias = find_alias(entry.key);
     if (alias == nullptr || alias->key != "type") continue;
-    diagnostics_.error(entry.key_position, fmt::format("{} has no 'type', found {}", spoken(kind), quote(entry.key)),
+    diagnostics_.error(entry.key_position,
+                       fmt::format("{} has no 'type', found {}", spoken(kind), quote(entry.key)),
                        fmt::format("write 'type: ...', one of: {}", list_some(names)));
     return nullptr;
   }
-  diagnostics_.error(map.position, fmt::format("{} has no 'type'", spoken(kind)),
-                     fmt::format("add 'type: {}'; one of: {}", example_name(kind), list_some(names)));
+  diagnostics_.error(
+      map.position, fmt::format("{} has no 'type'", spoken(kind)),
+      fmt::format("add 'type: {}'; one of: {}", example_name(kind), list_some(names)));
   return nullptr;
 }
 
@@ -167,7 +180,8 @@ bool Reader::expect_list(const Node& node, const Field& field, std::size_t lengt
   if (length != 0 && node.items.size() != length) {
     return fail(node, field, fmt::format("a list of {}", length));
   }
-  if (field.not_empty && node.items.empty()) return fail(node, field, "a list with at least one entry");
+  if (field.not_empty && node.items.empty())
+    return fail(node, field, "a list with at least one entry");
   return true;
 }
 
@@ -176,11 +190,13 @@ bool Reader::expect_map(const Node& node, const Field& field) {
   return node.type == Node::Type::map || fail(node, field, "a map", "write {key: value}");
 }
 
-bool Reader::fail(const Node& node, const Field& field, const std::string& wanted, const std::string& hint) {
+bool Reader::fail(const Node& node, const Field& field, const std::string& wanted,
+                  const std::string& hint) {
   const std::string or_auto = field.type.accepts_auto ? ", or auto" : "";
-  diagnostics_.error(node.position,
-                     fmt::format("'{}' must be {}{}, found {}", field.key, wanted, or_auto, describe_value(node)),
-                     hint.empty() ? fmt::format("{}: {}", field.key, field.help) : hint);
+  diagnostics_.error(
+      node.position,
+      fmt::format("'{}' must be {}{}, found {}", field.key, wanted, or_auto, describe_value(node)),
+      hint.empty() ? fmt::format("{}: {}", field.key, field.help) : hint);
   return false;
 }
 

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <system_error>
 
-// The scalar half of Reader: what each type accepts, and what is said about the spellings that YAML 1.1, Python and
-// other runners would have let pass.
+// The scalar half of Reader: what each type accepts, and what is said about the spellings that
+// YAML 1.1, Python and other runners would have let pass.
 
 namespace trainctl::config {
 namespace {
@@ -35,11 +35,13 @@ bool has_leading_zero(std::string_view text) {
 
 std::optional<double> parse_double(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
-  const bool shaped = !text.empty() && text.find_first_not_of("0123456789.eE+-") == std::string_view::npos;
+  const bool shaped =
+      !text.empty() && text.find_first_not_of("0123456789.eE+-") == std::string_view::npos;
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc::result_out_of_range && shaped) return HUGE_VAL;
-  return error == std::errc() && shaped && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+  return error == std::errc() && shaped && end == text.data() + text.size() ? std::optional(value)
+                                                                            : std::nullopt;
 }
 
 enum class IntegerFault { none, not_an_integer, too_large };
@@ -58,7 +60,8 @@ IntegerParse parse_integer(std::string_view text) {
   if (digits.starts_with("0o")) base = 8;
   if (base != 10) digits.remove_prefix(2);
   std::uint64_t magnitude = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), magnitude, base);
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), magnitude, base);
   if (error == std::errc::invalid_argument || end != digits.data() + digits.size())
     return {IntegerFault::not_an_integer};
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
@@ -112,7 +115,8 @@ std::string leading_zero_hint(std::string_view text) {
 std::string integer_hint(const Node& node) {
   if (!node.quoted && has_leading_zero(node.text)) return leading_zero_hint(node.text);
   const std::optional<double> value = node.quoted ? std::nullopt : parse_double(node.text);
-  if (value && std::nearbyint(*value) == *value && std::abs(*value) < 1e15) return fmt::format("write {:.0f}", *value);
+  if (value && std::nearbyint(*value) == *value && std::abs(*value) < 1e15)
+    return fmt::format("write {:.0f}", *value);
   return number_hint(node);
 }
 
@@ -120,9 +124,12 @@ std::string both(const std::string& lower, const std::string& upper) {
   return lower.empty() || upper.empty() ? lower + upper : lower + " and " + upper;
 }
 
-bool inside(double value, const std::optional<Bound>& minimum, const std::optional<Bound>& maximum) {
-  const bool low = minimum && (minimum->inclusive ? value < minimum->value : value <= minimum->value);
-  const bool high = maximum && (maximum->inclusive ? value > maximum->value : value >= maximum->value);
+bool inside(double value, const std::optional<Bound>& minimum,
+            const std::optional<Bound>& maximum) {
+  const bool low =
+      minimum && (minimum->inclusive ? value < minimum->value : value <= minimum->value);
+  const bool high =
+      maximum && (maximum->inclusive ? value > maximum->value : value >= maximum->value);
   return !low && !high;
 }
 
@@ -140,12 +147,14 @@ bool Reader::expect_scalar(const Node& node, const Field& field, const std::stri
   return !refuse_secret(node, field);
 }
 
-// A secret is looked up where it is used, and no field of this release uses one: it would be taken for its own text.
+// A secret is looked up where it is used, and no field of this release uses one: it would be taken
+// for its own text.
 bool Reader::refuse_secret(const Node& node, const Field& field) {
   if (!is_secret(node)) return false;
-  diagnostics_.error(node.position,
-                     fmt::format("'{}' takes no secret: its value is written into the run folder", field.key),
-                     "write the value, or ${env:NAME} for one that may be seen");
+  diagnostics_.error(
+      node.position,
+      fmt::format("'{}' takes no secret: its value is written into the run folder", field.key),
+      "write the value, or ${env:NAME} for one that may be seen");
   return true;
 }
 
@@ -155,11 +164,14 @@ bool Reader::boolean(const Node& node, const Field& field, bool& out) {
     out = node.text == "true";
     return true;
   }
-  constexpr std::array<std::string_view, 8> kTrue{"yes", "y", "on", "1", "true", "t", "enabled", "enable"};
-  constexpr std::array<std::string_view, 8> kFalse{"no", "n", "off", "0", "false", "f", "disabled", "disable"};
+  constexpr std::array<std::string_view, 8> kTrue{"yes",  "y", "on",      "1",
+                                                  "true", "t", "enabled", "enable"};
+  constexpr std::array<std::string_view, 8> kFalse{"no",    "n", "off",      "0",
+                                                   "false", "f", "disabled", "disable"};
   std::string lower = node.text;
-  std::ranges::transform(lower, lower.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::ranges::transform(lower, lower.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  });
   std::string hint;
   if (std::ranges::find(kTrue, lower) != kTrue.end()) hint = "write true";
   if (std::ranges::find(kFalse, lower) != kFalse.end()) hint = "write false";
@@ -167,18 +179,22 @@ bool Reader::boolean(const Node& node, const Field& field, bool& out) {
   return fail(node, field, "true or false", hint);
 }
 
-bool Reader::integer(const Node& node, const Field& field, std::int64_t low, std::int64_t high, std::int64_t& out) {
+bool Reader::integer(const Node& node, const Field& field, std::int64_t low, std::int64_t high,
+                     std::int64_t& out) {
   if (!expect_scalar(node, field, "an integer")) return false;
   const IntegerParse parsed = parse_integer(node.text);
   if (node.quoted || has_leading_zero(node.text) || parsed.fault == IntegerFault::not_an_integer) {
-    const bool zero = !node.quoted && has_leading_zero(node.text) && all_digits(without_sign(node.text));
-    return fail(node, field, zero ? "an integer without a leading zero" : "an integer", integer_hint(node));
+    const bool zero =
+        !node.quoted && has_leading_zero(node.text) && all_digits(without_sign(node.text));
+    return fail(node, field, zero ? "an integer without a leading zero" : "an integer",
+                integer_hint(node));
   }
   const bool negative = node.text.starts_with('-');
   const bool large = parsed.fault == IntegerFault::too_large;
   const bool beneath = large ? negative : parsed.value < low;
   const bool beyond = large ? !negative : parsed.value > high;
-  if (beneath || beyond || !inside(static_cast<double>(parsed.value), field.minimum, field.maximum)) {
+  if (beneath || beyond ||
+      !inside(static_cast<double>(parsed.value), field.minimum, field.maximum)) {
     const std::string type_lower = beneath ? fmt::format("at least {}", low) : "";
     const std::string type_upper = beyond ? fmt::format("at most {}", high) : "";
     return fail(node, field,
@@ -201,8 +217,10 @@ bool Reader::number(const Node& node, const Field& field, double& out) {
   }
   const std::optional<double> value = node.quoted ? std::nullopt : parse_double(text);
   if (!value) return fail(node, field, "a number", number_hint(node));
-  if (has_leading_zero(text)) return fail(node, field, "a number without a leading zero", leading_zero_hint(text));
-  if (!std::isfinite(*value)) return fail(node, field, "a number of double precision (2e-308 to 1.7e308)");
+  if (has_leading_zero(text))
+    return fail(node, field, "a number without a leading zero", leading_zero_hint(text));
+  if (!std::isfinite(*value))
+    return fail(node, field, "a number of double precision (2e-308 to 1.7e308)");
   if (!inside(*value, field.minimum, field.maximum)) {
     return fail(node, field, bounds_text(field));
   }
@@ -220,10 +238,12 @@ bool Reader::string(const Node& node, const Field& field, std::string& out) {
 bool Reader::path(const Node& node, const Field& field, std::filesystem::path& out) {
   if (!expect_scalar(node, field, "a path")) return false;
   if (node.text.empty()) return fail(node, field, "a path that is not empty");
-  if (node.text.find('\0') != std::string::npos) return fail(node, field, "a path without NUL bytes");
+  if (node.text.find('\0') != std::string::npos)
+    return fail(node, field, "a path without NUL bytes");
   if (node.text == "~" || node.text.starts_with("~/")) {
     return fail(node, field, "a path",
-                fmt::format("write \"${{env:HOME}}{}\": '~' is not expanded", printable(node.text.substr(1))));
+                fmt::format("write \"${{env:HOME}}{}\": '~' is not expanded",
+                            printable(node.text.substr(1))));
   }
   const Source* source = node.written_in ? node.written_in.get() : node.position.source.get();
   const std::filesystem::path folder = source == nullptr ? std::filesystem::path() : source->folder;
@@ -231,7 +251,8 @@ bool Reader::path(const Node& node, const Field& field, std::filesystem::path& o
   return true;
 }
 
-bool Reader::choice(const Node& node, const Field& field, const std::vector<std::string>& names, std::size_t& out) {
+bool Reader::choice(const Node& node, const Field& field, const std::vector<std::string>& names,
+                    std::size_t& out) {
   if (!expect_scalar(node, field, "one of " + join(names, ", "))) return false;
   const auto found = std::ranges::find(names, node.text);
   if (found == names.end()) {

@@ -23,7 +23,8 @@ std::vector<std::string> Schema::keys() const {
 Node write_options(const Schema& schema, const void* options) {
   Node map = schema.inline_stage ? schema.inline_stage->write(options) : Node::map();
   if (map.is_null()) return map;  // no stage was chosen
-  for (const Field& field : schema.fields) map.entries.push_back({field.key, {}, field.write(options)});
+  for (const Field& field : schema.fields)
+    map.entries.push_back({field.key, {}, field.write(options)});
   return map;
 }
 

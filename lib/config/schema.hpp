@@ -57,7 +57,8 @@ struct Field {
 struct Schema {
   std::string summary;
   std::vector<Field> fields;
-  std::shared_ptr<const Field> inline_stage;  // a stage whose `type` and options stand beside `fields` in the same map
+  std::shared_ptr<const Field>
+      inline_stage;  // a stage whose `type` and options stand beside `fields` in the same map
   std::function<std::shared_ptr<void>()> make_default;
 
   /// Null if there is no such key.
@@ -76,7 +77,8 @@ struct StageType {
 template <class Options>
 Schema schema_of();  // config/describe.hpp
 
-/// The tree of an options struct as it would be written, defaults included; null where its inline stage is empty.
+/// The tree of an options struct as it would be written, defaults included; null where its inline
+/// stage is empty.
 Node write_options(const Schema& schema, const void* options);
 
 /// Every stage the front half can name, a value: tests build their own.

@@ -11,8 +11,9 @@
 
 namespace trainctl::config {
 
-/// A chosen stage with its parsed options: the value of a field such as `optimizer: {type: adam, lr: 0.001}`.
-/// Immutable once parsed; copies share the options. Empty (`type == ""`) where an optional stage was left out.
+/// A chosen stage with its parsed options: the value of a field such as `optimizer: {type: adam,
+/// lr: 0.001}`. Immutable once parsed; copies share the options. Empty (`type == ""`) where an
+/// optional stage was left out.
 struct Stage {
   std::string kind;  // "optimizer"
   std::string type;  // "adam"

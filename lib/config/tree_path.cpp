@@ -13,7 +13,8 @@ std::vector<std::string> split_path(std::string_view path) { return split(path, 
 std::optional<std::size_t> list_index(std::string_view part, std::size_t size) {
   std::size_t index = 0;
   const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
-  if (error != std::errc() || end != part.data() + part.size() || index >= size) return std::nullopt;
+  if (error != std::errc() || end != part.data() + part.size() || index >= size)
+    return std::nullopt;
   return index;
 }
 
@@ -51,10 +52,15 @@ std::vector<std::string> child_names(const Node& node) {
 }
 
 bool is_stage_name(const Node& node) {
-  if (node.type != Node::Type::scalar || node.text.empty() || node.text == "true" || node.text == "false") return false;
-  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  return is_letter(node.text[0]) &&
-         std::ranges::all_of(node.text, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '.'; });
+  if (node.type != Node::Type::scalar || node.text.empty() || node.text == "true" ||
+      node.text == "false")
+    return false;
+  const auto is_letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  return is_letter(node.text[0]) && std::ranges::all_of(node.text, [&](char c) {
+           return is_letter(c) || (c >= '0' && c <= '9') || c == '.';
+         });
 }
 
 void promote_stage(Node& node) {

@@ -130,7 +130,8 @@ constexpr Alias kKeys[] = {
     {"experiment", "name", ""},
     {"run_name", "name", ""},
     {"ddp", "distributed", ""},
-    {"strategy", "distributed", "more than one device already trains with DDP; its options are under 'distributed'"},
+    {"strategy", "distributed",
+     "more than one device already trains with DDP; its options are under 'distributed'"},
     {"dist_backend", "distributed.backend", ""},
     {"defaults", "extends", "list the base files under 'extends'"},
     {"include", "extends", ""},
@@ -187,9 +188,11 @@ constexpr Synonym kNames[] = {
     {"val", "test"},
 };
 
-// "torch.optim.AdamW" and "adam_w" are the same word: the last part, lower case, letters and digits only.
+// "torch.optim.AdamW" and "adam_w" are the same word: the last part, lower case, letters and digits
+// only.
 std::string plain_word(std::string_view name) {
-  if (const std::size_t dot = name.rfind('.'); dot != std::string_view::npos) name.remove_prefix(dot + 1);
+  if (const std::size_t dot = name.rfind('.'); dot != std::string_view::npos)
+    name.remove_prefix(dot + 1);
   std::string word;
   for (const char c : name) {
     if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
@@ -203,16 +206,19 @@ bool holds(const std::vector<std::string>& words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
 }
 
-std::optional<std::string> meant_name(const std::string& name, const std::vector<std::string>& names) {
+std::optional<std::string> meant_name(const std::string& name,
+                                      const std::vector<std::string>& names) {
   const std::string plain = plain_word(name);
   for (const std::string& candidate : names) {
     if (plain_word(candidate) == plain) return candidate;
   }
   for (const Synonym& synonym : kNames) {
-    if (plain_word(synonym.word) == plain && holds(names, synonym.name)) return std::string(synonym.name);
+    if (plain_word(synonym.word) == plain && holds(names, synonym.name))
+      return std::string(synonym.name);
   }
   std::string lower = name;
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::ranges::transform(lower, lower.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return nearest(lower, names);
 }
 
@@ -271,11 +277,12 @@ std::string unknown_key_hint(const std::string& key, const std::vector<std::stri
     if (const std::string hint = alias_hint(*alias, keys); !hint.empty()) return hint;
   }
   if (keys.empty()) return "it takes no options: remove the key";
-  if (const std::optional<std::string> found = nearest(key, keys)) return did_you_mean(*found, keys);
+  if (const std::optional<std::string> found = nearest(key, keys))
+    return did_you_mean(*found, keys);
   if (const std::size_t dot = key.find('.');
       dot != std::string::npos && holds(keys, std::string_view(key).substr(0, dot))) {
-    return fmt::format("dots work in overrides only; in a file write '{}: {{{}: ...}}'", key.substr(0, dot),
-                       key.substr(dot + 1));
+    return fmt::format("dots work in overrides only; in a file write '{}: {{{}: ...}}'",
+                       key.substr(0, dot), key.substr(dot + 1));
   }
   if (const Alias* alias = near_alias(key)) {
     if (const std::string hint = alias_hint(*alias, keys); !hint.empty()) return hint;
@@ -290,7 +297,8 @@ std::string meant_name_hint(const std::string& name, const std::vector<std::stri
 }
 
 std::string unknown_name_hint(const std::string& name, const std::vector<std::string>& names) {
-  if (const std::optional<std::string> found = meant_name(name, names)) return did_you_mean(*found, names);
+  if (const std::optional<std::string> found = meant_name(name, names))
+    return did_you_mean(*found, names);
   return fmt::format("expected one of: {}", list_some(names));
 }
 

@@ -26,7 +26,8 @@ const Alias* find_alias(std::string_view word);
 /// The hint under an unknown key: an alias, else the nearest of `keys`, else all of them.
 std::string unknown_key_hint(const std::string& key, const std::vector<std::string>& keys);
 
-/// The hint under an unknown name out of `names`: knows CamelCase and common short names, else the nearest, else all.
+/// The hint under an unknown name out of `names`: knows CamelCase and common short names, else the
+/// nearest, else all.
 std::string unknown_name_hint(const std::string& name, const std::vector<std::string>& names);
 
 /// The same where the message lists the names already: "did you mean 'gelu'?", or nothing.

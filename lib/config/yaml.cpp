@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-// The one source that sees yaml-cpp. Its events, unlike its nodes, show tags, aliases and anchors with their places,
-// and the handler may stop the parser before a hostile file costs anything.
+// The one source that sees yaml-cpp. Its events, unlike its nodes, show tags, aliases and anchors
+// with their places, and the handler may stop the parser before a hostile file costs anything.
 
 namespace trainctl::config {
 namespace {
@@ -45,13 +45,15 @@ struct Frame {
 
 class TreeBuilder final : public YAML::EventHandler {
  public:
-  TreeBuilder(const YamlText& text, Diagnostics& diagnostics) : text_(text), diagnostics_(diagnostics) {}
+  TreeBuilder(const YamlText& text, Diagnostics& diagnostics)
+      : text_(text), diagnostics_(diagnostics) {}
 
   Node take_root() { return std::move(root_); }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (++documents_ == 1) return;
-    stop(mark, "a second YAML document begins here", "an experiment is one document: remove '---' and what follows");
+    stop(mark, "a second YAML document begins here",
+         "an experiment is one document: remove '---' and what follows");
   }
   void OnDocumentEnd() override {}
 
@@ -65,8 +67,8 @@ class TreeBuilder final : public YAML::EventHandler {
         diagnostics_.error(parent.key_position, fmt::format("{} has no value", quote(parent.key)),
                            "give it one, or remove the key");
       } else if (parent.node.type == Node::Type::list) {
-        diagnostics_.error(text_.last_before(mark.line, mark.column, '-'), "a list item has no value",
-                           "give it one, or remove the '-'");
+        diagnostics_.error(text_.last_before(mark.line, mark.column, '-'),
+                           "a list item has no value", "give it one, or remove the '-'");
       }
       node.broken = true;
     }
@@ -74,10 +76,12 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    if (++aliases_ > kMaxAliases) stop(mark, fmt::format("more than {} aliases", kMaxAliases), "write the values out");
+    if (++aliases_ > kMaxAliases)
+      stop(mark, fmt::format("more than {} aliases", kMaxAliases), "write the values out");
     const auto found = anchors_.find(anchor);
     if (found == anchors_.end()) {
-      stop(mark, "an alias stands inside its own anchor", "a value cannot contain itself: write it out");
+      stop(mark, "an alias stands inside its own anchor",
+           "a value cannot contain itself: write it out");
     }
     const Anchored& target = found->second;
     check_size(mark, target.nodes);
@@ -93,7 +97,8 @@ class TreeBuilder final : public YAML::EventHandler {
                 const std::string& value) override {
     Node node = Node::scalar(value, tag != "?");
     node.broken = reject_tag(mark, tag);
-    if (!text_.is_closed(mark.line, mark.column)) stop(mark, "a quoted text is not closed", "add the closing quote");
+    if (!text_.is_closed(mark.line, mark.column))
+      stop(mark, "a quoted text is not closed", "add the closing quote");
     node.position = text_.scalar(mark.line, mark.column, value);
     const std::size_t cost = value_cost(value);
     check_size(mark, cost);
@@ -120,12 +125,15 @@ class TreeBuilder final : public YAML::EventHandler {
   void check_size(const YAML::Mark& mark, std::size_t more) {
     total_ += more;
     if (total_ > kMaxNodes)
-      stop(mark, fmt::format("more than {} values, aliases expanded", with_thousands(kMaxNodes)), "use fewer aliases");
+      stop(mark, fmt::format("more than {} values, aliases expanded", with_thousands(kMaxNodes)),
+           "use fewer aliases");
   }
 
   void check_depth(const YAML::Mark& mark, std::size_t depth) {
     if (depth > kMaxDepth)
-      stop(mark, fmt::format("nested {} deep on line {}, the limit is {}", depth, mark.line + 1, kMaxDepth),
+      stop(mark,
+           fmt::format("nested {} deep on line {}, the limit is {}", depth, mark.line + 1,
+                       kMaxDepth),
            "flatten the tree");
   }
 
@@ -135,9 +143,10 @@ class TreeBuilder final : public YAML::EventHandler {
     if (!rest.starts_with('!') && (tag.empty() || tag == "?" || tag == "!")) return false;
     Position position = text_.position(mark.line, mark.column);
     position.length = static_cast<int>(std::min(rest.find_first_of(" ,]}"), rest.size()));
-    diagnostics_.error(position,
-                       fmt::format("tags such as {} are not supported", quote(rest.substr(0, rest.find(' ')))),
-                       "remove the tag; quote the value to make it a text");
+    diagnostics_.error(
+        position,
+        fmt::format("tags such as {} are not supported", quote(rest.substr(0, rest.find(' ')))),
+        "remove the tag; quote the value to make it a text");
     return true;
   }
 
@@ -174,7 +183,8 @@ class TreeBuilder final : public YAML::EventHandler {
       add_key(parent, node);
     } else {
       parent.wants_key = true;
-      if (parent.keeps_value) parent.node.entries.push_back({parent.key, parent.key_position, std::move(node)});
+      if (parent.keeps_value)
+        parent.node.entries.push_back({parent.key, parent.key_position, std::move(node)});
     }
   }
 
@@ -182,14 +192,16 @@ class TreeBuilder final : public YAML::EventHandler {
     map.wants_key = false;
     map.keeps_value = false;
     if (node.type != Node::Type::scalar) {
-      diagnostics_.error(node.position, fmt::format("a key must be a word, found {}", describe_value(node)),
+      diagnostics_.error(node.position,
+                         fmt::format("a key must be a word, found {}", describe_value(node)),
                          "write 'key: value'");
       return;
     }
     if (node.text.size() > kMaxKeyBytes) {
-      diagnostics_.error(node.position,
-                         fmt::format("a key of {} bytes, the limit is {}", node.text.size(), kMaxKeyBytes),
-                         "shorten it");
+      diagnostics_.error(
+          node.position,
+          fmt::format("a key of {} bytes, the limit is {}", node.text.size(), kMaxKeyBytes),
+          "shorten it");
       return;
     }
     if (node.text == "<<") {
@@ -207,7 +219,8 @@ class TreeBuilder final : public YAML::EventHandler {
       return;
     }
     if (map.seen.size() > kMaxKeys) {
-      diagnostics_.error(node.position, fmt::format("more than {} keys in one map", kMaxKeys), "split the map");
+      diagnostics_.error(node.position, fmt::format("more than {} keys in one map", kMaxKeys),
+                         "split the map");
       throw Stop{};
     }
     map.keeps_value = true;
@@ -234,8 +247,8 @@ Node broken_node(const Position& position) {
 
 }  // namespace
 
-Node parse_yaml(const std::shared_ptr<const Source>& source, std::string_view text, Diagnostics& diagnostics,
-                int column) {
+Node parse_yaml(const std::shared_ptr<const Source>& source, std::string_view text,
+                Diagnostics& diagnostics, int column) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   const YamlText raw(source, text, column);
   const Node broken = broken_node(raw.position(0, 0));

@@ -23,8 +23,10 @@ struct Sentence {
 };
 
 constexpr Sentence kSentences[] = {
-    {"end of map flow not found", "a '{' has no '}'", "close the map, or put commas between its keys"},
-    {"end of sequence flow not found", "a '[' has no ']'", "close the list, or put commas between its items"},
+    {"end of map flow not found", "a '{' has no '}'",
+     "close the map, or put commas between its keys"},
+    {"end of sequence flow not found", "a '[' has no ']'",
+     "close the list, or put commas between its items"},
     {"end of map not found", "this line does not fit the map above it",
      "indent it like the keys around it, and write 'key: value'"},
     {"end of sequence not found", "this line does not fit the list above it",
@@ -34,32 +36,40 @@ constexpr Sentence kSentences[] = {
     {"illegal map key", "a key stands where none may begin", "indent it like the keys around it"},
     {"illegal block entry", "a '-' stands where no list item may begin",
      "put the list on lines of its own, indented alike"},
-    {"illegal flow end", "a bracket closes what is not open", "check the brackets before it: [ ends with ], { with }"},
+    {"illegal flow end", "a bracket closes what is not open",
+     "check the brackets before it: [ ends with ], { with }"},
     {"illegal tab", "a tab indents this line", "indent with spaces"},
     {"illegal EOF in scalar", "a quoted text is not closed", "add the closing quote"},
     {"illegal document indicator", "a quoted text is not closed", "add the closing quote"},
     {"illegal character in scalar", "this character cannot begin a value", "quote the text"},
     {"unknown escape character", "unknown escape in a double-quoted text",
      "write \\\\ for a backslash, or use single quotes"},
-    {"bad character found while scanning hex", "bad hex digits in an escape", "write \\x and two hex digits"},
+    {"bad character found while scanning hex", "bad hex digits in an escape",
+     "write \\x and two hex digits"},
     {"invalid unicode", "this escape is no Unicode character", ""},
     {"unknown token", "this character cannot begin a value", "quote the text"},
-    {"the referenced anchor is not defined", "this alias names no anchor above it", "define it with &name first"},
-    {"alias not found after *", "'*' must be followed by the name of an anchor", "quote a text that begins with '*'"},
-    {"anchor not found after &", "'&' must be followed by a name", "quote a text that begins with '&'"},
-    {"illegal character found while scanning alias", "'*' must be followed by the name of an anchor",
+    {"the referenced anchor is not defined", "this alias names no anchor above it",
+     "define it with &name first"},
+    {"alias not found after *", "'*' must be followed by the name of an anchor",
      "quote a text that begins with '*'"},
+    {"anchor not found after &", "'&' must be followed by a name",
+     "quote a text that begins with '&'"},
+    {"illegal character found while scanning alias",
+     "'*' must be followed by the name of an anchor", "quote a text that begins with '*'"},
     {"illegal character found while scanning anchor", "'&' must be followed by a name",
      "quote a text that begins with '&'"},
     {"aliases can't have any content", "an alias stands alone", "remove what follows it"},
-    {"unexpected character in block scalar", "text after a '|' or '>'", "begin the text on the next line"},
+    {"unexpected character in block scalar", "text after a '|' or '>'",
+     "begin the text on the next line"},
     {"cannot set zero indentation", "a block text cannot have indentation 0", "remove the 0"},
 };
 
 bool is_control(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
-  if (character.size() == 2) return first == 0xC2 && static_cast<unsigned char>(character[1]) < 0xA0;
-  return character.size() == 1 && ((first < 0x20 && first != '\t' && first != '\n' && first != '\r') || first == 0x7F);
+  if (character.size() == 2)
+    return first == 0xC2 && static_cast<unsigned char>(character[1]) < 0xA0;
+  return character.size() == 1 &&
+         ((first < 0x20 && first != '\t' && first != '\n' && first != '\r') || first == 0x7F);
 }
 
 // "key:value" without the space is one text in YAML; the classic slip.
@@ -67,14 +77,17 @@ bool lacks_space_after_colon(std::string_view line) {
   const std::size_t begin = line.find_first_not_of(" -");
   if (begin == std::string_view::npos) return false;
   std::size_t end = begin;
-  while (end < line.size() && (std::isalnum(static_cast<unsigned char>(line[end])) != 0 || line[end] == '_')) ++end;
-  return end > begin && end + 1 < line.size() && line[end] == ':' && line[end + 1] != ' ' && line[end + 1] != '/' &&
-         line[end + 1] != '\r';
+  while (end < line.size() &&
+         (std::isalnum(static_cast<unsigned char>(line[end])) != 0 || line[end] == '_'))
+    ++end;
+  return end > begin && end + 1 < line.size() && line[end] == ':' && line[end + 1] != ' ' &&
+         line[end + 1] != '/' && line[end + 1] != '\r';
 }
 
 bool has_tab_indent(std::string_view line) {
   const std::size_t begin = line.find_first_not_of(" \t");
-  return begin != std::string_view::npos && line.substr(0, begin).find('\t') != std::string_view::npos;
+  return begin != std::string_view::npos &&
+         line.substr(0, begin).find('\t') != std::string_view::npos;
 }
 
 // One past the quote that closes the one at the front.
@@ -108,8 +121,10 @@ Position YamlText::at(std::size_t offset, std::size_t length) const {
 }
 
 std::size_t YamlText::offset_of(int line, int column) const {
-  if (line < 0 || column < 0 || static_cast<std::size_t>(line) >= starts_.size()) return text_.size();
-  return std::min(starts_[static_cast<std::size_t>(line)] + static_cast<std::size_t>(column), text_.size());
+  if (line < 0 || column < 0 || static_cast<std::size_t>(line) >= starts_.size())
+    return text_.size();
+  return std::min(starts_[static_cast<std::size_t>(line)] + static_cast<std::size_t>(column),
+                  text_.size());
 }
 
 Position YamlText::position(int line, int column, std::size_t length) const {
@@ -142,14 +157,16 @@ Position YamlText::scalar(int line, int column, std::string_view value) const {
   const std::string_view rest = value_at(line, column);
   const auto skipped = static_cast<int>(rest_of_line(line, column).size() - rest.size());
   std::size_t length = rest.starts_with(value) ? value.size() : 1;
-  if (rest.starts_with('"') || rest.starts_with('\'')) length = std::min(end_of_quote(rest), rest.size());
+  if (rest.starts_with('"') || rest.starts_with('\''))
+    length = std::min(end_of_quote(rest), rest.size());
   return position(line, column + skipped, length);
 }
 
 bool YamlText::is_closed(int line, int column) const {
   const std::string_view rest = value_at(line, column);
   if (!rest.starts_with('"') && !rest.starts_with('\'')) return true;
-  return end_of_quote(text_.substr(static_cast<std::size_t>(rest.data() - text_.data()))) != std::string_view::npos;
+  return end_of_quote(text_.substr(static_cast<std::size_t>(rest.data() - text_.data()))) !=
+         std::string_view::npos;
 }
 
 bool YamlText::has_null(int line, int column) const {
@@ -163,19 +180,23 @@ bool YamlText::check_bytes(Diagnostics& diagnostics) const {
   for (std::size_t i = 0; i < text_.size();) {
     const std::size_t length = utf8_length(text_.substr(i));
     if (length == 0) {
-      diagnostics.error(at(i), fmt::format("byte 0x{:02x} is not valid UTF-8", static_cast<unsigned char>(text_[i])),
-                        "save the file as UTF-8");
+      diagnostics.error(
+          at(i),
+          fmt::format("byte 0x{:02x} is not valid UTF-8", static_cast<unsigned char>(text_[i])),
+          "save the file as UTF-8");
       return false;
     }
     if (is_control(text_.substr(i, length))) {
-      diagnostics.error(at(i), fmt::format("control character {}", printable(text_.substr(i, length))),
+      diagnostics.error(at(i),
+                        fmt::format("control character {}", printable(text_.substr(i, length))),
                         "remove it, or write it as an escape in double quotes");
       return false;
     }
     if (text_[i] == '[' || text_[i] == '{') ++open;
     if ((text_[i] == ']' || text_[i] == '}') && open > 0) --open;
     if (open > kMaxOpenBrackets) {
-      diagnostics.error(at(i), fmt::format("nested {} deep, the limit is {}", open, kMaxDepth), "close the brackets");
+      diagnostics.error(at(i), fmt::format("nested {} deep, the limit is {}", open, kMaxDepth),
+                        "close the brackets");
       return false;
     }
     i += length;
@@ -183,7 +204,8 @@ bool YamlText::check_bytes(Diagnostics& diagnostics) const {
   return true;
 }
 
-void YamlText::report_syntax(int line, int column, std::string_view message, Diagnostics& diagnostics) const {
+void YamlText::report_syntax(int line, int column, std::string_view message,
+                             Diagnostics& diagnostics) const {
   const Position where = position(line, column);
   std::string text = fmt::format("YAML: {}", message);
   std::string hint;
@@ -197,20 +219,21 @@ void YamlText::report_syntax(int line, int column, std::string_view message, Dia
   for (const int candidate : {where.line - 1, where.line - 2}) {
     const std::string_view suspect = rest_of_line(candidate, 0);
     if (has_tab_indent(suspect)) {
-      diagnostics.error(position(candidate, static_cast<int>(suspect.find('\t'))), "a tab indents this line",
-                        "indent with spaces");
+      diagnostics.error(position(candidate, static_cast<int>(suspect.find('\t'))),
+                        "a tab indents this line", "indent with spaces");
       return;
     }
     if (lacks_space_after_colon(suspect)) {
-      diagnostics.error(position(candidate, static_cast<int>(suspect.find(':'))), "no space after the colon",
-                        "write 'key: value'");
+      diagnostics.error(position(candidate, static_cast<int>(suspect.find(':'))),
+                        "no space after the colon", "write 'key: value'");
       return;
     }
   }
   diagnostics.error(where, std::move(text), std::move(hint));
 }
 
-std::shared_ptr<const Source> make_source(std::string name, std::string_view text, std::filesystem::path folder) {
+std::shared_ptr<const Source> make_source(std::string name, std::string_view text,
+                                          std::filesystem::path folder) {
   Source source;
   source.name = std::move(name);
   source.folder = std::move(folder);

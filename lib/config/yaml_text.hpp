@@ -31,10 +31,12 @@ class YamlText {
   /// Whether a null is written there, not left out.
   [[nodiscard]] bool has_null(int line, int column) const;
 
-  /// Bytes no YAML parser should see: invalid UTF-8, control characters, thousands of open brackets. False if any.
+  /// Bytes no YAML parser should see: invalid UTF-8, control characters, thousands of open
+  /// brackets. False if any.
   bool check_bytes(Diagnostics& diagnostics) const;
   /// A syntax error of yaml-cpp in words of ours.
-  void report_syntax(int line, int column, std::string_view message, Diagnostics& diagnostics) const;
+  void report_syntax(int line, int column, std::string_view message,
+                     Diagnostics& diagnostics) const;
 
  private:
   [[nodiscard]] Position at(std::size_t offset, std::size_t length = 1) const;

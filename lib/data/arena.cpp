@@ -19,11 +19,13 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 Arena::Arena(std::size_t bytes, Touch touch) {
   const std::size_t rounded = (bytes + kHugePage - 1) / kHugePage * kHugePage;
   mapped_ = rounded + kHugePage;
-  mapping_ = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  mapping_ = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping_ == MAP_FAILED) {
     mapping_ = nullptr;
-    throw Error(ErrorKind::resource, fmt::format("cannot get {} of memory: {}; free some memory or use a smaller batch",
-                                                 human_bytes(static_cast<double>(bytes)), std::strerror(errno)));
+    throw Error(ErrorKind::resource,
+                fmt::format("cannot get {} of memory: {}; free some memory or use a smaller batch",
+                            human_bytes(static_cast<double>(bytes)), std::strerror(errno)));
   }
   const auto address = reinterpret_cast<std::uintptr_t>(mapping_);
   const std::size_t skip = (kHugePage - address % kHugePage) % kHugePage;

@@ -12,8 +12,8 @@ constexpr std::size_t aligned(std::size_t bytes) {
 
 enum class Touch { now, on_use };
 
-/// One zeroed range of memory, taken once and touched once, aligned to 2 MiB and on huge pages where the kernel gives
-/// them.
+/// One zeroed range of memory, taken once and touched once, aligned to 2 MiB and on huge pages
+/// where the kernel gives them.
 class Arena {
  public:
   Arena() = default;

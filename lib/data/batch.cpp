@@ -17,7 +17,8 @@ std::uint64_t digest(const Batch& batch, const Layout& layout) {
     auto hash = static_cast<std::uint64_t>(batch.position + row * batch.position_step);
     for (std::size_t field = 0; field < layout.size(); ++field) {
       const std::size_t bytes = layout[field].bytes();
-      hash = hash_bytes(batch.fields[field].subspan(static_cast<std::size_t>(row) * bytes, bytes), hash);
+      hash = hash_bytes(batch.fields[field].subspan(static_cast<std::size_t>(row) * bytes, bytes),
+                        hash);
     }
     sum += hash;
   }

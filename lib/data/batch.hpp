@@ -9,9 +9,12 @@
 namespace trainctl::data {
 
 enum class Dtype { u8, i64, f32 };
-constexpr std::size_t size_of(Dtype dtype) { return dtype == Dtype::u8 ? 1 : dtype == Dtype::i64 ? 8 : 4; }
+constexpr std::size_t size_of(Dtype dtype) {
+  return dtype == Dtype::u8 ? 1 : dtype == Dtype::i64 ? 8 : 4;
+}
 
-/// One named part of a sample: {"image", u8, {28, 28, 1}} (height, width, channels) or {"label", i64, {}}.
+/// One named part of a sample: {"image", u8, {28, 28, 1}} (height, width, channels) or {"label",
+/// i64, {}}.
 struct Field {
   std::string name;
   Dtype dtype = Dtype::u8;
@@ -24,16 +27,16 @@ struct Field {
 /// What one sample is made of; image, table and token data use the same ring.
 using Layout = std::vector<Field>;
 
-/// One batch as it lies in a ring slot: each field contiguous over `rows` samples, aligned to 64 bytes. Valid until the
-/// next call of Loader::next().
+/// One batch as it lies in a ring slot: each field contiguous over `rows` samples, aligned to 64
+/// bytes. Valid until the next call of Loader::next().
 struct Batch {
   std::int64_t epoch = 0;
-  std::int64_t index = 0;                          // batch of the epoch, from 0
-  std::int64_t rows = 0;                           // rows in memory, at least 1
-  std::int64_t valid = 0;                          // the first `valid` rows count; the rest is padding of weight 0
-  std::int64_t global_valid = 0;                   // summed over the ranks: known to every rank by arithmetic
-  std::int64_t position = 0;                       // of row 0 in the epoch's order over all ranks
-  std::int64_t position_step = 1;                  // from one row to the next
+  std::int64_t index = 0;          // batch of the epoch, from 0
+  std::int64_t rows = 0;           // rows in memory, at least 1
+  std::int64_t valid = 0;          // the first `valid` rows count; the rest is padding of weight 0
+  std::int64_t global_valid = 0;   // summed over the ranks: known to every rank by arithmetic
+  std::int64_t position = 0;       // of row 0 in the epoch's order over all ranks
+  std::int64_t position_step = 1;  // from one row to the next
   std::vector<std::span<const std::byte>> fields;  // in the order of the layout
 };
 

@@ -16,7 +16,8 @@ struct Mix {
   float lambda = 1;     // share of the label that is the image's own, exactly what the pixels got
 };
 
-/// Decides how the rows of one batch are mixed. Stateless; `rng` is keyed by (seed, epoch, global batch).
+/// Decides how the rows of one batch are mixed. Stateless; `rng` is keyed by (seed, epoch, global
+/// batch).
 class BatchTransform {
  public:
   virtual ~BatchTransform() = default;

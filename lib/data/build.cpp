@@ -23,18 +23,19 @@ std::string named(const config::Stage& stage) { return stage.kind + " '" + stage
 
 Normalization checked(Normalization normalization, const ImageShape& image) {
   const auto channels = static_cast<std::size_t>(image.channels);
-  ENSURE(
-      config, normalization.mean.size() == channels && normalization.std.size() == channels,
-      "mean has {} values and std has {}, but the images have {} channel(s); give one value of each for every channel",
-      normalization.mean.size(), normalization.std.size(), channels);
+  ENSURE(config, normalization.mean.size() == channels && normalization.std.size() == channels,
+         "mean has {} values and std has {}, but the images have {} channel(s); give one value of "
+         "each for every channel",
+         normalization.mean.size(), normalization.std.size(), channels);
   return normalization;
 }
 
 int auto_workers(const spec::Experiment& experiment, Role role, TrainsOn device) {
   const spec::Dataset& data = experiment.dataset;
   const spec::DataSplit& split = role == Role::train || !data.val ? data.train : *data.val;
-  const bool gathers_only = std::all_of(split.transforms.begin(), split.transforms.end(),
-                                        [](const config::Stage& stage) { return stage.type == "normalize"; });
+  const bool gathers_only =
+      std::all_of(split.transforms.begin(), split.transforms.end(),
+                  [](const config::Stage& stage) { return stage.type == "normalize"; });
   const bool mixes = role == Role::train && !data.train.batch_transforms.empty();
   if ((gathers_only && !mixes) || device == TrainsOn::cpu) return 0;
   return std::clamp(usable_cores() - 1, 0, kMostAutoWorkers);
@@ -48,7 +49,8 @@ TransformList build_transforms(const std::vector<config::Stage>& stages, const I
   ImageShape shape = image;
   for (const config::Stage& stage : stages) {
     in_context(named(stage), [&] {
-      ENSURE(config, !list.normalization, "it stands behind 'normalize', which must be the last transform; move it up");
+      ENSURE(config, !list.normalization,
+             "it stands behind 'normalize', which must be the last transform; move it up");
       const auto normalize = catalogue.normalizations.find(stage.type);
       if (normalize != catalogue.normalizations.end()) {
         list.normalization = checked(normalize->second(stage), shape);
@@ -63,31 +65,39 @@ TransformList build_transforms(const std::vector<config::Stage>& stages, const I
 
 Pipeline build_pipeline(const spec::DataSplit& split, const Catalogue& catalogue) {
   Pipeline pipeline;
-  in_context(named(split.dataset),
-             [&] { pipeline.dataset = stage_of(catalogue.datasets, split.dataset)(split.dataset); });
+  in_context(named(split.dataset), [&] {
+    pipeline.dataset = stage_of(catalogue.datasets, split.dataset)(split.dataset);
+  });
   if (split.transforms.empty()) return pipeline;
   const Facts facts{.layout = pipeline.dataset->layout()};
-  ENSURE(config, facts.image() != nullptr, "{} has no images, so 'transforms' must be empty", named(split.dataset));
+  ENSURE(config, facts.image() != nullptr, "{} has no images, so 'transforms' must be empty",
+         named(split.dataset));
   TransformList list = build_transforms(split.transforms, image_shape(*facts.image()), catalogue);
   pipeline.transforms = std::move(list.steps);
   pipeline.normalization = std::move(list.normalization);
   return pipeline;
 }
 
-Pipeline build_pipeline(const spec::DataSplit& split) { return build_pipeline(split, builtin_catalogue()); }
+Pipeline build_pipeline(const spec::DataSplit& split) {
+  return build_pipeline(split, builtin_catalogue());
+}
 
 Pipeline build_pipeline(const spec::TrainSplit& split, const Catalogue& catalogue) {
   Pipeline pipeline = build_pipeline(static_cast<const spec::DataSplit&>(split), catalogue);
   for (const config::Stage& stage : split.batch_transforms) {
-    in_context(named(stage),
-               [&] { pipeline.batch_transforms.push_back(stage_of(catalogue.batch_transforms, stage)(stage)); });
+    in_context(named(stage), [&] {
+      pipeline.batch_transforms.push_back(stage_of(catalogue.batch_transforms, stage)(stage));
+    });
   }
   return pipeline;
 }
 
-Pipeline build_pipeline(const spec::TrainSplit& split) { return build_pipeline(split, builtin_catalogue()); }
+Pipeline build_pipeline(const spec::TrainSplit& split) {
+  return build_pipeline(split, builtin_catalogue());
+}
 
-LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard, TrainsOn device) {
+LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard,
+                             TrainsOn device) {
   const spec::Loader& loader = experiment.loader;
   const spec::Trainer& trainer = experiment.trainer;
   LoaderOptions options;
@@ -102,7 +112,8 @@ LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shar
   options.on_error = experiment.dataset.on_error;
   options.max_skipped = experiment.dataset.max_skipped.value;
   const bool train = role == Role::train;
-  options.order = train && loader.shuffle && trainer.overfit_batches == 0 ? Order::shuffled : Order::sequential;
+  options.order =
+      train && loader.shuffle && trainer.overfit_batches == 0 ? Order::shuffled : Order::sequential;
   options.last_batch = train && loader.drop_last ? LastBatch::drop : LastBatch::keep;
   if (train && loader.sampler && trainer.overfit_batches == 0) {
     options.sampling = stage_of(builtin_catalogue().samplers, loader.sampler)(loader.sampler);

@@ -13,7 +13,8 @@ namespace trainctl::data {
 enum class Role { train, evaluate };
 enum class TrainsOn { cpu, gpu };
 
-/// Builds the split's data set and transforms from the registry of data stages. Throws Error(data) or Error(config).
+/// Builds the split's data set and transforms from the registry of data stages. Throws Error(data)
+/// or Error(config).
 Pipeline build_pipeline(const spec::DataSplit& split);
 Pipeline build_pipeline(const spec::DataSplit& split, const Catalogue& catalogue);
 
@@ -21,10 +22,12 @@ Pipeline build_pipeline(const spec::DataSplit& split, const Catalogue& catalogue
 Pipeline build_pipeline(const spec::TrainSplit& split);
 Pipeline build_pipeline(const spec::TrainSplit& split, const Catalogue& catalogue);
 
-/// The loader options the experiment asks for; `num_workers: auto` is decided here. It is 0 where batches are only
-/// gathered from memory or the training itself computes on this CPU: a thread would take a core from the maths for
-/// work of some microseconds. Where transforms feed a GPU it is up to 4 threads, one core left to the training.
-LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard, TrainsOn device);
+/// The loader options the experiment asks for; `num_workers: auto` is decided here. It is 0 where
+/// batches are only gathered from memory or the training itself computes on this CPU: a thread
+/// would take a core from the maths for work of some microseconds. Where transforms feed a GPU it
+/// is up to 4 threads, one core left to the training.
+LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard,
+                             TrainsOn device);
 /// The same for a verb that trains nothing: by the GPUs that the machine shows.
 LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard);
 
@@ -34,8 +37,8 @@ struct TransformList {
   std::optional<Normalization> normalization;
 };
 
-/// Builds them for images of the given shape, whose height and width may be open. Throws Error(config) naming the
-/// transform: it does not fit, or `normalize` is not the last.
+/// Builds them for images of the given shape, whose height and width may be open. Throws
+/// Error(config) naming the transform: it does not fit, or `normalize` is not the last.
 TransformList build_transforms(const std::vector<config::Stage>& stages, const ImageShape& image,
                                const Catalogue& catalogue);
 

@@ -10,7 +10,8 @@
 
 namespace trainctl::data {
 
-/// Appends plain values to a string, in this machine's byte order: for cache files, which stay on their machine.
+/// Appends plain values to a string, in this machine's byte order: for cache files, which stay on
+/// their machine.
 class ByteWriter {
  public:
   template <class T>

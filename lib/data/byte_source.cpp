@@ -21,10 +21,12 @@ std::string named(const fs::path& path) { return printable(path.string()); }
 
 class PlainSource final : public ByteSource {
  public:
-  explicit PlainSource(const fs::path& path) : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit PlainSource(const fs::path& path)
+      : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
     ENSURE(data, fd_.valid(), "cannot read {}: {}", named(path_), std::strerror(errno));
     struct stat info {};
-    ENSURE(data, ::fstat(fd_.get(), &info) == 0, "cannot read {}: {}", named(path_), std::strerror(errno));
+    ENSURE(data, ::fstat(fd_.get(), &info) == 0, "cannot read {}: {}", named(path_),
+           std::strerror(errno));
     ENSURE(data, S_ISREG(info.st_mode), "cannot read {}: it is not a regular file", named(path_));
     size_ = static_cast<std::uint64_t>(info.st_size);
   }
@@ -34,7 +36,8 @@ class PlainSource final : public ByteSource {
     while (done < out.size()) {
       const ssize_t count = ::read(fd_.get(), out.data() + done, out.size() - done);
       if (count < 0 && errno == EINTR) continue;
-      ENSURE(data, count >= 0, "cannot read {} at byte {}: {}", named(path_), offset_ + done, std::strerror(errno));
+      ENSURE(data, count >= 0, "cannot read {} at byte {}: {}", named(path_), offset_ + done,
+             std::strerror(errno));
       if (count == 0) break;
       done += static_cast<std::size_t>(count);
     }
@@ -45,7 +48,8 @@ class PlainSource final : public ByteSource {
   std::uint64_t skip(std::uint64_t count) override {
     const std::uint64_t skipped = std::min(count, size_ - std::min(size_, offset_));
     const off_t at = ::lseek(fd_.get(), static_cast<off_t>(skipped), SEEK_CUR);
-    ENSURE(data, at >= 0, "cannot read {} at byte {}: {}", named(path_), offset_, std::strerror(errno));
+    ENSURE(data, at >= 0, "cannot read {} at byte {}: {}", named(path_), offset_,
+           std::strerror(errno));
     offset_ += skipped;
     return skipped;
   }
@@ -64,7 +68,8 @@ class GzipSource final : public ByteSource {
  public:
   explicit GzipSource(const fs::path& path) : path_(path), packed_(path) {
     constexpr int kGzipOnly = 16 + MAX_WBITS;
-    ENSURE(resource, ::inflateInit2(&stream_, kGzipOnly) == Z_OK, "zlib cannot start: out of memory");
+    ENSURE(resource, ::inflateInit2(&stream_, kGzipOnly) == Z_OK,
+           "zlib cannot start: out of memory");
   }
   ~GzipSource() override { ::inflateEnd(&stream_); }
   GzipSource(const GzipSource&) = delete;
@@ -93,20 +98,23 @@ class GzipSource final : public ByteSource {
     consumed_ += count;
     stream_.next_in = reinterpret_cast<Bytef*>(buffer_.data());
     stream_.avail_in = static_cast<uInt>(count);
-    ENSURE(data, count > 0, "{} ends at byte {}, in the middle of its gzip stream: the file is cut off", named(path_),
-           consumed_);
+    ENSURE(data, count > 0,
+           "{} ends at byte {}, in the middle of its gzip stream: the file is cut off",
+           named(path_), consumed_);
   }
 
   void step() {
     const int code = ::inflate(&stream_, Z_NO_FLUSH);
     const std::uint64_t at = consumed_ - stream_.avail_in;
-    ENSURE(resource, code != Z_MEM_ERROR, "zlib is out of memory while it unpacks {}", named(path_));
+    ENSURE(resource, code != Z_MEM_ERROR, "zlib is out of memory while it unpacks {}",
+           named(path_));
     ENSURE(data, code == Z_OK || code == Z_BUF_ERROR || code == Z_STREAM_END,
            "{} is not a sound gzip file: {} at byte {}", named(path_),
            stream_.msg != nullptr ? stream_.msg : "bad stream", at);
     if (code != Z_STREAM_END) return;
     ended_ = true;
-    ENSURE(data, at == packed_.most(), "{} has {} bytes behind the end of its gzip stream, at byte {}; expected none",
+    ENSURE(data, at == packed_.most(),
+           "{} has {} bytes behind the end of its gzip stream, at byte {}; expected none",
            named(path_), packed_.most() - at, at);
   }
 
@@ -124,7 +132,8 @@ std::uint64_t ByteSource::skip(std::uint64_t count) {
   std::array<std::byte, 1 << 14> dropped;
   std::uint64_t done = 0;
   while (done < count) {
-    const std::size_t piece = static_cast<std::size_t>(std::min<std::uint64_t>(dropped.size(), count - done));
+    const std::size_t piece =
+        static_cast<std::size_t>(std::min<std::uint64_t>(dropped.size(), count - done));
     const std::size_t got = read(std::span(dropped).first(piece));
     done += got;
     if (got < piece) break;

@@ -8,11 +8,13 @@
 
 namespace trainctl::data {
 
-/// Reads a plain or gzipped file from its start to its end. All errors are Error(data) that name file and byte offset.
+/// Reads a plain or gzipped file from its start to its end. All errors are Error(data) that name
+/// file and byte offset.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  /// Reads up to the size of `out`; fewer bytes only at the end. For gzip the end has passed its checksum.
+  /// Reads up to the size of `out`; fewer bytes only at the end. For gzip the end has passed its
+  /// checksum.
   virtual std::size_t read(std::span<std::byte> out) = 0;
   /// Passes over `count` bytes; returns fewer only at the end.
   virtual std::uint64_t skip(std::uint64_t count);

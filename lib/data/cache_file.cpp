@@ -35,9 +35,12 @@ fs::path cache_folder() {
   return {};
 }
 
-std::uint64_t digest_of(std::string_view bytes) { return hash_bytes(std::as_bytes(std::span(bytes))); }
+std::uint64_t digest_of(std::string_view bytes) {
+  return hash_bytes(std::as_bytes(std::span(bytes)));
+}
 
-std::optional<std::string> read_record(const FileReader& file, std::uint64_t offset, const Record& record) {
+std::optional<std::string> read_record(const FileReader& file, std::uint64_t offset,
+                                       const Record& record) {
   if (record.size > file.size() || offset > file.size() - record.size) return std::nullopt;
   std::string bytes(record.size, '\0');
   file.read(offset, std::as_writable_bytes(std::span(bytes)));
@@ -47,7 +50,8 @@ std::optional<std::string> read_record(const FileReader& file, std::uint64_t off
 
 /// Opens the cache and reads with `read`; whatever is wrong with it means that it is absent.
 template <class Read>
-auto read_cache(const fs::path& path, Read&& read) -> decltype(read(std::declval<const FileReader&>(), Prefix{})) {
+auto read_cache(const fs::path& path, Read&& read)
+    -> decltype(read(std::declval<const FileReader&>(), Prefix{})) {
   if (path.empty()) return std::nullopt;
   try {
     const FileReader file(path);
@@ -74,12 +78,13 @@ std::optional<std::string> CacheFile::head() const {
 }
 
 std::optional<CacheFile::Content> CacheFile::read() const {
-  return read_cache(path_, [](const FileReader& file, const Prefix& prefix) -> std::optional<Content> {
-    auto head = read_record(file, sizeof prefix, prefix.head);
-    auto body = read_record(file, sizeof prefix + prefix.head.size, prefix.body);
-    if (!head || !body) return std::nullopt;
-    return Content{std::move(*head), std::move(*body)};
-  });
+  return read_cache(path_,
+                    [](const FileReader& file, const Prefix& prefix) -> std::optional<Content> {
+                      auto head = read_record(file, sizeof prefix, prefix.head);
+                      auto body = read_record(file, sizeof prefix + prefix.head.size, prefix.body);
+                      if (!head || !body) return std::nullopt;
+                      return Content{std::move(*head), std::move(*body)};
+                    });
 }
 
 void CacheFile::write(std::string_view head, std::string_view body) const {

@@ -23,8 +23,8 @@ SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue)
   SplitCheck check;
   collect(check, split.dataset, [&] {
     const auto facts = catalogue.facts.find(split.dataset.type);
-    ENSURE(config, facts != catalogue.facts.end(), "{} '{}' is not part of this build", split.dataset.kind,
-           split.dataset.type);
+    ENSURE(config, facts != catalogue.facts.end(), "{} '{}' is not part of this build",
+           split.dataset.kind, split.dataset.type);
     in_context(split.dataset.kind + " '" + split.dataset.type + "'",
                [&] { check.facts = facts->second(split.dataset); });
   });
@@ -53,7 +53,8 @@ SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue)
     const TransformList list = build_transforms(stages, image_shape(*image), catalogue);
     check.facts->layout = transformed(check.facts->layout, list.steps);
   });
-  if (before > 0) check.problems.resize(before);  // a missing size is no news where a transform fell out
+  if (before > 0)
+    check.problems.resize(before);  // a missing size is no news where a transform fell out
   return check;
 }
 
@@ -65,6 +66,8 @@ std::vector<Problem> check_batch_transforms(const spec::TrainSplit& split, const
   return check.problems;
 }
 
-SplitCheck check_split(const spec::DataSplit& split) { return check_split(split, builtin_catalogue()); }
+SplitCheck check_split(const spec::DataSplit& split) {
+  return check_split(split, builtin_catalogue());
+}
 
 }  // namespace trainctl::data

@@ -19,17 +19,18 @@ struct Problem {
 
 struct SplitCheck {
   std::vector<Problem> problems;
-  /// What the split holds; the image as it leaves the transforms, if they fit. Absent where the headers could not be
-  /// read.
+  /// What the split holds; the image as it leaves the transforms, if they fit. Absent where the
+  /// headers could not be read.
   std::optional<Facts> facts;
 };
 
-/// Looks at a split before anything is loaded: files, headers, counts, and whether the transforms fit. Reads headers
-/// only. Never throws an Error of kind data or config.
+/// Looks at a split before anything is loaded: files, headers, counts, and whether the transforms
+/// fit. Reads headers only. Never throws an Error of kind data or config.
 SplitCheck check_split(const spec::DataSplit& split);
 SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue);
 
 /// Whether batches of that size can be mixed as the split asks; `train` is what check_split found.
-std::vector<Problem> check_batch_transforms(const spec::TrainSplit& split, const Facts& train, std::int64_t batch_size);
+std::vector<Problem> check_batch_transforms(const spec::TrainSplit& split, const Facts& train,
+                                            std::int64_t batch_size);
 
 }  // namespace trainctl::data

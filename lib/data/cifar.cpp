@@ -21,14 +21,17 @@ constexpr std::int64_t kBlockRecords = 64;  // read at once
 
 std::string shown(const fs::path& path) { return printable(path.string()); }
 
-std::uint64_t record_bytes(const CifarSplit& split) { return static_cast<std::uint64_t>(split.label_bytes + kPixels); }
+std::uint64_t record_bytes(const CifarSplit& split) {
+  return static_cast<std::uint64_t>(split.label_bytes + kPixels);
+}
 
 std::uint64_t file_bytes(const CifarSplit& split) {
   return record_bytes(split) * static_cast<std::uint64_t>(split.records);
 }
 
 Facts facts_of(const CifarSplit& split) {
-  return MemoryDataset::facts(split.records * std::ssize(split.files), split.classes, {kSide, kSide, 3});
+  return MemoryDataset::facts(split.records * std::ssize(split.files), split.classes,
+                              {kSide, kSide, 3});
 }
 
 /// Fills the memory of a split from its files, in whatever order they come.
@@ -57,17 +60,22 @@ class Filler {
   }
 
  private:
-  void take(std::int64_t in_block, std::int64_t sample, const std::string& name, std::int64_t record) {
-    const std::byte* from = block_.data() + record_bytes(split_) * static_cast<std::size_t>(in_block);
+  void take(std::int64_t in_block, std::int64_t sample, const std::string& name,
+            std::int64_t record) {
+    const std::byte* from =
+        block_.data() + record_bytes(split_) * static_cast<std::size_t>(in_block);
     const auto label = std::to_integer<std::uint8_t>(from[split_.label_at]);
-    ENSURE(data, label < split_.classes, "{} has label {} at byte {}; expected 0 to {}", name, label,
-           record_bytes(split_) * static_cast<std::uint64_t>(record) + static_cast<std::uint64_t>(split_.label_at),
+    ENSURE(data, label < split_.classes, "{} has label {} at byte {}; expected 0 to {}", name,
+           label,
+           record_bytes(split_) * static_cast<std::uint64_t>(record) +
+               static_cast<std::uint64_t>(split_.label_at),
            split_.classes - 1);
     labels_[static_cast<std::size_t>(sample)] = label;
     const std::byte* planes = from + split_.label_bytes;
     std::byte* out = images_.bytes().data() + sample * kPixels;
     for (std::int64_t pixel = 0; pixel < kPlane; ++pixel) {
-      for (std::int64_t channel = 0; channel < 3; ++channel) *out++ = planes[channel * kPlane + pixel];
+      for (std::int64_t channel = 0; channel < 3; ++channel)
+        *out++ = planes[channel * kPlane + pixel];
     }
   }
 
@@ -79,8 +87,9 @@ class Filler {
 };
 
 void expect_size(std::uint64_t found, const std::string& name, const CifarSplit& split) {
-  ENSURE(data, found == file_bytes(split), "{} ends at byte {}; expected {} records of {} bytes, which end at byte {}",
-         name, found, split.records, record_bytes(split), file_bytes(split));
+  ENSURE(data, found == file_bytes(split),
+         "{} ends at byte {}; expected {} records of {} bytes, which end at byte {}", name, found,
+         split.records, record_bytes(split), file_bytes(split));
 }
 
 void read_files(Filler& filler, const std::vector<fs::path>& paths, const CifarSplit& split) {
@@ -123,10 +132,12 @@ auto with_advice(const std::string& type, Body&& body) {
     return body();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::data) throw;
-    throw Error(ErrorKind::data,
-                fmt::format("{}; fetch the files with 'scripts/fetch-data {}', or correct the root of the data set",
-                            error.message(), type),
-                error.where());
+    throw Error(
+        ErrorKind::data,
+        fmt::format(
+            "{}; fetch the files with 'scripts/fetch-data {}', or correct the root of the data set",
+            error.message(), type),
+        error.where());
   }
 }
 
@@ -149,7 +160,8 @@ void CifarFiles::find(const fs::path& root) {
     archive_ = root / name;
     if (fs::exists(archive_, failure)) return;
   }
-  throw Error(ErrorKind::data, fmt::format("{} holds neither {} nor {}", shown(root), split_.archive, split_.files[0]));
+  throw Error(ErrorKind::data, fmt::format("{} holds neither {} nor {}", shown(root),
+                                           split_.archive, split_.files[0]));
 }
 
 Facts CifarFiles::facts() const {

@@ -22,8 +22,8 @@ struct CifarSplit {
   std::int64_t classes = 0;
 };
 
-/// Where its bytes lie beneath `root`: unpacked files first, else the archive. Every function throws Error(data) naming
-/// file and offset, and how to mend it.
+/// Where its bytes lie beneath `root`: unpacked files first, else the archive. Every function
+/// throws Error(data) naming file and offset, and how to mend it.
 class CifarFiles {
  public:
   CifarFiles(const std::filesystem::path& root, CifarSplit split);

@@ -35,7 +35,8 @@ constexpr std::array<std::array<std::uint8_t, kDigitHeight>, 10> kDigits{{
 
 class Canvas {
  public:
-  explicit Canvas(const ImageShape& shape) : sheet_{shape, std::vector<std::uint8_t>(shape.bytes(), kPaper)} {}
+  explicit Canvas(const ImageShape& shape)
+      : sheet_{shape, std::vector<std::uint8_t>(shape.bytes(), kPaper)} {}
 
   void draw(const ImageView& image, std::int64_t top, std::int64_t left, std::int64_t scale) {
     const std::int64_t channels = image.shape.channels;
@@ -43,7 +44,8 @@ class Canvas {
       const std::uint8_t* row = image.row(y / scale);
       for (std::int64_t x = 0; x < image.shape.width * scale; ++x) {
         const std::uint8_t* pixel = row + x / scale * channels;
-        for (std::int64_t c = 0; c < 3; ++c) at(top + y, left + x)[c] = pixel[channels == 3 ? c : 0];
+        for (std::int64_t c = 0; c < 3; ++c)
+          at(top + y, left + x)[c] = pixel[channels == 3 ? c : 0];
       }
     }
   }
@@ -51,10 +53,12 @@ class Canvas {
   void write(const std::string& number, std::int64_t top, std::int64_t left) {
     for (const char digit : number) {
       for (std::int64_t y = 0; y < kDigitHeight * kDot; ++y) {
-        const int dots = kDigits.at(static_cast<std::size_t>(digit - '0')).at(static_cast<std::size_t>(y / kDot));
+        const int dots = kDigits.at(static_cast<std::size_t>(digit - '0'))
+                             .at(static_cast<std::size_t>(y / kDot));
         const std::int64_t visible = std::min(kDigitWidth * kDot, sheet_.shape.width - left);
         for (std::int64_t x = 0; x < visible; ++x) {
-          if ((dots >> (kDigitWidth - 1 - x / kDot) & 1) != 0) std::fill_n(at(top + y, left + x), 3, kInk);
+          if ((dots >> (kDigitWidth - 1 - x / kDot) & 1) != 0)
+            std::fill_n(at(top + y, left + x), 3, kInk);
         }
       }
       left += (kDigitWidth + 1) * kDot;
@@ -64,7 +68,9 @@ class Canvas {
   Sheet take() { return std::move(sheet_); }
 
  private:
-  std::uint8_t* at(std::int64_t y, std::int64_t x) { return sheet_.pixels.data() + (y * sheet_.shape.width + x) * 3; }
+  std::uint8_t* at(std::int64_t y, std::int64_t x) {
+    return sheet_.pixels.data() + (y * sheet_.shape.width + x) * 3;
+  }
 
   Sheet sheet_;
 };
@@ -74,7 +80,8 @@ class Canvas {
 Sheet contact_sheet(std::span<const Exhibit> exhibits) {
   ASSERT(!exhibits.empty());
   const ImageShape& shape = exhibits.front().image.shape;
-  const std::int64_t scale = std::max<std::int64_t>(1, kSmallest / std::max(shape.height, shape.width));
+  const std::int64_t scale =
+      std::max<std::int64_t>(1, kSmallest / std::max(shape.height, shape.width));
   const auto count = std::ssize(exhibits);
   const auto columns = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(count))));
   const std::int64_t rows = (count + columns - 1) / columns;

@@ -23,8 +23,8 @@ struct Sheet {
   [[nodiscard]] ImageView view() const { return {pixels.data(), shape}; }
 };
 
-/// The images, all of one shape, in a grid that is about as wide as high; small ones enlarged by a whole factor. Row by
-/// row from the top left.
+/// The images, all of one shape, in a grid that is about as wide as high; small ones enlarged by a
+/// whole factor. Row by row from the top left.
 Sheet contact_sheet(std::span<const Exhibit> exhibits);
 
 }  // namespace trainctl::data

@@ -13,7 +13,8 @@ CsvReader::CsvReader(std::string_view text, std::string name, char delimiter)
          "{} is UTF-16, as its first two bytes say; save it as UTF-8", name_);
   if (text_.starts_with("\xEF\xBB\xBF")) at_ = line_start_ = 3;
   const std::size_t zero = text_.find('\0');
-  ENSURE(data, zero == std::string_view::npos, "{} has a zero byte at byte {}; it is no text", name_, zero);
+  ENSURE(data, zero == std::string_view::npos, "{} has a zero byte at byte {}; it is no text",
+         name_, zero);
 }
 
 bool CsvReader::next(std::vector<CsvField>& record) {
@@ -42,7 +43,9 @@ CsvField CsvReader::field() {
   while (at_ < text_.size()) {
     const char c = text_[at_];
     if (c == delimiter_ || c == '\n' || c == '\r') break;
-    if (c == '"') fail(here(), "a quote within a field that does not begin with one; put the whole field into quotes");
+    if (c == '"')
+      fail(here(),
+           "a quote within a field that does not begin with one; put the whole field into quotes");
     ++at_;
   }
   return {text_.substr(begin, at_ - begin), start.line, start.column};
@@ -54,7 +57,8 @@ CsvField CsvReader::quoted(CsvField start) {
   std::size_t copied = begin;
   while (true) {
     if (at_ == text_.size())
-      cut_off(fmt::format("the quotes that open at line {}, column {}", start.line, start.column).c_str());
+      cut_off(fmt::format("the quotes that open at line {}, column {}", start.line, start.column)
+                  .c_str());
     const char c = text_[at_++];
     if (c == '\n') ++line_, line_start_ = at_;
     if (c != '"') continue;
@@ -90,7 +94,9 @@ bool CsvReader::ends_record() {
   return true;
 }
 
-CsvField CsvReader::here() const { return {{}, line_, static_cast<std::int64_t>(at_ - line_start_) + 1}; }
+CsvField CsvReader::here() const {
+  return {{}, line_, static_cast<std::int64_t>(at_ - line_start_) + 1};
+}
 
 std::string CsvReader::place(const CsvField& field) const {
   return fmt::format("{}:{}:{}", name_, field.line, field.column);
@@ -101,9 +107,10 @@ void CsvReader::fail(const CsvField& where, const std::string& what) const {
 }
 
 void CsvReader::cut_off(const char* within) const {
-  throw Error(ErrorKind::data, fmt::format("{} ends at byte {} (line {}), within {}; it may be cut off, else end it "
-                                           "with a line break",
-                                           name_, text_.size(), line_, within));
+  throw Error(ErrorKind::data,
+              fmt::format("{} ends at byte {} (line {}), within {}; it may be cut off, else end it "
+                          "with a line break",
+                          name_, text_.size(), line_, within));
 }
 
 }  // namespace trainctl::data

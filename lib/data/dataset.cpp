@@ -5,8 +5,8 @@
 namespace trainctl::data {
 
 const Field* Facts::image() const {
-  const auto found =
-      std::find_if(layout.begin(), layout.end(), [](const Field& field) { return field.name == "image"; });
+  const auto found = std::find_if(layout.begin(), layout.end(),
+                                  [](const Field& field) { return field.name == "image"; });
   return found == layout.end() ? nullptr : &*found;
 }
 

@@ -18,26 +18,30 @@ using Rows = std::span<const std::span<std::byte>>;
 /// What is known of a data set from its headers alone.
 struct Facts {
   std::int64_t samples = 0;
-  std::int64_t classes = 0;                   // 0 where labels are not classes
-  Layout layout;                              // an image of height and width 0: each sample has its own
-  std::vector<std::string> class_names = {};  // in the order of their numbers; empty where nobody named them
+  std::int64_t classes = 0;  // 0 where labels are not classes
+  Layout layout;             // an image of height and width 0: each sample has its own
+  std::vector<std::string> class_names =
+      {};  // in the order of their numbers; empty where nobody named them
 
   /// The image's field; nullptr where the samples have none.
   [[nodiscard]] const Field* image() const;
 };
 
-/// An image as its data set keeps it: a file of some format, or, where `raw` is not empty, the pixels themselves.
+/// An image as its data set keeps it: a file of some format, or, where `raw` is not empty, the
+/// pixels themselves.
 struct StoredImage {
   std::span<const std::byte> bytes;
   ImageShape raw;
 };
 
-/// The images of a data set one at a time, before any transform. Called from several threads at once.
+/// The images of a data set one at a time, before any transform. Called from several threads at
+/// once.
 class ImageStore {
  public:
   virtual ~ImageStore() = default;
   /// The bytes lie in `scratch` or in the store. Throws Error(data).
-  [[nodiscard]] virtual StoredImage read(std::int64_t index, std::vector<std::byte>& scratch) const = 0;
+  [[nodiscard]] virtual StoredImage read(std::int64_t index,
+                                         std::vector<std::byte>& scratch) const = 0;
   /// What a person would call the sample: a path, an entry of an archive, or its number.
   [[nodiscard]] virtual std::string name(std::int64_t index) const = 0;
   /// Begins to bring the sample near, if that costs nothing.
@@ -55,12 +59,15 @@ class Dataset {
   [[nodiscard]] virtual std::int64_t classes() const = 0;
   /// In the order of their numbers; empty where nobody named them.
   [[nodiscard]] virtual std::vector<std::string> class_names() const { return {}; }
-  /// Samples that one thread should make in one go; 0: a whole batch (right where a sample is only copied).
+  /// Samples that one thread should make in one go; 0: a whole batch (right where a sample is only
+  /// copied).
   [[nodiscard]] virtual std::int64_t tile_rows() const { return 0; }
-  /// Samples lie in memory already, or in a mapped file: keeping their bytes once more would gain nothing.
+  /// Samples lie in memory already, or in a mapped file: keeping their bytes once more would gain
+  /// nothing.
   [[nodiscard]] virtual bool in_memory() const { return false; }
-  /// Copies the samples `indices` into the rows. An empty span means that the field is not wanted: so it is with the
-  /// image where transforms, or a decoder, take it from images(). Throws Error(data) naming the sample.
+  /// Copies the samples `indices` into the rows. An empty span means that the field is not wanted:
+  /// so it is with the image where transforms, or a decoder, take it from images(). Throws
+  /// Error(data) naming the sample.
   virtual void fill(std::span<const std::int64_t> indices, Rows rows) const = 0;
   /// Required where the layout has an image: the way in for transforms.
   [[nodiscard]] virtual const ImageStore* images() const { return nullptr; }

@@ -7,13 +7,15 @@
 
 namespace trainctl::data {
 
-/// Digests of whole epochs: the same for any number of workers, any prefetch depth and any split over ranks.
+/// Digests of whole epochs: the same for any number of workers, any prefetch depth and any split
+/// over ranks.
 struct EpochDigests {
   std::uint64_t digest = 0;  // of all epochs in their order
   std::vector<std::uint64_t> epochs;
 };
 
-/// Loads `epochs` epochs on each of options.shard.world_size ranks, one after the other, and adds their digests up.
+/// Loads `epochs` epochs on each of options.shard.world_size ranks, one after the other, and adds
+/// their digests up.
 EpochDigests digest_epochs(const Pipeline& pipeline, LoaderOptions options, std::int64_t epochs);
 
 }  // namespace trainctl::data

@@ -36,7 +36,8 @@ bool leads_out(const fs::path& name) {
 
 }  // namespace
 
-FileReader::FileReader(const fs::path& path) : FileReader(Fd(::open(path.c_str(), kReadOnly)), path.string()) {}
+FileReader::FileReader(const fs::path& path)
+    : FileReader(Fd(::open(path.c_str(), kReadOnly)), path.string()) {}
 
 FileReader::FileReader(Fd fd, std::string name) : name_(printable(name)), fd_(std::move(fd)) {
   ENSURE(data, fd_.valid(), "cannot read {}: {}", name_, std::strerror(errno));
@@ -54,31 +55,36 @@ void FileReader::read(std::uint64_t offset, std::span<std::byte> out) const {
     const ssize_t count = ::pread(fd_.get(), out.data() + done, out.size() - done, at);
     if (count < 0 && errno == EINTR) continue;
     ENSURE(data, count >= 0, "cannot read {} at byte {}: {}", name_, at, std::strerror(errno));
-    ENSURE(data, count > 0, "{} ends at byte {}; bytes {} to {} were expected", name_, at, offset, offset + out.size());
+    ENSURE(data, count > 0, "{} ends at byte {}; bytes {} to {} were expected", name_, at, offset,
+           offset + out.size());
     done += static_cast<std::size_t>(count);
   }
 }
 
 DataRoot::DataRoot(fs::path folder, Links links)
-    : folder_(std::move(folder)), links_(links), fd_(::open(folder_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
+    : folder_(std::move(folder)),
+      links_(links),
+      fd_(::open(folder_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
   const int cause = errno;
-  ENSURE(data, fd_.valid() || (cause != ENOENT && cause != ENOTDIR), "the folder {} does not exist; correct the path",
-         printable(folder_.string()));
-  ENSURE(data, fd_.valid(), "cannot look into {}: {}", printable(folder_.string()), std::strerror(cause));
+  ENSURE(data, fd_.valid() || (cause != ENOENT && cause != ENOTDIR),
+         "the folder {} does not exist; correct the path", printable(folder_.string()));
+  ENSURE(data, fd_.valid(), "cannot look into {}: {}", printable(folder_.string()),
+         std::strerror(cause));
 }
 
 FileReader DataRoot::open(const std::string& name) const {
   const std::string shown = (folder_ / name).string();
   if (links_ == Links::follow) return {Fd(::openat(fd_.get(), name.c_str(), kReadOnly)), shown};
-  ENSURE(data, !leads_out(name), "{} leads out of the folder {}; only files beneath it are read", printable(name),
-         printable(folder_.string()));
+  ENSURE(data, !leads_out(name), "{} leads out of the folder {}; only files beneath it are read",
+         printable(name), printable(folder_.string()));
   Fd fd(open_beneath(fd_.get(), name.c_str()));
-  // An old kernel, or a container that does not let the call through: no link at the last step at least.
+  // An old kernel, or a container that does not let the call through: no link at the last step at
+  // least.
   if (!fd.valid() && (errno == ENOSYS || errno == EPERM)) {
     fd = Fd(::openat(fd_.get(), name.c_str(), kReadOnly | O_NOFOLLOW));
   }
-  ENSURE(data, fd.valid() || errno != ELOOP, "{} is, or lies behind, a symbolic link; links are not followed here",
-         printable(shown));
+  ENSURE(data, fd.valid() || errno != ELOOP,
+         "{} is, or lies behind, a symbolic link; links are not followed here", printable(shown));
   return {std::move(fd), shown};
 }
 

@@ -17,7 +17,8 @@ struct FileStamp {
   bool operator==(const FileStamp&) const = default;
 };
 
-/// A regular file read at any offset, by any thread. Every function throws Error(data) naming the file.
+/// A regular file read at any offset, by any thread. Every function throws Error(data) naming the
+/// file.
 class FileReader {
  public:
   explicit FileReader(const fs::path& path);
@@ -36,8 +37,8 @@ class FileReader {
   FileStamp stamp_;
 };
 
-/// A folder whose files are opened beneath it only: no `..`, no absolute path and no symbolic link leads out of it.
-/// With Links::follow, links lead anywhere.
+/// A folder whose files are opened beneath it only: no `..`, no absolute path and no symbolic link
+/// leads out of it. With Links::follow, links lead anywhere.
 class DataRoot {
  public:
   enum class Links { refuse, follow };

@@ -28,15 +28,15 @@ class Scanner {
 
   FolderScan scan() {
     std::error_code failure;
-    ENSURE(data, fs::is_directory(root_, failure), "the folder {} does not exist; correct the root of the data set",
-           shown(root_));
+    ENSURE(data, fs::is_directory(root_, failure),
+           "the folder {} does not exist; correct the root of the data set", shown(root_));
     Entries top = look_into("");
-    ENSURE(data, !top.folders.empty(), "{} holds no class folders; expected {}/<class>/<image>", shown(root_),
-           shown(root_));
+    ENSURE(data, !top.folders.empty(), "{} holds no class folders; expected {}/<class>/<image>",
+           shown(root_), shown(root_));
     std::sort(top.folders.begin(), top.folders.end());
     for (const std::string& name : top.folders) add_class(name);
-    ENSURE(data, scan_.files.files.size() > 0, "{} holds no images in its {} class folders", shown(root_),
-           top.folders.size());
+    ENSURE(data, scan_.files.files.size() > 0, "{} holds no images in its {} class folders",
+           shown(root_), top.folders.size());
     finish_labels(std::move(top.folders));
     return std::move(scan_);
   }
@@ -53,13 +53,15 @@ class Scanner {
       for (const std::string& image : images) add_image(folder + "/" + image);
     }
     ENSURE(data, options_.empty == EmptyClasses::allow || scan_.files.files.size() > before,
-           "the class folder {} holds no images (.jpg .jpeg .png .webp .bmp .tif .tiff); remove it, or write "
+           "the class folder {} holds no images (.jpg .jpeg .png .webp .bmp .tif .tiff); remove "
+           "it, or write "
            "allow_empty: true",
            shown(root_ / name));
     labels_.resize(scan_.files.files.size(), classes_++);
   }
 
-  void walk(const std::string& folder, std::vector<std::pair<std::string, std::vector<std::string>>>& found) {
+  void walk(const std::string& folder,
+            std::vector<std::pair<std::string, std::vector<std::string>>>& found) {
     Entries entries = look_into(folder);
     ENSURE(data, std::find(open_.begin(), open_.end(), entries.identity) == open_.end(),
            "{} is a link that leads back to a folder above it; remove it", shown(root_ / folder));
@@ -73,7 +75,8 @@ class Scanner {
     const fs::path path = folder.empty() ? root_ : root_ / folder;
     // Before its entries are read: what is added meanwhile makes the manifest stale.
     struct stat info {};
-    ENSURE(data, ::stat(path.c_str(), &info) == 0, "cannot read {}: {}", shown(path), std::strerror(errno));
+    ENSURE(data, ::stat(path.c_str(), &info) == 0, "cannot read {}: {}", shown(path),
+           std::strerror(errno));
     Entries entries;
     entries.identity = {info.st_dev, info.st_ino};
     std::error_code failure;
@@ -84,7 +87,8 @@ class Scanner {
     }
     ENSURE(data, !failure, "cannot look into {}: {}", shown(path), failure.message());
     scan_.folders.push_back({fs::absolute(path).lexically_normal().string(),
-                             info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec, entries.count});
+                             info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec,
+                             entries.count});
     return entries;
   }
 
@@ -95,12 +99,14 @@ class Scanner {
     const bool folder = entry.is_directory(failure);
     if (entry.is_symlink(failure) && (folder || image)) {
       ENSURE(data, options_.links == DataRoot::Links::follow,
-             "{} is a symbolic link; write follow_links: true to have it followed", shown(entry.path()));
+             "{} is a symbolic link; write follow_links: true to have it followed",
+             shown(entry.path()));
     }
     if (folder) {
       entries.folders.push_back(std::move(name));
     } else if (image) {
-      ENSURE(data, entry.is_regular_file(failure), "{} is no regular file{}; remove it", shown(entry.path()),
+      ENSURE(data, entry.is_regular_file(failure), "{} is no regular file{}; remove it",
+             shown(entry.path()),
              entry.is_symlink(failure) ? ", or a link that leads nowhere" : "");
       entries.images.push_back(std::move(name));
     }
@@ -111,9 +117,10 @@ class Scanner {
     if (options_.stamps == Stamps::leave) return;
     struct stat info {};
     const fs::path path = root_ / name;
-    ENSURE(data, ::stat(path.c_str(), &info) == 0, "cannot read {}: {}", shown(path), std::strerror(errno));
-    scan_.files.stamps.push_back(
-        {static_cast<std::uint64_t>(info.st_size), info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec});
+    ENSURE(data, ::stat(path.c_str(), &info) == 0, "cannot read {}: {}", shown(path),
+           std::strerror(errno));
+    scan_.files.stamps.push_back({static_cast<std::uint64_t>(info.st_size),
+                                  info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec});
   }
 
   void finish_labels(std::vector<std::string> names) {

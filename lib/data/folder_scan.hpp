@@ -22,8 +22,9 @@ struct FolderScan {
   std::vector<Dependency> folders;
 };
 
-/// Images in class folders, classes and files in the order of torchvision's ImageFolder: a class is a folder right in
-/// `root`, classes are sorted by name, its files by folder and name. Throws Error(data).
+/// Images in class folders, classes and files in the order of torchvision's ImageFolder: a class is
+/// a folder right in `root`, classes are sorted by name, its files by folder and name. Throws
+/// Error(data).
 FolderScan scan_class_folders(const std::filesystem::path& root, const ScanOptions& options);
 
 }  // namespace trainctl::data

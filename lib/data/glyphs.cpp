@@ -6,8 +6,9 @@
 namespace trainctl::data {
 namespace {
 
-constexpr GlyphPoint kZeroA[] = {{50, 10}, {68, 15}, {78, 32}, {80, 50}, {78, 68}, {68, 85}, {50, 90},
-                                 {32, 85}, {22, 68}, {20, 50}, {22, 32}, {32, 15}, {50, 10}};
+constexpr GlyphPoint kZeroA[] = {{50, 10}, {68, 15}, {78, 32}, {80, 50}, {78, 68},
+                                 {68, 85}, {50, 90}, {32, 85}, {22, 68}, {20, 50},
+                                 {22, 32}, {32, 15}, {50, 10}};
 constexpr GlyphPoint kZeroB[] = {{56, 10}, {68, 20}, {72, 40}, {68, 64}, {58, 84}, {46, 90},
                                  {34, 82}, {30, 62}, {33, 38}, {42, 18}, {56, 10}};
 constexpr Stroke kZeroAStrokes[] = {kZeroA};
@@ -31,8 +32,9 @@ constexpr Stroke kTwoAStrokes[] = {kTwoA};
 constexpr Stroke kTwoBStrokes[] = {kTwoB};
 constexpr Glyph kTwo[] = {kTwoAStrokes, kTwoBStrokes};
 
-constexpr GlyphPoint kThreeA[] = {{24, 18}, {40, 10}, {60, 11}, {74, 22}, {73, 36}, {62, 46}, {46, 49},
-                                  {64, 52}, {77, 63}, {76, 78}, {62, 89}, {42, 90}, {24, 82}};
+constexpr GlyphPoint kThreeA[] = {{24, 18}, {40, 10}, {60, 11}, {74, 22}, {73, 36},
+                                  {62, 46}, {46, 49}, {64, 52}, {77, 63}, {76, 78},
+                                  {62, 89}, {42, 90}, {24, 82}};
 constexpr GlyphPoint kThreeB[] = {{24, 12}, {74, 12}, {48, 44}, {66, 50}, {77, 64},
                                   {74, 80}, {58, 90}, {38, 90}, {23, 80}};
 constexpr Stroke kThreeAStrokes[] = {kThreeA};
@@ -48,7 +50,8 @@ constexpr Glyph kFour[] = {kFourAStrokes, kFourBStrokes};
 
 constexpr GlyphPoint kFiveA[] = {{74, 12}, {34, 12}, {30, 46}, {48, 40}, {66, 44},
                                  {77, 58}, {76, 74}, {62, 88}, {42, 90}, {24, 82}};
-constexpr GlyphPoint kFiveB1[] = {{30, 12}, {28, 46}, {54, 42}, {74, 56}, {73, 76}, {56, 90}, {26, 85}};
+constexpr GlyphPoint kFiveB1[] = {{30, 12}, {28, 46}, {54, 42}, {74, 56},
+                                  {73, 76}, {56, 90}, {26, 85}};
 constexpr GlyphPoint kFiveB2[] = {{30, 12}, {72, 10}};
 constexpr Stroke kFiveAStrokes[] = {kFiveA};
 constexpr Stroke kFiveBStrokes[] = {kFiveB1, kFiveB2};
@@ -74,8 +77,9 @@ constexpr Glyph kSeven[] = {kSevenAStrokes, kSevenBStrokes, kSevenCStrokes};
 constexpr GlyphPoint kEightA[] = {{50, 48}, {34, 42}, {26, 30}, {32, 16}, {50, 10}, {68, 16},
                                   {74, 30}, {66, 42}, {50, 48}, {30, 56}, {22, 70}, {30, 85},
                                   {50, 90}, {70, 85}, {78, 70}, {70, 56}, {50, 48}};
-constexpr GlyphPoint kEightB[] = {{70, 20}, {52, 10}, {32, 16}, {30, 32}, {50, 46}, {72, 62}, {74, 80},
-                                  {52, 90}, {28, 82}, {27, 64}, {50, 46}, {68, 32}, {70, 20}};
+constexpr GlyphPoint kEightB[] = {{70, 20}, {52, 10}, {32, 16}, {30, 32}, {50, 46},
+                                  {72, 62}, {74, 80}, {52, 90}, {28, 82}, {27, 64},
+                                  {50, 46}, {68, 32}, {70, 20}};
 constexpr Stroke kEightAStrokes[] = {kEightA};
 constexpr Stroke kEightBStrokes[] = {kEightB};
 constexpr Glyph kEight[] = {kEightAStrokes, kEightBStrokes};

@@ -29,7 +29,8 @@ fs::path find_file(const fs::path& root, const std::string& name) {
   if (!failure && fs::exists(packed, failure)) return packed;
   ENSURE(data, !failure, "cannot look into {}: {}", named(root), failure.message());
   ENSURE(data, fs::is_directory(root, failure), "the folder {} does not exist", named(root));
-  throw Error(ErrorKind::data, fmt::format("{} holds neither {} nor {}.gz", named(root), name, name));
+  throw Error(ErrorKind::data,
+              fmt::format("{} holds neither {} nor {}.gz", named(root), name, name));
 }
 
 /// One open IDX file whose header has been checked.
@@ -37,9 +38,10 @@ class IdxReader {
  public:
   IdxReader(const fs::path& path, std::uint32_t magic) : path_(path), source_(open_source(path)) {
     const std::uint32_t found = word("the magic number");
-    ENSURE(data, found >> 16 != 0x1F8B, "{} is gzip without .gz in its name; rename it to {}.gz", named(path_),
-           named(path_.filename()));
-    ENSURE(data, found == magic, "{} starts with 0x{:08x} at byte 0; an IDX file of {} starts with 0x{:08x}",
+    ENSURE(data, found >> 16 != 0x1F8B, "{} is gzip without .gz in its name; rename it to {}.gz",
+           named(path_), named(path_.filename()));
+    ENSURE(data, found == magic,
+           "{} starts with 0x{:08x} at byte 0; an IDX file of {} starts with 0x{:08x}",
            named(path_), found, magic == kImagesMagic ? "images" : "labels", magic);
     count_ = word("the number of samples");
     ENSURE(data, count_ > 0, "{} says at byte 4 that it has no samples", named(path_));
@@ -53,11 +55,12 @@ class IdxReader {
   void read_content(std::span<std::byte> out) {
     const std::size_t got = source_->read(out);
     offset_ += got;
-    ENSURE(data, got == out.size(), "{} ends at byte {}; its header promises {} samples, which end at byte {}", where(),
+    ENSURE(data, got == out.size(),
+           "{} ends at byte {}; its header promises {} samples, which end at byte {}", where(),
            offset_, count_, offset_ - got + out.size());
     std::byte extra{};
-    ENSURE(data, source_->read({&extra, 1}) == 0, "{} goes on behind byte {}, where its {} samples end", where(),
-           offset_, count_);
+    ENSURE(data, source_->read({&extra, 1}) == 0,
+           "{} goes on behind byte {}, where its {} samples end", where(), offset_, count_);
   }
 
  private:
@@ -66,13 +69,14 @@ class IdxReader {
     const std::size_t got = source_->read(std::as_writable_bytes(std::span(bytes)));
     ENSURE(data, got == 4, "{} ends at byte {}, within {}", where(), offset_ + got, what);
     offset_ += 4;
-    return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 | std::uint32_t{bytes[2]} << 8 | bytes[3];
+    return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 |
+           std::uint32_t{bytes[2]} << 8 | bytes[3];
   }
 
   void expect_side(const char* what) {
     const std::uint32_t found = word(what);
-    ENSURE(data, found == kSide, "{} says at byte {} that its images have {} {}; expected {}", where(), offset_ - 4,
-           found, what, kSide);
+    ENSURE(data, found == kSide, "{} says at byte {} that its images have {} {}; expected {}",
+           where(), offset_ - 4, found, what, kSide);
   }
 
   // Before anything is allocated: a header may promise what no file of this length can hold.
@@ -80,11 +84,12 @@ class IdxReader {
     const std::uint64_t promised = offset_ + static_cast<std::uint64_t>(count_ * sample_bytes_);
     const bool packed = path_.extension() == ".gz";
     ENSURE(data, promised <= source_->most(),
-           "{} says at byte 4 that it has {} samples, which take {} bytes; {} {} bytes", named(path_), count_, promised,
-           packed ? "unpacked it has at most" : "the file has", source_->most());
+           "{} says at byte 4 that it has {} samples, which take {} bytes; {} {} bytes",
+           named(path_), count_, promised, packed ? "unpacked it has at most" : "the file has",
+           source_->most());
     ENSURE(data, packed || promised == source_->most(),
-           "{} has {} bytes; its header promises {} samples, which take {}", named(path_), source_->most(), count_,
-           promised);
+           "{} has {} bytes; its header promises {} samples, which take {}", named(path_),
+           source_->most(), count_, promised);
   }
 
   [[nodiscard]] std::string where() const {
@@ -99,17 +104,20 @@ class IdxReader {
 };
 
 void expect_same_count(const IdxReader& images, const IdxReader& labels, const fs::path& at) {
-  ENSURE(data, images.count() == labels.count(), "{} has {} labels for {} images", named(at), labels.count(),
-         images.count());
+  ENSURE(data, images.count() == labels.count(), "{} has {} labels for {} images", named(at),
+         labels.count(), images.count());
 }
 
 void expect_classes(std::span<const std::uint8_t> labels, const fs::path& path) {
-  const auto bad = std::find_if(labels.begin(), labels.end(), [](std::uint8_t label) { return label >= kClasses; });
-  ENSURE(data, bad == labels.end(), "{} has label {} at byte {}; expected 0 to {}", named(path), *bad,
-         8 + (bad - labels.begin()), kClasses - 1);
+  const auto bad = std::find_if(labels.begin(), labels.end(),
+                                [](std::uint8_t label) { return label >= kClasses; });
+  ENSURE(data, bad == labels.end(), "{} has label {} at byte {}; expected 0 to {}", named(path),
+         *bad, 8 + (bad - labels.begin()), kClasses - 1);
 }
 
-Facts facts_of(std::int64_t samples) { return MemoryDataset::facts(samples, kClasses, {kSide, kSide, 1}); }
+Facts facts_of(std::int64_t samples) {
+  return MemoryDataset::facts(samples, kClasses, {kSide, kSide, 1});
+}
 
 /// Runs `body`; its data errors end with how to get sound files.
 template <class Body>
@@ -118,11 +126,12 @@ auto with_advice(const std::string& type, Body&& body) {
     return body();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::data) throw;
-    throw Error(ErrorKind::data,
-                fmt::format("{}; fetch the files with 'scripts/fetch-data {}', or correct the root of "
-                            "the data set",
-                            error.message(), type),
-                error.where());
+    throw Error(
+        ErrorKind::data,
+        fmt::format("{}; fetch the files with 'scripts/fetch-data {}', or correct the root of "
+                    "the data set",
+                    error.message(), type),
+        error.where());
   }
 }
 
@@ -156,7 +165,8 @@ std::shared_ptr<const Dataset> IdxFiles::load() const {
     std::vector<std::uint8_t> classes(static_cast<std::size_t>(labels.count()));
     labels.read_content(std::as_writable_bytes(std::span(classes)));
     expect_classes(classes, labels_);
-    return std::make_shared<const MemoryDataset>(std::move(facts), std::move(pixels), std::move(classes));
+    return std::make_shared<const MemoryDataset>(std::move(facts), std::move(pixels),
+                                                 std::move(classes));
   });
 }
 

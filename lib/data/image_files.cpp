@@ -18,7 +18,10 @@ constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;  // of one image fi
 class ImageFileDataset final : public Dataset, public ImageStore {
  public:
   ImageFileDataset(DataRoot root, ImageFiles files, std::function<void()> forget)
-      : root_(std::move(root)), files_(std::move(files)), facts_(files_.facts()), forget_(std::move(forget)) {}
+      : root_(std::move(root)),
+        files_(std::move(files)),
+        facts_(files_.facts()),
+        forget_(std::move(forget)) {}
 
   [[nodiscard]] std::int64_t size() const override { return facts_.samples; }
   [[nodiscard]] const Layout& layout() const override { return facts_.layout; }
@@ -28,23 +31,28 @@ class ImageFileDataset final : public Dataset, public ImageStore {
   [[nodiscard]] const ImageStore* images() const override { return this; }
 
   void fill(std::span<const std::int64_t> indices, Rows rows) const override {
-    ASSERT(rows[0].empty());  // what lies on disk is never of one size: a transform makes the pixels
+    ASSERT(
+        rows[0].empty());  // what lies on disk is never of one size: a transform makes the pixels
     const std::size_t bytes = files_.labels.field.bytes();
     for (std::size_t i = 0; i < indices.size(); ++i) {
-      const std::byte* label = files_.labels.rows.data() + static_cast<std::size_t>(indices[i]) * bytes;
+      const std::byte* label =
+          files_.labels.rows.data() + static_cast<std::size_t>(indices[i]) * bytes;
       std::memcpy(rows[1].data() + i * bytes, label, bytes);
     }
   }
 
-  [[nodiscard]] StoredImage read(std::int64_t index, std::vector<std::byte>& scratch) const override {
+  [[nodiscard]] StoredImage read(std::int64_t index,
+                                 std::vector<std::byte>& scratch) const override {
     ASSERT(index >= 0 && index < facts_.samples);
     const auto i = static_cast<std::size_t>(index);
     const std::size_t file = files_.file_of.empty() ? i : files_.file_of[i];
     const FileReader reader = root_.open(std::string(files_.files[file]));
     if (reader.stamp() != files_.stamps[file]) changed(reader, file);
-    const auto [offset, size] = files_.file_of.empty() ? std::pair{std::uint64_t{0}, reader.size()}
-                                                       : std::pair{files_.offsets[i], files_.sizes[i]};
-    ENSURE(data, size <= kMostBytes, "it has {} bytes; an image file may have up to {}", size, kMostBytes);
+    const auto [offset, size] = files_.file_of.empty()
+                                    ? std::pair{std::uint64_t{0}, reader.size()}
+                                    : std::pair{files_.offsets[i], files_.sizes[i]};
+    ENSURE(data, size <= kMostBytes, "it has {} bytes; an image file may have up to {}", size,
+           kMostBytes);
     ENSURE(data, size > 0, "it is empty");
     if (scratch.size() < size) scratch.resize(size);
     const auto bytes = std::span(scratch).first(size);
@@ -70,7 +78,8 @@ class ImageFileDataset final : public Dataset, public ImageStore {
     hasher.add(std::as_bytes(std::span(files_.offsets)));
     hasher.add(std::as_bytes(std::span(files_.sizes)));
     hasher.add(files_.labels.rows);
-    for (const std::string& name : facts_.class_names) hasher.add(name), hasher.add(std::uint64_t{name.size()});
+    for (const std::string& name : facts_.class_names)
+      hasher.add(name), hasher.add(std::uint64_t{name.size()});
     return hasher.hex();
   }
 
@@ -79,10 +88,12 @@ class ImageFileDataset final : public Dataset, public ImageStore {
     if (forget_) forget_();
     const FileStamp& listed = files_.stamps[file];
     const bool resized = reader.size() != listed.size;
-    throw Error(ErrorKind::data, fmt::format("the file has changed since it was listed ({}); start again, the list is "
-                                             "made anew then",
-                                             resized ? fmt::format("{} bytes, then {}", listed.size, reader.size())
-                                                     : std::string("its time of change is another")));
+    throw Error(
+        ErrorKind::data,
+        fmt::format("the file has changed since it was listed ({}); start again, the list is "
+                    "made anew then",
+                    resized ? fmt::format("{} bytes, then {}", listed.size, reader.size())
+                            : std::string("its time of change is another")));
   }
 
   DataRoot root_;
@@ -102,7 +113,8 @@ Facts ImageFiles::facts() const {
 }
 
 bool has_image_suffix(std::string_view name) {
-  constexpr std::array<std::string_view, 7> kSuffixes = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"};
+  constexpr std::array<std::string_view, 7> kSuffixes = {".jpg", ".jpeg", ".png", ".webp",
+                                                         ".bmp", ".tif",  ".tiff"};
   const std::size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) return false;
   std::string suffix(name.substr(dot));
@@ -110,8 +122,10 @@ bool has_image_suffix(std::string_view name) {
   return std::find(kSuffixes.begin(), kSuffixes.end(), suffix) != kSuffixes.end();
 }
 
-std::shared_ptr<const Dataset> image_file_dataset(DataRoot root, ImageFiles files, std::function<void()> forget) {
-  return std::make_shared<const ImageFileDataset>(std::move(root), std::move(files), std::move(forget));
+std::shared_ptr<const Dataset> image_file_dataset(DataRoot root, ImageFiles files,
+                                                  std::function<void()> forget) {
+  return std::make_shared<const ImageFileDataset>(std::move(root), std::move(files),
+                                                  std::move(forget));
 }
 
 }  // namespace trainctl::data

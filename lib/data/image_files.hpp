@@ -13,12 +13,14 @@
 
 namespace trainctl::data {
 
-/// Images that are pieces of files beneath one folder: whole files, or members of archives. The manifest of such a set.
+/// Images that are pieces of files beneath one folder: whole files, or members of archives. The
+/// manifest of such a set.
 struct ImageFiles {
-  NameList files;                      // relative to the folder
-  std::vector<FileStamp> stamps;       // of each file
-  NameList names;                      // of each sample
-  std::vector<std::uint32_t> file_of;  // each sample's file; empty: sample i is the whole of file i, and has its name
+  NameList files;                 // relative to the folder
+  std::vector<FileStamp> stamps;  // of each file
+  NameList names;                 // of each sample
+  std::vector<std::uint32_t>
+      file_of;  // each sample's file; empty: sample i is the whole of file i, and has its name
   std::vector<std::uint64_t> offsets;
   std::vector<std::uint64_t> sizes;
   Labels labels;
@@ -30,11 +32,14 @@ struct ImageFiles {
   [[nodiscard]] std::int64_t rows() const;
 };
 
-/// True where the name ends as an image that trainctl can decode: .jpg .jpeg .png .webp .bmp .tif .tiff, in any case.
+/// True where the name ends as an image that trainctl can decode: .jpg .jpeg .png .webp .bmp .tif
+/// .tiff, in any case.
 bool has_image_suffix(std::string_view name);
 
-/// The data set over those files. Layout: image u8 {0, 0, 3}, then the label. A file that has changed since it was
-/// listed ends the run with Error(data), after `forget` has dropped what was cached.
-std::shared_ptr<const Dataset> image_file_dataset(DataRoot root, ImageFiles files, std::function<void()> forget);
+/// The data set over those files. Layout: image u8 {0, 0, 3}, then the label. A file that has
+/// changed since it was listed ends the run with Error(data), after `forget` has dropped what was
+/// cached.
+std::shared_ptr<const Dataset> image_file_dataset(DataRoot root, ImageFiles files,
+                                                  std::function<void()> forget);
 
 }  // namespace trainctl::data

@@ -13,7 +13,8 @@
 namespace trainctl::data {
 namespace {
 
-constexpr std::size_t kMostNames = 100'000;  // far above any set of classes: a column of texts that are no classes
+constexpr std::size_t kMostNames =
+    100'000;  // far above any set of classes: a column of texts that are no classes
 
 template <class T>
 std::vector<std::byte> bytes_of(const std::vector<T>& values) {
@@ -24,15 +25,17 @@ std::vector<std::byte> bytes_of(const std::vector<T>& values) {
 
 bool all_numbers(const std::vector<std::string>& texts) {
   std::int64_t ignored = 0;
-  return std::all_of(texts.begin(), texts.end(), [&](const std::string& text) { return parse_index(text, ignored); });
+  return std::all_of(texts.begin(), texts.end(),
+                     [&](const std::string& text) { return parse_index(text, ignored); });
 }
 
 std::vector<std::string> sorted_names(const std::vector<std::string>& texts) {
   std::vector<std::string> names = texts;
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
-  ENSURE(data, names.size() <= kMostNames, "the labels are {} different texts; expected at most {} classes",
-         names.size(), kMostNames);
+  ENSURE(data, names.size() <= kMostNames,
+         "the labels are {} different texts; expected at most {} classes", names.size(),
+         kMostNames);
   return names;
 }
 
@@ -43,7 +46,8 @@ Labels class_labels(const std::vector<std::string>& texts, const std::vector<std
   Labels labels;
   std::vector<std::int64_t> numbers(texts.size());
   labels.class_names = names;
-  for (std::size_t i = 0; i < texts.size(); ++i) ENSURE(data, !texts[i].empty(), "{}: the label is empty", place(i));
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    ENSURE(data, !texts[i].empty(), "{}: the label is empty", place(i));
   const bool numbered = all_numbers(texts);
   if (names.empty() && !numbered) labels.class_names = sorted_names(texts);
   std::unordered_map<std::string, std::int64_t> by_name;
@@ -56,8 +60,8 @@ Labels class_labels(const std::vector<std::string>& texts, const std::vector<std
     }
     const bool is_number = parse_index(texts[i], numbers[i]);
     ENSURE(data, names.empty() || (is_number && numbers[i] < labels.classes),
-           "{}: the label '{}' is none of the {} classes; add it to 'classes'", place(i), printable(texts[i]),
-           labels.classes);
+           "{}: the label '{}' is none of the {} classes; add it to 'classes'", place(i),
+           printable(texts[i]), labels.classes);
     labels.classes = std::max(labels.classes, numbers[i] + 1);
   }
   labels.rows = bytes_of(numbers);

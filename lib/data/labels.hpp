@@ -19,9 +19,9 @@ struct Labels {
   std::vector<std::string> class_names;
 };
 
-/// Class labels from texts, each a name or a number. `names` fixes the classes and their order; where it is empty, and
-/// not every text is a number, they are the names found, sorted. Numbers count from 0. Throws Error(data); `place(i)`
-/// says where label i stands.
+/// Class labels from texts, each a name or a number. `names` fixes the classes and their order;
+/// where it is empty, and not every text is a number, they are the names found, sorted. Numbers
+/// count from 0. Throws Error(data); `place(i)` says where label i stands.
 Labels class_labels(const std::vector<std::string>& texts, const std::vector<std::string>& names,
                     const std::function<std::string(std::size_t)>& place);
 

@@ -19,15 +19,20 @@ namespace {
 class DecodeOnly final : public CropTransform {
  public:
   explicit DecodeOnly(const Pipeline& pipeline) {
-    if (!pipeline.transforms.empty()) crop_ = dynamic_cast<const CropTransform*>(pipeline.transforms.front().get());
+    if (!pipeline.transforms.empty())
+      crop_ = dynamic_cast<const CropTransform*>(pipeline.transforms.front().get());
   }
-  [[nodiscard]] ImageShape output(const ImageShape& input) const override { return {1, 1, input.channels}; }
+  [[nodiscard]] ImageShape output(const ImageShape& input) const override {
+    return {1, 1, input.channels};
+  }
   [[nodiscard]] bool random() const override { return crop_ != nullptr && crop_->random(); }
   [[nodiscard]] Box box(const ImageShape& input, CounterRng& rng) const override {
     return crop_ != nullptr ? crop_->box(input, rng) : Box{0, 0, input.height, input.width};
   }
-  void apply_to_box(const ImageView& window, const ImageShape&, ImageTarget& output, CounterRng&) const override {
-    std::fill_n(output.resize({1, 1, window.shape.channels}), window.shape.channels, std::uint8_t{0});
+  void apply_to_box(const ImageView& window, const ImageShape&, ImageTarget& output,
+                    CounterRng&) const override {
+    std::fill_n(output.resize({1, 1, window.shape.channels}), window.shape.channels,
+                std::uint8_t{0});
   }
 
  private:
@@ -37,17 +42,23 @@ class DecodeOnly final : public CropTransform {
 /// The first few images of a data set in the place of all.
 class FewImages final : public Dataset, public ImageStore {
  public:
-  explicit FewImages(const Dataset& all) : all_(all), count_(std::min<std::int64_t>(8, all.size())) {}
+  explicit FewImages(const Dataset& all)
+      : all_(all), count_(std::min<std::int64_t>(8, all.size())) {}
   [[nodiscard]] std::int64_t size() const override { return all_.size(); }
   [[nodiscard]] const Layout& layout() const override { return all_.layout(); }
   [[nodiscard]] std::int64_t classes() const override { return all_.classes(); }
-  void fill(std::span<const std::int64_t> indices, Rows rows) const override { all_.fill(indices, rows); }
+  void fill(std::span<const std::int64_t> indices, Rows rows) const override {
+    all_.fill(indices, rows);
+  }
   [[nodiscard]] const ImageStore* images() const override { return this; }
   [[nodiscard]] std::string fingerprint() const override { return all_.fingerprint(); }
-  [[nodiscard]] StoredImage read(std::int64_t index, std::vector<std::byte>& scratch) const override {
+  [[nodiscard]] StoredImage read(std::int64_t index,
+                                 std::vector<std::byte>& scratch) const override {
     return all_.images()->read(index % count_, scratch);
   }
-  [[nodiscard]] std::string name(std::int64_t index) const override { return all_.images()->name(index % count_); }
+  [[nodiscard]] std::string name(std::int64_t index) const override {
+    return all_.images()->name(index % count_);
+  }
 
  private:
   const Dataset& all_;
@@ -61,7 +72,8 @@ struct StoredRows {
   Arena copy;             // where they lie, unless the data set has them in one piece each
 };
 
-double gather_rate(const StoredRows& stored, std::int64_t batch_size, double seconds, const Clock& clock) {
+double gather_rate(const StoredRows& stored, std::int64_t batch_size, double seconds,
+                   const Clock& clock) {
   constexpr std::size_t kAhead = 8;
   constexpr std::size_t kMostPrefetched = 4096;
   constexpr std::size_t kCacheLine = 64;
@@ -106,14 +118,16 @@ std::optional<StoredRows> images_in_memory(const Pipeline& pipeline, const Loade
   for (const std::int64_t index : positions(dataset.size(), options)) {
     const StoredImage image = dataset.images()->read(index, scratch);
     if (stored.rows.empty()) shape = image.raw;
-    if (!image.raw.fixed() || image.raw != shape || image.bytes.data() == scratch.data()) return std::nullopt;
+    if (!image.raw.fixed() || image.raw != shape || image.bytes.data() == scratch.data())
+      return std::nullopt;
     stored.rows.push_back(image.bytes.data());
   }
   stored.bytes = shape.bytes();
   return stored;
 }
 
-/// A copy of samples that are no images: each row one behind the other; as many as a quarter of the memory holds.
+/// A copy of samples that are no images: each row one behind the other; as many as a quarter of the
+/// memory holds.
 StoredRows copied_rows(const Pipeline& pipeline, const LoaderOptions& options) {
   const Dataset& dataset = *pipeline.dataset;
   StoredRows stored;
@@ -131,7 +145,8 @@ StoredRows copied_rows(const Pipeline& pipeline, const LoaderOptions& options) {
     dataset.fill(std::array{index}, fields);
   }
   for (const std::int64_t index : positions(samples, options)) {
-    stored.rows.push_back(stored.copy.bytes().data() + static_cast<std::size_t>(index) * stored.bytes);
+    stored.rows.push_back(stored.copy.bytes().data() +
+                          static_cast<std::size_t>(index) * stored.bytes);
   }
   return stored;
 }
@@ -153,14 +168,16 @@ bool resizes(const Pipeline& pipeline, ImageShape shape) {
   return false;
 }
 
-double loader_rate(const Pipeline& pipeline, LoaderOptions options, double seconds, const Clock& clock) {
+double loader_rate(const Pipeline& pipeline, LoaderOptions options, double seconds,
+                   const Clock& clock) {
   options.num_workers = 0;
   return measure_loader(pipeline, options, {.seconds = seconds}, clock).samples_per_s;
 }
 
 }  // namespace
 
-Limit measure_limit(const Pipeline& pipeline, const LoaderOptions& options, double seconds, const Clock& clock) {
+Limit measure_limit(const Pipeline& pipeline, const LoaderOptions& options, double seconds,
+                    const Clock& clock) {
   const ImageStore* images = pipeline.dataset->images();
   const auto gathered = [&](const StoredRows& rows) {
     return Limit{"gather", gather_rate(rows, options.batch_size, seconds, clock), false};
@@ -173,7 +190,8 @@ Limit measure_limit(const Pipeline& pipeline, const LoaderOptions& options, doub
     part.dataset = std::make_shared<const FewImages>(*pipeline.dataset);
     return {"transforms", loader_rate(part, options, seconds, clock), true};
   }
-  if (const auto rows = raw.fixed() ? images_in_memory(pipeline, options) : std::nullopt) return gathered(*rows);
+  if (const auto rows = raw.fixed() ? images_in_memory(pipeline, options) : std::nullopt)
+    return gathered(*rows);
   part.transforms = {std::make_shared<const DecodeOnly>(pipeline)};
   return {"decode", loader_rate(part, options, seconds, clock), true};
 }

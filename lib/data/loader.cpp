@@ -71,8 +71,9 @@ class Loader::Impl {
     return (base_batch_ + static_cast<std::int64_t>(number)) % plan_.batches();
   }
   [[nodiscard]] std::span<std::byte> slot(std::uint64_t number) {
-    return arena_.bytes().subspan(static_cast<std::size_t>(ring_.slot_of(number)) * maker_.slot_shape().bytes,
-                                  maker_.slot_shape().bytes);
+    return arena_.bytes().subspan(
+        static_cast<std::size_t>(ring_.slot_of(number)) * maker_.slot_shape().bytes,
+        maker_.slot_shape().bytes);
   }
 
   LoaderOptions options_;
@@ -121,8 +122,9 @@ void Loader::Impl::make_threads() {
   } catch (const std::system_error& error) {
     const std::size_t started = threads_.size();
     join_threads();
-    throw Error(ErrorKind::resource, fmt::format("could start {} of {} loader threads: {}; lower loader.num_workers",
-                                                 started, options_.num_workers, error.what()));
+    throw Error(ErrorKind::resource,
+                fmt::format("could start {} of {} loader threads: {}; lower loader.num_workers",
+                            started, options_.num_workers, error.what()));
   }
 }
 
@@ -182,7 +184,8 @@ void Loader::Impl::run_tile(const Ring::Ticket& ticket, TileMaker::Scratch& scra
     throw;
   }
   // One worker makes the next epoch's order while the others go on with this epoch.
-  if (ticket.tile == 0 && batch == plan_.batches() / 2 && !threads_.empty()) orders_.get(job.epoch + 1);
+  if (ticket.tile == 0 && batch == plan_.batches() / 2 && !threads_.empty())
+    orders_.get(job.epoch + 1);
 }
 
 void Loader::Impl::stop_workers() {
@@ -209,11 +212,14 @@ void Loader::Impl::restart(std::int64_t epoch, std::int64_t first_batch) {
 }
 
 void Loader::Impl::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
-  ENSURE(config, epoch >= 0 && epoch < std::numeric_limits<std::uint32_t>::max(), "epoch {} is out of range", epoch);
+  ENSURE(config, epoch >= 0 && epoch < std::numeric_limits<std::uint32_t>::max(),
+         "epoch {} is out of range", epoch);
   ENSURE(config, first_batch >= 0 && first_batch <= plan_.batches(),
-         "batch {} is out of range: an epoch has {} batches; has the data or loader.batch_size changed?", first_batch,
-         plan_.batches());
-  const bool follows = base_epoch_ >= 0 && next_ == epoch_end_ && epoch_of(epoch_end_) == epoch && first_batch == 0;
+         "batch {} is out of range: an epoch has {} batches; has the data or loader.batch_size "
+         "changed?",
+         first_batch, plan_.batches());
+  const bool follows =
+      base_epoch_ >= 0 && next_ == epoch_end_ && epoch_of(epoch_end_) == epoch && first_batch == 0;
   if (!follows) restart(epoch, first_batch);
   epoch_end_ = next_ + static_cast<std::uint64_t>(plan_.batches() - first_batch);
 }
@@ -249,8 +255,9 @@ void Loader::Impl::fill_in(std::uint64_t number) {
   batch_.position_step = extent.step;
   const std::span<const std::byte> bytes = slot(number);
   for (std::size_t field = 0; field < maker_.layout().size(); ++field) {
-    batch_.fields[field] = bytes.subspan(maker_.slot_shape().offsets[field],
-                                         maker_.layout()[field].bytes() * static_cast<std::size_t>(extent.rows));
+    batch_.fields[field] =
+        bytes.subspan(maker_.slot_shape().offsets[field],
+                      maker_.layout()[field].bytes() * static_cast<std::size_t>(extent.rows));
   }
 }
 
@@ -259,13 +266,17 @@ Loader::Loader(Pipeline pipeline, LoaderOptions options)
 Loader::~Loader() = default;
 
 const Layout& Loader::layout() const { return impl_->maker().layout(); }
-const std::optional<Normalization>& Loader::normalization() const { return impl_->maker().pipeline().normalization; }
+const std::optional<Normalization>& Loader::normalization() const {
+  return impl_->maker().pipeline().normalization;
+}
 std::int64_t Loader::classes() const { return impl_->maker().pipeline().dataset->classes(); }
 std::int64_t Loader::samples() const { return impl_->orders().positions(); }
 std::int64_t Loader::batches_per_epoch() const { return impl_->plan().batches(); }
 std::vector<SkippedSample> Loader::skipped() const { return impl_->maker().skipped(); }
 std::span<const std::byte> Loader::memory() const { return impl_->arena().bytes(); }
-void Loader::start_epoch(std::int64_t epoch, std::int64_t first_batch) { impl_->start_epoch(epoch, first_batch); }
+void Loader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
+  impl_->start_epoch(epoch, first_batch);
+}
 const Batch* Loader::next() { return impl_->next(); }
 
 }  // namespace trainctl::data

@@ -16,7 +16,8 @@
 
 namespace trainctl::data {
 
-/// Which share of the global order this rank loads. Rank r of R takes the positions p with p mod R = r.
+/// Which share of the global order this rank loads. Rank r of R takes the positions p with p mod R
+/// = r.
 struct Shard {
   int rank = 0;
   int world_size = 1;
@@ -37,31 +38,35 @@ struct LoaderOptions {
   LastBatch last_batch = LastBatch::keep;
   std::uint64_t seed = 0;
   Shard shard;
-  std::optional<std::int64_t> limit_batches;   // a prefix of each epoch
-  double limit_fraction = 1.0;                 // the same as a share of the batches; at least one batch is left
-  std::int64_t tile_rows = 0;                  // samples a thread makes in one go; 0: the data set's choice
-  OnError on_error = OnError::fail;            // a sample that cannot be read: Error(data)
-  std::optional<std::int64_t> max_skipped;     // of this loader; default: default_max_skipped()
-  std::optional<std::uint64_t> memory_budget;  // bytes of the ring; default: half of the available memory
+  std::optional<std::int64_t> limit_batches;  // a prefix of each epoch
+  double limit_fraction = 1.0;  // the same as a share of the batches; at least one batch is left
+  std::int64_t tile_rows = 0;   // samples a thread makes in one go; 0: the data set's choice
+  OnError on_error = OnError::fail;         // a sample that cannot be read: Error(data)
+  std::optional<std::int64_t> max_skipped;  // of this loader; default: default_max_skipped()
+  std::optional<std::uint64_t>
+      memory_budget;  // bytes of the ring; default: half of the available memory
 };
 
 /// A data set with its transforms, ready to be loaded.
 struct Pipeline {
   std::shared_ptr<const Dataset> dataset;
   std::vector<std::shared_ptr<const Transform>> transforms;
-  /// Place of the first of them in the config's list, which their draws are keyed by; the ones before are done already.
+  /// Place of the first of them in the config's list, which their draws are keyed by; the ones
+  /// before are done already.
   std::size_t first_operation = 0;
   std::optional<Normalization> normalization;
-  std::vector<std::shared_ptr<const BatchTransform>> batch_transforms;  // one of them for each batch
+  std::vector<std::shared_ptr<const BatchTransform>>
+      batch_transforms;  // one of them for each batch
 };
 
-/// Batches in an order fixed by (seed, epoch) alone: the same bytes for any worker count and prefetch depth. Owns the
-/// ring of slots and the threads, which live as long as the loader; one consumer. Workers expect epoch e + 1 behind
-/// epoch e and start on it early; any other epoch begins the ring anew.
+/// Batches in an order fixed by (seed, epoch) alone: the same bytes for any worker count and
+/// prefetch depth. Owns the ring of slots and the threads, which live as long as the loader; one
+/// consumer. Workers expect epoch e + 1 behind epoch e and start on it early; any other epoch
+/// begins the ring anew.
 class Loader {
  public:
-  /// Throws Error(config) where no batch comes out or a transform does not fit, Error(resource) where the ring would
-  /// exceed its memory budget.
+  /// Throws Error(config) where no batch comes out or a transform does not fit, Error(resource)
+  /// where the ring would exceed its memory budget.
   Loader(Pipeline pipeline, LoaderOptions options);
   ~Loader();
   Loader(const Loader&) = delete;
@@ -73,14 +78,16 @@ class Loader {
   [[nodiscard]] std::int64_t classes() const;
   [[nodiscard]] std::int64_t samples() const;            // of an epoch
   [[nodiscard]] std::int64_t batches_per_epoch() const;  // the same on every rank
-  /// The damaged samples met so far, each once; workers may be ahead of the batches that next() has given.
+  /// The damaged samples met so far, each once; workers may be ahead of the batches that next() has
+  /// given.
   [[nodiscard]] std::vector<SkippedSample> skipped() const;
 
-  /// Begins `epoch`; with workers its first batches may already be there. With `first_batch` the epoch goes on there,
-  /// with the same bytes as if it had begun at 0: (epoch, batch) is all the state there is.
+  /// Begins `epoch`; with workers its first batches may already be there. With `first_batch` the
+  /// epoch goes on there, with the same bytes as if it had begun at 0: (epoch, batch) is all the
+  /// state there is.
   void start_epoch(std::int64_t epoch, std::int64_t first_batch = 0);
-  /// The next batch of the epoch, or nullptr at its end. Rethrows what a worker threw, with the sample's name; the call
-  /// after that goes on with the next batch.
+  /// The next batch of the epoch, or nullptr at its end. Rethrows what a worker threw, with the
+  /// sample's name; the call after that goes on with the next batch.
   const Batch* next();
 
   /// The whole ring, for a layer above that page-locks it; every batch's fields lie in it.
@@ -91,8 +98,9 @@ class Loader {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Digest of a batch's valid rows: the sum, modulo 2^64, of a hash of each row and its position. So the digests of the
-/// batches of an epoch, or of several ranks, add up to the same value however the positions are split.
+/// Digest of a batch's valid rows: the sum, modulo 2^64, of a hash of each row and its position. So
+/// the digests of the batches of an epoch, or of several ranks, add up to the same value however
+/// the positions are split.
 std::uint64_t digest(const Batch& batch, const Layout& layout);
 
 }  // namespace trainctl::data

@@ -104,7 +104,8 @@ std::optional<Head> fresh_head(std::string_view bytes, Depth depth) {
   std::optional<Head> head = decode_head(bytes);
   if (!head) return std::nullopt;
   const auto is_fresh = [&](const Dependency& dependency) { return holds(dependency, depth); };
-  if (!std::all_of(head->dependencies.begin(), head->dependencies.end(), is_fresh)) return std::nullopt;
+  if (!std::all_of(head->dependencies.begin(), head->dependencies.end(), is_fresh))
+    return std::nullopt;
   return head;
 }
 
@@ -167,7 +168,8 @@ std::optional<ImageFiles> ManifestCache::load() const {
   return decode_body(content->body, head->facts);
 }
 
-void ManifestCache::save(const std::vector<Dependency>& dependencies, const ImageFiles& files) const {
+void ManifestCache::save(const std::vector<Dependency>& dependencies,
+                         const ImageFiles& files) const {
   for (const Dependency& dependency : dependencies) {
     if (!is_settled(dependency.mtime_ns)) return;
   }

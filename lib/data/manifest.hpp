@@ -12,8 +12,8 @@
 
 namespace trainctl::data {
 
-/// A folder or file that a manifest was made from. As long as its time of change and its size (of a folder: the number
-/// of its entries) are these, the manifest holds.
+/// A folder or file that a manifest was made from. As long as its time of change and its size (of a
+/// folder: the number of its entries) are these, the manifest holds.
 struct Dependency {
   std::string path;
   std::int64_t mtime_ns = 0;
@@ -24,8 +24,8 @@ struct Dependency {
 /// `path` as it is now. Throws Error(data) where it cannot be read.
 Dependency dependency_on(const std::filesystem::path& path);
 
-/// Whether a change at that time lies so far back that another would carry another time. What changed within the last
-/// two seconds is not cached: old file systems tick no finer.
+/// Whether a change at that time lies so far back that another would carry another time. What
+/// changed within the last two seconds is not cached: old file systems tick no finer.
 bool is_settled(std::int64_t mtime_ns);
 
 /// The manifest of one set of image files, kept between runs.

@@ -7,8 +7,8 @@
 
 namespace trainctl::data {
 
-/// A whole regular file in memory, read-only; its pages come when they are touched. Throws Error(data) where it cannot
-/// be read.
+/// A whole regular file in memory, read-only; its pages come when they are touched. Throws
+/// Error(data) where it cannot be read.
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path);
@@ -25,8 +25,8 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-/// Digest of `bytes` for a manifest: of all of them up to 256 MiB, beyond that of their number and of 4,096 pages
-/// spread evenly, so that a start does not read a set of many gigabytes.
+/// Digest of `bytes` for a manifest: of all of them up to 256 MiB, beyond that of their number and
+/// of 4,096 pages spread evenly, so that a start does not read a set of many gigabytes.
 std::string content_digest(std::span<const std::byte> bytes);
 
 }  // namespace trainctl::data

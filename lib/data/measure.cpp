@@ -20,7 +20,9 @@ double process_cpu_s() {
 /// The batches of epoch after epoch.
 class Stream {
  public:
-  Stream(Loader& loader, std::int64_t epoch) : loader_(loader), epoch_(epoch) { loader_.start_epoch(epoch); }
+  Stream(Loader& loader, std::int64_t epoch) : loader_(loader), epoch_(epoch) {
+    loader_.start_epoch(epoch);
+  }
 
   const Batch& next() {
     while (true) {
@@ -33,7 +35,9 @@ class Stream {
   // The labels are the last field of every layout.
   const Batch& touched(const Batch& batch) {
     const auto labels = batch.fields.back();
-    const auto add = [](unsigned sum, std::byte byte) { return sum + std::to_integer<unsigned>(byte); };
+    const auto add = [](unsigned sum, std::byte byte) {
+      return sum + std::to_integer<unsigned>(byte);
+    };
     sink_ = std::accumulate(labels.begin(), labels.end(), sink_, add);
     return batch;
   }
@@ -52,15 +56,16 @@ std::uint64_t warm_up(Loader& loader) {
 
 }  // namespace
 
-LoaderFigures measure_loader(const Pipeline& pipeline, const LoaderOptions& options, const MeasureLength& length,
-                             const Clock& clock) {
+LoaderFigures measure_loader(const Pipeline& pipeline, const LoaderOptions& options,
+                             const MeasureLength& length, const Clock& clock) {
   Loader loader(pipeline, options);
   LoaderFigures figures;
   figures.digest = warm_up(loader);
   Stream stream(loader, 1);
   for (int ready = options.num_workers * options.prefetch_factor; ready > 0; --ready) stream.next();
 
-  const auto wanted = static_cast<std::size_t>(length.epochs.value_or(0) * loader.batches_per_epoch());
+  const auto wanted =
+      static_cast<std::size_t>(length.epochs.value_or(0) * loader.batches_per_epoch());
   std::vector<double> intervals_ms;
   std::int64_t samples = 0;
   const double cpu_start = process_cpu_s();

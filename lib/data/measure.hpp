@@ -23,9 +23,9 @@ struct LoaderFigures {
   std::uint64_t digest = 0;  // of epoch 0, the warm-up
 };
 
-/// Loads with a consumer that reads nothing but labels. What the workers had ready when the measurement began is not
-/// counted.
-LoaderFigures measure_loader(const Pipeline& pipeline, const LoaderOptions& options, const MeasureLength& length,
-                             const Clock& clock);
+/// Loads with a consumer that reads nothing but labels. What the workers had ready when the
+/// measurement began is not counted.
+LoaderFigures measure_loader(const Pipeline& pipeline, const LoaderOptions& options,
+                             const MeasureLength& length, const Clock& clock);
 
 }  // namespace trainctl::data

@@ -12,7 +12,8 @@
 namespace trainctl::data {
 namespace {
 
-// Samples asked for ahead of the copy: enough to hide a miss in memory behind copies of small images.
+// Samples asked for ahead of the copy: enough to hide a miss in memory behind copies of small
+// images.
 constexpr std::size_t kAhead = 6;
 constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kMostPrefetched = 4096;
@@ -46,7 +47,8 @@ void MemoryDataset::fill(std::span<const std::int64_t> indices, Rows rows) const
   for (const std::int64_t index : indices) ASSERT(index >= 0 && index < facts_.samples);
   const auto at = [&](std::size_t i) { return static_cast<std::size_t>(indices[i]); };
 
-  for (std::size_t i = 0; i < std::min(kAhead, count); ++i) fetch_ahead(images + at(i) * bytes, bytes);
+  for (std::size_t i = 0; i < std::min(kAhead, count); ++i)
+    fetch_ahead(images + at(i) * bytes, bytes);
   for (std::size_t i = 0; i < count; ++i) {
     if (i + kAhead < count) {
       fetch_ahead(images + at(i + kAhead) * bytes, bytes);
@@ -60,18 +62,23 @@ void MemoryDataset::fill(std::span<const std::int64_t> indices, Rows rows) const
 
 StoredImage MemoryDataset::read(std::int64_t index, std::vector<std::byte>&) const {
   ASSERT(index >= 0 && index < facts_.samples);
-  return {images_.bytes().subspan(static_cast<std::size_t>(index) * image_.bytes(), image_.bytes()), image_};
+  return {images_.bytes().subspan(static_cast<std::size_t>(index) * image_.bytes(), image_.bytes()),
+          image_};
 }
 
-std::string MemoryDataset::name(std::int64_t index) const { return fmt::format("sample {}", index); }
+std::string MemoryDataset::name(std::int64_t index) const {
+  return fmt::format("sample {}", index);
+}
 
 void MemoryDataset::prefetch(std::int64_t index) const {
-  fetch_ahead(images_.bytes().data() + static_cast<std::size_t>(index) * image_.bytes(), image_.bytes());
+  fetch_ahead(images_.bytes().data() + static_cast<std::size_t>(index) * image_.bytes(),
+              image_.bytes());
 }
 
 std::string MemoryDataset::fingerprint() const {
   Hasher hasher;
-  for (const std::int64_t extent : facts_.image()->shape) hasher.add(static_cast<std::uint64_t>(extent));
+  for (const std::int64_t extent : facts_.image()->shape)
+    hasher.add(static_cast<std::uint64_t>(extent));
   hasher.add(static_cast<std::uint64_t>(facts_.classes));
   hasher.add(images_.bytes());
   hasher.add(std::as_bytes(std::span(labels_)));
@@ -82,10 +89,10 @@ Arena image_memory(const Facts& facts) {
   const std::uint64_t budget = available_memory() / 2;
   const std::uint64_t each = facts.image()->bytes();
   const auto samples = static_cast<std::uint64_t>(facts.samples);
-  ENSURE(
-      resource, samples <= budget / each,
-      "{} samples of {} bytes do not fit into half of the available memory ({}); free some memory or use fewer samples",
-      samples, each, human_bytes(static_cast<double>(budget)));
+  ENSURE(resource, samples <= budget / each,
+         "{} samples of {} bytes do not fit into half of the available memory ({}); free some "
+         "memory or use fewer samples",
+         samples, each, human_bytes(static_cast<double>(budget)));
   return Arena(samples * each);
 }
 

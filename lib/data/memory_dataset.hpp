@@ -12,7 +12,8 @@ namespace trainctl::data {
 /// Labelled uint8 images, all of one shape, in memory. Layout: image u8 HWC, label i64.
 class MemoryDataset final : public Dataset, public ImageStore {
  public:
-  /// `images` holds facts.samples images one behind the other; `labels` one class number each, below facts.classes.
+  /// `images` holds facts.samples images one behind the other; `labels` one class number each,
+  /// below facts.classes.
   MemoryDataset(Facts facts, Arena images, std::vector<std::uint8_t> labels);
 
   /// The facts of such a data set.
@@ -26,7 +27,8 @@ class MemoryDataset final : public Dataset, public ImageStore {
   [[nodiscard]] const ImageStore* images() const override { return this; }
   [[nodiscard]] std::string fingerprint() const override;
 
-  [[nodiscard]] StoredImage read(std::int64_t index, std::vector<std::byte>& scratch) const override;
+  [[nodiscard]] StoredImage read(std::int64_t index,
+                                 std::vector<std::byte>& scratch) const override;
   [[nodiscard]] std::string name(std::int64_t index) const override;
   void prefetch(std::int64_t index) const override;
 
@@ -37,7 +39,8 @@ class MemoryDataset final : public Dataset, public ImageStore {
   std::vector<std::uint8_t> labels_;
 };
 
-/// Memory for facts.samples images. Throws Error(resource) where they would take more than half of what is available.
+/// Memory for facts.samples images. Throws Error(resource) where they would take more than half of
+/// what is available.
 Arena image_memory(const Facts& facts);
 
 }  // namespace trainctl::data

@@ -41,18 +41,21 @@ std::uint64_t scratch_bytes(const Pipeline& pipeline, const ImageLook& look) {
 int ring_slots(const LoaderOptions& options, std::uint64_t slot_bytes) {
   const bool threads = options.num_workers > 0;
   const int least = threads ? 2 : 1;
-  const int wanted = threads ? std::clamp(options.num_workers * options.prefetch_factor, least, kMostSlots) : 1;
+  const int wanted =
+      threads ? std::clamp(options.num_workers * options.prefetch_factor, least, kMostSlots) : 1;
   const std::uint64_t budget = options.memory_budget.value_or(available_memory() / 2);
   const auto fitting = static_cast<int>(std::min<std::uint64_t>(budget / slot_bytes, kMostSlots));
   ENSURE(resource, fitting >= least,
-         "{} batch(es) of {} samples take {}, and the loader may take {} (half of the available memory); lower "
+         "{} batch(es) of {} samples take {}, and the loader may take {} (half of the available "
+         "memory); lower "
          "loader.batch_size or free some memory",
          least, options.batch_size, human_bytes(static_cast<double>(slot_bytes) * least),
          human_bytes(static_cast<double>(budget)));
   return std::min(wanted, fitting);
 }
 
-MemoryPlan memory_plan(const Pipeline& pipeline, const LoaderOptions& options, CacheBudget& budget) {
+MemoryPlan memory_plan(const Pipeline& pipeline, const LoaderOptions& options,
+                       CacheBudget& budget) {
   const Layout layout = transformed(pipeline.dataset->layout(), pipeline.transforms);
   const ImageLook look = look_at_images(pipeline);
   MemoryPlan plan;

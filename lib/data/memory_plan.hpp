@@ -24,8 +24,8 @@ struct MemoryPlan {
 /// Of a pipeline without its cache. What the cache takes is taken from the budget.
 MemoryPlan memory_plan(const Pipeline& pipeline, const LoaderOptions& options, CacheBudget& budget);
 
-/// Slots of the ring: what the options ask for, fewer where memory is short. Throws Error(resource) where not even the
-/// least would fit.
+/// Slots of the ring: what the options ask for, fewer where memory is short. Throws Error(resource)
+/// where not even the least would fit.
 int ring_slots(const LoaderOptions& options, std::uint64_t slot_bytes);
 
 }  // namespace trainctl::data

@@ -14,7 +14,8 @@ namespace {
 constexpr std::uint16_t kOperation = 0xff00;
 
 std::size_t find_field(const Layout& layout, const std::string& name) {
-  const auto found = std::find_if(layout.begin(), layout.end(), [&](const Field& field) { return field.name == name; });
+  const auto found = std::find_if(layout.begin(), layout.end(),
+                                  [&](const Field& field) { return field.name == name; });
   return static_cast<std::size_t>(found - layout.begin());
 }
 
@@ -24,10 +25,13 @@ Layout mixed_layout(Layout layout, std::int64_t batch_size) {
   ENSURE(config, find_field(layout, "image") < layout.size(),
          "batch_transforms mix images, and the data set has none; remove them");
   const std::size_t label = find_field(layout, "label");
-  ENSURE(config, label < layout.size() && layout[label].dtype == Dtype::i64 && layout[label].shape.empty(),
-         "batch_transforms mix classes, and the data set's samples have no class as their label; remove them");
+  ENSURE(config,
+         label < layout.size() && layout[label].dtype == Dtype::i64 && layout[label].shape.empty(),
+         "batch_transforms mix classes, and the data set's samples have no class as their label; "
+         "remove them");
   ENSURE(config, batch_size % 2 == 0,
-         "batch_transforms pair rows half a batch apart, and a batch of {} has no half; set loader.batch_size to {} or "
+         "batch_transforms pair rows half a batch apart, and a batch of {} has no half; set "
+         "loader.batch_size to {} or "
          "{}",
          batch_size, batch_size - 1, batch_size + 1);
   layout.push_back({"label_b", Dtype::i64, {}});
@@ -35,8 +39,8 @@ Layout mixed_layout(Layout layout, std::int64_t batch_size) {
   return layout;
 }
 
-Mixer::Mixer(std::vector<std::shared_ptr<const BatchTransform>> transforms, std::uint64_t seed, const Layout& layout,
-             const std::vector<std::size_t>& offsets)
+Mixer::Mixer(std::vector<std::shared_ptr<const BatchTransform>> transforms, std::uint64_t seed,
+             const Layout& layout, const std::vector<std::size_t>& offsets)
     : transforms_(std::move(transforms)),
       seed_(seed),
       image_(image_shape(layout[find_field(layout, "image")])),
@@ -46,7 +50,8 @@ Mixer::Mixer(std::vector<std::shared_ptr<const BatchTransform>> transforms, std:
       lambda_at_(offsets[find_field(layout, "lambda")]) {}
 
 Mix Mixer::draw(std::int64_t epoch, std::int64_t batch) const {
-  CounterRng rng(seed_, static_cast<std::uint32_t>(epoch), static_cast<std::uint64_t>(batch), kOperation);
+  CounterRng rng(seed_, static_cast<std::uint32_t>(epoch), static_cast<std::uint64_t>(batch),
+                 kOperation);
   return transforms_[rng.below(transforms_.size())]->draw(image_, rng);
 }
 
@@ -61,7 +66,8 @@ void Mixer::mix(const Mix& mix, const Pairs& pairs, std::span<std::byte> slot) c
   const auto pixels_of = [&](std::int64_t row) {
     return reinterpret_cast<std::uint8_t*>(row_of(image_at_, row, image_.bytes()));
   };
-  for (std::int64_t one = pairs.first; one < std::min(pairs.first + pairs.count, pairs.rows); ++one) {
+  for (std::int64_t one = pairs.first; one < std::min(pairs.first + pairs.count, pairs.rows);
+       ++one) {
     const std::int64_t other = one + pairs.half;
     const bool paired = other < pairs.valid;
     if (paired) mix_images(mix, image_, pixels_of(one), pixels_of(other));

@@ -10,20 +10,22 @@
 
 namespace trainctl::data {
 
-/// The layout of mixed batches: `label_b`, the partner's label, and `lambda`, the share of the row's own, are added.
-/// Throws Error(config) where samples have no image or no class as label, or batches cannot be halved.
+/// The layout of mixed batches: `label_b`, the partner's label, and `lambda`, the share of the
+/// row's own, are added. Throws Error(config) where samples have no image or no class as label, or
+/// batches cannot be halved.
 Layout mixed_layout(Layout layout, std::int64_t batch_size);
 
-/// Applies batch transforms. Row i's partner is the row half a batch away: on any rank whose batch is even that is the
-/// position half a global batch away, so the batches are the same however they are split. A row whose partner is
-/// missing, in an epoch's last batch, stays as it is.
+/// Applies batch transforms. Row i's partner is the row half a batch away: on any rank whose batch
+/// is even that is the position half a global batch away, so the batches are the same however they
+/// are split. A row whose partner is missing, in an epoch's last batch, stays as it is.
 class Mixer {
  public:
   /// `offsets`: where in a slot the fields of `layout`, a mixed_layout(), begin.
-  Mixer(std::vector<std::shared_ptr<const BatchTransform>> transforms, std::uint64_t seed, const Layout& layout,
-        const std::vector<std::size_t>& offsets);
+  Mixer(std::vector<std::shared_ptr<const BatchTransform>> transforms, std::uint64_t seed,
+        const Layout& layout, const std::vector<std::size_t>& offsets);
 
-  /// How a batch is mixed, by one of the transforms, each with the same chance. Draws: which one; then its own.
+  /// How a batch is mixed, by one of the transforms, each with the same chance. Draws: which one;
+  /// then its own.
   [[nodiscard]] Mix draw(std::int64_t epoch, std::int64_t batch) const;
 
   /// Rows of a slot: `first` ... `first + count - 1`, and their partners `half` rows below.

@@ -13,7 +13,8 @@ class NameList {
  public:
   NameList() = default;
   /// As blob() and ends() gave them; throws nothing, valid() tells.
-  NameList(std::string blob, std::vector<std::uint64_t> ends) : blob_(std::move(blob)), ends_(std::move(ends)) {}
+  NameList(std::string blob, std::vector<std::uint64_t> ends)
+      : blob_(std::move(blob)), ends_(std::move(ends)) {}
 
   void add(std::string_view name) {
     blob_.append(name);

@@ -23,9 +23,10 @@ struct NpyHeader {
   [[nodiscard]] std::string type() const { return kind + std::to_string(item_bytes); }
 };
 
-/// Throws Error(data), with the byte where it can be told; `name` is what errors call the file. The data must end where
-/// the file of `file_bytes` ends.
-NpyHeader parse_npy_header(std::span<const std::byte> front, std::uint64_t file_bytes, const std::string& name);
+/// Throws Error(data), with the byte where it can be told; `name` is what errors call the file. The
+/// data must end where the file of `file_bytes` ends.
+NpyHeader parse_npy_header(std::span<const std::byte> front, std::uint64_t file_bytes,
+                           const std::string& name);
 
 /// A whole array, mapped.
 class NpyArray {
@@ -34,9 +35,12 @@ class NpyArray {
 
   [[nodiscard]] const NpyHeader& header() const { return header_; }
   [[nodiscard]] const std::string& name() const { return file_->name(); }
-  [[nodiscard]] std::span<const std::byte> data() const { return file_->bytes().subspan(header_.data_at); }
+  [[nodiscard]] std::span<const std::byte> data() const {
+    return file_->bytes().subspan(header_.data_at);
+  }
   [[nodiscard]] const std::shared_ptr<const MappedFile>& file() const { return file_; }
-  /// All items as T; throws Error(data) for a type that has no such meaning, or for floats that are not finite.
+  /// All items as T; throws Error(data) for a type that has no such meaning, or for floats that are
+  /// not finite.
   [[nodiscard]] std::vector<std::byte> as_f32() const;
   [[nodiscard]] std::vector<std::byte> as_i64() const;
 

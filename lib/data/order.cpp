@@ -30,9 +30,11 @@ BatchPlan::BatchPlan(std::int64_t samples, const LoaderOptions& options)
   const bool keep = options.last_batch == LastBatch::keep;
   const std::int64_t whole = keep ? (samples + global - 1) / global : samples / global;
   ENSURE(config, whole >= 1,
-         "a batch of {} samples on each of {} ranks is more than the {} samples of the data set, and drop_last leaves "
+         "a batch of {} samples on each of {} ranks is more than the {} samples of the data set, "
+         "and drop_last leaves "
          "out a batch that is not full; lower loader.batch_size to at most {}",
-         batch_size_, shard_.world_size, samples, std::max<std::int64_t>(1, samples / shard_.world_size));
+         batch_size_, shard_.world_size, samples,
+         std::max<std::int64_t>(1, samples / shard_.world_size));
   batches_ = spec::Limit{options.limit_batches, options.limit_fraction}.of(whole);
   ENSURE(config, batches_ >= 1, "the limit on batches leaves none; it must be at least 1");
 }

@@ -11,7 +11,8 @@
 
 namespace trainctl::data {
 
-/// Fisher-Yates over Philox counters: a pure function of (count, seed, epoch), the same on every machine.
+/// Fisher-Yates over Philox counters: a pure function of (count, seed, epoch), the same on every
+/// machine.
 void shuffle(Permutation& order, std::uint64_t seed, std::int64_t epoch);
 
 /// Where a rank's batch lies in the global order: row i is position `first + i * step`.
@@ -23,8 +24,8 @@ struct Extent {
   std::int64_t global_valid = 0;
 };
 
-/// The arithmetic of batches: global batch b is the positions [b*B, (b+1)*B), B = batch_size x ranks; rank r of R has
-/// the positions p with p mod R = r.
+/// The arithmetic of batches: global batch b is the positions [b*B, (b+1)*B), B = batch_size x
+/// ranks; rank r of R has the positions p with p mod R = r.
 class BatchPlan {
  public:
   /// Throws Error(config) where not a single batch comes out.

@@ -23,14 +23,17 @@ auto guarded(const std::string& name, Body&& body) {
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    throw Error(ErrorKind::data, fmt::format("{} is not a sound Parquet file: {}", name, printable(error.what())));
+    throw Error(ErrorKind::data,
+                fmt::format("{} is not a sound Parquet file: {}", name, printable(error.what())));
   }
 }
 
 void expect_sound(const arrow::Status& status, const std::string& name) {
-  ENSURE(resource, !status.IsOutOfMemory(), "{} asks for more than half of the available memory: {}", name,
+  ENSURE(resource, !status.IsOutOfMemory(),
+         "{} asks for more than half of the available memory: {}", name,
          printable(status.message()));
-  ENSURE(data, status.ok(), "{} is not a sound Parquet file: {}", name, printable(status.message()));
+  ENSURE(data, status.ok(), "{} is not a sound Parquet file: {}", name,
+         printable(status.message()));
 }
 
 template <class T>
@@ -86,7 +89,8 @@ class ParquetRows final : public TableRows {
   [[nodiscard]] const std::vector<std::string>& columns() const override { return columns_; }
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] std::string place(std::size_t column) const override {
-    return fmt::format("{}: row {}, column '{}'", name_, first_ + row_, printable(columns_.at(column)));
+    return fmt::format("{}: row {}, column '{}'", name_, first_ + row_,
+                       printable(columns_.at(column)));
   }
 
   bool next() override {
@@ -102,10 +106,12 @@ class ParquetRows final : public TableRows {
     const arrow::Array& array = *arrays_[column];
     if (array.IsNull(row_)) return std::nullopt;
     const std::optional<double> value = number_at(array, row_);
-    ENSURE(data, value, "{}: its type is {}; expected numbers. If it holds names, list it under 'categorical'",
+    ENSURE(data, value,
+           "{}: its type is {}; expected numbers. If it holds names, list it under 'categorical'",
            place(column), array.type()->ToString());
     if (std::isnan(*value)) return std::nullopt;  // what pandas writes for a missing value
-    ENSURE(data, std::isfinite(*value), "{} is {}; expected a finite number", place(column), *value);
+    ENSURE(data, std::isfinite(*value), "{} is {}; expected a finite number", place(column),
+           *value);
     return value;
   }
 
@@ -116,7 +122,8 @@ class ParquetRows final : public TableRows {
     if (value && std::isnan(*value)) return std::nullopt;
     auto scalar = checked(array.GetScalar(row_), name_);
     if (scalar->type->id() == arrow::Type::DICTIONARY) {
-      scalar = checked(static_cast<const arrow::DictionaryScalar&>(*scalar).GetEncodedValue(), name_);
+      scalar =
+          checked(static_cast<const arrow::DictionaryScalar&>(*scalar).GetEncodedValue(), name_);
     }
     return scalar->ToString();
   }

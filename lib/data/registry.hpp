@@ -14,14 +14,17 @@
 
 namespace trainctl::data {
 
-/// The data stages by name, a value: tests build their own with fakes. Filled by plain register functions listed in
-/// data.def; nothing registers itself.
+/// The data stages by name, a value: tests build their own with fakes. Filled by plain register
+/// functions listed in data.def; nothing registers itself.
 struct Catalogue {
-  std::map<std::string, std::function<std::shared_ptr<const Dataset>(const config::Stage&)>> datasets;
+  std::map<std::string, std::function<std::shared_ptr<const Dataset>(const config::Stage&)>>
+      datasets;
   /// What a data set holds, from its headers, for `validate`: under 10 ms.
   std::map<std::string, std::function<Facts(const config::Stage&)>> facts;
-  std::map<std::string, std::function<std::shared_ptr<const Transform>(const config::Stage&)>> transforms;
-  std::map<std::string, std::function<std::shared_ptr<const BatchTransform>(const config::Stage&)>> batch_transforms;
+  std::map<std::string, std::function<std::shared_ptr<const Transform>(const config::Stage&)>>
+      transforms;
+  std::map<std::string, std::function<std::shared_ptr<const BatchTransform>(const config::Stage&)>>
+      batch_transforms;
   /// The transforms that are no step on pixels: they end the list, and the device applies them.
   std::map<std::string, std::function<Normalization(const config::Stage&)>> normalizations;
   std::map<std::string, std::function<ClassSampling(const config::Stage&)>> samplers;

@@ -13,7 +13,8 @@ namespace {
 // Lengths are in 1/256 pixel, factors in 1/4096.
 constexpr std::int64_t kPixel = 256;
 constexpr std::int64_t kOne = 4096;
-constexpr std::uint64_t kKey = 0x64696769747331ULL;  // "digits1"; change it with the look of the digits
+constexpr std::uint64_t kKey =
+    0x64696769747331ULL;  // "digits1"; change it with the look of the digits
 constexpr std::uint16_t kShapeDraws = 0;
 constexpr std::uint16_t kNoiseDraws = 1;
 
@@ -37,10 +38,12 @@ struct Point {
 
 class Draws {
  public:
-  Draws(const DigitKey& key, std::uint16_t operation) : rng_(key.seed ^ kKey, key.split, key.index, operation) {}
+  Draws(const DigitKey& key, std::uint16_t operation)
+      : rng_(key.seed ^ kKey, key.split, key.index, operation) {}
 
   int below(int bound) {
-    return static_cast<int>((std::uint64_t{rng_.next_u32()} * static_cast<std::uint64_t>(bound)) >> 32);
+    return static_cast<int>((std::uint64_t{rng_.next_u32()} * static_cast<std::uint64_t>(bound)) >>
+                            32);
   }
   int between(int low, int high) { return low + below(high - low + 1); }
   int within(int reach) { return between(-reach, reach); }
@@ -57,7 +60,8 @@ struct Placement {
 
   explicit Placement(Draws& draws) {
     const std::int64_t turn = draws.within(kTurn);
-    const std::int64_t cosine = kOne - turn * turn / (2 * kOne);  // as good as the range of angles needs
+    const std::int64_t cosine =
+        kOne - turn * turn / (2 * kOne);  // as good as the range of angles needs
     const std::int64_t shear = draws.within(kShear);
     const std::int64_t wide = kOne + draws.within(kStretch);
     const std::int64_t high = kOne + draws.within(kStretch);
@@ -95,7 +99,8 @@ class Canvas {
     std::fill(pixels_.begin(), pixels_.end(), std::uint8_t{0});
   }
 
-  /// A line with round ends whose edge fades over one pixel; where lines cross, the brighter one shows.
+  /// A line with round ends whose edge fades over one pixel; where lines cross, the brighter one
+  /// shows.
   void line(Point a, Point b, const Pen& pen) {
     const Point along{b.x - a.x, b.y - a.y};
     const std::int64_t square = along.x * along.x + along.y * along.y;
@@ -132,7 +137,8 @@ class Canvas {
       const std::uint32_t word = draws.word();
       for (std::size_t k = 0; k < 4; ++k) {
         const int byte = static_cast<int>(word >> (8 * k) & 255) - 128;
-        pixels_[i + k] = static_cast<std::uint8_t>(std::clamp(pixels_[i + k] + byte * amplitude / 128, 0, 255));
+        pixels_[i + k] =
+            static_cast<std::uint8_t>(std::clamp(pixels_[i + k] + byte * amplitude / 128, 0, 255));
       }
     }
   }
@@ -167,10 +173,13 @@ void draw_glyph(Canvas& canvas, const Glyph& glyph, Draws& draws) {
 
 /// A short faint line that belongs to no digit.
 void draw_clutter(Canvas& canvas, Draws& draws) {
-  const auto anywhere = [&] { return std::int64_t{draws.below(kDigitSide * static_cast<int>(kPixel))}; };
+  const auto anywhere = [&] {
+    return std::int64_t{draws.below(kDigitSide * static_cast<int>(kPixel))};
+  };
   const Point from{anywhere(), anywhere()};
   const Point to{from.x + draws.within(6 * 256), from.y + draws.within(6 * 256)};
-  canvas.line(from, to, {draws.between(kThin, kThick) / 2 + 64, draws.between(40, kClutterBrightness)});
+  canvas.line(from, to,
+              {draws.between(kThin, kThick) / 2 + 64, draws.between(40, kClutterBrightness)});
 }
 
 }  // namespace
@@ -181,7 +190,8 @@ std::uint8_t render_digit(const DigitKey& key, std::span<std::uint8_t, kDigitPix
   const std::span<const Glyph> ways = glyphs_of(digit);
   Canvas canvas(pixels);
   draw_clutter(canvas, draws);
-  draw_glyph(canvas, ways[static_cast<std::size_t>(draws.below(static_cast<int>(ways.size())))], draws);
+  draw_glyph(canvas, ways[static_cast<std::size_t>(draws.below(static_cast<int>(ways.size())))],
+             draws);
   Draws noise(key, kNoiseDraws);
   canvas.add_noise(noise, draws.below(kNoise + 1));
   return static_cast<std::uint8_t>(digit);

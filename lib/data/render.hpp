@@ -15,7 +15,8 @@ struct DigitKey {
   std::uint64_t index = 0;
 };
 
-/// Draws the digit into 28x28 pixels and returns its class. Integers only, so every machine draws the same bytes.
+/// Draws the digit into 28x28 pixels and returns its class. Integers only, so every machine draws
+/// the same bytes.
 std::uint8_t render_digit(const DigitKey& key, std::span<std::uint8_t, kDigitPixels> pixels);
 
 }  // namespace trainctl::data

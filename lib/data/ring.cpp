@@ -38,7 +38,8 @@ std::optional<Ring::Ticket> Ring::take() {
   const auto tiles = static_cast<std::uint64_t>(tiles_);
   const Ticket ticket{number / tiles, static_cast<int>(number % tiles)};
   Slot& slot = slots_[ticket.batch % slots_.size()];
-  // close() sets the flag before it changes free_for, so a value that will not change again shows the flag, too.
+  // close() sets the flag before it changes free_for, so a value that will not change again shows
+  // the flag, too.
   bool closed = false;
   wait_for(slot.free_for, [&](std::uint32_t free_for) {
     closed = closed_.load(std::memory_order_acquire);

@@ -9,9 +9,10 @@
 
 namespace trainctl::data {
 
-/// The protocol of the batch slots, without their bytes. Batches are numbered 0, 1, 2 ... from open(); batch s lives in
-/// slot s mod K. Workers take tickets (batch, tile), which go out in the order of the batches; one for batch s waits
-/// until its slot is free. The last tile of a batch publishes it. One consumer.
+/// The protocol of the batch slots, without their bytes. Batches are numbered 0, 1, 2 ... from
+/// open(); batch s lives in slot s mod K. Workers take tickets (batch, tile), which go out in the
+/// order of the batches; one for batch s waits until its slot is free. The last tile of a batch
+/// publishes it. One consumer.
 class Ring {
  public:
   struct Ticket {
@@ -22,14 +23,17 @@ class Ring {
   Ring(int slots, int tiles);
 
   [[nodiscard]] int slots() const { return static_cast<int>(slots_.size()); }
-  [[nodiscard]] int slot_of(std::uint64_t batch) const { return static_cast<int>(batch % slots_.size()); }
+  [[nodiscard]] int slot_of(std::uint64_t batch) const {
+    return static_cast<int>(batch % slots_.size());
+  }
 
   /// Worker: the next tile once its slot is free; nothing after close().
   std::optional<Ticket> take();
   /// Worker: the tile is done, or has failed with `error`.
   void finish(const Ticket& ticket, std::exception_ptr error);
 
-  /// Consumer: waits until the batch is published. Returns the error of its first tile that failed, if any.
+  /// Consumer: waits until the batch is published. Returns the error of its first tile that failed,
+  /// if any.
   std::exception_ptr await(std::uint64_t batch);
   /// Consumer: its slot may be overwritten.
   void release(std::uint64_t batch);
@@ -40,7 +44,8 @@ class Ring {
   void open();
 
  private:
-  // 32 bits, the width of a futex. Both hold the lower bits of a batch number, so a stale value never matches.
+  // 32 bits, the width of a futex. Both hold the lower bits of a batch number, so a stale value
+  // never matches.
   struct alignas(64) Slot {
     std::atomic<std::uint32_t> free_for{0};   // the batch that may be written
     std::atomic<std::uint32_t> published{0};  // the batch that may be read, plus 1

@@ -16,10 +16,14 @@ constexpr std::size_t kAhead = 6;
 constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kMostPrefetched = 4096;
 
-void gather(std::span<const std::int64_t> indices, const std::byte* from, std::size_t bytes, std::byte* out) {
-  const auto row = [&](std::size_t i) { return from + static_cast<std::size_t>(indices[i]) * bytes; };
+void gather(std::span<const std::int64_t> indices, const std::byte* from, std::size_t bytes,
+            std::byte* out) {
+  const auto row = [&](std::size_t i) {
+    return from + static_cast<std::size_t>(indices[i]) * bytes;
+  };
   const auto fetch = [&](std::size_t i) {
-    for (std::size_t at = 0; at < std::min(bytes, kMostPrefetched); at += kCacheLine) __builtin_prefetch(row(i) + at);
+    for (std::size_t at = 0; at < std::min(bytes, kMostPrefetched); at += kCacheLine)
+      __builtin_prefetch(row(i) + at);
   };
   for (std::size_t i = 0; i < std::min(kAhead, indices.size()); ++i) fetch(i);
   for (std::size_t i = 0; i < indices.size(); ++i) {
@@ -35,7 +39,8 @@ FieldRows owned_rows(Field field, std::vector<std::byte> bytes) {
   return {std::move(field), *owner, owner};
 }
 
-RowsDataset::RowsDataset(std::vector<FieldRows> fields, std::int64_t classes, std::vector<std::string> class_names)
+RowsDataset::RowsDataset(std::vector<FieldRows> fields, std::int64_t classes,
+                         std::vector<std::string> class_names)
     : fields_(std::move(fields)), classes_(classes), class_names_(std::move(class_names)) {
   ASSERT(!fields_.empty());
   samples_ = std::ssize(fields_[0].bytes) / static_cast<std::int64_t>(fields_[0].field.bytes());
@@ -57,7 +62,8 @@ void RowsDataset::fill(std::span<const std::int64_t> indices, Rows rows) const {
 StoredImage RowsDataset::read(std::int64_t index, std::vector<std::byte>&) const {
   ASSERT(index >= 0 && index < samples_);
   const ImageShape shape = image_shape(layout_[0]);
-  return {fields_[0].bytes.subspan(static_cast<std::size_t>(index) * shape.bytes(), shape.bytes()), shape};
+  return {fields_[0].bytes.subspan(static_cast<std::size_t>(index) * shape.bytes(), shape.bytes()),
+          shape};
 }
 
 std::string RowsDataset::name(std::int64_t index) const { return fmt::format("sample {}", index); }

@@ -16,7 +16,8 @@
 namespace trainctl::data {
 namespace {
 
-constexpr std::uint64_t kMostLabel = std::uint64_t{16} << 20;  // a json member may hold more than the label
+constexpr std::uint64_t kMostLabel = std::uint64_t{16}
+                                     << 20;  // a json member may hold more than the label
 constexpr std::int64_t kMostShards = 1'000'000;
 
 /// "dir/cat.1.jpg" is the key "dir/cat" with the suffix "1.jpg"; webdataset's rule.
@@ -27,7 +28,8 @@ struct MemberName {
   explicit MemberName(std::string_view name) {
     const std::size_t base = name.rfind('/') == std::string_view::npos ? 0 : name.rfind('/') + 1;
     const std::size_t dot = name.find('.', base);
-    if (dot == std::string_view::npos || dot == base || name.substr(base, 2) == "__") return;  // no sample's
+    if (dot == std::string_view::npos || dot == base || name.substr(base, 2) == "__")
+      return;  // no sample's
     key = name.substr(0, dot);
     suffix = name.substr(dot + 1);
     for (char& c : suffix) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -52,7 +54,9 @@ class Indexer {
 
  private:
   [[nodiscard]] std::string shown() const { return printable(shard_.string()); }
-  [[nodiscard]] std::string sample() const { return fmt::format("{}: sample '{}'", shown(), printable(key_)); }
+  [[nodiscard]] std::string sample() const {
+    return fmt::format("{}: sample '{}'", shown(), printable(key_));
+  }
 
   void add(TarReader& tar, const TarMember& member) {
     const MemberName name(member.name);
@@ -64,8 +68,10 @@ class Indexer {
     if (name.suffix == rule_.label) {
       ENSURE(data, !label_, "{} has two labels, the second at byte {}", sample(), member.offset);
       label_ = label_of(tar.read_text(kMostLabel), member);
-    } else if (std::find(rule_.image.begin(), rule_.image.end(), name.suffix) != rule_.image.end()) {
-      ENSURE(data, !image_, "{} has two images, the second at byte {}; narrow 'image' down", sample(), member.offset);
+    } else if (std::find(rule_.image.begin(), rule_.image.end(), name.suffix) !=
+               rule_.image.end()) {
+      ENSURE(data, !image_, "{} has two images, the second at byte {}; narrow 'image' down",
+             sample(), member.offset);
       image_ = member;
     }
   }
@@ -74,25 +80,29 @@ class Indexer {
     if (rule_.label != "json" && !rule_.label.ends_with(".json")) {
       const std::size_t begin = text.find_first_not_of(" \t\r\n");
       const std::size_t end = text.find_last_not_of(" \t\r\n");
-      ENSURE(data, begin != std::string::npos, "{} has an empty label at byte {}", sample(), member.offset);
+      ENSURE(data, begin != std::string::npos, "{} has an empty label at byte {}", sample(),
+             member.offset);
       return text.substr(begin, end - begin + 1);
     }
     const Json json = Json::parse(text, nullptr, false);
-    ENSURE(data, json.is_object(), "{} has a .json at byte {} that is no JSON object", sample(), member.offset);
+    ENSURE(data, json.is_object(), "{} has a .json at byte {} that is no JSON object", sample(),
+           member.offset);
     const auto found = json.find(rule_.label_key);
-    ENSURE(data, found != json.end(), "{} has a .json at byte {} without '{}'; name the label's key with 'label_key'",
+    ENSURE(data, found != json.end(),
+           "{} has a .json at byte {} without '{}'; name the label's key with 'label_key'",
            sample(), member.offset, rule_.label_key);
     if (found->is_string()) return found->get<std::string>();
     ENSURE(data, found->is_number_integer(),
-           "{} has a .json at byte {} whose '{}' is neither a text nor a whole number", sample(), member.offset,
-           rule_.label_key);
+           "{} has a .json at byte {} whose '{}' is neither a text nor a whole number", sample(),
+           member.offset, rule_.label_key);
     return found->dump();
   }
 
   void finish_sample() {
     if (image_ || label_) {
       ENSURE(data, image_, "{} has a label and no image (.{})", sample(), join(rule_.image, ", ."));
-      ENSURE(data, label_, "{} has an image and no label (.{}); name the label's suffix with 'label'", sample(),
+      ENSURE(data, label_,
+             "{} has an image and no label (.{}); name the label's suffix with 'label'", sample(),
              rule_.label);
       index_.keys.add(image_->name);
       index_.labels.add(*label_);
@@ -134,15 +144,16 @@ std::optional<ShardIndex> decode(const CacheFile::Content& content) {
   index.offsets = in.get_all<std::uint64_t>();
   index.sizes = in.get_all<std::uint64_t>();
   const std::size_t count = index.keys.size();
-  const bool sound = head.ok() && in.ok() && in.at_end() && index.keys.valid() && index.labels.valid() &&
-                     index.labels.size() == count && index.offsets.size() == count && index.sizes.size() == count;
+  const bool sound = head.ok() && in.ok() && in.at_end() && index.keys.valid() &&
+                     index.labels.valid() && index.labels.size() == count &&
+                     index.offsets.size() == count && index.sizes.size() == count;
   if (!sound) return std::nullopt;
   return index;
 }
 
 CacheFile cache_of(const fs::path& shard, const SampleRule& rule) {
-  std::string identity =
-      "webdataset" + fs::absolute(shard).lexically_normal().string() + '\0' + rule.label + '\0' + rule.label_key;
+  std::string identity = "webdataset" + fs::absolute(shard).lexically_normal().string() + '\0' +
+                         rule.label + '\0' + rule.label_key;
   for (const std::string& suffix : rule.image) identity += '\0' + suffix;
   return CacheFile(identity);
 }
@@ -160,25 +171,28 @@ std::vector<fs::path> expand_braces(const std::string& pattern) {
                      parse_index(pattern.substr(open + 1, dots - open - 1), first) &&
                      parse_index(pattern.substr(dots + 2, close - dots - 2), last);
   ENSURE(config, range && first <= last,
-         "'{}' has braces without a range of numbers; expected something like {{000..099}}", printable(pattern));
-  ENSURE(config, last - first < kMostShards, "'{}' stands for {} shards; expected at most {}", printable(pattern),
-         last - first + 1, kMostShards);
+         "'{}' has braces without a range of numbers; expected something like {{000..099}}",
+         printable(pattern));
+  ENSURE(config, last - first < kMostShards, "'{}' stands for {} shards; expected at most {}",
+         printable(pattern), last - first + 1, kMostShards);
   const std::size_t width = dots - open - 1;
   std::vector<fs::path> shards;
   for (std::int64_t i = first; i <= last; ++i) {
     const std::string number = fmt::format("{:0{}}", i, width);
-    for (fs::path& shard : expand_braces(pattern.substr(0, open) + number + pattern.substr(close + 1))) {
+    for (fs::path& shard :
+         expand_braces(pattern.substr(0, open) + number + pattern.substr(close + 1))) {
       shards.push_back(std::move(shard));
     }
-    ENSURE(config, std::ssize(shards) <= kMostShards, "'{}' stands for more than {} shards", printable(pattern),
-           kMostShards);
+    ENSURE(config, std::ssize(shards) <= kMostShards, "'{}' stands for more than {} shards",
+           printable(pattern), kMostShards);
   }
   return shards;
 }
 
 ShardIndex index_shard(const fs::path& shard, const SampleRule& rule) {
   ENSURE(data, shard.extension() != ".gz" && shard.extension() != ".tgz",
-         "{} is packed, and samples are read in place; unpack it with gunzip", printable(shard.string()));
+         "{} is packed, and samples are read in place; unpack it with gunzip",
+         printable(shard.string()));
   const FileStamp stamp = FileReader(shard).stamp();
   const CacheFile cache = cache_of(shard, rule);
   if (const auto content = cache.read()) {

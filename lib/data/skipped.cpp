@@ -13,11 +13,10 @@ void SkippedSamples::add(std::int64_t index, SkippedSample sample) {
   if (!added || std::ssize(samples_) <= most_) return;
   const SkippedSample last = place->second;
   samples_.erase(place);
-  throw Error(
-      ErrorKind::data,
-      fmt::format("{}: {}; it is one more than the {} damaged sample(s) that dataset.max_skipped allows: mend or "
-                  "remove them, or raise it",
-                  last.name, last.reason, most_));
+  throw Error(ErrorKind::data, fmt::format("{}: {}; it is one more than the {} damaged sample(s) "
+                                           "that dataset.max_skipped allows: mend or "
+                                           "remove them, or raise it",
+                                           last.name, last.reason, most_));
 }
 
 std::vector<SkippedSample> SkippedSamples::list() const {
@@ -27,9 +26,12 @@ std::vector<SkippedSample> SkippedSamples::list() const {
   return all;
 }
 
-std::int64_t default_max_skipped(std::int64_t samples) { return std::clamp<std::int64_t>(samples / 1000, 1, 100); }
+std::int64_t default_max_skipped(std::int64_t samples) {
+  return std::clamp<std::int64_t>(samples / 1000, 1, 100);
+}
 
 SoundSamples::SoundSamples(std::int64_t samples)
-    : words_(std::make_unique<std::atomic<std::uint64_t>[]>(static_cast<std::size_t>(samples / 64 + 1))) {}
+    : words_(std::make_unique<std::atomic<std::uint64_t>[]>(
+          static_cast<std::size_t>(samples / 64 + 1))) {}
 
 }  // namespace trainctl::data

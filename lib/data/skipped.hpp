@@ -21,7 +21,8 @@ struct SkippedSample {
   std::string reason;
 };
 
-/// The samples that cannot be read, each once, within a budget. Called from several threads at once.
+/// The samples that cannot be read, each once, within a budget. Called from several threads at
+/// once.
 class SkippedSamples {
  public:
   explicit SkippedSamples(std::int64_t most) : most_(most) {}
@@ -40,8 +41,8 @@ class SkippedSamples {
 /// A thousandth of the samples, at least 1 and at most 100.
 std::int64_t default_max_skipped(std::int64_t samples);
 
-/// Which samples have been read to their end and found sound, so that a later read may stop early. Called from several
-/// threads at once.
+/// Which samples have been read to their end and found sound, so that a later read may stop early.
+/// Called from several threads at once.
 class SoundSamples {
  public:
   explicit SoundSamples(std::int64_t samples);

@@ -24,7 +24,9 @@ struct ImageSums {
   std::vector<ChannelSums> channels;
 
   explicit ImageSums(std::int64_t count) : channels(static_cast<std::size_t>(count)) {}
-  [[nodiscard]] std::size_t bytes() const { return 2 * sizeof height + channels.size() * sizeof(ChannelSums); }
+  [[nodiscard]] std::size_t bytes() const {
+    return 2 * sizeof height + channels.size() * sizeof(ChannelSums);
+  }
 
   void add(const ImageView& image) {
     height = image.shape.height;
@@ -68,7 +70,8 @@ class Summary final : public Transform {
 /// Adds up what Summary left of the images.
 class ImageTotals {
  public:
-  explicit ImageTotals(std::int64_t channels) : one_(channels), all_(static_cast<std::size_t>(channels)) {}
+  explicit ImageTotals(std::int64_t channels)
+      : one_(channels), all_(static_cast<std::size_t>(channels)) {}
 
   void add(const std::byte* summary, SplitStats& stats) {
     one_.read(summary);
@@ -98,7 +101,8 @@ class ImageTotals {
 void count_classes(const Batch& batch, std::size_t label, SplitStats& stats) {
   for (std::int64_t row = 0; row < batch.valid; ++row) {
     std::int64_t number = 0;
-    std::memcpy(&number, batch.fields[label].data() + static_cast<std::size_t>(row) * sizeof number, sizeof number);
+    std::memcpy(&number, batch.fields[label].data() + static_cast<std::size_t>(row) * sizeof number,
+                sizeof number);
     ASSERT(number >= 0 && number < std::ssize(stats.per_class));
     ++stats.per_class[static_cast<std::size_t>(number)];
   }
@@ -106,21 +110,25 @@ void count_classes(const Batch& batch, std::size_t label, SplitStats& stats) {
 
 std::size_t field_called(const Layout& layout, std::string_view name) {
   const auto named = [&](const Field& field) { return field.name == name; };
-  return static_cast<std::size_t>(std::find_if(layout.begin(), layout.end(), named) - layout.begin());
+  return static_cast<std::size_t>(std::find_if(layout.begin(), layout.end(), named) -
+                                  layout.begin());
 }
 
 }  // namespace
 
-SplitStats split_stats(const std::shared_ptr<const Dataset>& dataset, int workers, const StatsProgress& progress) {
+SplitStats split_stats(const std::shared_ptr<const Dataset>& dataset, int workers,
+                       const StatsProgress& progress) {
   Pipeline pipeline{.dataset = dataset};
   const std::size_t image = field_called(dataset->layout(), "image");
   const std::size_t label = field_called(dataset->layout(), "label");
   const bool images = image < dataset->layout().size();
   if (images) pipeline.transforms = {std::make_shared<const Summary>()};
-  Loader loader(pipeline, {.batch_size = kBatch, .num_workers = workers, .order = Order::sequential});
+  Loader loader(pipeline,
+                {.batch_size = kBatch, .num_workers = workers, .order = Order::sequential});
 
   SplitStats stats{.samples = dataset->size()};
-  if (label < dataset->layout().size()) stats.per_class.resize(static_cast<std::size_t>(dataset->classes()));
+  if (label < dataset->layout().size())
+    stats.per_class.resize(static_cast<std::size_t>(dataset->classes()));
   ImageTotals totals(images ? image_shape(dataset->layout()[image]).channels : 0);
   std::int64_t done = 0;
   loader.start_epoch(0);

@@ -20,7 +20,8 @@ using spec::dataset::Table;
 
 constexpr std::size_t kBudgetEvery = 65'536;  // rows
 
-/// Class names fixed by the options or learnt; empty where the labels are numbers, or nobody fixed them.
+/// Class names fixed by the options or learnt; empty where the labels are numbers, or nobody fixed
+/// them.
 std::vector<std::string> fixed_classes(const Table& options, const TableColumns& columns) {
   if (!options.classes.empty()) return options.classes;
   std::vector<std::string> names;
@@ -41,8 +42,9 @@ void keep_to_learnt(Labels& labels, const TableColumns& columns, const TableRows
     if (parse_index(name, number)) highest = std::max(highest, number);
   }
   if (highest < 0 || !labels.class_names.empty()) return;
-  ENSURE(data, labels.classes <= highest + 1, "{} has label {}; the table of statistics_from has labels up to {}",
-         rows.name(), labels.classes - 1, highest);
+  ENSURE(data, labels.classes <= highest + 1,
+         "{} has label {}; the table of statistics_from has labels up to {}", rows.name(),
+         labels.classes - 1, highest);
   labels.classes = highest + 1;
 }
 
@@ -58,12 +60,14 @@ Gathered gather_rows(const Table& options, const TableColumns& columns, TableRow
   Gathered gathered;
   const std::uint64_t budget = available_memory() / 2;
   const auto label_at = static_cast<std::size_t>(
-      std::find(rows.columns().begin(), rows.columns().end(), options.label) - rows.columns().begin());
+      std::find(rows.columns().begin(), rows.columns().end(), options.label) -
+      rows.columns().begin());
   for (std::size_t count = 1; rows.next(); ++count) {
     std::optional<std::string> label = columns.take(rows, gathered.features);
     if (count % kBudgetEvery == 0) {
       ENSURE(resource, gathered.features.size() * sizeof(float) <= budget,
-             "{} does not fit into half of the available memory ({}); free some memory or use fewer columns",
+             "{} does not fit into half of the available memory ({}); free some memory or use "
+             "fewer columns",
              rows.name(), human_bytes(static_cast<double>(budget)));
     }
     if (!label) continue;
@@ -77,10 +81,11 @@ Gathered gather_rows(const Table& options, const TableColumns& columns, TableRow
   return gathered;
 }
 
-Labels labels_of(const Table& options, const TableColumns& columns, const Gathered& gathered, const TableRows& rows) {
+Labels labels_of(const Table& options, const TableColumns& columns, const Gathered& gathered,
+                 const TableRows& rows) {
   if (options.label_type == LabelType::number) return number_labels(gathered.targets, 1);
-  Labels labels =
-      class_labels(gathered.labels, fixed_classes(options, columns), [&](std::size_t i) { return gathered.places[i]; });
+  Labels labels = class_labels(gathered.labels, fixed_classes(options, columns),
+                               [&](std::size_t i) { return gathered.places[i]; });
   keep_to_learnt(labels, columns, rows);
   return labels;
 }
@@ -98,17 +103,20 @@ std::shared_ptr<const Dataset> load_table(const Table& options, const OpenTable&
   TableColumns columns(options, *rows);
   if (options.statistics_from) columns.learn(*open(*options.statistics_from));
   Gathered gathered = gather_rows(options, columns, *rows);
-  const auto samples = static_cast<std::int64_t>(std::max(gathered.labels.size(), gathered.targets.size()));
+  const auto samples =
+      static_cast<std::int64_t>(std::max(gathered.labels.size(), gathered.targets.size()));
   ENSURE(data, samples > 0, "{} has no rows{}", rows->name(),
          options.missing == spec::dataset::Missing::drop ? " without a missing value" : "");
-  ENSURE(data, !options.rows || samples == *options.rows, "{} has {} rows; 'rows' says {}: was it cut off?",
-         rows->name(), samples, *options.rows);
+  ENSURE(data, !options.rows || samples == *options.rows,
+         "{} has {} rows; 'rows' says {}: was it cut off?", rows->name(), samples, *options.rows);
   Labels labels = labels_of(options, columns, gathered, *rows);
   const auto width = static_cast<std::int64_t>(columns.width());
   std::vector<FieldRows> fields;
-  fields.push_back(owned_rows({"features", Dtype::f32, {width}}, bytes_of(std::move(gathered.features))));
+  fields.push_back(
+      owned_rows({"features", Dtype::f32, {width}}, bytes_of(std::move(gathered.features))));
   fields.push_back(owned_rows(labels.field, std::move(labels.rows)));
-  return std::make_shared<const RowsDataset>(std::move(fields), labels.classes, std::move(labels.class_names));
+  return std::make_shared<const RowsDataset>(std::move(fields), labels.classes,
+                                             std::move(labels.class_names));
 }
 
 }  // namespace trainctl::data

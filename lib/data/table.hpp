@@ -32,8 +32,10 @@ class TableRows {
 
 using OpenTable = std::function<std::unique_ptr<TableRows>(const std::filesystem::path&)>;
 
-/// The table as a data set: features f32 {n}, label i64 or f32. What is learnt - means, deviations, categories, class
-/// names - comes from `statistics_from`, read first. Throws Error(data) or Error(config).
-std::shared_ptr<const Dataset> load_table(const spec::dataset::Table& options, const OpenTable& open);
+/// The table as a data set: features f32 {n}, label i64 or f32. What is learnt - means, deviations,
+/// categories, class names - comes from `statistics_from`, read first. Throws Error(data) or
+/// Error(config).
+std::shared_ptr<const Dataset> load_table(const spec::dataset::Table& options,
+                                          const OpenTable& open);
 
 }  // namespace trainctl::data

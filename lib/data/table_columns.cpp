@@ -21,18 +21,21 @@ bool contains(const std::vector<std::string>& list, const std::string& name) {
 }
 
 void check_options(const Table& options) {
-  const bool learns = options.standardize || options.missing == Missing::mean || !options.categorical.empty();
+  const bool learns =
+      options.standardize || options.missing == Missing::mean || !options.categorical.empty();
   ENSURE(config, !learns || options.statistics_from,
-         "'{}' is learnt from data; write 'statistics_from' with the path of the training table, in every split",
+         "'{}' is learnt from data; write 'statistics_from' with the path of the training table, "
+         "in every split",
          options.standardize           ? "standardize"
          : options.categorical.empty() ? "missing: mean"
                                        : "categorical");
-  ENSURE(config, !contains(options.features, options.label), "the label '{}' is among the features", options.label);
+  ENSURE(config, !contains(options.features, options.label), "the label '{}' is among the features",
+         options.label);
   for (const std::string& name : options.categorical) {
     ENSURE(config, options.features.empty() || contains(options.features, name),
            "the categorical column '{}' is not among the features", name);
-    ENSURE(config, name != options.label, "the label '{}' is among the categorical features; it needs no such mark",
-           name);
+    ENSURE(config, name != options.label,
+           "the label '{}' is among the categorical features; it needs no such mark", name);
   }
 }
 
@@ -50,7 +53,8 @@ void FeatureColumn::learn(double value) {
   squares += before * (value - mean);
 }
 
-TableColumns::TableColumns(const Table& options, const TableRows& rows) : options_(options), names_(rows.columns()) {
+TableColumns::TableColumns(const Table& options, const TableRows& rows)
+    : options_(options), names_(rows.columns()) {
   check_options(options);
   std::set<std::string> seen;
   for (const std::string& name : names_) {
@@ -76,13 +80,14 @@ std::size_t TableColumns::index_of(const std::string& name, const TableRows& row
   const auto found = std::find(names_.begin(), names_.end(), name);
   if (found != names_.end()) return static_cast<std::size_t>(found - names_.begin());
   const std::optional<std::string> near = nearest(name, names_);
-  throw Error(ErrorKind::data, fmt::format("{} has no column '{}'{}", rows.name(), printable(name),
-                                           near ? "; did you mean '" + printable(*near) + "'?" : std::string()));
+  throw Error(ErrorKind::data,
+              fmt::format("{} has no column '{}'{}", rows.name(), printable(name),
+                          near ? "; did you mean '" + printable(*near) + "'?" : std::string()));
 }
 
 void TableColumns::learn(TableRows& rows) {
-  ENSURE(data, rows.columns() == names_, "{} has other columns than the table itself; expected the same in one order",
-         rows.name());
+  ENSURE(data, rows.columns() == names_,
+         "{} has other columns than the table itself; expected the same in one order", rows.name());
   while (rows.next()) {
     if (dropped(rows)) continue;
     for (std::size_t i = 0; i < features_.size(); ++i) {
@@ -92,8 +97,8 @@ void TableColumns::learn(TableRows& rows) {
       } else if (auto text = rows.text(at_[i])) {
         column.categories.emplace(*std::move(text), 0);
         ENSURE(data, column.categories.size() <= kMostCategories,
-               "{}: column '{}' has more than {} different texts; that is no category", rows.place(at_[i]),
-               printable(column.name), kMostCategories);
+               "{}: column '{}' has more than {} different texts; that is no category",
+               rows.place(at_[i]), printable(column.name), kMostCategories);
       }
     }
     if (options_.label_type == LabelType::number) continue;
@@ -102,8 +107,8 @@ void TableColumns::learn(TableRows& rows) {
   for (FeatureColumn& column : features_) {
     std::size_t feature = 0;
     for (auto& [name, at] : column.categories) at = feature++;
-    ENSURE(data, column.categorical || column.count > 0, "{} has no value in column '{}' to learn from", rows.name(),
-           printable(column.name));
+    ENSURE(data, column.categorical || column.count > 0,
+           "{} has no value in column '{}' to learn from", rows.name(), printable(column.name));
   }
 }
 
@@ -119,7 +124,8 @@ bool TableColumns::dropped(const TableRows& rows) const {
   return is_missing(label_) || std::any_of(at_.begin(), at_.end(), is_missing);
 }
 
-std::optional<std::string> TableColumns::take(const TableRows& rows, std::vector<float>& features) const {
+std::optional<std::string> TableColumns::take(const TableRows& rows,
+                                              std::vector<float>& features) const {
   if (dropped(rows)) return std::nullopt;
   std::optional<std::string> label = rows.text(label_);
   ENSURE(data, label, "{}: the label is missing", rows.place(label_));
@@ -133,13 +139,15 @@ std::optional<std::string> TableColumns::take(const TableRows& rows, std::vector
 void TableColumns::take_number(const FeatureColumn& column, const TableRows& rows, std::size_t at,
                                std::vector<float>& out) const {
   std::optional<double> value = rows.number(at);
-  ENSURE(data, value || options_.missing != Missing::error,
-         "{}: the value of '{}' is missing; say what to do with 'missing: mean', 'constant' or 'drop'", rows.place(at),
-         printable(column.name));
+  ENSURE(
+      data, value || options_.missing != Missing::error,
+      "{}: the value of '{}' is missing; say what to do with 'missing: mean', 'constant' or 'drop'",
+      rows.place(at), printable(column.name));
   if (!value) value = options_.missing == Missing::mean ? column.mean : options_.missing_value;
   if (options_.standardize) value = (*value - column.mean) / column.deviation();
   out.push_back(static_cast<float>(*value));
-  ENSURE(data, std::isfinite(out.back()), "{}: {} does not fit a 32-bit float", rows.place(at), *value);
+  ENSURE(data, std::isfinite(out.back()), "{}: {} does not fit a 32-bit float", rows.place(at),
+         *value);
 }
 
 // A missing name sets none of the features.
@@ -147,14 +155,14 @@ void TableColumns::take_category(const FeatureColumn& column, const TableRows& r
                                  std::vector<float>& out) const {
   const std::optional<std::string> text = rows.text(at);
   ENSURE(data, text || options_.missing != Missing::error,
-         "{}: the name in '{}' is missing; say what to do with 'missing: constant' or 'drop'", rows.place(at),
-         printable(column.name));
+         "{}: the name in '{}' is missing; say what to do with 'missing: constant' or 'drop'",
+         rows.place(at), printable(column.name));
   const std::size_t begin = out.size();
   out.resize(begin + column.width());
   if (!text) return;
   const auto found = column.categories.find(*text);
-  ENSURE(data, found != column.categories.end(), "{}: '{}' is none of the {} names of '{}' in {}", rows.place(at),
-         printable(*text), column.categories.size(), printable(column.name),
+  ENSURE(data, found != column.categories.end(), "{}: '{}' is none of the {} names of '{}' in {}",
+         rows.place(at), printable(*text), column.categories.size(), printable(column.name),
          printable(options_.statistics_from->string()));
   out[begin + found->second] = 1;
 }

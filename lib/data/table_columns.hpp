@@ -20,7 +20,8 @@ struct FeatureColumn {
   std::map<std::string, std::size_t> categories;  // and the feature each one sets
 
   [[nodiscard]] std::size_t width() const { return categorical ? categories.size() : 1; }
-  /// The population's standard deviation, as scikit-learn's StandardScaler has it; 1 for a constant column.
+  /// The population's standard deviation, as scikit-learn's StandardScaler has it; 1 for a constant
+  /// column.
   [[nodiscard]] double deviation() const;
   void learn(double value);  // Welford
 };
@@ -28,8 +29,8 @@ struct FeatureColumn {
 /// The columns a data set takes from its table, the rules for what is missing, and what was learnt.
 class TableColumns {
  public:
-  /// Finds the columns by name. Throws Error(config) for options that contradict each other, Error(data) for a column
-  /// that is not there.
+  /// Finds the columns by name. Throws Error(config) for options that contradict each other,
+  /// Error(data) for a column that is not there.
   TableColumns(const spec::dataset::Table& options, const TableRows& rows);
 
   /// Passes over the whole table.
@@ -37,7 +38,8 @@ class TableColumns {
 
   /// Features of one sample.
   [[nodiscard]] std::size_t width() const;
-  /// Appends the features of this row and returns its label's text; nothing where the row is dropped.
+  /// Appends the features of this row and returns its label's text; nothing where the row is
+  /// dropped.
   std::optional<std::string> take(const TableRows& rows, std::vector<float>& features) const;
   /// The class names of the table that was learnt from; empty if none was.
   [[nodiscard]] const std::map<std::string, std::size_t>& labels() const { return labels_; }
@@ -45,8 +47,10 @@ class TableColumns {
  private:
   [[nodiscard]] std::size_t index_of(const std::string& name, const TableRows& rows) const;
   [[nodiscard]] bool dropped(const TableRows& rows) const;
-  void take_number(const FeatureColumn& column, const TableRows& rows, std::size_t at, std::vector<float>& out) const;
-  void take_category(const FeatureColumn& column, const TableRows& rows, std::size_t at, std::vector<float>& out) const;
+  void take_number(const FeatureColumn& column, const TableRows& rows, std::size_t at,
+                   std::vector<float>& out) const;
+  void take_category(const FeatureColumn& column, const TableRows& rows, std::size_t at,
+                     std::vector<float>& out) const;
 
   const spec::dataset::Table& options_;
   std::vector<std::string> names_;  // of all columns, which every table must share

@@ -20,7 +20,9 @@ constexpr std::uint64_t kMostSize = std::uint64_t{1} << 62;
 
 using Block = std::array<std::byte, kBlock>;
 
-std::string_view text_of(const Block& block) { return {reinterpret_cast<const char*>(block.data()), block.size()}; }
+std::string_view text_of(const Block& block) {
+  return {reinterpret_cast<const char*>(block.data()), block.size()};
+}
 
 std::string_view until_zero(std::string_view field) { return field.substr(0, field.find('\0')); }
 
@@ -28,7 +30,8 @@ std::string_view until_zero(std::string_view field) { return field.substr(0, fie
 std::optional<std::uint64_t> number(std::string_view field) {
   std::uint64_t value = 0;
   if ((static_cast<unsigned char>(field[0]) & 0x80U) != 0) {
-    if (static_cast<unsigned char>(field[0]) != 0x80U) return std::nullopt;  // negative, or beyond 88 bits
+    if (static_cast<unsigned char>(field[0]) != 0x80U)
+      return std::nullopt;  // negative, or beyond 88 bits
     for (const char c : field.substr(1)) {
       if (value > kMostSize >> 8U) return std::nullopt;
       value = value << 8U | static_cast<unsigned char>(c);
@@ -62,12 +65,14 @@ struct TarReader::Header {
   std::uint64_t at = 0;  // where the block begins
   char type = '0';
 
-  Header(std::string_view block, std::uint64_t offset, const std::string& archive) : at(offset), type(block[156]) {
+  Header(std::string_view block, std::uint64_t offset, const std::string& archive)
+      : at(offset), type(block[156]) {
     const auto sum = number(block.substr(148, 8));
-    ENSURE(data, sum && *sum == checksum(block), "{} has no sound tar header at byte {}: its checksum is wrong",
-           archive, at);
+    ENSURE(data, sum && *sum == checksum(block),
+           "{} has no sound tar header at byte {}: its checksum is wrong", archive, at);
     const auto bytes = number(block.substr(124, 12));
-    ENSURE(data, bytes && *bytes < kMostSize, "{} has a tar header at byte {} whose size is no number", archive, at);
+    ENSURE(data, bytes && *bytes < kMostSize,
+           "{} has a tar header at byte {} whose size is no number", archive, at);
     size = *bytes;
     name = until_zero(block.substr(0, 100));
     const bool posix = block.substr(257, 6) == std::string_view("ustar\0", 6);
@@ -75,7 +80,9 @@ struct TarReader::Header {
     if (posix && !prefix.empty()) name = std::string(prefix) + "/" + name;
   }
 
-  [[nodiscard]] bool is_extension() const { return type == 'x' || type == 'g' || type == 'L' || type == 'K'; }
+  [[nodiscard]] bool is_extension() const {
+    return type == 'x' || type == 'g' || type == 'L' || type == 'K';
+  }
   [[nodiscard]] bool is_file() const { return type == '0' || type == '\0' || type == '7'; }
   // Links, devices, folders and pipes have no content, whatever their size field says (POSIX).
   [[nodiscard]] bool has_content() const { return type < '1' || type > '6'; }
@@ -87,7 +94,8 @@ struct TarReader::Overrides {
   std::optional<std::uint64_t> size;
 };
 
-TarReader::TarReader(ByteSource& source, std::string name) : source_(source), name_(printable(name)) {}
+TarReader::TarReader(ByteSource& source, std::string name)
+    : source_(source), name_(printable(name)) {}
 
 bool TarReader::next(TarMember& member) {
   Overrides overrides;
@@ -100,14 +108,16 @@ bool TarReader::next(TarMember& member) {
       return false;
     }
     const Header header(text_of(block), at, name_);
-    ENSURE(data, header.type != 'S', "{} has a sparse member at byte {}; pack it without --sparse", name_, at);
+    ENSURE(data, header.type != 'S', "{} has a sparse member at byte {}; pack it without --sparse",
+           name_, at);
     if (header.is_extension()) {
       extend(header, overrides);
       continue;
     }
     const std::uint64_t size = header.has_content() ? overrides.size.value_or(header.size) : 0;
     ENSURE(data, size <= source_.most() && offset_ <= source_.most() - size,
-           "{} says at byte {} that a member has {} bytes; that is more than the archive holds", name_, at, size);
+           "{} says at byte {} that a member has {} bytes; that is more than the archive holds",
+           name_, at, size);
     left_ = size;
     padding_ = padding_of(size);
     // An old archive says folder by a slash at the end of the name.
@@ -126,7 +136,8 @@ void TarReader::read_part(std::span<std::byte> out) {
 }
 
 std::string TarReader::read_text(std::uint64_t most) {
-  ENSURE(data, left_ <= most, "{} has a member at byte {} of {} bytes; expected a text of at most {}", name_, offset_,
+  ENSURE(data, left_ <= most,
+         "{} has a member at byte {} of {} bytes; expected a text of at most {}", name_, offset_,
          left_, most);
   std::string text(left_, '\0');
   read_part(std::as_writable_bytes(std::span(text)));
@@ -141,7 +152,8 @@ bool TarReader::read_block(std::span<std::byte> block, const char* what) {
 
 void TarReader::read_exactly(std::span<std::byte> out, const char* what) {
   const std::size_t got = source_.read(out);
-  ENSURE(data, got == out.size(), "{} ends at byte {}, within {} that ends at byte {}: the archive is cut off", name_,
+  ENSURE(data, got == out.size(),
+         "{} ends at byte {}, within {} that ends at byte {}: the archive is cut off", name_,
          offset_ + got, what, offset_ + out.size());
   offset_ += got;
 }
@@ -149,7 +161,8 @@ void TarReader::read_exactly(std::span<std::byte> out, const char* what) {
 void TarReader::finish_member() {
   const std::uint64_t wanted = left_ + padding_;
   const std::uint64_t got = source_.skip(wanted);
-  ENSURE(data, got == wanted, "{} ends at byte {}, within a member that ends at byte {}: the archive is cut off", name_,
+  ENSURE(data, got == wanted,
+         "{} ends at byte {}, within a member that ends at byte {}: the archive is cut off", name_,
          offset_ + got, offset_ + wanted);
   offset_ += got;
   left_ = padding_ = 0;
@@ -157,14 +170,16 @@ void TarReader::finish_member() {
 
 void TarReader::read_end() {
   Block block;
-  ENSURE(data, !read_block(block, "the end mark"), "{} has a single zero block at byte {}; it is damaged", name_,
-         offset_ - 2 * kBlock);
+  ENSURE(data, !read_block(block, "the end mark"),
+         "{} has a single zero block at byte {}; it is damaged", name_, offset_ - 2 * kBlock);
   std::array<std::byte, 16 * kBlock> rest;
   while (true) {
     const std::size_t got = source_.read(rest);
     const auto end = rest.begin() + static_cast<std::ptrdiff_t>(got);
-    const auto found = std::find_if(rest.begin(), end, [](std::byte b) { return b != std::byte{0}; });
-    ENSURE(data, found == end, "{} goes on at byte {} behind its end mark; pack joined archives as one", name_,
+    const auto found =
+        std::find_if(rest.begin(), end, [](std::byte b) { return b != std::byte{0}; });
+    ENSURE(data, found == end,
+           "{} goes on at byte {} behind its end mark; pack joined archives as one", name_,
            offset_ + static_cast<std::uint64_t>(found - rest.begin()));
     offset_ += got;
     if (got < rest.size()) return;
@@ -172,8 +187,9 @@ void TarReader::read_end() {
 }
 
 void TarReader::extend(const Header& header, Overrides& overrides) {
-  ENSURE(data, header.size <= kMostExtension, "{} has an extended header at byte {} of {} bytes; expected at most {}",
-         name_, header.at, header.size, kMostExtension);
+  ENSURE(data, header.size <= kMostExtension,
+         "{} has an extended header at byte {} of {} bytes; expected at most {}", name_, header.at,
+         header.size, kMostExtension);
   left_ = header.size;
   padding_ = padding_of(header.size);
   if (header.type == 'x') {
@@ -192,8 +208,8 @@ void TarReader::read_pax(const std::string& records, std::uint64_t at, Overrides
     std::uint64_t length = 0;
     const auto [end, failure] = std::from_chars(rest.data(), rest.data() + rest.size(), length);
     const auto digits = static_cast<std::size_t>(end - rest.data());
-    const bool sound = failure == std::errc{} && length <= rest.size() && length > digits + 1 && rest[digits] == ' ' &&
-                       rest[length - 1] == '\n';
+    const bool sound = failure == std::errc{} && length <= rest.size() && length > digits + 1 &&
+                       rest[digits] == ' ' && rest[length - 1] == '\n';
     ENSURE(data, sound, "{} has a pax header at byte {} that is damaged at byte {}", name_, at,
            at + (records.size() - rest.size()));
     const std::string_view record = rest.substr(digits + 1, length - digits - 2);
@@ -207,8 +223,8 @@ void TarReader::read_pax(const std::string& records, std::uint64_t at, Overrides
              "{} has a pax header at byte {} whose size is no number", name_, at);
       overrides.size = size;
     }
-    ENSURE(data, !key.starts_with("GNU.sparse."), "{} has a sparse member at byte {}; pack it without --sparse", name_,
-           at);
+    ENSURE(data, !key.starts_with("GNU.sparse."),
+           "{} has a sparse member at byte {}; pack it without --sparse", name_, at);
     rest.remove_prefix(length);
   }
 }

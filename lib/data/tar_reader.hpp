@@ -16,8 +16,9 @@ struct TarMember {
   std::uint64_t size = 0;
 };
 
-/// Walks through a tar archive: ustar, GNU long names and pax, base-256 sizes. Folders, links and devices are passed
-/// over. Checksums, sizes and the end mark are checked; every fault is an Error(data) with file and offset.
+/// Walks through a tar archive: ustar, GNU long names and pax, base-256 sizes. Folders, links and
+/// devices are passed over. Checksums, sizes and the end mark are checked; every fault is an
+/// Error(data) with file and offset.
 class TarReader {
  public:
   /// `name` is what errors call the archive.

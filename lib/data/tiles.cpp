@@ -28,7 +28,8 @@ std::int64_t rows_of_tile(const Pipeline& pipeline, const LoaderOptions& options
 
 Layout layout_of(const Pipeline& pipeline, const LoaderOptions& options) {
   Layout layout = transformed(pipeline.dataset->layout(), pipeline.transforms);
-  return pipeline.batch_transforms.empty() ? layout : mixed_layout(std::move(layout), options.batch_size);
+  return pipeline.batch_transforms.empty() ? layout
+                                           : mixed_layout(std::move(layout), options.batch_size);
 }
 
 }  // namespace
@@ -41,18 +42,20 @@ SlotShape::SlotShape(const Layout& layout, std::int64_t rows) {
 }
 
 Layout transformed(Layout layout, const std::vector<std::shared_ptr<const Transform>>& transforms) {
-  const auto image =
-      std::find_if(layout.begin(), layout.end(), [](const Field& field) { return field.name == "image"; });
+  const auto image = std::find_if(layout.begin(), layout.end(),
+                                  [](const Field& field) { return field.name == "image"; });
   if (image == layout.end()) {
-    ENSURE(config, transforms.empty(), "the data set has no images, so its transforms have nothing to work on");
+    ENSURE(config, transforms.empty(),
+           "the data set has no images, so its transforms have nothing to work on");
     return layout;
   }
   ImageShape shape = image_shape(*image);
   for (const auto& transform : transforms) shape = transform->output(shape);
-  ENSURE(
-      config, shape.fixed(),
-      "the images differ in size, and a batch needs one size; add a transform that gives it, such as "
-      "{{type: random_resized_crop, size: 224}}, or {{type: resize, size: 256}} and {{type: center_crop, size: 224}}");
+  ENSURE(config, shape.fixed(),
+         "the images differ in size, and a batch needs one size; add a transform that gives it, "
+         "such as "
+         "{{type: random_resized_crop, size: 224}}, or {{type: resize, size: 256}} and {{type: "
+         "center_crop, size: 224}}");
   *image = image_field(shape);
   return layout;
 }
@@ -109,23 +112,26 @@ void TileMaker::make(const TileJob& job, Scratch& scratch) const {
   const std::int64_t count = std::min(tile_rows_ / 2, half - first);
   make_rows(job, first, count, scratch);
   make_rows(job, half + first, count, scratch);
-  mixer_->mix(mixer_->draw(job.epoch, job.batch), {first, count, half, job.extent.rows, job.extent.valid}, job.slot);
+  mixer_->mix(mixer_->draw(job.epoch, job.batch),
+              {first, count, half, job.extent.rows, job.extent.valid}, job.slot);
 }
 
-void TileMaker::make_rows(const TileJob& job, std::int64_t first, std::int64_t count, Scratch& scratch) const {
+void TileMaker::make_rows(const TileJob& job, std::int64_t first, std::int64_t count,
+                          Scratch& scratch) const {
   const std::int64_t end = std::min(first + count, job.extent.rows);
   for (std::int64_t row = first; row < end; row += block_rows_) {
     fill_block(job, row, std::min(block_rows_, end - row), scratch);
   }
 }
 
-void TileMaker::fill_block(const TileJob& job, std::int64_t first, std::int64_t count, Scratch& scratch) const {
+void TileMaker::fill_block(const TileJob& job, std::int64_t first, std::int64_t count,
+                           Scratch& scratch) const {
   for (std::int64_t i = 0; i < count; ++i) {
     // Padding repeats the batch's first position: a real sample, of weight 0.
     const std::int64_t row = first + i;
     const Extent& extent = job.extent;
-    const std::int64_t position =
-        row < extent.valid ? extent.first + row * extent.step : extent.first - extent.first % extent.step;
+    const std::int64_t position = row < extent.valid ? extent.first + row * extent.step
+                                                     : extent.first - extent.first % extent.step;
     scratch.indices[static_cast<std::size_t>(i)] =
         scratch.order ? (*scratch.order)[static_cast<std::size_t>(position)] : position;
   }
@@ -139,7 +145,8 @@ void TileMaker::fill_block(const TileJob& job, std::int64_t first, std::int64_t 
   }
   if (filled && !makes_images()) return;
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (makes_images() && i + 1 < indices.size()) pipeline_.dataset->images()->prefetch(indices[i + 1]);
+    if (makes_images() && i + 1 < indices.size())
+      pipeline_.dataset->images()->prefetch(indices[i + 1]);
     const RowJob row{job, first + static_cast<std::int64_t>(i)};
     try {
       if (!filled) fill_fields(job, row.row, indices.subspan(i, 1), scratch);
@@ -152,23 +159,27 @@ void TileMaker::fill_block(const TileJob& job, std::int64_t first, std::int64_t 
 }
 
 /// All but the image, where that is made of transforms.
-void TileMaker::fill_fields(const TileJob& job, std::int64_t first, std::span<const std::int64_t> indices,
-                            Scratch& scratch) const {
+void TileMaker::fill_fields(const TileJob& job, std::int64_t first,
+                            std::span<const std::int64_t> indices, Scratch& scratch) const {
   for (std::size_t field = 0; field < layout_.size(); ++field) {
     const std::size_t bytes = layout_[field].bytes();
     scratch.rows[field] =
-        job.slot.subspan(slot_shape_.offsets[field] + static_cast<std::size_t>(first) * bytes, indices.size() * bytes);
+        job.slot.subspan(slot_shape_.offsets[field] + static_cast<std::size_t>(first) * bytes,
+                         indices.size() * bytes);
   }
   if (makes_images()) scratch.rows[image_] = {};
   pipeline_.dataset->fill(indices, Rows(scratch.rows).first(pipeline_.dataset->layout().size()));
 }
 
-/// Another sample takes the place of a damaged one: drawn by the row's position alone, so any worker draws the same.
-void TileMaker::replace_row(const RowJob& job, std::int64_t index, Error error, Scratch& scratch) const {
+/// Another sample takes the place of a damaged one: drawn by the row's position alone, so any
+/// worker draws the same.
+void TileMaker::replace_row(const RowJob& job, std::int64_t index, Error error,
+                            Scratch& scratch) const {
   CounterRng rng = draws(job, kReplacementDraws);
   for (int draw = 0; draw < kMostDraws; ++draw) {
     skipped_->add(index, {name(index), error.message()});
-    index = static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(pipeline_.dataset->size())));
+    index =
+        static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(pipeline_.dataset->size())));
     try {
       fill_fields(job.tile, job.row, std::span(&index, 1), scratch);
       if (makes_images()) make_image(job, index, scratch);
@@ -190,20 +201,23 @@ void TileMaker::make_image(const RowJob& job, std::int64_t index, Scratch& scrat
   try {
     const StoredImage stored = pipeline_.dataset->images()->read(index, scratch.stored);
     if (!stored.raw.fixed()) return decode(job, index, stored, scratch);
-    transform(ImageView(reinterpret_cast<const std::uint8_t*>(stored.bytes.data()), stored.raw), 0, job, scratch);
+    transform(ImageView(reinterpret_cast<const std::uint8_t*>(stored.bytes.data()), stored.raw), 0,
+              job, scratch);
   } catch (Error& error) {
     error.add_frame(name(index));
     throw;
   }
 }
 
-void TileMaker::decode(const RowJob& job, std::int64_t index, const StoredImage& stored, Scratch& scratch) const {
+void TileMaker::decode(const RowJob& job, std::int64_t index, const StoredImage& stored,
+                       Scratch& scratch) const {
   const ImageShape whole = scratch.decoder.open(stored.bytes);
   CounterRng rng = draws(job, steps_.front().operation);
   const Box box = crop_ != nullptr ? crop_->box(whole, rng) : Box{0, 0, whole.height, whole.width};
   ImageTarget window(scratch.decoded);
   window.resize({box.height, box.width, whole.channels});
-  scratch.decoder.decode(box, sound_->has(index) ? Reading::needed_part : Reading::whole_file, window.pixels());
+  scratch.decoder.decode(box, sound_->has(index) ? Reading::needed_part : Reading::whole_file,
+                         window.pixels());
   sound_->add(index);
   if (crop_ == nullptr) return transform(window.view(), 0, job, scratch);
   ImageTarget out = target(job, 0, scratch);
@@ -212,18 +226,21 @@ void TileMaker::decode(const RowJob& job, std::int64_t index, const StoredImage&
 }
 
 CounterRng TileMaker::draws(const RowJob& job, std::size_t operation) const {
-  return {seed_, static_cast<std::uint32_t>(job.tile.epoch), job.position(), static_cast<std::uint16_t>(operation)};
+  return {seed_, static_cast<std::uint32_t>(job.tile.epoch), job.position(),
+          static_cast<std::uint16_t>(operation)};
 }
 
 /// Where a step writes: the last one into the slot.
 ImageTarget TileMaker::target(const RowJob& job, std::size_t step, Scratch& scratch) const {
   if (step + 1 < steps_.size()) return ImageTarget(scratch.between[step % 2]);
   const std::size_t bytes = shape_.bytes();
-  return {job.tile.slot.subspan(slot_shape_.offsets[image_] + static_cast<std::size_t>(job.row) * bytes, bytes),
+  return {job.tile.slot.subspan(
+              slot_shape_.offsets[image_] + static_cast<std::size_t>(job.row) * bytes, bytes),
           shape_};
 }
 
-void TileMaker::transform(ImageView image, std::size_t first_step, const RowJob& job, Scratch& scratch) const {
+void TileMaker::transform(ImageView image, std::size_t first_step, const RowJob& job,
+                          Scratch& scratch) const {
   for (std::size_t step = first_step; step < steps_.size(); ++step) {
     ImageTarget out = target(job, step, scratch);
     CounterRng rng = draws(job, steps_[step].operation);

@@ -37,8 +37,8 @@ struct TileJob {
   std::span<std::byte> slot;
 };
 
-/// Fills tiles: samples of the data set, then the transforms. Holds what all threads share; a Scratch is each thread's
-/// own. The same code runs in workers and in the caller.
+/// Fills tiles: samples of the data set, then the transforms. Holds what all threads share; a
+/// Scratch is each thread's own. The same code runs in workers and in the caller.
 class TileMaker {
  public:
   struct Scratch {
@@ -81,14 +81,18 @@ class TileMaker {
   };
 
   void join_steps();
-  void make_rows(const TileJob& job, std::int64_t first, std::int64_t count, Scratch& scratch) const;
-  void fill_block(const TileJob& job, std::int64_t first, std::int64_t count, Scratch& scratch) const;
+  void make_rows(const TileJob& job, std::int64_t first, std::int64_t count,
+                 Scratch& scratch) const;
+  void fill_block(const TileJob& job, std::int64_t first, std::int64_t count,
+                  Scratch& scratch) const;
   void fill_fields(const TileJob& job, std::int64_t first, std::span<const std::int64_t> indices,
                    Scratch& scratch) const;
   void replace_row(const RowJob& job, std::int64_t index, Error error, Scratch& scratch) const;
   void make_image(const RowJob& job, std::int64_t index, Scratch& scratch) const;
-  void decode(const RowJob& job, std::int64_t index, const StoredImage& stored, Scratch& scratch) const;
-  void transform(ImageView image, std::size_t first_step, const RowJob& job, Scratch& scratch) const;
+  void decode(const RowJob& job, std::int64_t index, const StoredImage& stored,
+              Scratch& scratch) const;
+  void transform(ImageView image, std::size_t first_step, const RowJob& job,
+                 Scratch& scratch) const;
   [[nodiscard]] CounterRng draws(const RowJob& job, std::size_t operation) const;
   [[nodiscard]] ImageTarget target(const RowJob& job, std::size_t step, Scratch& scratch) const;
   [[nodiscard]] std::string name(std::int64_t index) const;
@@ -112,8 +116,8 @@ class TileMaker {
   int tiles_;
 };
 
-/// The layout behind the transforms. Throws Error(config) where one does not fit, or where images would be left that
-/// differ in size.
+/// The layout behind the transforms. Throws Error(config) where one does not fit, or where images
+/// would be left that differ in size.
 Layout transformed(Layout layout, const std::vector<std::shared_ptr<const Transform>>& transforms);
 
 }  // namespace trainctl::data

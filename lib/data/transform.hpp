@@ -15,25 +15,31 @@ struct Normalization {
   bool operator==(const Normalization&) const = default;
 };
 
-/// One step on one uint8 HWC image, with torchvision's semantics on uint8 tensors. Stateless; called from several
-/// threads at once. All its randomness comes from `rng`, which is keyed by (seed, epoch, global position, place in the
-/// list).
+/// One step on one uint8 HWC image, with torchvision's semantics on uint8 tensors. Stateless;
+/// called from several threads at once. All its randomness comes from `rng`, which is keyed by
+/// (seed, epoch, global position, place in the list).
 class Transform {
  public:
   virtual ~Transform() = default;
-  /// Shape after the step, or Error(config) where it cannot take this shape. A height or width of 0 in the input means
-  /// that each sample has its own; the same in the output. Called at start, never per sample.
+  /// Shape after the step, or Error(config) where it cannot take this shape. A height or width of 0
+  /// in the input means that each sample has its own; the same in the output. Called at start,
+  /// never per sample.
   [[nodiscard]] virtual ImageShape output(const ImageShape& input) const = 0;
-  /// Whether two calls with one input may differ. What comes before the first random step may be cached.
+  /// Whether two calls with one input may differ. What comes before the first random step may be
+  /// cached.
   [[nodiscard]] virtual bool random() const = 0;
-  /// Calls output.resize() with the shape of this sample and writes all of it. Throws Error(data) where the sample
-  /// does not allow it.
+  /// Calls output.resize() with the shape of this sample and writes all of it. Throws Error(data)
+  /// where the sample does not allow it.
   virtual void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const = 0;
-  /// One step with the bytes of this one and then `next`, at less cost; null where there is none. Neither may draw.
-  [[nodiscard]] virtual std::shared_ptr<const Transform> then(const Transform& /*next*/) const { return nullptr; }
+  /// One step with the bytes of this one and then `next`, at less cost; null where there is none.
+  /// Neither may draw.
+  [[nodiscard]] virtual std::shared_ptr<const Transform> then(const Transform& /*next*/) const {
+    return nullptr;
+  }
 };
 
-/// A transform that reads no more than one box of its input: where it comes first, only that box is decoded.
+/// A transform that reads no more than one box of its input: where it comes first, only that box is
+/// decoded.
 class CropTransform : public Transform {
  public:
   /// The part of an image of that shape which is needed; takes its draws from `rng`.

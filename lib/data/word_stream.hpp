@@ -9,12 +9,14 @@ namespace trainctl::data {
 /// What the draws of a whole epoch are for; each purpose has a stream of its own.
 enum class EpochStream : std::uint32_t { shuffle = 0, sampling = 1 };
 
-/// Random words of one (seed, epoch), one after the other. No sample has this upper half of a position, so they are
-/// nobody else's.
+/// Random words of one (seed, epoch), one after the other. No sample has this upper half of a
+/// position, so they are nobody else's.
 class WordStream {
  public:
   WordStream(std::uint64_t seed, std::int64_t epoch, EpochStream stream)
-      : seed_(seed), counter_{0, static_cast<std::uint32_t>(epoch), static_cast<std::uint32_t>(stream), 0xFFFFFFFF} {}
+      : seed_(seed),
+        counter_{0, static_cast<std::uint32_t>(epoch), static_cast<std::uint32_t>(stream),
+                 0xFFFFFFFF} {}
 
   std::uint32_t next() {
     if (used_ == kWords) {
@@ -31,7 +33,8 @@ class WordStream {
     std::uint64_t product = std::uint64_t{next()} * bound;
     if (static_cast<std::uint32_t>(product) < bound) {
       const std::uint32_t threshold = (0 - bound) % bound;
-      while (static_cast<std::uint32_t>(product) < threshold) product = std::uint64_t{next()} * bound;
+      while (static_cast<std::uint32_t>(product) < threshold)
+        product = std::uint64_t{next()} * bound;
     }
     return static_cast<std::uint32_t>(product >> 32);
   }

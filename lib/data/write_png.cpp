@@ -19,7 +19,8 @@ std::string big_endian(std::uint32_t value) {
 
 std::string chunk(std::string_view type, std::string_view content) {
   const std::string body = std::string(type) + std::string(content);
-  const auto checksum = ::crc32(0, reinterpret_cast<const Bytef*>(body.data()), static_cast<uInt>(body.size()));
+  const auto checksum =
+      ::crc32(0, reinterpret_cast<const Bytef*>(body.data()), static_cast<uInt>(body.size()));
   return big_endian(static_cast<std::uint32_t>(content.size())) + body +
          big_endian(static_cast<std::uint32_t>(checksum));
 }
@@ -27,8 +28,8 @@ std::string chunk(std::string_view type, std::string_view content) {
 std::string header(const ImageShape& shape) {
   constexpr char kGrey = 0;
   constexpr char kRgb = 2;
-  std::string content =
-      big_endian(static_cast<std::uint32_t>(shape.width)) + big_endian(static_cast<std::uint32_t>(shape.height));
+  std::string content = big_endian(static_cast<std::uint32_t>(shape.width)) +
+                        big_endian(static_cast<std::uint32_t>(shape.height));
   content += '\x08';  // bits a channel
   content += shape.channels == 1 ? kGrey : kRgb;
   content += std::string(3, '\0');  // deflate, the standard filters, not interlaced
@@ -43,8 +44,9 @@ std::string compressed(const ImageView& image) {
   }
   auto size = ::compressBound(static_cast<uLong>(rows.size()));
   std::string packed(size, '\0');
-  const int status = ::compress2(reinterpret_cast<Bytef*>(packed.data()), &size,
-                                 reinterpret_cast<const Bytef*>(rows.data()), static_cast<uLong>(rows.size()), 6);
+  const int status =
+      ::compress2(reinterpret_cast<Bytef*>(packed.data()), &size,
+                  reinterpret_cast<const Bytef*>(rows.data()), static_cast<uLong>(rows.size()), 6);
   ENSURE(resource, status == Z_OK, "cannot compress an image: zlib returned {}", status);
   packed.resize(size);
   return packed;
@@ -54,8 +56,8 @@ std::string compressed(const ImageView& image) {
 
 void write_png(const std::filesystem::path& path, const ImageView& image) {
   ASSERT(image.shape.fixed() && (image.shape.channels == 1 || image.shape.channels == 3));
-  write_atomically(path, "\x89PNG\r\n\x1a\n" + chunk("IHDR", header(image.shape)) + chunk("IDAT", compressed(image)) +
-                             chunk("IEND", ""));
+  write_atomically(path, "\x89PNG\r\n\x1a\n" + chunk("IHDR", header(image.shape)) +
+                             chunk("IDAT", compressed(image)) + chunk("IEND", ""));
 }
 
 }  // namespace trainctl::data

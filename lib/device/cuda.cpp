@@ -25,7 +25,8 @@ class CudaFeed final : public Feed {
       : fields_(image_fields(options.layout)),
         classes_(options.classes),
         copies_(c10::cuda::getStreamFromPool(false, device.index())) {
-    const std::vector<std::int64_t> image{options.max_rows, fields_.height, fields_.width, fields_.channels};
+    const std::vector<std::int64_t> image{options.max_rows, fields_.height, fields_.width,
+                                          fields_.channels};
     const auto pinned = at::TensorOptions(at::kByte).pinned_memory(true);
     for (Slot& slot : slots_) {
       if (options.pin_memory) {
@@ -75,18 +76,20 @@ class CudaFeed final : public Feed {
     at::cuda::CUDAEvent used{cudaEventDisableTiming};
   };
 
-  /// Through page-locked memory the copy runs beside the host; without it the host waits for the copy of the batch's
-  /// own memory.
-  static void send(std::span<const std::byte> bytes, const at::Tensor& pinned, const at::Tensor& to) {
+  /// Through page-locked memory the copy runs beside the host; without it the host waits for the
+  /// copy of the batch's own memory.
+  static void send(std::span<const std::byte> bytes, const at::Tensor& pinned,
+                   const at::Tensor& to) {
     if (pinned.defined()) {
       std::memcpy(pinned.mutable_data_ptr(), bytes.data(), std::min(bytes.size(), pinned.nbytes()));
       to.copy_(pinned, /*non_blocking=*/true);
       return;
     }
     std::vector<std::int64_t> shape = to.sizes().vec();
-    shape[0] = static_cast<std::int64_t>(std::min(bytes.size(), to.nbytes()) / (to.nbytes() / to.size(0)));
-    const at::Tensor host =
-        at::from_blob(const_cast<std::byte*>(bytes.data()), shape, at::TensorOptions(to.scalar_type()));
+    shape[0] =
+        static_cast<std::int64_t>(std::min(bytes.size(), to.nbytes()) / (to.nbytes() / to.size(0)));
+    const at::Tensor host = at::from_blob(const_cast<std::byte*>(bytes.data()), shape,
+                                          at::TensorOptions(to.scalar_type()));
     to.narrow(0, 0, shape[0]).copy_(host);
   }
 

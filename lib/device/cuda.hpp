@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-// What only a CUDA device can do. cuda.cpp does it; no_cuda.cpp, built instead where the wheel has no CUDA half,
-// refuses.
+// What only a CUDA device can do. cuda.cpp does it; no_cuda.cpp, built instead where the wheel has
+// no CUDA half, refuses.
 
 namespace trainctl::device {
 
@@ -22,7 +22,8 @@ std::unique_ptr<Feed> make_cuda_feed(at::Device device, const FeedOptions& optio
 /// Peak of the caching allocator in MiB; nothing on a CPU.
 std::optional<double> cuda_peak_memory_mb(at::Device device);
 
-/// Marks on the device's own time line, read one step late so that measuring never waits for the step.
+/// Marks on the device's own time line, read one step late so that measuring never waits for the
+/// step.
 class EventLine {
  public:
   virtual ~EventLine() = default;

@@ -19,7 +19,8 @@ class CpuFeed final : public Feed {
       : fields_(image_fields(options.layout)),
         widen_(fields_.channels, options.normalization),
         classes_(options.classes) {
-    full_inputs_ = at::empty({options.max_rows, fields_.channels, fields_.height, fields_.width}, at::kFloat);
+    full_inputs_ =
+        at::empty({options.max_rows, fields_.channels, fields_.height, fields_.width}, at::kFloat);
     full_targets_ = at::empty({options.max_rows}, at::kLong);
     batch_.inputs_nchw = full_inputs_;
     batch_.targets = full_targets_;
@@ -32,7 +33,8 @@ class CpuFeed final : public Feed {
       batch_.inputs_nchw = full_inputs_.narrow(0, 0, rows);
       batch_.targets = full_targets_.narrow(0, 0, rows);
     }
-    const auto floats = static_cast<std::size_t>(rows * fields_.channels * fields_.height * fields_.width);
+    const auto floats =
+        static_cast<std::size_t>(rows * fields_.channels * fields_.height * fields_.width);
     widen_(batch.fields[fields_.image], rows, {full_inputs_.mutable_data_ptr<float>(), floats});
     std::memcpy(full_targets_.mutable_data_ptr<std::int64_t>(), batch.fields[fields_.label].data(),
                 static_cast<std::size_t>(rows) * sizeof(std::int64_t));
@@ -69,7 +71,8 @@ ImageFields image_fields(const data::Layout& layout) {
       label = true;
     }
   }
-  ENSURE(config, image && label, "the samples need an image (uint8, height x width x channels) and a label (int64)");
+  ENSURE(config, image && label,
+         "the samples need an image (uint8, height x width x channels) and a label (int64)");
   return found;
 }
 
@@ -79,8 +82,8 @@ void check_labels(std::span<const std::byte> labels_i64, std::int64_t rows, std:
     std::int64_t label = 0;
     std::memcpy(&label, labels_i64.data() + row * sizeof label, sizeof label);
     ENSURE(data, label >= 0 && label < classes,
-           "a sample has the label {}, but the data set has {} classes: labels run from 0 to {}", label, classes,
-           classes - 1);
+           "a sample has the label {}, but the data set has {} classes: labels run from 0 to {}",
+           label, classes, classes - 1);
   }
 }
 

@@ -30,12 +30,13 @@ struct FeedOptions {
   bool pin_memory = true;    // a GPU is fed through page-locked memory
 };
 
-/// Moves ring slots to the device: one copy as uint8, widened and normalised there into tensors that are reused.
+/// Moves ring slots to the device: one copy as uint8, widened and normalised there into tensors
+/// that are reused.
 class Feed {
  public:
   virtual ~Feed() = default;
-  /// N is `batch.valid`, or 1 where no row of this rank counts: a padded rank still takes part in the step. Throws
-  /// Error(data) for a label that is no class.
+  /// N is `batch.valid`, or 1 where no row of this rank counts: a padded rank still takes part in
+  /// the step. Throws Error(data) for a label that is no class.
   virtual const DeviceBatch& put(const data::Batch& batch) = 0;
 };
 
@@ -51,7 +52,8 @@ struct ImageFields {
 /// Throws Error(config) where the layout has no uint8 image of rank 3 or no int64 label.
 ImageFields image_fields(const data::Layout& layout);
 
-/// Throws Error(data) for the first of the labels that is not below `classes`, or is negative; 0 takes any.
+/// Throws Error(data) for the first of the labels that is not below `classes`, or is negative; 0
+/// takes any.
 void check_labels(std::span<const std::byte> labels_i64, std::int64_t rows, std::int64_t classes);
 
 std::unique_ptr<Feed> make_feed(at::Device device, const FeedOptions& options);

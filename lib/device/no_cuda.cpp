@@ -5,8 +5,9 @@ namespace trainctl::device {
 namespace {
 
 [[noreturn]] void refuse() {
-  throw Error(ErrorKind::resource,
-              "this build has no CUDA half: use trainer.accelerator=cpu, or build with the CUDA wheel");
+  throw Error(
+      ErrorKind::resource,
+      "this build has no CUDA half: use trainer.accelerator=cpu, or build with the CUDA wheel");
 }
 
 }  // namespace
@@ -15,7 +16,9 @@ int cuda_devices() { return 0; }
 
 void use_cuda_device(at::Device /*device*/) { refuse(); }
 
-std::unique_ptr<Feed> make_cuda_feed(at::Device /*device*/, const FeedOptions& /*options*/) { refuse(); }
+std::unique_ptr<Feed> make_cuda_feed(at::Device /*device*/, const FeedOptions& /*options*/) {
+  refuse();
+}
 
 std::optional<double> cuda_peak_memory_mb(at::Device /*device*/) { return std::nullopt; }
 

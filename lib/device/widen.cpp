@@ -9,8 +9,10 @@ float value_for(const std::vector<float>& values, std::size_t channel) {
   return values.size() == 1 ? values[0] : values[channel];
 }
 
-void widen_plane(const std::byte* pixels, std::size_t stride, std::size_t count, const float* table, float* out) {
-  for (std::size_t i = 0; i < count; ++i) out[i] = table[std::to_integer<unsigned>(pixels[i * stride])];
+void widen_plane(const std::byte* pixels, std::size_t stride, std::size_t count, const float* table,
+                 float* out) {
+  for (std::size_t i = 0; i < count; ++i)
+    out[i] = table[std::to_integer<unsigned>(pixels[i * stride])];
 }
 
 }  // namespace
@@ -20,19 +22,22 @@ Widen::Widen(std::int64_t channels, const std::optional<data::Normalization>& no
   if (normalization) {
     for (const std::size_t given : {normalization->mean.size(), normalization->std.size()}) {
       ENSURE(config, given == 1 || given == tables_.size(),
-             "normalize has {} values for images of {} channels: give one value, or one a channel", given, channels);
+             "normalize has {} values for images of {} channels: give one value, or one a channel",
+             given, channels);
     }
   }
   for (std::size_t c = 0; c < tables_.size(); ++c) {
     for (std::size_t byte = 0; byte < 256; ++byte) {
       float value = static_cast<float>(byte) / 255.0F;
-      if (normalization) value = (value - value_for(normalization->mean, c)) / value_for(normalization->std, c);
+      if (normalization)
+        value = (value - value_for(normalization->mean, c)) / value_for(normalization->std, c);
       tables_[c][byte] = value;
     }
   }
 }
 
-void Widen::operator()(std::span<const std::byte> images_nhwc, std::int64_t rows, std::span<float> inputs_nchw) const {
+void Widen::operator()(std::span<const std::byte> images_nhwc, std::int64_t rows,
+                       std::span<float> inputs_nchw) const {
   const std::size_t channels = tables_.size();
   ASSERT(images_nhwc.size() >= inputs_nchw.size());
   if (channels == 1) {

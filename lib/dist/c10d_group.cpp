@@ -49,7 +49,8 @@ class C10dCommunicator final : public Communicator {
     });
   }
 
-  std::unique_ptr<GradSync> sync_gradients(std::vector<at::Tensor> parameters, const BucketOptions& buckets) override {
+  std::unique_ptr<GradSync> sync_gradients(std::vector<at::Tensor> parameters,
+                                           const BucketOptions& buckets) override {
     return collective("broadcast of the parameters", place_,
                       [&] { return make_reducer_sync(group_, std::move(parameters), buckets); });
   }
@@ -69,12 +70,16 @@ class C10dCommunicator final : public Communicator {
   Place place_;
 };
 
-[[noreturn]] void throw_failed(const std::string& what, const Place& place, const std::string& cause) {
-  const bool late = cause.find("imed out") != std::string::npos || cause.find("imeout") != std::string::npos;
+[[noreturn]] void throw_failed(const std::string& what, const Place& place,
+                               const std::string& cause) {
+  const bool late =
+      cause.find("imed out") != std::string::npos || cause.find("imeout") != std::string::npos;
   const std::string first_line = printable(cause.substr(0, cause.find('\n')));
-  throw Error(late ? ErrorKind::hang : ErrorKind::rank_failed,
-              fmt::format("rank {} of {}: '{}' failed because another rank {}: {}", place.rank, place.world_size, what,
-                          late ? "did not come in time (distributed.timeout_s)" : "is gone", first_line));
+  throw Error(
+      late ? ErrorKind::hang : ErrorKind::rank_failed,
+      fmt::format("rank {} of {}: '{}' failed because another rank {}: {}", place.rank,
+                  place.world_size, what,
+                  late ? "did not come in time (distributed.timeout_s)" : "is gone", first_line));
 }
 
 }  // namespace
@@ -93,7 +98,8 @@ void rethrow_collective(const std::string& what, const Place& place) {
   }
 }
 
-std::unique_ptr<Communicator> wrap_group(c10::intrusive_ptr<c10d::ProcessGroup> group, at::Device device) {
+std::unique_ptr<Communicator> wrap_group(c10::intrusive_ptr<c10d::ProcessGroup> group,
+                                         at::Device device) {
   return std::make_unique<C10dCommunicator>(std::move(group), device);
 }
 

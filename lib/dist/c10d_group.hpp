@@ -16,14 +16,16 @@ namespace trainctl::dist {
 c10::intrusive_ptr<c10d::Store> make_c10d_store(const GroupOptions& options);
 
 /// A Communicator over a formed c10d group. Dropped in order: reducer (the caller's), group, store.
-std::unique_ptr<Communicator> wrap_group(c10::intrusive_ptr<c10d::ProcessGroup> group, at::Device device);
+std::unique_ptr<Communicator> wrap_group(c10::intrusive_ptr<c10d::ProcessGroup> group,
+                                         at::Device device);
 
 /// c10d's Reducer with a frozen layout.
 std::unique_ptr<GradSync> make_reducer_sync(c10::intrusive_ptr<c10d::ProcessGroup> group,
-                                            std::vector<at::Tensor> parameters, const BucketOptions& buckets);
+                                            std::vector<at::Tensor> parameters,
+                                            const BucketOptions& buckets);
 
-/// The Error for what an outside library threw in the collective `what`. Gloo throws std::runtime_error, the rest of
-/// c10d c10::Error.
+/// The Error for what an outside library threw in the collective `what`. Gloo throws
+/// std::runtime_error, the rest of c10d c10::Error.
 [[noreturn]] void rethrow_collective(const std::string& what, const Place& place);
 
 /// Runs one collective; what it throws becomes an Error that names it.

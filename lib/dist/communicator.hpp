@@ -18,8 +18,9 @@ class Pending {
   virtual void wait() = 0;
 };
 
-/// Talks to the other ranks. Every rank makes the same calls in the same order; `what` names the call in errors.
-/// Throws Error(rank_failed) where a rank is gone and Error(hang) where one did not come in time.
+/// Talks to the other ranks. Every rank makes the same calls in the same order; `what` names the
+/// call in errors. Throws Error(rank_failed) where a rank is gone and Error(hang) where one did not
+/// come in time.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -28,7 +29,8 @@ class Communicator {
   virtual std::unique_ptr<Pending> start_sum(const at::Tensor& tensor, const std::string& what) = 0;
   /// Every rank gets rank 0's values, in place.
   virtual void broadcast(const at::Tensor& tensor, const std::string& what) = 0;
-  /// Gives every rank rank 0's parameters, checks that all agree on their shapes, and returns what averages gradients.
+  /// Gives every rank rank 0's parameters, checks that all agree on their shapes, and returns what
+  /// averages gradients.
   virtual std::unique_ptr<GradSync> sync_gradients(std::vector<at::Tensor> parameters,
                                                    const BucketOptions& buckets) = 0;
 

@@ -12,8 +12,9 @@ std::unique_ptr<Communicator> make_gloo(const GroupOptions& options) {
     auto gloo = c10d::ProcessGroupGloo::Options::create(options.timeout);
     gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.address));
     auto group = c10::make_intrusive<c10d::ProcessGroup>(store, place.rank, place.world_size);
-    group->setBackend(at::kCPU, Type::GLOO,
-                      c10::make_intrusive<c10d::ProcessGroupGloo>(store, place.rank, place.world_size, gloo));
+    group->setBackend(
+        at::kCPU, Type::GLOO,
+        c10::make_intrusive<c10d::ProcessGroupGloo>(store, place.rank, place.world_size, gloo));
     group->setDefaultBackend(Type::GLOO);
     return wrap_group(std::move(group), at::kCPU);
   });

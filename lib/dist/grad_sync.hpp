@@ -17,15 +17,16 @@ struct BucketOptions {
   std::size_t cap_bytes = std::size_t{25} << 20;
 };
 
-/// Averages gradients over the ranks while backward runs. The layout of its buckets never changes, so that a resumed
-/// run adds in the same order as an uninterrupted one.
+/// Averages gradients over the ranks while backward runs. The layout of its buckets never changes,
+/// so that a resumed run adds in the same order as an uninterrupted one.
 class GradSync {
  public:
   virtual ~GradSync() = default;
-  /// Before the forward whose backward is to be averaged; the earlier ones of an accumulation call neither.
+  /// Before the forward whose backward is to be averaged; the earlier ones of an accumulation call
+  /// neither.
   virtual void before_forward() = 0;
-  /// Runs loss.backward(); on return every gradient holds the average over the ranks. Returns the seconds that the
-  /// exchange took after the last gradient was computed.
+  /// Runs loss.backward(); on return every gradient holds the average over the ranks. Returns the
+  /// seconds that the exchange took after the last gradient was computed.
   virtual double backward(const at::Tensor& loss) = 0;
 };
 

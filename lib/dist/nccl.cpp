@@ -14,7 +14,8 @@ std::unique_ptr<Communicator> make_nccl(const GroupOptions& options, c10::Device
     const auto store = make_c10d_store(options);
     auto nccl = c10d::ProcessGroupNCCL::Options::create(/*is_high_priority_stream=*/true);
     nccl->timeout = options.timeout;
-    auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, place.rank, place.world_size, nccl);
+    auto backend =
+        c10::make_intrusive<c10d::ProcessGroupNCCL>(store, place.rank, place.world_size, nccl);
     backend->setBoundDeviceId(device);
     backend->eagerConnectSingleDevice(device);
     auto group = c10::make_intrusive<c10d::ProcessGroup>(store, place.rank, place.world_size);

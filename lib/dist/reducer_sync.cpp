@@ -11,12 +11,13 @@ namespace {
 
 using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 
-/// What c10d's own all-reduce hook does (it is not exported): always divides the bucket, where the Reducer alone would
-/// multiply by a rounded 1/world while a gradient is not yet a view. With a stamp: when the last bucket leaves, the
-/// gradients are computed.
+/// What c10d's own all-reduce hook does (it is not exported): always divides the bucket, where the
+/// Reducer alone would multiply by a rounded 1/world while a gradient is not yet a view. With a
+/// stamp: when the last bucket leaves, the gradients are computed.
 class StampedHook final : public c10d::CppCommHookInterface<Group> {
  public:
-  StampedHook(const Group& group, double& last_launch) : CppCommHookInterface(group), last_launch_(last_launch) {}
+  StampedHook(const Group& group, double& last_launch)
+      : CppCommHookInterface(group), last_launch_(last_launch) {}
 
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
     last_launch_ = steady_clock().now();
@@ -29,22 +30,26 @@ class StampedHook final : public c10d::CppCommHookInterface<Group> {
   double& last_launch_;
 };
 
-std::shared_ptr<c10d::Reducer> frozen_reducer(const std::vector<at::Tensor>& parameters, const Group& group,
-                                              const BucketOptions& options) {
-  auto layout =
-      std::get<0>(c10d::compute_bucket_assignment_by_size(parameters, {options.first_bytes, options.cap_bytes}));
+std::shared_ptr<c10d::Reducer> frozen_reducer(const std::vector<at::Tensor>& parameters,
+                                              const Group& group, const BucketOptions& options) {
+  auto layout = std::get<0>(c10d::compute_bucket_assignment_by_size(
+      parameters, {options.first_bytes, options.cap_bytes}));
   std::reverse(layout.begin(), layout.end());  // backward reaches the last parameters first
   return std::make_shared<c10d::Reducer>(
       parameters, layout, group, std::vector<bool>(parameters.size(), false),
-      static_cast<std::int64_t>(options.cap_bytes), /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/true,
-      std::unordered_map<std::size_t, std::string>{}, static_cast<std::int64_t>(options.first_bytes),
-      /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<std::int64_t>{});
+      static_cast<std::int64_t>(options.cap_bytes), /*find_unused_parameters=*/false,
+      /*gradient_as_bucket_view=*/true, std::unordered_map<std::size_t, std::string>{},
+      static_cast<std::int64_t>(options.first_bytes),
+      /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
+      std::vector<std::int64_t>{});
 }
 
-/// Spends the only rebuild of the layout now and puts ours back: positions in the buffers decide the order of addition.
-void freeze(c10d::Reducer& reducer, const std::vector<at::Tensor>& parameters, const BucketOptions& options) {
-  auto layout =
-      std::get<0>(c10d::compute_bucket_assignment_by_size(parameters, {options.first_bytes, options.cap_bytes}));
+/// Spends the only rebuild of the layout now and puts ours back: positions in the buffers decide
+/// the order of addition.
+void freeze(c10d::Reducer& reducer, const std::vector<at::Tensor>& parameters,
+            const BucketOptions& options) {
+  auto layout = std::get<0>(c10d::compute_bucket_assignment_by_size(
+      parameters, {options.first_bytes, options.cap_bytes}));
   std::reverse(layout.begin(), layout.end());
   reducer.push_rebuilt_params_for_all_indices();
   reducer.rebuild_buckets();

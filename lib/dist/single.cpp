@@ -22,7 +22,8 @@ class SingleSync final : public GradSync {
 class Single final : public Communicator {
  public:
   [[nodiscard]] Place place() const override { return {}; }
-  std::unique_ptr<Pending> start_sum(const at::Tensor& /*tensor*/, const std::string& /*what*/) override {
+  std::unique_ptr<Pending> start_sum(const at::Tensor& /*tensor*/,
+                                     const std::string& /*what*/) override {
     return std::make_unique<Done>();
   }
   void broadcast(const at::Tensor& /*tensor*/, const std::string& /*what*/) override {}

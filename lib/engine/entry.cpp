@@ -12,7 +12,8 @@
 namespace trainctl::engine {
 namespace {
 
-/// The error file is for when the pipe is gone, the event for when the disk is full; neither may hide the cause.
+/// The error file is for when the pipe is gone, the event for when the disk is full; neither may
+/// hide the cause.
 void tell(const TrainctlEngineRequest& request, const Error& error, events::Failed failed,
           const train::EventSink& emit) {
   failed.kind = error.exit_code();
@@ -36,12 +37,14 @@ int run(const TrainctlEngineRequest& request) {
   std::optional<events::HeartbeatPage> page;
   std::optional<Worker> worker;
   try {
-    if (request.heartbeat_fd >= 0) page.emplace(events::HeartbeatPage::attach(request.heartbeat_fd));
+    if (request.heartbeat_fd >= 0)
+      page.emplace(events::HeartbeatPage::attach(request.heartbeat_fd));
     worker.emplace(request, page ? &page->get() : nullptr, emit);
     return worker->run();
   } catch (...) {
     const Error error = as_error(std::current_exception());
-    tell(request, error, worker ? worker->failure_at() : events::Failed{.rank = request.rank}, emit);
+    tell(request, error, worker ? worker->failure_at() : events::Failed{.rank = request.rank},
+         emit);
     return error.exit_code();
   }
 }

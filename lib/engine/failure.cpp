@@ -11,14 +11,18 @@ namespace trainctl::engine {
 namespace {
 
 Error out_of_memory(const std::string& what) {
-  return {ErrorKind::resource, fmt::format("out of memory: {}; lower loader.batch_size or the model", what)};
+  return {ErrorKind::resource,
+          fmt::format("out of memory: {}; lower loader.batch_size or the model", what)};
 }
 
-std::string first_line(const std::string& text) { return printable(text.substr(0, text.find('\n'))); }
+std::string first_line(const std::string& text) {
+  return printable(text.substr(0, text.find('\n')));
+}
 
 Error from_torch(const c10::Error& error) {
   const std::string text = first_line(error.what_without_backtrace());
-  if (text.find("not enough memory") != std::string::npos || text.find("can't allocate memory") != std::string::npos) {
+  if (text.find("not enough memory") != std::string::npos ||
+      text.find("can't allocate memory") != std::string::npos) {
     return out_of_memory(text);  // the CPU allocator has no exception of its own
   }
   return {ErrorKind::unexpected, "libtorch: " + text};

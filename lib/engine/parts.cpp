@@ -11,16 +11,18 @@
 namespace trainctl::engine {
 namespace {
 
-std::unique_ptr<data::Loader> build_loader(const data::Pipeline& pipeline, const data::LoaderOptions& options) {
+std::unique_ptr<data::Loader> build_loader(const data::Pipeline& pipeline,
+                                           const data::LoaderOptions& options) {
   return std::make_unique<data::Loader>(pipeline, options);
 }
 
 void check_same_samples(const data::Loader& train, const data::Loader& validation) {
   ENSURE(config, train.layout() == validation.layout(),
-         "dataset.val: its samples have another shape than those of dataset.train; give both splits the same size of "
+         "dataset.val: its samples have another shape than those of dataset.train; give both "
+         "splits the same size of "
          "image");
-  ENSURE(config, train.classes() == validation.classes(), "dataset.val has {} classes, dataset.train {}",
-         validation.classes(), train.classes());
+  ENSURE(config, train.classes() == validation.classes(),
+         "dataset.val has {} classes, dataset.train {}", validation.classes(), train.classes());
 }
 
 }  // namespace
@@ -36,19 +38,24 @@ RunData build_data(const spec::Experiment& experiment, data::Shard shard, at::De
   data::CacheBudget cache(experiment.dataset.cache, shard.world_size);
   in_context("dataset.train", [&] {
     ENSURE(config, experiment.dataset.train.batch_transforms.empty(),
-           "this release mixes batches ('trainctl data hash'), but no loss learns from mixed labels yet; remove "
+           "this release mixes batches ('trainctl data hash'), but no loss learns from mixed "
+           "labels yet; remove "
            "batch_transforms");
-    const data::Pipeline pipeline = data::with_cache(data::build_pipeline(experiment.dataset.train), cache);
-    const data::LoaderOptions options = data::loader_options(experiment, data::Role::train, shard, trains_on);
+    const data::Pipeline pipeline =
+        data::with_cache(data::build_pipeline(experiment.dataset.train), cache);
+    const data::LoaderOptions options =
+        data::loader_options(experiment, data::Role::train, shard, trains_on);
     out.num_workers = options.num_workers;
     out.fingerprints["train"] = pipeline.dataset->fingerprint();
     out.train = build_loader(pipeline, options);
   });
   if (!spec::validates(experiment)) return out;
   in_context("dataset.val", [&] {
-    const data::Pipeline pipeline = data::with_cache(data::build_pipeline(*experiment.dataset.val), cache);
+    const data::Pipeline pipeline =
+        data::with_cache(data::build_pipeline(*experiment.dataset.val), cache);
     out.fingerprints["val"] = pipeline.dataset->fingerprint();
-    out.validation = build_loader(pipeline, data::loader_options(experiment, data::Role::evaluate, shard, trains_on));
+    out.validation = build_loader(
+        pipeline, data::loader_options(experiment, data::Role::evaluate, shard, trains_on));
   });
   check_same_samples(*out.train, *out.validation);
   return out;
@@ -68,8 +75,10 @@ RunStages build_stages(const StageSetup& setup) {
   stages.optimizer = catalogue.optimizers.build(experiment.optimizer, trained);
   const spec::RunLength& length = setup.schedule;
   stages.scheduler = catalogue.schedulers.build(
-      experiment.scheduler, {stages.optimizer->initial_lr(), length.epochs, length.steps_per_epoch, length.steps});
-  if (experiment.early_stopping) stages.stopper = catalogue.stoppers.build(experiment.early_stopping, {});
+      experiment.scheduler,
+      {stages.optimizer->initial_lr(), length.epochs, length.steps_per_epoch, length.steps});
+  if (experiment.early_stopping)
+    stages.stopper = catalogue.stoppers.build(experiment.early_stopping, {});
   for (const config::Stage& metric : experiment.metrics) {
     stages.metrics.push_back(catalogue.metrics.build(metric, {setup.model.classes, setup.device}));
   }
@@ -77,13 +86,16 @@ RunStages build_stages(const StageSetup& setup) {
 }
 
 std::unique_ptr<dist::Communicator> build_communicator(const TrainctlEngineRequest& request,
-                                                       const spec::Distributed& options, at::Device device) {
+                                                       const spec::Distributed& options,
+                                                       at::Device device) {
   using spec::Backend;
   if (request.world_size == 1) return dist::make_single();
-  ENSURE(config, options.backend != Backend::nccl || device.is_cuda(),
-         "distributed.backend=nccl exchanges between GPUs, but this run is on CPUs: use gloo or auto");
-  ENSURE(config, options.backend != Backend::gloo || device.is_cpu(),
-         "distributed.backend=gloo exchanges between CPUs, but this run is on GPUs: use nccl or auto");
+  ENSURE(
+      config, options.backend != Backend::nccl || device.is_cuda(),
+      "distributed.backend=nccl exchanges between GPUs, but this run is on CPUs: use gloo or auto");
+  ENSURE(
+      config, options.backend != Backend::gloo || device.is_cpu(),
+      "distributed.backend=gloo exchanges between CPUs, but this run is on GPUs: use nccl or auto");
   dist::GroupOptions group;
   group.place = {request.rank, request.world_size};
   group.store = std::make_shared<launch::StoreClient>(request.store_fd);

@@ -47,8 +47,10 @@ struct StageSetup {
 /// The model draws its weights from the global generator: seed before.
 RunStages build_stages(const StageSetup& setup);
 
-/// One rank: nothing to form. Else Gloo on CPUs and NCCL on GPUs, found through the supervisor's store.
+/// One rank: nothing to form. Else Gloo on CPUs and NCCL on GPUs, found through the supervisor's
+/// store.
 std::unique_ptr<dist::Communicator> build_communicator(const TrainctlEngineRequest& request,
-                                                       const spec::Distributed& options, at::Device device);
+                                                       const spec::Distributed& options,
+                                                       at::Device device);
 
 }  // namespace trainctl::engine

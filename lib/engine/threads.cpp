@@ -17,13 +17,15 @@ namespace {
 /// Forward and backward of a throwaway model on made-up data of the run's shape.
 std::function<void()> throwaway_step(const ThreadContext& context) {
   const spec::Experiment& experiment = context.experiment;
-  const std::shared_ptr<stage::Model> model = context.catalogue.models.build(experiment.model, context.model);
+  const std::shared_ptr<stage::Model> model =
+      context.catalogue.models.build(experiment.model, context.model);
   const std::shared_ptr<stage::Loss> loss =
       context.catalogue.losses.build(experiment.loss, {context.model.classes, context.device});
   std::vector<std::int64_t> shape = context.model.input_shape;
   shape.insert(shape.begin(), experiment.loader.batch_size);
   const at::Tensor inputs = at::randn(shape);
-  const at::Tensor targets = at::randint(std::max<std::int64_t>(context.model.classes, 1), {shape[0]}, at::kLong);
+  const at::Tensor targets =
+      at::randint(std::max<std::int64_t>(context.model.classes, 1), {shape[0]}, at::kLong);
   return [model, loss, inputs, targets] {
     for (const auto& [name, parameter] : model->parameters()) parameter.mutable_grad().reset();
     loss->forward(model->forward(inputs), targets).value.backward();
@@ -38,7 +40,8 @@ train::ThreadChoice fixed(int threads, std::string why) {
 train::ThreadChoice probe(const ThreadContext& context) {
   const int cores = std::max(usable_cores() / context.local_world_size, 1);
   if (cores == 1) return {1, "one core for each process"};
-  return train::probe_threads({cores, throwaway_step(context), [](int n) { at::set_num_threads(n); }}, steady_clock());
+  return train::probe_threads(
+      {cores, throwaway_step(context), [](int n) { at::set_num_threads(n); }}, steady_clock());
 }
 
 }  // namespace

@@ -16,9 +16,9 @@ struct ThreadContext {
   int local_world_size = 1;
 };
 
-/// trainer.num_threads, or for `auto` what a short probe with a throwaway model finds; sets it. Rank 0 probes for all:
-/// the number decides the order of additions, so every rank computes with the same one. Draws random numbers: seed
-/// afterwards.
+/// trainer.num_threads, or for `auto` what a short probe with a throwaway model finds; sets it.
+/// Rank 0 probes for all: the number decides the order of additions, so every rank computes with
+/// the same one. Draws random numbers: seed afterwards.
 train::ThreadChoice choose_threads(const ThreadContext& context, dist::Communicator& communicator);
 
 }  // namespace trainctl::engine

@@ -30,10 +30,13 @@ spec::Experiment load(const fs::path& run_dir) {
   return spec::load_experiment(run_dir / "config.resolved.yaml", {}, diagnostics).experiment;
 }
 
-/// The number of ranks rests on what the supervisor found: a worker that finds something else must not train.
-spec::Accelerator accelerator_for(const TrainctlEngineRequest& request, const spec::Experiment& experiment) {
+/// The number of ranks rests on what the supervisor found: a worker that finds something else must
+/// not train.
+spec::Accelerator accelerator_for(const TrainctlEngineRequest& request,
+                                  const spec::Experiment& experiment) {
   if (request.accelerator == nullptr) return experiment.trainer.accelerator;
-  return std::string_view(request.accelerator) == "gpu" ? spec::Accelerator::gpu : spec::Accelerator::cpu;
+  return std::string_view(request.accelerator) == "gpu" ? spec::Accelerator::gpu
+                                                        : spec::Accelerator::cpu;
 }
 
 /// Seconds since this process was exec'd; 0 where /proc does not tell.
@@ -48,7 +51,8 @@ double seconds_since_exec() {
   for (int i = 0; i < 20; ++i) fields >> field;  // field 22 is the start, in ticks since boot
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
-  const double started = std::strtod(field.c_str(), nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  const double started =
+      std::strtod(field.c_str(), nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started;
 }
 
@@ -58,7 +62,8 @@ void set_up_libtorch(const spec::Trainer& trainer) {
   context.setDeterministicCuDNN(trainer.deterministic);
 }
 
-/// Every rank draws the same weights; what comes after (dropout) is a stream of its own for each rank.
+/// Every rank draws the same weights; what comes after (dropout) is a stream of its own for each
+/// rank.
 void seed_rank(std::uint64_t seed, int rank) {
   CounterRng stream(seed, /*epoch=*/0, static_cast<std::uint64_t>(rank), /*operation=*/0xffff);
   at::manual_seed(stream.next_u64());
@@ -70,14 +75,17 @@ std::int64_t count(const std::vector<stage::NamedTensor>& tensors) {
   return elements;
 }
 
-events::RunStarted describe(const spec::Experiment& experiment, const RunData& data, const stage::Model& model) {
+events::RunStarted describe(const spec::Experiment& experiment, const RunData& data,
+                            const stage::Model& model) {
   events::RunStarted started;
   started.parameters = count(model.parameters());
-  for (const at::Tensor& tensor : train::trainable(model)) started.trainable_parameters += tensor.numel();
+  for (const at::Tensor& tensor : train::trainable(model))
+    started.trainable_parameters += tensor.numel();
   started.train_samples = data.train->samples();
   started.val_samples = data.validation ? data.validation->samples() : 0;
   started.num_workers = data.num_workers;
-  started.precision = enum_names(experiment.trainer.precision)[static_cast<std::size_t>(experiment.trainer.precision)];
+  started.precision = enum_names(
+      experiment.trainer.precision)[static_cast<std::size_t>(experiment.trainer.precision)];
   started.data_fingerprints = data.fingerprints;
   return started;
 }
@@ -90,7 +98,8 @@ int exit_code_for(const events::Finished& finished, const volatile int* stop_sig
 
 }  // namespace
 
-Worker::Worker(const TrainctlEngineRequest& request, events::Heartbeat* heartbeat, train::EventSink emit)
+Worker::Worker(const TrainctlEngineRequest& request, events::Heartbeat* heartbeat,
+               train::EventSink emit)
     : request_(request), heartbeat_(heartbeat), emit_(std::move(emit)) {}
 
 void Worker::enter(events::Phase phase) {
@@ -108,43 +117,50 @@ events::Failed Worker::failure_at() const {
 
 int Worker::run() {
   enter(events::Phase::startup);
-  ENSURE(config, std::string_view(request_.mode) == "train", "the engine does not know the mode '{}'", request_.mode);
+  ENSURE(config, std::string_view(request_.mode) == "train",
+         "the engine does not know the mode '{}'", request_.mode);
   const fs::path run_dir = request_.run_dir;
   const spec::Experiment experiment = load(run_dir);
-  const at::Device device = device::choose_device(accelerator_for(request_, experiment), request_.local_rank);
-  emit_(events::Hello{
-      request_.rank, getpid(), read_machine().host, device.str(), seconds_since_exec(), {{"torch", TORCH_VERSION}}});
+  const at::Device device =
+      device::choose_device(accelerator_for(request_, experiment), request_.local_rank);
+  emit_(events::Hello{request_.rank,
+                      getpid(),
+                      read_machine().host,
+                      device.str(),
+                      seconds_since_exec(),
+                      {{"torch", TORCH_VERSION}}});
   set_up_libtorch(experiment.trainer);
 
   RunData data = build_data(experiment, {request_.rank, request_.world_size}, device);
   const stage::Catalogue catalogue = stages::builtin_catalogue();
   const stage::ModelContext shape = data.model_context();
   const auto communicator = build_communicator(request_, experiment.distributed, device);
-  const train::ThreadChoice threads =
-      choose_threads({experiment, catalogue, shape, device, request_.local_world_size}, *communicator);
+  const train::ThreadChoice threads = choose_threads(
+      {experiment, catalogue, shape, device, request_.local_world_size}, *communicator);
   at::manual_seed(experiment.seed);
-  const spec::RunLength schedule = spec::schedule_length(experiment, data.train->samples(), request_.world_size);
+  const spec::RunLength schedule =
+      spec::schedule_length(experiment, data.train->samples(), request_.world_size);
   RunStages built = build_stages({experiment, catalogue, shape, device, schedule});
   seed_rank(experiment.seed, request_.rank);
 
   const train::Options options = train::options_from(experiment, device);
-  const train::Session session{
-      .model = *built.model,
-      .loss = *built.loss,
-      .optimizer = *built.optimizer,
-      .scheduler = *built.scheduler,
-      .stopper = built.stopper.get(),
-      .metrics = built.metrics,
-      .train = *data.train,
-      .validation = data.validation.get(),
-      .batch_size = experiment.loader.batch_size,
-      .communicator = *communicator,
-      .buckets = {.cap_bytes = static_cast<std::size_t>(experiment.distributed.bucket_cap_mb * (1 << 20))},
-      .clock = steady_clock(),
-      .emit = emit_,
-      .heartbeat = heartbeat_,
-      .stop_signal = request_.stop_signal,
-      .run_dir = run_dir};
+  const train::Session session{.model = *built.model,
+                               .loss = *built.loss,
+                               .optimizer = *built.optimizer,
+                               .scheduler = *built.scheduler,
+                               .stopper = built.stopper.get(),
+                               .metrics = built.metrics,
+                               .train = *data.train,
+                               .validation = data.validation.get(),
+                               .batch_size = experiment.loader.batch_size,
+                               .communicator = *communicator,
+                               .buckets = {.cap_bytes = static_cast<std::size_t>(
+                                               experiment.distributed.bucket_cap_mb * (1 << 20))},
+                               .clock = steady_clock(),
+                               .emit = emit_,
+                               .heartbeat = heartbeat_,
+                               .stop_signal = request_.stop_signal,
+                               .run_dir = run_dir};
   train::Trainer trainer(session, options);
   if (request_.rank == 0) {
     events::RunStarted started = describe(experiment, data, *built.model);

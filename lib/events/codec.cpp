@@ -64,8 +64,9 @@ Json object_of(const Record& record) {
 
 [[noreturn]] void refuse(std::string_view what, std::string_view line) {
   constexpr std::size_t kShown = 160;
-  throw Error(ErrorKind::unexpected, fmt::format("not an event: {}, in '{}'{}", printable(what),
-                                                 printable(line.substr(0, kShown)), line.size() > kShown ? "..." : ""));
+  throw Error(ErrorKind::unexpected,
+              fmt::format("not an event: {}, in '{}'{}", printable(what),
+                          printable(line.substr(0, kShown)), line.size() > kShown ? "..." : ""));
 }
 
 // Raised inside one value; decode() adds the line.
@@ -84,7 +85,8 @@ void read(const Json& json, bool& value) {
 
 void read(const Json& json, std::int64_t& value) {
   demand(json.is_number_integer(), "an integer");
-  demand(!json.is_number_unsigned() || std::in_range<std::int64_t>(json.get<std::uint64_t>()), "an integer of 64 bits");
+  demand(!json.is_number_unsigned() || std::in_range<std::int64_t>(json.get<std::uint64_t>()),
+         "an integer of 64 bits");
   value = json.get<std::int64_t>();
 }
 
@@ -104,7 +106,8 @@ void read(const Json& json, double& value) {
   if (json.is_string()) {
     const auto& text = json.get_ref<const std::string&>();
     demand(text == "nan" || text == "inf" || text == "-inf", "a number");
-    value = text == "nan" ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
+    value = text == "nan" ? std::numeric_limits<double>::quiet_NaN()
+                          : std::numeric_limits<double>::infinity();
     if (text == "-inf") value = -value;
     return;
   }
@@ -199,7 +202,8 @@ Event decode(std::string_view line) {
   const Json json = Json::parse(line, nullptr, false);
   if (json.is_discarded()) refuse("it is not JSON", line);
   const auto name = json.is_object() ? json.find("event") : json.end();
-  if (!json.is_object() || name == json.end() || !name->is_string()) refuse("it has no 'event'", line);
+  if (!json.is_object() || name == json.end() || !name->is_string())
+    refuse("it has no 'event'", line);
   try {
     return event_named(name->get_ref<const std::string&>(), json);
   } catch (const Mismatch& mismatch) {

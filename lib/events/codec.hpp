@@ -9,14 +9,16 @@
 
 namespace trainctl::events {
 
-/// One line of JSON without the newline: {"event": "epoch_ended", ...}. Non-finite numbers travel as the strings
-/// "nan", "inf", "-inf".
+/// One line of JSON without the newline: {"event": "epoch_ended", ...}. Non-finite numbers travel
+/// as the strings "nan", "inf", "-inf".
 std::string encode(const Event& event);
 
-/// Throws Error(unexpected) on a line that is not an event: the worker is ours, a bad line is our bug.
+/// Throws Error(unexpected) on a line that is not an event: the worker is ours, a bad line is our
+/// bug.
 Event decode(std::string_view line);
 
-inline constexpr std::array kPhases{Phase::startup, Phase::train, Phase::validate, Phase::checkpoint, Phase::shutdown};
+inline constexpr std::array kPhases{Phase::startup, Phase::train, Phase::validate,
+                                    Phase::checkpoint, Phase::shutdown};
 /// "train"; "unknown" for a value outside the enum (a page of shared memory may hold anything).
 const char* phase_name(Phase phase);
 

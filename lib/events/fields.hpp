@@ -5,7 +5,8 @@
 #include <concepts>
 #include <type_traits>
 
-// Every record's fields, once: `visit(name, member)` is called for each, for reading as for writing.
+// Every record's fields, once: `visit(name, member)` is called for each, for reading as for
+// writing.
 
 namespace trainctl::events {
 

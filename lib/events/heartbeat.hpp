@@ -9,8 +9,9 @@
 
 namespace trainctl::events {
 
-/// One page of shared memory a rank, written by the training thread and read by the supervisor: a rank that died by
-/// SIGKILL or hangs still tells its step and phase. Trivially copyable layout, zero-initialised by the kernel.
+/// One page of shared memory a rank, written by the training thread and read by the supervisor: a
+/// rank that died by SIGKILL or hangs still tells its step and phase. Trivially copyable layout,
+/// zero-initialised by the kernel.
 struct Heartbeat {
   std::atomic<std::int64_t> global_step;
   std::atomic<std::int32_t> phase;         // Phase
@@ -20,12 +21,14 @@ struct Heartbeat {
 };
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
-/// A Heartbeat in shared memory: created by the supervisor, attached to by the worker it is inherited by.
+/// A Heartbeat in shared memory: created by the supervisor, attached to by the worker it is
+/// inherited by.
 class HeartbeatPage {
  public:
   /// A new zeroed page whose size nobody can change. Throws Error(resource).
   static HeartbeatPage create();
-  /// The page behind an inherited descriptor, which stays open. Throws Error(config) where it is not one.
+  /// The page behind an inherited descriptor, which stays open. Throws Error(config) where it is
+  /// not one.
   static HeartbeatPage attach(int fd);
   ~HeartbeatPage();
   HeartbeatPage(HeartbeatPage&& other) noexcept;

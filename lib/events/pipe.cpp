@@ -32,15 +32,17 @@ void EventWriter::write(const Event& event) {
   std::string line = encode(event);
   line += '\n';
   if (line.size() > kMaxLineBytes) {
-    throw Error(ErrorKind::unexpected, fmt::format("an event of {} bytes is above the limit of {}: '{}...'",
-                                                   line.size(), kMaxLineBytes, line.substr(0, 60)));
+    throw Error(ErrorKind::unexpected,
+                fmt::format("an event of {} bytes is above the limit of {}: '{}...'", line.size(),
+                            kMaxLineBytes, line.substr(0, 60)));
   }
   const std::lock_guard lock(mutex_);
   if (cut_off_) return;
   const int failure = write_bytes(fd_, line);
   cut_off_ = failure == EPIPE;
   if (failure != 0 && !cut_off_) {
-    throw Error(ErrorKind::resource, fmt::format("cannot write to the event pipe: {}", std::strerror(failure)));
+    throw Error(ErrorKind::resource,
+                fmt::format("cannot write to the event pipe: {}", std::strerror(failure)));
   }
 }
 

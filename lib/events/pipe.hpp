@@ -19,8 +19,8 @@ class EventWriter {
   /// Ignores SIGPIPE for the process: a lost supervisor must not look like a crash of the worker.
   explicit EventWriter(int fd);
 
-  /// Writes the event unless the supervisor is gone. Throws Error(unexpected) for a line above the limit and
-  /// Error(resource) where writing fails otherwise.
+  /// Writes the event unless the supervisor is gone. Throws Error(unexpected) for a line above the
+  /// limit and Error(resource) where writing fails otherwise.
   void write(const Event& event);
   /// The supervisor has closed its end: nothing is written any more.
   [[nodiscard]] bool is_cut_off() const;
@@ -31,10 +31,12 @@ class EventWriter {
   bool cut_off_ = false;
 };
 
-/// Supervisor side: splits what a non-blocking descriptor brings into lines, with bounded memory and bounded work.
+/// Supervisor side: splits what a non-blocking descriptor brings into lines, with bounded memory
+/// and bounded work.
 class LineReader {
  public:
-  explicit LineReader(std::size_t max_line_bytes = kMaxLineBytes) : max_line_bytes_(max_line_bytes) {}
+  explicit LineReader(std::size_t max_line_bytes = kMaxLineBytes)
+      : max_line_bytes_(max_line_bytes) {}
 
   enum class State {
     more,      // bytes were read, there may be others

@@ -8,15 +8,17 @@
 #include <variant>
 #include <vector>
 
-// What a worker tells the supervisor: the only thing that passes between the engine half and the front half.
-// Plain values; times are seconds of the worker's steady clock.
+// What a worker tells the supervisor: the only thing that passes between the engine half and the
+// front half. Plain values; times are seconds of the worker's steady clock.
 
 namespace trainctl::events {
 
-/// Metric values by full name, in the order in which tables show them: "train/loss", "val/loss", "val/accuracy".
+/// Metric values by full name, in the order in which tables show them: "train/loss", "val/loss",
+/// "val/accuracy".
 using Metrics = std::vector<std::pair<std::string, double>>;
 
-/// Where an epoch's wall time went, in seconds; the parts sum to wall_s within 2 %. One row of timing.csv.
+/// Where an epoch's wall time went, in seconds; the parts sum to wall_s within 2 %. One row of
+/// timing.csv.
 struct Timing {
   double wall_s = 0;
   double data_wait_s = 0;
@@ -62,7 +64,7 @@ struct RunStarted {
   int num_threads = 1;
   std::string num_threads_why;  // "asked", "probe: 2 threads take 1.70x of 1"
   std::string precision;
-  std::string monitor;                                   // the metric that decides which weights are best
+  std::string monitor;  // the metric that decides which weights are best
   std::map<std::string, std::string> data_fingerprints;  // split -> hex
 };
 
@@ -133,7 +135,7 @@ struct Finished {
   std::string stop_reason;       // "max_epochs", "early_stopping", "signal"
 };
 
-using Event = std::variant<Hello, RunStarted, Progress, StepLogged, EpochEnded, CheckpointSaved, StoppedEarly, Warning,
-                           Failed, Finished>;
+using Event = std::variant<Hello, RunStarted, Progress, StepLogged, EpochEnded, CheckpointSaved,
+                           StoppedEarly, Warning, Failed, Finished>;
 
 }  // namespace trainctl::events

@@ -50,7 +50,8 @@ int descriptor_limit() {
   return static_cast<int>(limit.rlim_cur < kMost ? limit.rlim_cur : kMost);
 }
 
-// ---- From here to exec only async-signal-safe calls are allowed: other threads' locks may be held for ever.
+// ---- From here to exec only async-signal-safe calls are allowed: other threads' locks may be held
+// for ever.
 
 [[noreturn]] void give_up(const Prepared& child, Stage stage) {
   const StartFailure failure{stage, errno};
@@ -73,7 +74,8 @@ void redirect(const Prepared& child) {
   const int input = ::open("/dev/null", O_RDONLY);
   if (input < 0 || ::dup2(input, STDIN_FILENO) < 0) give_up(child, Stage::input);
   const int log = ::open(child.plan.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
-  if (log < 0 || ::dup2(log, STDOUT_FILENO) < 0 || ::dup2(log, STDERR_FILENO) < 0) give_up(child, Stage::log);
+  if (log < 0 || ::dup2(log, STDOUT_FILENO) < 0 || ::dup2(log, STDERR_FILENO) < 0)
+    give_up(child, Stage::log);
 }
 
 [[noreturn]] void become(const Prepared& child) {
@@ -97,12 +99,16 @@ void redirect(const Prepared& child) {
 [[noreturn]] void refuse(const ChildPlan& plan, const StartFailure& failure) {
   const char* cause = std::strerror(failure.cause);
   switch (failure.stage) {
-    case Stage::input: throw Error(ErrorKind::resource, fmt::format("cannot open /dev/null for a worker: {}", cause));
+    case Stage::input:
+      throw Error(ErrorKind::resource,
+                  fmt::format("cannot open /dev/null for a worker: {}", cause));
     case Stage::log:
-      throw Error(ErrorKind::resource, fmt::format("cannot write {}: {}", printable(plan.log_path), cause));
+      throw Error(ErrorKind::resource,
+                  fmt::format("cannot write {}: {}", printable(plan.log_path), cause));
     case Stage::exec: break;
   }
-  throw Error(ErrorKind::resource, fmt::format("cannot start the worker {}: {}", printable(plan.argv[0]), cause));
+  throw Error(ErrorKind::resource,
+              fmt::format("cannot start the worker {}: {}", printable(plan.argv[0]), cause));
 }
 
 // The pipe ends without a word where exec succeeded.
@@ -121,7 +127,8 @@ std::optional<StartFailure> read_failure(int fd) {
 pid_t start_child(const ChildPlan& plan) {
   ASSERT(!plan.argv.empty());
   std::array<int, 2> ends{};
-  ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot make a pipe: {}", std::strerror(errno));
+  ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot make a pipe: {}",
+         std::strerror(errno));
   const Fd reading(ends[0]);
   // Above 2, or the child would overwrite it where the caller has no standard output.
   Fd writing(::fcntl(ends[1], F_DUPFD_CLOEXEC, 3));
@@ -129,7 +136,8 @@ pid_t start_child(const ChildPlan& plan) {
   const Prepared child{plan,          pointers(plan.argv), pointers(plan.environment),
                        writing.get(), ::getpid(),          descriptor_limit()};
   const pid_t pid = ::fork();
-  ENSURE(resource, pid >= 0, "cannot start a process: {}; close others or raise `ulimit -u`", std::strerror(errno));
+  ENSURE(resource, pid >= 0, "cannot start a process: {}; close others or raise `ulimit -u`",
+         std::strerror(errno));
   if (pid == 0) become(child);
   ::setpgid(pid, pid);  // whoever comes first
   writing.reset();

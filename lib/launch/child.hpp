@@ -18,7 +18,8 @@ struct InheritedFds {
 };
 
 /// The whole environment of one worker as NAME=VALUE: the caller's, ours over it.
-std::vector<std::string> worker_environment(const LaunchSpec& spec, int rank, const InheritedFds& fds);
+std::vector<std::string> worker_environment(const LaunchSpec& spec, int rank,
+                                            const InheritedFds& fds);
 
 /// Everything a child needs, prepared before fork.
 struct ChildPlan {
@@ -29,9 +30,10 @@ struct ChildPlan {
   sigset_t mask{};
 };
 
-/// fork + exec. The child dies with the calling thread (PR_SET_PDEATHSIG), leads a process group of its own, so that a
-/// terminal's Ctrl-C reaches only the supervisor, and keeps no descriptor but those of the plan. Returns once the
-/// program runs; throws Error(resource) naming the path otherwise.
+/// fork + exec. The child dies with the calling thread (PR_SET_PDEATHSIG), leads a process group of
+/// its own, so that a terminal's Ctrl-C reaches only the supervisor, and keeps no descriptor but
+/// those of the plan. Returns once the program runs; throws Error(resource) naming the path
+/// otherwise.
 pid_t start_child(const ChildPlan& plan);
 
 }  // namespace trainctl::launch

@@ -35,10 +35,12 @@ std::string with_libraries(const std::vector<std::string>& folders, const std::s
 
 }  // namespace
 
-std::vector<std::string> worker_environment(const LaunchSpec& spec, int rank, const InheritedFds& fds) {
+std::vector<std::string> worker_environment(const LaunchSpec& spec, int rank,
+                                            const InheritedFds& fds) {
   Variables variables = callers_environment();
   const auto keeps = [&](const std::string& name) {
-    return variables.contains(name) && std::ranges::find(spec.keep_users, name) != spec.keep_users.end();
+    return variables.contains(name) &&
+           std::ranges::find(spec.keep_users, name) != spec.keep_users.end();
   };
   for (const auto& [name, value] : spec.environment) {
     if (!keeps(name)) variables[name] = value;

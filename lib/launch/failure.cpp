@@ -39,7 +39,8 @@ std::optional<std::uint64_t> cgroup_counter(const fs::path& root, std::string_vi
   if (second == std::string_view::npos) return std::nullopt;
   const std::string_view controllers = line.substr(first + 1, second - first - 1);
   const fs::path group = fs::path(line.substr(second + 1)).relative_path();
-  if (controllers == "memory") return counter(root / "sys/fs/cgroup/memory" / group / "memory.oom_control");
+  if (controllers == "memory")
+    return counter(root / "sys/fs/cgroup/memory" / group / "memory.oom_control");
   if (controllers.empty()) return counter(root / "sys/fs/cgroup" / group / "memory.events");
   return std::nullopt;
 }
@@ -82,7 +83,9 @@ void remove_error_file(const fs::path& log_folder, int rank) {
   fs::remove(error_path(log_folder, rank), ignored);
 }
 
-fs::path log_path(const fs::path& log_folder, int rank) { return log_folder / fmt::format("rank_{}.log", rank); }
+fs::path log_path(const fs::path& log_folder, int rank) {
+  return log_folder / fmt::format("rank_{}.log", rank);
+}
 
 std::string log_tail(const fs::path& log) {
   constexpr std::streamoff kMaxBytes = 16 << 10;
@@ -97,7 +100,8 @@ std::string log_tail(const fs::path& log) {
     lines.push_back(printable(line));
     if (lines.size() > kMaxLines) lines.pop_front();
   }
-  if (cut && lines.size() < kMaxLines && lines.size() > 1) lines.pop_front();  // it begins in the middle
+  if (cut && lines.size() < kMaxLines && lines.size() > 1)
+    lines.pop_front();  // it begins in the middle
   return fmt::format("{}", fmt::join(lines, "\n"));
 }
 

@@ -12,7 +12,8 @@
 
 namespace trainctl::launch {
 
-/// Writes logs/rank_N.error.json: the worker's last word, for when the event pipe is gone. Throws Error(resource).
+/// Writes logs/rank_N.error.json: the worker's last word, for when the event pipe is gone. Throws
+/// Error(resource).
 void write_error_file(const std::filesystem::path& log_folder, int rank, const Error& error);
 /// Reads it back; nothing where there is none or it makes no sense.
 std::optional<events::Failed> read_error_file(const std::filesystem::path& log_folder, int rank);
@@ -23,8 +24,8 @@ std::filesystem::path log_path(const std::filesystem::path& log_folder, int rank
 /// The last lines of a log, safe to print; empty where there is none.
 std::string log_tail(const std::filesystem::path& log);
 
-/// Processes that the kernel has killed for memory, in our cgroup or else on the machine; nothing where it does not
-/// tell. `root` stands for "/" in tests.
+/// Processes that the kernel has killed for memory, in our cgroup or else on the machine; nothing
+/// where it does not tell. `root` stands for "/" in tests.
 std::optional<std::uint64_t> memory_kills(const std::filesystem::path& root = "/");
 
 }  // namespace trainctl::launch

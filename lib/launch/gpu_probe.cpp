@@ -33,9 +33,11 @@ std::string ask_driver(const std::string& library) {
   const auto init = reinterpret_cast<Init>(::dlsym(handle, "cuInit"));
   const auto count = reinterpret_cast<Count>(::dlsym(handle, "cuDeviceGetCount"));
   if (init == nullptr || count == nullptr) return fmt::format("{} is no CUDA driver", library);
-  if (const int code = init(0); code != 0) return fmt::format("the CUDA driver refuses with error {}", code);
+  if (const int code = init(0); code != 0)
+    return fmt::format("the CUDA driver refuses with error {}", code);
   int found = 0;
-  if (const int code = count(&found); code != 0) return fmt::format("the CUDA driver refuses with error {}", code);
+  if (const int code = count(&found); code != 0)
+    return fmt::format("the CUDA driver refuses with error {}", code);
   return std::to_string(found);
 }
 
@@ -89,7 +91,8 @@ GpuProbe parse(const std::string& text) {
 
 GpuProbe probe_gpus(const std::string& library, double timeout_s) {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {0, "no pipe could be made to ask the CUDA driver"};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    return {0, "no pipe could be made to ask the CUDA driver"};
   const Fd reading(ends[0]);
   Fd writing(ends[1]);
   const pid_t pid = ::fork();

@@ -63,9 +63,10 @@ std::string content_of(const std::string& message, int status) {
   int kind = kDone;
   if (message.size() < sizeof kind) {
     const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    throw Error(killed ? ErrorKind::resource : ErrorKind::unexpected,
-                killed ? "the measuring process was killed; most likely the memory ran out"
-                       : fmt::format("the measuring process ended with status {} and no result", status));
+    throw Error(
+        killed ? ErrorKind::resource : ErrorKind::unexpected,
+        killed ? "the measuring process was killed; most likely the memory ran out"
+               : fmt::format("the measuring process ended with status {} and no result", status));
   }
   std::memcpy(&kind, message.data(), sizeof kind);
   std::string text = message.substr(sizeof kind);
@@ -77,12 +78,14 @@ std::string content_of(const std::string& message, int status) {
 
 IsolatedResult run_isolated(const std::function<std::string()>& body) {
   std::array<int, 2> ends{};
-  ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot make a pipe: {}", std::strerror(errno));
+  ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot make a pipe: {}",
+         std::strerror(errno));
   const Fd reading(ends[0]);
   Fd writing(ends[1]);
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
-  ENSURE(resource, pid >= 0, "cannot start a process: {}; close others or raise `ulimit -u`", std::strerror(errno));
+  ENSURE(resource, pid >= 0, "cannot start a process: {}; close others or raise `ulimit -u`",
+         std::strerror(errno));
   if (pid == 0) be_child(body, writing.get(), parent);
   writing.reset();
   const std::string message = read_to_end(reading.get());

@@ -11,9 +11,9 @@ struct IsolatedResult {
   std::uint64_t peak_rss_bytes = 0;  // of the child
 };
 
-/// Runs `body` in a forked child, so that what it allocates and touches is its own. Called while this process has one
-/// thread. An exception of the body is thrown here as an Error of its kind; a child that a signal ended is
-/// Error(resource) where it was killed, else Error(unexpected).
+/// Runs `body` in a forked child, so that what it allocates and touches is its own. Called while
+/// this process has one thread. An exception of the body is thrown here as an Error of its kind; a
+/// child that a signal ended is Error(resource) where it was killed, else Error(unexpected).
 IsolatedResult run_isolated(const std::function<std::string()>& body);
 
 }  // namespace trainctl::launch

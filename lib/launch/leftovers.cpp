@@ -16,7 +16,8 @@
 namespace trainctl::launch {
 namespace {
 
-// "12 (any name) S 1 ...": the name may hold anything, so the parent is counted from the last parenthesis.
+// "12 (any name) S 1 ...": the name may hold anything, so the parent is counted from the last
+// parenthesis.
 pid_t parent_of(const std::filesystem::path& process) {
   std::ifstream file(process / "stat");
   std::string text;

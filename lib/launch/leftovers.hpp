@@ -6,8 +6,8 @@
 
 namespace trainctl::launch {
 
-/// While it lives, orphans of the job become our children; at its end those that appeared meanwhile are killed and
-/// reaped, so that a worker's own children, even daemons, do not outlive it.
+/// While it lives, orphans of the job become our children; at its end those that appeared meanwhile
+/// are killed and reaped, so that a worker's own children, even daemons, do not outlive it.
 class OrphanKeeper {
  public:
   OrphanKeeper();

@@ -8,9 +8,9 @@
 
 namespace trainctl::launch {
 
-/// Whether a rank still moves, from the stamps of its shared page. Only training and validation are watched: loading
-/// the data, the first step of an epoch and saving may take as long as they like. Times are the supervisor's own, so
-/// that one that was stopped itself blames nobody.
+/// Whether a rank still moves, from the stamps of its shared page. Only training and validation are
+/// watched: loading the data, the first step of an epoch and saving may take as long as they like.
+/// Times are the supervisor's own, so that one that was stopped itself blames nobody.
 class Pulse {
  public:
   /// To be called a few times a second.

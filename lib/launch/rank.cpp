@@ -27,7 +27,8 @@ struct Pipe {
 
 Pipe make_event_pipe() {
   std::array<int, 2> ends{};
-  ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot make an event pipe: {}", std::strerror(errno));
+  ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot make an event pipe: {}",
+         std::strerror(errno));
   Pipe pipe{Fd(ends[0]), Fd(ends[1])};
   ::fcntl(pipe.reading.get(), F_SETFL, O_NONBLOCK);
   return pipe;
@@ -96,7 +97,9 @@ events::LineReader::State Rank::read_once(const EventHandler& on_event, int roun
     on_event(end_.rank, *event);
   });
   if (state == State::too_long) {
-    blame({static_cast<int>(ErrorKind::unexpected), "it sent an event line above the limit of 1 MiB"}, round);
+    blame(
+        {static_cast<int>(ErrorKind::unexpected), "it sent an event line above the limit of 1 MiB"},
+        round);
   }
   if (state == State::closed) events_.reset();
   return events_.valid() ? state : State::closed;
@@ -182,7 +185,8 @@ RankEnd Rank::end() const {
 
 bool Rank::is_dead_already() const {
   siginfo_t info{};
-  const int result = ::waitid(P_PID, static_cast<id_t>(end_.pid), &info, WEXITED | WNOHANG | WNOWAIT);
+  const int result =
+      ::waitid(P_PID, static_cast<id_t>(end_.pid), &info, WEXITED | WNOHANG | WNOWAIT);
   return result != 0 || info.si_pid == end_.pid;
 }
 

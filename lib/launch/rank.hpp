@@ -16,7 +16,8 @@
 
 namespace trainctl::launch {
 
-/// One worker process as its supervisor sees it. Killed, with its process group, and reaped at the end of its life.
+/// One worker process as its supervisor sees it. Killed, with its process group, and reaped at the
+/// end of its life.
 class Rank {
  public:
   /// What every rank is started from.
@@ -25,7 +26,8 @@ class Rank {
     sigset_t mask;  // of the child
   };
 
-  /// Starts the process. `store` is the worker's end of its store socket, or invalid. Throws Error(resource).
+  /// Starts the process. `store` is the worker's end of its store socket, or invalid. Throws
+  /// Error(resource).
   Rank(const Start& start, int rank, const Fd& store);
   ~Rank();
   Rank(const Rank&) = delete;
@@ -50,7 +52,9 @@ class Rank {
   [[nodiscard]] bool said_hello() const { return said_hello_; }
   [[nodiscard]] bool said_finished() const { return end_.finished; }
   /// It has failed, though its process may still be there.
-  [[nodiscard]] bool has_failed() const { return end_.report.has_value() || (!alive_ && is_failure(end_)); }
+  [[nodiscard]] bool has_failed() const {
+    return end_.report.has_value() || (!alive_ && is_failure(end_));
+  }
   /// Its end so far; step and phase from the shared page.
   [[nodiscard]] RankEnd end() const;
   [[nodiscard]] long peak_rss_kib() const { return peak_rss_kib_; }

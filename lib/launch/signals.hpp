@@ -7,9 +7,10 @@
 
 namespace trainctl::launch {
 
-/// Blocks the signals that stop a job, for the calling thread, and delivers them (and SIGCHLD) through a descriptor.
-/// Those that arrived meanwhile are dropped at the end, then mask and dispositions are as before. Guards may be nested:
-/// an outer one lets a verb write its results after supervise() without being interrupted.
+/// Blocks the signals that stop a job, for the calling thread, and delivers them (and SIGCHLD)
+/// through a descriptor. Those that arrived meanwhile are dropped at the end, then mask and
+/// dispositions are as before. Guards may be nested: an outer one lets a verb write its results
+/// after supervise() without being interrupted.
 class SignalGuard {
  public:
   SignalGuard();

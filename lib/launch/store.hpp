@@ -9,8 +9,9 @@
 
 namespace trainctl::launch {
 
-/// Client of the supervisor's key-value store, over the inherited Unix socket: what c10d needs to form a group. One
-/// request at a time; thread-safe. Throws Error(rank_failed) when the supervisor is gone, Error(hang) on time-out.
+/// Client of the supervisor's key-value store, over the inherited Unix socket: what c10d needs to
+/// form a group. One request at a time; thread-safe. Throws Error(rank_failed) when the supervisor
+/// is gone, Error(hang) on time-out.
 class StoreClient {
  public:
   /// Owns the descriptor from here on.
@@ -26,7 +27,8 @@ class StoreClient {
   std::int64_t add(const std::string& key, std::int64_t delta);
   bool erase(const std::string& key);
   std::int64_t size();
-  /// Waits until every key is there: at most 1,024 keys of 1 MiB in all. Error(hang) names the first and the time.
+  /// Waits until every key is there: at most 1,024 keys of 1 MiB in all. Error(hang) names the
+  /// first and the time.
   void wait(const std::vector<std::string>& keys, std::chrono::milliseconds timeout);
 
  private:

@@ -25,19 +25,21 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 constexpr Milliseconds kReplyTimeout{60'000};
 
 [[noreturn]] void supervisor_gone() {
-  throw Error(ErrorKind::rank_failed, "the supervisor's store is gone: it ended, or this rank broke its protocol");
+  throw Error(ErrorKind::rank_failed,
+              "the supervisor's store is gone: it ended, or this rank broke its protocol");
 }
 
 void check_key(const std::string& key) {
-  ENSURE(unexpected, key.size() <= kMaxKeyBytes, "a store key of {} bytes is above the limit of {}: '{}...'",
-         key.size(), kMaxKeyBytes, printable(key.substr(0, 60)));
+  ENSURE(unexpected, key.size() <= kMaxKeyBytes,
+         "a store key of {} bytes is above the limit of {}: '{}...'", key.size(), kMaxKeyBytes,
+         printable(key.substr(0, 60)));
 }
 
 std::int64_t to_number(const std::string& text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  ENSURE(unexpected, error == std::errc() && end == text.data() + text.size(), "the store answered '{}', not a number",
-         printable(text));
+  ENSURE(unexpected, error == std::errc() && end == text.data() + text.size(),
+         "the store answered '{}', not a number", printable(text));
   return value;
 }
 
@@ -74,7 +76,8 @@ struct StoreClient::State {
 
   Reply ask(Request request) {
     auto reply = ask(std::move(request), kReplyTimeout);
-    ENSURE(hang, reply.has_value(), "the supervisor's store has not answered for {} s", kReplyTimeout.count() / 1000);
+    ENSURE(hang, reply.has_value(), "the supervisor's store has not answered for {} s",
+           kReplyTimeout.count() / 1000);
     return std::move(*reply);
   }
 
@@ -111,10 +114,12 @@ StoreClient::~StoreClient() = default;
 
 void StoreClient::set(const std::string& key, const std::string& value) {
   check_key(key);
-  ENSURE(unexpected, value.size() <= kMaxValueBytes, "the value of store key '{}' has {} bytes, above the limit of {}",
-         printable(key), value.size(), kMaxValueBytes);
+  ENSURE(unexpected, value.size() <= kMaxValueBytes,
+         "the value of store key '{}' has {} bytes, above the limit of {}", printable(key),
+         value.size(), kMaxValueBytes);
   const Reply reply = state_->ask({.operation = Operation::set, .keys = {key}, .value = value});
-  ENSURE(resource, reply.status == Status::ok, "the store is full: no room for key '{}'", printable(key));
+  ENSURE(resource, reply.status == Status::ok, "the store is full: no room for key '{}'",
+         printable(key));
 }
 
 std::optional<std::string> StoreClient::look(const std::string& key) {
@@ -127,9 +132,10 @@ std::optional<std::string> StoreClient::look(const std::string& key) {
 std::int64_t StoreClient::add(const std::string& key, std::int64_t delta) {
   check_key(key);
   const Reply reply = state_->ask({.operation = Operation::add, .keys = {key}, .delta = delta});
-  ENSURE(resource, reply.status != Status::full, "the store is full: no room for key '{}'", printable(key));
-  ENSURE(unexpected, reply.status == Status::ok, "store key '{}' is no number that {} could be added to",
-         printable(key), delta);
+  ENSURE(resource, reply.status != Status::full, "the store is full: no room for key '{}'",
+         printable(key));
+  ENSURE(unexpected, reply.status == Status::ok,
+         "store key '{}' is no number that {} could be added to", printable(key), delta);
   return to_number(reply.value);
 }
 
@@ -138,24 +144,30 @@ bool StoreClient::erase(const std::string& key) {
   return state_->ask({.operation = Operation::erase, .keys = {key}}).status == Status::ok;
 }
 
-std::int64_t StoreClient::size() { return to_number(state_->ask({.operation = Operation::size}).value); }
+std::int64_t StoreClient::size() {
+  return to_number(state_->ask({.operation = Operation::size}).value);
+}
 
 void StoreClient::wait(const std::vector<std::string>& keys, std::chrono::milliseconds timeout) {
-  ENSURE(unexpected, keys.size() <= kMaxWaitKeys, "cannot wait for {} keys, the limit is {}", keys.size(),
-         kMaxWaitKeys);
+  ENSURE(unexpected, keys.size() <= kMaxWaitKeys, "cannot wait for {} keys, the limit is {}",
+         keys.size(), kMaxWaitKeys);
   for (const std::string& key : keys) check_key(key);
   const auto end = std::chrono::steady_clock::now() + timeout;
   while (true) {
     // In slices, so that other threads get their turn.
     constexpr Milliseconds kSlice{50};
-    if (state_->ask({.operation = Operation::wait, .keys = keys}, std::min(kSlice, left_until(end)))) return;
+    if (state_->ask({.operation = Operation::wait, .keys = keys},
+                    std::min(kSlice, left_until(end))))
+      return;
     if (left_until(end).count() == 0) break;
     std::this_thread::sleep_for(Milliseconds(1));
   }
   const std::string first = keys.empty() ? "" : printable(keys.front());
-  throw Error(ErrorKind::hang,
-              fmt::format("not all of {} store keys were set within {} (the first is '{}'): a rank is missing",
-                          keys.size(), human_duration(static_cast<double>(timeout.count()) / 1000), first));
+  throw Error(
+      ErrorKind::hang,
+      fmt::format(
+          "not all of {} store keys were set within {} (the first is '{}'): a rank is missing",
+          keys.size(), human_duration(static_cast<double>(timeout.count()) / 1000), first));
 }
 
 }  // namespace trainctl::launch

@@ -7,7 +7,8 @@ namespace {
 
 template <class Unsigned>
 void put(std::string& bytes, Unsigned value) {
-  for (std::size_t i = 0; i < sizeof value; ++i) bytes += static_cast<char>((value >> (8 * i)) & 0xFF);
+  for (std::size_t i = 0; i < sizeof value; ++i)
+    bytes += static_cast<char>((value >> (8 * i)) & 0xFF);
 }
 
 void put_text(std::string& bytes, std::string_view text) {
@@ -30,22 +31,27 @@ class Reader {
     const std::string_view raw = take(sizeof(Unsigned));
     Unsigned value = 0;
     for (std::size_t i = 0; i < raw.size(); ++i) {
-      value = static_cast<Unsigned>(value | static_cast<Unsigned>(static_cast<unsigned char>(raw[i])) << (8 * i));
+      value = static_cast<Unsigned>(
+          value | static_cast<Unsigned>(static_cast<unsigned char>(raw[i])) << (8 * i));
     }
     return value;
   }
 
   std::string text(std::size_t limit) {
     const auto length = number<std::uint32_t>();
-    ENSURE(unexpected, length <= limit, "a text of {} bytes is above the limit of {}", length, limit);
+    ENSURE(unexpected, length <= limit, "a text of {} bytes is above the limit of {}", length,
+           limit);
     return std::string(take(length));
   }
 
-  void finish() const { ENSURE(unexpected, bytes_.empty(), "{} bytes too many in a frame", bytes_.size()); }
+  void finish() const {
+    ENSURE(unexpected, bytes_.empty(), "{} bytes too many in a frame", bytes_.size());
+  }
 
  private:
   std::string_view take(std::size_t count) {
-    ENSURE(unexpected, count <= bytes_.size(), "a frame ends {} bytes too early", count - bytes_.size());
+    ENSURE(unexpected, count <= bytes_.size(), "a frame ends {} bytes too early",
+           count - bytes_.size());
     const std::string_view front = bytes_.substr(0, count);
     bytes_.remove_prefix(count);
     return front;
@@ -60,7 +66,8 @@ std::string encode_request(const Request& request) {
   std::string body;
   put(body, request.id);
   put(body, static_cast<std::uint8_t>(request.operation));
-  if (request.operation == Operation::wait) put(body, static_cast<std::uint32_t>(request.keys.size()));
+  if (request.operation == Operation::wait)
+    put(body, static_cast<std::uint32_t>(request.keys.size()));
   for (const std::string& key : request.keys) put_text(body, key);
   if (request.operation == Operation::set) put_text(body, request.value);
   if (request.operation == Operation::add) put(body, static_cast<std::uint64_t>(request.delta));
@@ -88,7 +95,8 @@ Request decode_request(std::string_view body) {
   ENSURE(unexpected, keys <= kMaxWaitKeys, "{} keys are above the limit of {}", keys, kMaxWaitKeys);
   while (request.keys.size() < keys) request.keys.push_back(reader.text(kMaxKeyBytes));
   if (request.operation == Operation::set) request.value = reader.text(kMaxValueBytes);
-  if (request.operation == Operation::add) request.delta = static_cast<std::int64_t>(reader.number<std::uint64_t>());
+  if (request.operation == Operation::add)
+    request.delta = static_cast<std::int64_t>(reader.number<std::uint64_t>());
   reader.finish();
   return request;
 }
@@ -98,8 +106,8 @@ Reply decode_reply(std::string_view body) {
   Reply reply;
   reply.id = reader.number<std::uint32_t>();
   const auto status = reader.number<std::uint8_t>();
-  ENSURE(unexpected, status >= 1 && status <= static_cast<std::uint8_t>(Status::not_a_number), "status {} is unknown",
-         status);
+  ENSURE(unexpected, status >= 1 && status <= static_cast<std::uint8_t>(Status::not_a_number),
+         "status {} is unknown", status);
   reply.status = static_cast<Status>(status);
   reply.value = reader.text(kMaxValueBytes);
   reader.finish();
@@ -109,7 +117,8 @@ Reply decode_reply(std::string_view body) {
 std::optional<std::size_t> body_bytes(std::string_view bytes) {
   if (bytes.size() < kFrameHeadBytes) return std::nullopt;
   const auto length = Reader(bytes.substr(0, kFrameHeadBytes)).number<std::uint32_t>();
-  ENSURE(unexpected, length <= kMaxFrameBytes, "a frame of {} bytes is above the limit of {}", length, kMaxFrameBytes);
+  ENSURE(unexpected, length <= kMaxFrameBytes, "a frame of {} bytes is above the limit of {}",
+         length, kMaxFrameBytes);
   return length;
 }
 

@@ -7,9 +7,10 @@
 #include <string_view>
 #include <vector>
 
-// Frames between StoreClient and StoreServer. A frame is a length (4 bytes, little-endian, of what follows) and a body:
-// request: id u32, operation u8, then its fields; reply: id u32, status u8, then a value. A text is a length u32 and
-// its bytes. Lengths are checked before anything is allocated for them.
+// Frames between StoreClient and StoreServer. A frame is a length (4 bytes, little-endian, of what
+// follows) and a body: request: id u32, operation u8, then its fields; reply: id u32, status u8,
+// then a value. A text is a length u32 and its bytes. Lengths are checked before anything is
+// allocated for them.
 
 namespace trainctl::launch {
 
@@ -45,8 +46,8 @@ std::string encode_reply(const Reply& reply);
 Request decode_request(std::string_view body);
 Reply decode_reply(std::string_view body);
 
-/// Length of the body of the frame at the front of `bytes`; nothing while the head is incomplete. Throws
-/// Error(unexpected) above the limit.
+/// Length of the body of the frame at the front of `bytes`; nothing while the head is incomplete.
+/// Throws Error(unexpected) above the limit.
 std::optional<std::size_t> body_bytes(std::string_view bytes);
 
 }  // namespace trainctl::launch

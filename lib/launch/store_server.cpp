@@ -36,7 +36,8 @@ void StoreServer::add_client(int rank, Fd socket) {
 
 void StoreServer::append_to(std::vector<pollfd>& polls) const {
   for (const Client& client : clients_) {
-    polls.push_back({client.socket.get(), static_cast<short>(client.output.empty() ? POLLIN : POLLOUT), 0});
+    polls.push_back(
+        {client.socket.get(), static_cast<short>(client.output.empty() ? POLLIN : POLLOUT), 0});
   }
 }
 
@@ -86,7 +87,8 @@ void StoreServer::handle_frames(Client& client) {
 
 bool StoreServer::send(Client& client) {
   while (!client.output.empty()) {
-    const ssize_t sent = ::send(client.socket.get(), client.output.data(), client.output.size(), MSG_NOSIGNAL);
+    const ssize_t sent =
+        ::send(client.socket.get(), client.output.data(), client.output.size(), MSG_NOSIGNAL);
     if (sent < 0) return try_again();
     client.output.erase(0, static_cast<std::size_t>(sent));
   }
@@ -117,7 +119,8 @@ std::optional<Reply> StoreServer::answer(const Request& request) {
     }
     case Operation::wait: break;
   }
-  const bool all = std::ranges::all_of(request.keys, [&](const std::string& key) { return values_.contains(key); });
+  const bool all = std::ranges::all_of(
+      request.keys, [&](const std::string& key) { return values_.contains(key); });
   return all ? std::optional(reply) : std::nullopt;
 }
 
@@ -140,7 +143,8 @@ Reply StoreServer::add(const Request& request) {
   Reply reply;
   reply.id = request.id;
   const auto found = values_.find(request.keys[0]);
-  const auto before = found == values_.end() ? std::optional<std::int64_t>(0) : to_number(found->second);
+  const auto before =
+      found == values_.end() ? std::optional<std::int64_t>(0) : to_number(found->second);
   std::int64_t sum = 0;
   if (!before || __builtin_add_overflow(*before, request.delta, &sum)) {
     reply.status = Status::not_a_number;

@@ -13,8 +13,8 @@
 
 namespace trainctl::launch {
 
-/// The rendezvous store: keys and values for the ranks of one job, driven by the supervisor's poll loop. Never waits;
-/// memory and work per call are bounded whatever a client sends.
+/// The rendezvous store: keys and values for the ranks of one job, driven by the supervisor's poll
+/// loop. Never waits; memory and work per call are bounded whatever a client sends.
 class StoreServer {
  public:
   /// Serves one more rank over a socket (made non-blocking here). At most 1,024.

@@ -24,7 +24,8 @@ namespace trainctl::launch {
 namespace {
 
 constexpr double kTickS = 0.2;
-// A worker that has said Finished may hang in the destructors of its libraries: its results are safe.
+// A worker that has said Finished may hang in the destructors of its libraries: its results are
+// safe.
 constexpr double kExitS = 10;
 // After SIGKILL a process may stay in an uninterruptible wait: it is left behind.
 constexpr double kBurialS = 5;
@@ -45,8 +46,13 @@ Fd connect_store(StoreServer& store, int rank) {
 
 class Watch {
  public:
-  Watch(const LaunchSpec& spec, const EventHandler& on_event, const TickHandler& on_tick, const Clock& clock)
-      : spec_(spec), on_event_(on_event), on_tick_(on_tick), clock_(clock), memory_kills_before_(memory_kills()) {}
+  Watch(const LaunchSpec& spec, const EventHandler& on_event, const TickHandler& on_tick,
+        const Clock& clock)
+      : spec_(spec),
+        on_event_(on_event),
+        on_tick_(on_tick),
+        clock_(clock),
+        memory_kills_before_(memory_kills()) {}
 
   void start();
   Outcome run();
@@ -95,9 +101,11 @@ void Watch::start() {
   make_folder(spec_.log_folder);
   for (int rank = 0; rank < spec_.world_size; ++rank) {
     const Fd socket = spec_.world_size > 1 ? connect_store(store_, rank) : Fd();
-    ranks_.push_back(std::make_unique<Rank>(Rank::Start{spec_, signals_.child_mask()}, rank, socket));
+    ranks_.push_back(
+        std::make_unique<Rank>(Rank::Start{spec_, signals_.child_mask()}, rank, socket));
   }
-  for (const auto& rank : ranks_) log::get().debug("rank {} is process {}", rank->end().rank, rank->end().pid);
+  for (const auto& rank : ranks_)
+    log::get().debug("rank {} is process {}", rank->end().rank, rank->end().pid);
   finished_at_.resize(ranks_.size());
   started_at_ = clock_.now();
 }
@@ -154,9 +162,9 @@ void Watch::look_for_the_dead() {
     rank->reap(on_event_, round_);
     if (rank->is_alive()) continue;
     const RankEnd end = rank->end();
-    log::get().debug(
-        "rank {} has gone: {}", end.rank,
-        end.exit_code ? fmt::format("exit code {}", *end.exit_code) : fmt::format("signal {}", end.signal.value_or(0)));
+    log::get().debug("rank {} has gone: {}", end.rank,
+                     end.exit_code ? fmt::format("exit code {}", *end.exit_code)
+                                   : fmt::format("signal {}", end.signal.value_or(0)));
     if (end.signal == SIGKILL && !end.killed_by_us) rank->hint_at_memory(memory_hint(*rank));
     // Somebody stopped the workers themselves, as Slurm does: the job ends as if we had been asked.
     if (!kill_at_ && end.exit_code && is_stop_code(*end.exit_code) && !is_failure(end)) {
@@ -173,8 +181,10 @@ std::string Watch::memory_hint(const Rank& rank) const {
     return fmt::format(" for want of memory: the kernel's oom_kill counter rose; its peak was {}",
                        human_bytes(peak_bytes));
   }
-  return fmt::format(", sent by another process or by the kernel (perhaps out of memory: its peak was {}; see `dmesg`)",
-                     human_bytes(peak_bytes));
+  return fmt::format(
+      ", sent by another process or by the kernel (perhaps out of memory: its peak was {}; see "
+      "`dmesg`)",
+      human_bytes(peak_bytes));
 }
 
 void Watch::check_start() {
@@ -189,12 +199,14 @@ void Watch::check_start() {
   all_started_ = missing.empty();
   if (all_started_ || clock_.now() - started_at_ < spec_.init_timeout_s) return;
   first->blame({static_cast<int>(ErrorKind::hang),
-                fmt::format("rank{} {} of {} did not report within {} of the start", missing.size() == 1 ? "" : "s",
-                            join(missing, ", "), ranks_.size(), human_duration(spec_.init_timeout_s))},
+                fmt::format("rank{} {} of {} did not report within {} of the start",
+                            missing.size() == 1 ? "" : "s", join(missing, ", "), ranks_.size(),
+                            human_duration(spec_.init_timeout_s))},
                round_);
 }
 
-// Ranks wait for each other, so one that hangs silences all: the one that fell silent first is to blame.
+// Ranks wait for each other, so one that hangs silences all: the one that fell silent first is to
+// blame.
 void Watch::check_pulses() {
   Rank* first = nullptr;
   double longest_s = 0;
@@ -219,7 +231,8 @@ void Watch::check_exits() {
 }
 
 void Watch::check_failures() {
-  const bool failed = std::ranges::any_of(ranks_, [](const auto& rank) { return rank->has_failed(); });
+  const bool failed =
+      std::ranges::any_of(ranks_, [](const auto& rank) { return rank->has_failed(); });
   if (failed && !kill_at_) begin_stop();
 }
 
@@ -239,12 +252,14 @@ void Watch::kill_all() {
 
 void Watch::report_cuts() {
   for (const StoreServer::Cut& cut : store_.take_cuts()) {
-    on_event_(cut.rank, events::Warning{fmt::format("rank {} was cut off from the store: {}", cut.rank, cut.reason)});
+    on_event_(cut.rank, events::Warning{fmt::format("rank {} was cut off from the store: {}",
+                                                    cut.rank, cut.reason)});
   }
 }
 
 bool Watch::is_over() const {
-  const bool none_alive = std::ranges::none_of(ranks_, [](const auto& rank) { return rank->is_alive(); });
+  const bool none_alive =
+      std::ranges::none_of(ranks_, [](const auto& rank) { return rank->is_alive(); });
   return none_alive || (killed_at_ && clock_.now() - *killed_at_ > kBurialS);
 }
 
@@ -255,7 +270,8 @@ Outcome Watch::conclude() const {
   for (const auto& rank : ranks_) {
     RankEnd end = rank->end();
     const bool speechless = !end.report && is_failure(end);
-    if (const auto written = speechless ? read_error_file(spec_.log_folder, end.rank) : std::nullopt) {
+    if (const auto written =
+            speechless ? read_error_file(spec_.log_folder, end.rank) : std::nullopt) {
       end.report = Report{written->kind, written->message};
     }
     job.ranks.push_back(std::move(end));

@@ -14,18 +14,19 @@
 
 namespace trainctl::launch {
 
-/// What to start: the same program for every rank, told apart by environment. Set for every worker beside the names in
-/// launch/environment.hpp, unless the user has set them: OMP_WAIT_POLICY=passive, KINETO_LOG_LEVEL=5 and
-/// CUBLAS_WORKSPACE_CONFIG=:4096:8.
+/// What to start: the same program for every rank, told apart by environment. Set for every worker
+/// beside the names in launch/environment.hpp, unless the user has set them:
+/// OMP_WAIT_POLICY=passive, KINETO_LOG_LEVEL=5 and CUBLAS_WORKSPACE_CONFIG=:4096:8.
 struct LaunchSpec {
   std::vector<std::string> argv;  // argv[0] is the executable's path
   int world_size = 1;
-  std::map<std::string, std::string> environment;  // added; a value the user has set wins where `keep_users` names it
-  std::vector<std::string> keep_users;             // e.g. OMP_WAIT_POLICY
-  std::vector<std::string> library_path;           // folders put before the user's LD_LIBRARY_PATH
-  std::filesystem::path log_folder;                // rank_N.log, rank_N.error.json
-  double init_timeout_s = 300;                     // until every rank has said Hello
-  double grace_s = 4;                              // SIGTERM to SIGKILL
+  std::map<std::string, std::string>
+      environment;  // added; a value the user has set wins where `keep_users` names it
+  std::vector<std::string> keep_users;    // e.g. OMP_WAIT_POLICY
+  std::vector<std::string> library_path;  // folders put before the user's LD_LIBRARY_PATH
+  std::filesystem::path log_folder;       // rank_N.log, rank_N.error.json
+  double init_timeout_s = 300;            // until every rank has said Hello
+  double grace_s = 4;                     // SIGTERM to SIGKILL
 };
 
 struct RankFailure {
@@ -42,11 +43,13 @@ struct RankFailure {
   std::string log_tail;  // last lines of logs/rank_N.log
 };
 
-/// How the job ended. `exit_code` is the contract's; a worker's code or signal is recorded, never passed through.
+/// How the job ended. `exit_code` is the contract's; a worker's code or signal is recorded, never
+/// passed through.
 struct Outcome {
   int exit_code = 0;
   std::string verdict;  // ok, failed, diverged, hang, interrupted, terminated
-  std::string message;  // one line for people: rank, host, step and cause, or what ended the job; empty for ok
+  std::string message;  // one line for people: rank, host, step and cause, or what ended the job;
+                        // empty for ok
   std::optional<RankFailure> first_failure;
   std::vector<RankFailure> consequences;
   std::optional<int> stopped_by_signal;  // SIGINT, SIGTERM ... that the supervisor got
@@ -60,14 +63,16 @@ using TickHandler = std::function<void()>;
 /// "SIGKILL"; "signal 61" for one without a name.
 std::string signal_name(int signal);
 
-/// Starts the workers, forwards their events, and returns when no process of the job is left. SIGINT, SIGTERM, SIGUSR1,
-/// SIGUSR2 (and SIGHUP, unless ignored as under nohup) are blocked in this thread while it runs and end the job
-/// cleanly: workers get SIGTERM and `grace_s` to end; a second signal kills them at once. Other threads of the process
-/// must have these signals blocked too, and start no child processes meanwhile: what is left of the job is told by
-/// parentage. A worker that ends by itself says Finished and exits with 0; anything else is a failure of the job, and
-/// so are a line on its event pipe that is no event and a step that does not end (see Pulse). What a handler throws
-/// ends the job and leaves this function. Throws Error(resource) where a worker could not be started; then none is
-/// left.
-Outcome supervise(const LaunchSpec& spec, const EventHandler& on_event, const TickHandler& on_tick, const Clock& clock);
+/// Starts the workers, forwards their events, and returns when no process of the job is left.
+/// SIGINT, SIGTERM, SIGUSR1, SIGUSR2 (and SIGHUP, unless ignored as under nohup) are blocked in
+/// this thread while it runs and end the job cleanly: workers get SIGTERM and `grace_s` to end; a
+/// second signal kills them at once. Other threads of the process must have these signals blocked
+/// too, and start no child processes meanwhile: what is left of the job is told by parentage. A
+/// worker that ends by itself says Finished and exits with 0; anything else is a failure of the
+/// job, and so are a line on its event pipe that is no event and a step that does not end (see
+/// Pulse). What a handler throws ends the job and leaves this function. Throws Error(resource)
+/// where a worker could not be started; then none is left.
+Outcome supervise(const LaunchSpec& spec, const EventHandler& on_event, const TickHandler& on_tick,
+                  const Clock& clock);
 
 }  // namespace trainctl::launch

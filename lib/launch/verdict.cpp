@@ -18,8 +18,8 @@ constexpr int code_of(ErrorKind kind) { return static_cast<int>(kind); }
 constexpr int kUnexpected = code_of(ErrorKind::unexpected);
 constexpr int kRankFailed = code_of(ErrorKind::rank_failed);
 
-// Codes that a worker may end the job with: what they name would repeat. Kind 1 counts only with a report, since any
-// program exits with 1.
+// Codes that a worker may end the job with: what they name would repeat. Kind 1 counts only with a
+// report, since any program exits with 1.
 bool ends_job_with_itself(int code) {
   constexpr std::array kCodes{ErrorKind::config, ErrorKind::diverged,   ErrorKind::hang,
                               ErrorKind::data,   ErrorKind::checkpoint, ErrorKind::resource};
@@ -28,7 +28,9 @@ bool ends_job_with_itself(int code) {
 
 int kind_of(const RankEnd& end) {
   if (end.report) {
-    return ends_job_with_itself(end.report->kind) || end.report->kind == kUnexpected ? end.report->kind : kRankFailed;
+    return ends_job_with_itself(end.report->kind) || end.report->kind == kUnexpected
+               ? end.report->kind
+               : kRankFailed;
   }
   return end.exit_code && ends_job_with_itself(*end.exit_code) ? *end.exit_code : kRankFailed;
 }
@@ -49,8 +51,10 @@ std::string sentence(const RankEnd& end) {
     return fmt::format("it was killed by {}{}{}", signal_name(*end.signal), core, end.memory_hint);
   }
   if (end.exit_code == 0) return "it ended without saying that it had finished";
-  if (end.exit_code) return fmt::format("it exited with code {} and said no reason", *end.exit_code);
-  return "it could not be ended: the kernel keeps it waiting, often for a disk or network file system";
+  if (end.exit_code)
+    return fmt::format("it exited with code {} and said no reason", *end.exit_code);
+  return "it could not be ended: the kernel keeps it waiting, often for a disk or network file "
+         "system";
 }
 
 RankFailure failure_of(const RankEnd& end, const std::string& host) {
@@ -70,13 +74,14 @@ RankFailure failure_of(const RankEnd& end, const std::string& host) {
 
 bool was_killed_by_others(const RankEnd& end) { return end.signal == SIGKILL && !end.killed_by_us; }
 
-// A rank that lost its peer reports that first when the kernel takes longer to bury the peer: such a report gives way
-// to what killed the peer.
+// A rank that lost its peer reports that first when the kernel takes longer to bury the peer: such
+// a report gives way to what killed the peer.
 std::size_t first_cause(const std::vector<RankEnd>& failures) {
   const RankEnd& first = failures.front();
   const bool lost_peer = first.report && kind_of(first) == kRankFailed;
-  const bool may_be_consequence = lost_peer || (!first.signal && kind_of(first) == kUnexpected) ||
-                                  (!first.report && first.exit_code && kind_of(first) == kRankFailed);
+  const bool may_be_consequence =
+      lost_peer || (!first.signal && kind_of(first) == kUnexpected) ||
+      (!first.report && first.exit_code && kind_of(first) == kRankFailed);
   for (std::size_t i = 1; i < failures.size(); ++i) {
     const bool reports_lost_peer = failures[i].report && kind_of(failures[i]) == kRankFailed;
     if (lost_peer && !reports_lost_peer) return i;
@@ -97,12 +102,13 @@ std::string verdict_of(int code) {
 
 std::string message_of(const Outcome& outcome) {
   std::string message;
-  if (outcome.stopped_by_signal) message = fmt::format("stopped by {}", signal_name(*outcome.stopped_by_signal));
+  if (outcome.stopped_by_signal)
+    message = fmt::format("stopped by {}", signal_name(*outcome.stopped_by_signal));
   if (outcome.first_failure) {
     const RankFailure& failure = *outcome.first_failure;
     if (!message.empty()) message += "; meanwhile ";
-    message += fmt::format("rank {} (pid {} on {}) failed at step {} ({}): {}", failure.rank, failure.pid, failure.host,
-                           failure.step, failure.phase, failure.message);
+    message += fmt::format("rank {} (pid {} on {}) failed at step {} ({}): {}", failure.rank,
+                           failure.pid, failure.host, failure.step, failure.phase, failure.message);
   }
   return message;
 }
@@ -132,8 +138,9 @@ Outcome judge(const JobEnd& job) {
   Outcome outcome;
   std::vector<RankEnd> failures;
   std::ranges::copy_if(job.ranks, std::back_inserter(failures), is_failure);
-  std::ranges::sort(failures, {},
-                    [](const RankEnd& end) { return std::tuple(end.seen_in_round, end.signal ? 0 : 1, end.rank); });
+  std::ranges::sort(failures, {}, [](const RankEnd& end) {
+    return std::tuple(end.seen_in_round, end.signal ? 0 : 1, end.rank);
+  });
   if (!failures.empty()) {
     const auto cause = failures.begin() + static_cast<std::ptrdiff_t>(first_cause(failures));
     std::rotate(failures.begin(), cause, cause + 1);
@@ -149,7 +156,8 @@ Outcome judge(const JobEnd& job) {
   if (outcome.first_failure) outcome.exit_code = outcome.first_failure->kind;
   if (job.stop_signal) {
     outcome.stopped_by_signal = job.stop_signal;
-    outcome.exit_code = code_of(*job.stop_signal == SIGINT ? ErrorKind::interrupted : ErrorKind::terminated);
+    outcome.exit_code =
+        code_of(*job.stop_signal == SIGINT ? ErrorKind::interrupted : ErrorKind::terminated);
   }
   outcome.verdict = verdict_of(outcome.exit_code);
   outcome.message = message_of(outcome);

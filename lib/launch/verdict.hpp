@@ -19,8 +19,9 @@ struct Report {
 struct RankEnd {
   int rank = 0;
   pid_t pid = 0;
-  int seen_in_round = 0;      // of the watch loop, when the failure was first seen
-  std::optional<int> signal;  // how the process ended; neither: it was left behind, the kernel did not let it end
+  int seen_in_round = 0;  // of the watch loop, when the failure was first seen
+  std::optional<int>
+      signal;  // how the process ended; neither: it was left behind, the kernel did not let it end
   std::optional<int> exit_code;
   bool dumped_core = false;
   bool finished = false;      // it said Finished
@@ -40,7 +41,8 @@ bool is_failure(const RankEnd& end);
 
 struct JobEnd {
   std::vector<RankEnd> ranks;
-  std::optional<int> stop_signal;  // that the supervisor got, or that a worker told of by its exit code
+  std::optional<int>
+      stop_signal;  // that the supervisor got, or that a worker told of by its exit code
   std::string host;
 };
 

@@ -33,15 +33,17 @@ std::optional<int> read_number(const char* name, Range range) {
   int value = 0;
   const char* end = text + std::strlen(text);
   const auto [stop, error] = std::from_chars(text, end, value);
-  const bool fits = error == std::errc() && stop == end && value >= range.least && value <= range.most;
-  ENSURE(config, fits, "environment variable {} is '{}', expected a whole number from {} to {}", name, printable(text),
-         range.least, range.most);
+  const bool fits =
+      error == std::errc() && stop == end && value >= range.least && value <= range.most;
+  ENSURE(config, fits, "environment variable {} is '{}', expected a whole number from {} to {}",
+         name, printable(text), range.least, range.most);
   return value;
 }
 
 int required_number(const char* name, Range range) {
   const auto value = read_number(name, range);
-  ENSURE(config, value.has_value(), "environment variable {} is not set; workers are started by `trainctl run`", name);
+  ENSURE(config, value.has_value(),
+         "environment variable {} is not set; workers are started by `trainctl run`", name);
   return *value;
 }
 
@@ -57,8 +59,8 @@ std::string read_accelerator() {
   const char* text = std::getenv(kAccelerator);
   if (text == nullptr) return {};
   const std::string_view word(text);
-  ENSURE(config, word == "cpu" || word == "gpu", "environment variable {} is '{}', expected cpu or gpu", kAccelerator,
-         printable(word));
+  ENSURE(config, word == "cpu" || word == "gpu",
+         "environment variable {} is '{}', expected cpu or gpu", kAccelerator, printable(word));
   return text;
 }
 

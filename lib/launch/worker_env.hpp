@@ -23,14 +23,16 @@ struct WorkerEnv {
   std::string accelerator;  // "cpu" or "gpu"; empty: the worker chooses
 };
 
-/// Reads the environment strictly: Error(config) names the variable that is missing, garbage or out of range, or the
-/// descriptor that is not open. Error(rank_failed) where the parent is not the supervisor any more.
+/// Reads the environment strictly: Error(config) names the variable that is missing, garbage or out
+/// of range, or the descriptor that is not open. Error(rank_failed) where the parent is not the
+/// supervisor any more.
 WorkerEnv read_worker_env();
 
-/// From here on SIGTERM and SIGINT only set the number that stop_signal() points to; the training thread polls it.
-/// Does not interrupt system calls (SA_RESTART).
+/// From here on SIGTERM and SIGINT only set the number that stop_signal() points to; the training
+/// thread polls it. Does not interrupt system calls (SA_RESTART).
 void install_stop_flag();
-/// 0, or the signal that asks for a stop. To be handed to the engine, which has no state in common with the front half.
+/// 0, or the signal that asks for a stop. To be handed to the engine, which has no state in common
+/// with the front half.
 const volatile int* stop_signal();
 
 }  // namespace trainctl::launch

@@ -34,7 +34,8 @@ spdlog::logger& get() {
 }
 
 void set_up(Level level, Colours colours) {
-  sink()->set_color_mode(colours == Colours::on ? spdlog::color_mode::always : spdlog::color_mode::never);
+  sink()->set_color_mode(colours == Colours::on ? spdlog::color_mode::always
+                                                : spdlog::color_mode::never);
   get().set_level(level_of(level));
 }
 

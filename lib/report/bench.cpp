@@ -47,51 +47,65 @@ std::optional<bool> same_batches(const BenchRow& base, const BenchRow& row) {
   const std::string& wanted = base.trials.front().data_digest;
   const auto known = [](const Trial& trial) { return !trial.data_digest.empty(); };
   if (wanted.empty() || !std::ranges::all_of(row.trials, known)) return std::nullopt;
-  return std::ranges::all_of(row.trials, [&](const Trial& trial) { return trial.data_digest == wanted; });
+  return std::ranges::all_of(row.trials,
+                             [&](const Trial& trial) { return trial.data_digest == wanted; });
 }
 
 std::optional<bool> same_losses(const BenchRow& base, const BenchRow& row) {
-  if (base.trials.empty() || row.trials.empty() || base.trials.front().losses.empty()) return std::nullopt;
+  if (base.trials.empty() || row.trials.empty() || base.trials.front().losses.empty())
+    return std::nullopt;
   const std::vector<double>& wanted = base.trials.front().losses;
-  return std::ranges::all_of(row.trials, [&](const Trial& trial) { return same_numbers(trial.losses, wanted); });
+  return std::ranges::all_of(
+      row.trials, [&](const Trial& trial) { return same_numbers(trial.losses, wanted); });
 }
 
 RowSummary summarize_row(const BenchRow& base, const BenchRow& row) {
   const auto total_s = [](const Trial& trial) { return trial.total_s; };
-  return {.total_s = quartiles(each(row, total_s)),
-          .epoch_s = median_epochs(row),
-          .steady_epoch_s = median(each(row, steady_epoch_s)),
-          .startup_s = median(each(row, [](const Trial& trial) { return trial.startup_s; })),
-          .samples_per_s = median(each(row, [](const Trial& trial) { return trial.samples_per_s; })),
-          .speedup = speedup(each(base, total_s), each(row, total_s)),
-          .epoch_speedup = speedup(each(base, steady_epoch_s), each(row, steady_epoch_s)),
-          .same_batches = same_batches(base, row),
-          .same_losses = same_losses(base, row)};
+  return {
+      .total_s = quartiles(each(row, total_s)),
+      .epoch_s = median_epochs(row),
+      .steady_epoch_s = median(each(row, steady_epoch_s)),
+      .startup_s = median(each(row, [](const Trial& trial) { return trial.startup_s; })),
+      .samples_per_s = median(each(row, [](const Trial& trial) { return trial.samples_per_s; })),
+      .speedup = speedup(each(base, total_s), each(row, total_s)),
+      .epoch_speedup = speedup(each(base, steady_epoch_s), each(row, steady_epoch_s)),
+      .same_batches = same_batches(base, row),
+      .same_losses = same_losses(base, row)};
 }
 
-std::string duration_text(double seconds) { return std::isfinite(seconds) ? human_duration(seconds) : "-"; }
+std::string duration_text(double seconds) {
+  return std::isfinite(seconds) ? human_duration(seconds) : "-";
+}
 
-// Seconds throughout: a median in minutes beside quartiles in seconds would not be comparable at a glance.
-std::string seconds_text(double seconds) { return fmt::format("{:.{}f}", seconds, seconds < 10 ? 2 : 1); }
+// Seconds throughout: a median in minutes beside quartiles in seconds would not be comparable at a
+// glance.
+std::string seconds_text(double seconds) {
+  return fmt::format("{:.{}f}", seconds, seconds < 10 ? 2 : 1);
+}
 
 std::string total_text(const BenchRow& row, const Quartiles& total) {
-  if (row.trials.empty() && row.failure) return fmt::format("failed (exit {})", row.failure->exit_code);
+  if (row.trials.empty() && row.failure)
+    return fmt::format("failed (exit {})", row.failure->exit_code);
   if (!std::isfinite(total.median)) return "-";
-  return fmt::format("{} s [{}, {}]", seconds_text(total.median), seconds_text(total.q1), seconds_text(total.q3));
+  return fmt::format("{} s [{}, {}]", seconds_text(total.median), seconds_text(total.q1),
+                     seconds_text(total.q3));
 }
 
 std::string speedup_text(const Speedup& speedup) {
   if (!speedup.value) return "-";
   const std::string value = fmt::format("{:.2f}x", *speedup.value);
-  return speedup.ci95 ? value + fmt::format(" [{:.2f}, {:.2f}]", speedup.ci95->low, speedup.ci95->high) : value;
+  return speedup.ci95
+             ? value + fmt::format(" [{:.2f}, {:.2f}]", speedup.ci95->low, speedup.ci95->high)
+             : value;
 }
 
-// The range of n values holds the true median with probability 1 - 2^(1-n), and no bootstrap reaches beyond the range.
+// The range of n values holds the true median with probability 1 - 2^(1-n), and no bootstrap
+// reaches beyond the range.
 std::string interval_note(std::size_t repeats) {
   if (repeats < 3) return ", without an interval below 3 repeats";
   if (repeats >= 5) return " with its 95 % bootstrap interval";
-  return fmt::format(" with its bootstrap interval, which {} repeats can make {} % sure at most", repeats,
-                     repeats == 3 ? "75" : "87");
+  return fmt::format(" with its bootstrap interval, which {} repeats can make {} % sure at most",
+                     repeats, repeats == 3 ? "75" : "87");
 }
 
 std::string same_text(const std::optional<bool>& same) {
@@ -142,8 +156,9 @@ Json row_json(const BenchRow& row, const RowSummary& summary) {
   for (const auto& [key, value] : row.settings) settings[key] = value;
   const bool ran = !row.trials.empty();
   const Quartiles& total = summary.total_s;
-  const Json total_s{
-      {"median", json_number(total.median)}, {"q1", json_number(total.q1)}, {"q3", json_number(total.q3)}};
+  const Json total_s{{"median", json_number(total.median)},
+                     {"q1", json_number(total.q1)},
+                     {"q3", json_number(total.q3)}};
   return {{"technique", row.technique},
           {"settings", settings},
           {"total_s", total_s},
@@ -166,7 +181,8 @@ Json row_json(const BenchRow& row, const RowSummary& summary) {
 
 Trial trial_of(const RunRecord& record, double total_s) {
   Trial trial{.total_s = total_s};
-  if (const auto hello = record.hellos.find(0); hello != record.hellos.end()) trial.startup_s = hello->second.startup_s;
+  if (const auto hello = record.hellos.find(0); hello != record.hellos.end())
+    trial.startup_s = hello->second.startup_s;
   for (const events::EpochEnded& epoch : record.epochs) {
     trial.epoch_s.push_back(epoch.timing.wall_s);
     if (const auto loss = find_metric(epoch.metrics, "train/loss")) trial.losses.push_back(*loss);
@@ -198,10 +214,11 @@ Table bench_table(std::span<const BenchRow> rows) {
     const RowSummary& row = summaries[i];
     const bool base = i == 0;
     const Speedup epoch{.value = row.epoch_speedup.value};
-    table.add({printable(rows[i].technique), total_text(rows[i], row.total_s), duration_text(row.steady_epoch_s),
+    table.add({printable(rows[i].technique), total_text(rows[i], row.total_s),
+               duration_text(row.steady_epoch_s),
                rows[i].trials.empty() ? "-" : rate_text(row.samples_per_s),
-               base ? "baseline" : speedup_text(row.speedup), base ? "" : speedup_text(epoch), final_loss(rows[i]),
-               same_text(row.same_batches), same_text(row.same_losses)});
+               base ? "baseline" : speedup_text(row.speedup), base ? "" : speedup_text(epoch),
+               final_loss(rows[i]), same_text(row.same_batches), same_text(row.same_losses)});
   }
   return table;
 }
@@ -209,16 +226,18 @@ Table bench_table(std::span<const BenchRow> rows) {
 std::string bench_notes(std::span<const BenchRow> rows) {
   if (rows.empty()) return "";
   const std::size_t repeats = most_trials(rows);
-  std::string text = fmt::format("{} interleaved run{} a row, each in fresh processes; total includes start-up ({}).\n",
-                                 repeats, repeats == 1 ? "" : "s", duration_text(summarize(rows).front().startup_s));
+  std::string text = fmt::format(
+      "{} interleaved run{} a row, each in fresh processes; total includes start-up ({}).\n",
+      repeats, repeats == 1 ? "" : "s", duration_text(summarize(rows).front().startup_s));
   const bool warm = !rows.front().trials.empty() && rows.front().trials.front().epoch_s.size() > 1;
-  text += warm ? "Epochs are those after the first.\n" : "There is one epoch; its warm-up is included.\n";
+  text += warm ? "Epochs are those after the first.\n"
+               : "There is one epoch; its warm-up is included.\n";
   for (const BenchRow& row : rows) {
     if (row.failure) text += fmt::format("Failed: {}\n", printable(row.failure->message));
   }
   if (rows.size() < 2) return text;
-  text += fmt::format("Speed-up is against '{}': median of the paired repeats{}.\n", printable(rows.front().technique),
-                      interval_note(repeats));
+  text += fmt::format("Speed-up is against '{}': median of the paired repeats{}.\n",
+                      printable(rows.front().technique), interval_note(repeats));
   return text;
 }
 

@@ -36,20 +36,21 @@ struct BenchRow {
   std::string technique;
   std::vector<std::pair<std::string, std::string>> settings;  // key -> value as YAML
   std::vector<Trial> trials;                                  // those that ended well
-  std::optional<TrialFailure> failure;                        // after which the row was not run again
+  std::optional<TrialFailure> failure;  // after which the row was not run again
 };
 
 /// A row against the first one.
 struct RowSummary {
   Quartiles total_s;
-  std::vector<double> epoch_s;       // median over the repeats, for each epoch
-  double steady_epoch_s = 0;         // median of the epochs after the first
-  double startup_s = 0;              // median
-  double samples_per_s = 0;          // median
-  Speedup speedup;                   // of total_s
-  Speedup epoch_speedup;             // of the steady epochs
-  std::optional<bool> same_batches;  // as the first row's, in every repeat; nothing where no digest is known
-  std::optional<bool> same_losses;   // bit by bit; nothing where no epoch ended
+  std::vector<double> epoch_s;  // median over the repeats, for each epoch
+  double steady_epoch_s = 0;    // median of the epochs after the first
+  double startup_s = 0;         // median
+  double samples_per_s = 0;     // median
+  Speedup speedup;              // of total_s
+  Speedup epoch_speedup;        // of the steady epochs
+  std::optional<bool>
+      same_batches;  // as the first row's, in every repeat; nothing where no digest is known
+  std::optional<bool> same_losses;  // bit by bit; nothing where no epoch ended
 };
 std::vector<RowSummary> summarize(std::span<const BenchRow> rows);
 

@@ -26,7 +26,9 @@ struct Proposal {
   std::string sentence;
 };
 
-const Part& largest(std::span<const Part> parts) { return *std::ranges::max_element(parts, {}, &Part::seconds); }
+const Part& largest(std::span<const Part> parts) {
+  return *std::ranges::max_element(parts, {}, &Part::seconds);
+}
 
 Proposal cache_advice(const Levers& levers) {
   const std::string all = fmt::format("all {} CPU cores load already", levers.cpu_cores);
@@ -42,10 +44,13 @@ Proposal input_advice(double wait_s, double wall_s, const BottleneckContext& con
   if (cores > 0 && context.num_workers >= cores) return cache_advice(context.levers);
   const int cap = std::min(cores > 0 ? cores : std::max(8, 2 * context.num_workers), kMostWorkers);
   if (context.num_workers >= cap) return {"", "the loader has as many workers as it may have"};
-  // Workers produce samples at a rate that is proportional to their number; the rest of the step asks for wall / rest.
+  // Workers produce samples at a rate that is proportional to their number; the rest of the step
+  // asks for wall / rest.
   const double rest_s = std::max(wall_s - wait_s, 1e-9);
-  const double wanted = context.num_workers == 0 ? wait_s / rest_s : context.num_workers * wall_s / rest_s;
-  const int workers = std::clamp(static_cast<int>(std::ceil(std::min(wanted, 1e6))), context.num_workers + 1, cap);
+  const double wanted =
+      context.num_workers == 0 ? wait_s / rest_s : context.num_workers * wall_s / rest_s;
+  const int workers =
+      std::clamp(static_cast<int>(std::ceil(std::min(wanted, 1e6))), context.num_workers + 1, cap);
   return {fmt::format("loader.num_workers={}", workers),
           fmt::format("the step waits for batches with {} loader worker{}", context.num_workers,
                       context.num_workers == 1 ? "" : "s")};
@@ -55,23 +60,28 @@ Proposal larger_batch(const BottleneckContext& context, const char* why) {
   const std::int64_t batch = 2 * context.batch_size;
   const bool fits = batch <= kLargestBatch && batch * context.world_size <= context.train_samples;
   if (batch <= 0 || !fits) return {};
-  return {fmt::format("loader.batch_size={}", batch),
-          fmt::format("{}; a larger batch changes the training, so check the loss and the learning rate", why)};
+  return {
+      fmt::format("loader.batch_size={}", batch),
+      fmt::format(
+          "{}; a larger batch changes the training, so check the loss and the learning rate", why)};
 }
 
 // "KEY=N", N above `now` and at most the epochs of the run; nothing where there is no such N.
-std::string every_n(const char* key, std::int64_t now, std::int64_t wanted, std::int64_t max_epochs) {
+std::string every_n(const char* key, std::int64_t now, std::int64_t wanted,
+                    std::int64_t max_epochs) {
   const std::int64_t n = max_epochs > 0 ? std::min(std::max(wanted, 2 * now), max_epochs) : 0;
   return n > now ? fmt::format("{}={}", key, n) : std::string();
 }
 
 Proposal checkpoint_advice(const BottleneckContext& context) {
-  return {every_n("checkpoint.every_n_epochs", context.levers.checkpoint_every, 5, context.max_epochs),
-          "fewer checkpoints; a crash then loses more"};
+  return {
+      every_n("checkpoint.every_n_epochs", context.levers.checkpoint_every, 5, context.max_epochs),
+      "fewer checkpoints; a crash then loses more"};
 }
 
 Proposal evaluation_advice(const BottleneckContext& context) {
-  return {every_n("trainer.check_val_every_n_epoch", context.levers.validate_every, 2, context.max_epochs),
+  return {every_n("trainer.check_val_every_n_epoch", context.levers.validate_every, 2,
+                  context.max_epochs),
           "validation less often"};
 }
 
@@ -81,7 +91,8 @@ Proposal h2d_advice(const BottleneckContext& context) {
 }
 
 Proposal compute_advice(const BottleneckContext& context) {
-  if (context.on_gpu) return larger_batch(context, "a larger batch may fill the device better, while it fits");
+  if (context.on_gpu)
+    return larger_batch(context, "a larger batch may fill the device better, while it fits");
   return {"", "the model itself is the work: more devices may help, other settings hardly"};
 }
 
@@ -89,12 +100,14 @@ Proposal propose(Limit limit, const Part& part, double wall_s, const BottleneckC
   switch (limit) {
     case Limit::input: return input_advice(part.seconds, wall_s, context);
     case Limit::h2d: return h2d_advice(context);
-    case Limit::allreduce: return larger_batch(context, "half as many gradient exchanges per sample");
+    case Limit::allreduce:
+      return larger_batch(context, "half as many gradient exchanges per sample");
     case Limit::checkpoint: return checkpoint_advice(context);
     case Limit::compute: return compute_advice(context);
     case Limit::optimizer: return larger_batch(context, "half as many updates per sample");
     case Limit::evaluation: return evaluation_advice(context);
-    case Limit::overhead: return larger_batch(context, "fixed costs per step are paid half as often");
+    case Limit::overhead:
+      return larger_batch(context, "fixed costs per step are paid half as often");
     case Limit::balanced: return {};
   }
   return {};
@@ -118,7 +131,8 @@ BottleneckContext context_of(const RunRecord& record, const Levers& levers) {
     context.max_epochs = record.started->max_epochs;
     context.batch_size = record.started->global_batch / context.world_size;
   }
-  context.on_gpu = !record.hellos.empty() && record.hellos.begin()->second.device.starts_with("cuda");
+  context.on_gpu =
+      !record.hellos.empty() && record.hellos.begin()->second.device.starts_with("cuda");
   return context;
 }
 
@@ -129,7 +143,8 @@ Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext
                          Part{Limit::allreduce, timing.allreduce_exposed_s},
                          Part{Limit::checkpoint, timing.checkpoint_s}};
   const std::array work{Part{Limit::compute, timing.forward_s + timing.backward_s},
-                        Part{Limit::optimizer, timing.optimizer_s}, Part{Limit::evaluation, timing.eval_s},
+                        Part{Limit::optimizer, timing.optimizer_s},
+                        Part{Limit::evaluation, timing.eval_s},
                         Part{Limit::overhead, timing.other_s}};
   const Part& wait = largest(waits);
   const Part& labour = largest(work);
@@ -147,7 +162,8 @@ Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext
   const Proposal proposal = propose(found.limit, part, timing.wall_s, context);
   found.setting = proposal.setting;
   const bool named = !proposal.setting.empty();
-  found.advice = named ? fmt::format("try {}: {}", proposal.setting, proposal.sentence) : proposal.sentence;
+  found.advice =
+      named ? fmt::format("try {}: {}", proposal.setting, proposal.sentence) : proposal.sentence;
   return found;
 }
 

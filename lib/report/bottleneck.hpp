@@ -10,7 +10,17 @@
 
 namespace trainctl::report {
 
-enum class Limit { input, h2d, allreduce, checkpoint, compute, optimizer, evaluation, overhead, balanced };
+enum class Limit {
+  input,
+  h2d,
+  allreduce,
+  checkpoint,
+  compute,
+  optimizer,
+  evaluation,
+  overhead,
+  balanced
+};
 /// As in result.json: "input_bound", "compute_bound", ..., "balanced".
 const char* name_of(Limit limit);
 
@@ -26,17 +36,21 @@ struct BottleneckContext {
 };
 BottleneckContext context_of(const RunRecord& record, const Levers& levers);
 
-/// Where the time goes and what the user can win. A wait (input, h2d, allreduce, checkpoint) that takes 15 % or more is
-/// the bottleneck, since it can be hidden behind the work; else the largest piece of work (compute, optimizer,
-/// evaluation, overhead) if it takes 40 % or more; else the run is balanced.
+/// Where the time goes and what the user can win. A wait (input, h2d, allreduce, checkpoint) that
+/// takes 15 % or more is the bottleneck, since it can be hidden behind the work; else the largest
+/// piece of work (compute, optimizer, evaluation, overhead) if it takes 40 % or more; else the run
+/// is balanced.
 struct Bottleneck {
   Limit limit = Limit::balanced;
   double share = 0;  // of the wall time, 0 to 1
-  /// Bound of the speed-up (a factor, 1 = nothing): wall time over the wall time without this part; for compute_bound
-  /// and balanced, where no setting removes the work: without all waits and overhead.
+  /// Bound of the speed-up (a factor, 1 = nothing): wall time over the wall time without this part;
+  /// for compute_bound and balanced, where no setting removes the work: without all waits and
+  /// overhead.
   double headroom = 1;
-  std::string setting;  // an override that may help and that the run would accept; empty if none is known
-  std::string advice;   // one sentence with the setting; it is a proposal to be measured, never a promise
+  std::string
+      setting;  // an override that may help and that the run would accept; empty if none is known
+  std::string
+      advice;  // one sentence with the setting; it is a proposal to be measured, never a promise
 };
 Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext& context);
 

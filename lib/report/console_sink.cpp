@@ -32,7 +32,8 @@ class ConsoleSink final : public Sink {
  private:
   void warn(const std::string& message) {
     bar_.clear();
-    options_.messages(paint("warning:", Ink::yellow, options_.messages_style) + " " + printable(message) + "\n");
+    options_.messages(paint("warning:", Ink::yellow, options_.messages_style) + " " +
+                      printable(message) + "\n");
   }
 
   ConsoleOptions options_;

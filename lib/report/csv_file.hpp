@@ -15,8 +15,9 @@ struct CsvField {
   std::string cell;
 };
 
-/// A CSV file that grows by rows, each one write(). An existing file is continued: its header says the columns. A
-/// column it does not have yet is added at the end of every line, empty in the old rows.
+/// A CSV file that grows by rows, each one write(). An existing file is continued: its header says
+/// the columns. A column it does not have yet is added at the end of every line, empty in the old
+/// rows.
 class CsvFile {
  public:
   explicit CsvFile(std::filesystem::path path) : path_(std::move(path)) {}

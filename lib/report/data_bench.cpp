@@ -26,7 +26,8 @@ const std::string& digest_of(const LoaderRow& row) { return row.trials.front().d
 // Bitwise-equal batches are a promise; a row that breaks it is named.
 bool same_batches(const DataBench& bench, const LoaderRow& row) {
   const std::string& wanted = digest_of(bench.rows.front());
-  return std::ranges::all_of(row.trials, [&](const LoaderTrial& trial) { return trial.digest == wanted; });
+  return std::ranges::all_of(row.trials,
+                             [&](const LoaderTrial& trial) { return trial.digest == wanted; });
 }
 
 Json row_json(const DataBench& bench, const LoaderRow& row) {
@@ -44,7 +45,8 @@ Json row_json(const DataBench& bench, const LoaderRow& row) {
           {"rss_mb", json_number(middle(row, &LoaderTrial::rss_mb))},
           {"digest", digest_of(row)},
           {"identical", same_batches(bench, row)},
-          {"limit", {{"name", bench.limit_name}, {"samples_per_s", json_number(row.limit_samples_per_s)}}},
+          {"limit",
+           {{"name", bench.limit_name}, {"samples_per_s", json_number(row.limit_samples_per_s)}}},
           {"repeats", repeats}};
 }
 
@@ -63,10 +65,11 @@ Table data_bench_table(const DataBench& bench) {
   for (const LoaderRow& row : bench.rows) {
     const Quartiles samples_per_s = rate(row);
     table.add({fmt::format("{}", row.workers),
-               fmt::format("{} [{}, {}]", rate_text(samples_per_s.median), rate_text(samples_per_s.q1),
-                           rate_text(samples_per_s.q3)),
+               fmt::format("{} [{}, {}]", rate_text(samples_per_s.median),
+                           rate_text(samples_per_s.q1), rate_text(samples_per_s.q3)),
                rate_text(1000 / middle(row, &LoaderTrial::cpu_s_per_1k)),
-               metric_text(middle(row, &LoaderTrial::p50_ms)), metric_text(middle(row, &LoaderTrial::p99_ms)),
+               metric_text(middle(row, &LoaderTrial::p50_ms)),
+               metric_text(middle(row, &LoaderTrial::p99_ms)),
                rate_text(middle(row, &LoaderTrial::rss_mb)), rate_text(row.limit_samples_per_s),
                percent_text(share_of_limit(row)) + " %",
                same_batches(bench, row) ? digest_of(row) : digest_of(row) + " DIFFER"});
@@ -77,7 +80,8 @@ Table data_bench_table(const DataBench& bench) {
 std::string data_bench_notes(const DataBench& bench) {
   const std::size_t repeats = bench.rows.front().trials.size();
   std::string text = fmt::format(
-      "{} interleaved measurement{} a row, each in a fresh process behind an epoch of warm-up; the consumer reads\n"
+      "{} interleaved measurement{} a row, each in a fresh process behind an epoch of warm-up; the "
+      "consumer reads\n"
       "labels only. CPU and memory are the whole process's. ",
       repeats, repeats == 1 ? "" : "s");
   if (bench.limit_name == "gather") {
@@ -85,7 +89,8 @@ std::string data_bench_notes(const DataBench& bench) {
   } else if (bench.limit_name == "decode") {
     text += "The limit is one thread that only decodes, times the threads that run at once.\n";
   } else {
-    text += "The limit is one thread of the transforms alone, times the threads that run at once.\n";
+    text +=
+        "The limit is one thread of the transforms alone, times the threads that run at once.\n";
   }
   return text;
 }

@@ -21,7 +21,8 @@ struct FirstFailure {
   std::string log_tail;  // last lines of its log
 };
 
-/// What advice may turn, beside what the events tell: filled in from the experiment and the machine.
+/// What advice may turn, beside what the events tell: filled in from the experiment and the
+/// machine.
 struct Levers {
   int cpu_cores = 0;  // 0: not known
   std::int64_t checkpoint_every = 1;
@@ -38,7 +39,8 @@ struct Command {
   std::string out;  // --out; empty: as by default
 };
 
-/// How a run ended, beside what its events tell: filled in by the composition root from the supervisor's outcome.
+/// How a run ended, beside what its events tell: filled in by the composition root from the
+/// supervisor's outcome.
 struct Ending {
   std::string verdict = "ok";  // ok, failed, diverged, stopped, hang, interrupted, terminated
   int exit_code = 0;

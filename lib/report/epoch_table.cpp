@@ -32,7 +32,9 @@ constexpr int kSamples = 20;
 constexpr int kFirstMetric = 10;
 
 // Fits its column whatever it says: "2.50 s", then "1:02", "1:02:03".
-std::string time_text(double seconds) { return seconds < 60 ? human_duration(seconds) : clock_text(seconds); }
+std::string time_text(double seconds) {
+  return seconds < 60 ? human_duration(seconds) : clock_text(seconds);
+}
 
 bool is_about_validation(const std::string& metric) { return metric.starts_with("val/"); }
 
@@ -62,7 +64,9 @@ void EpochTable::add_metric(const std::string& name) {
   fields_.push_back({{safe}, std::max(display_width(safe), 8), leave_out, cell});
 }
 
-bool EpochTable::validates() const { return std::ranges::any_of(options_.metrics, is_about_validation); }
+bool EpochTable::validates() const {
+  return std::ranges::any_of(options_.metrics, is_about_validation);
+}
 
 void EpochTable::add_part(const char* header, Seconds seconds) {
   const auto cell = [seconds](const EpochEnded& epoch) {
@@ -79,7 +83,8 @@ void EpochTable::add_other() {
 
 double EpochTable::other_share(const EpochEnded& epoch) const {
   double shown_s = 0;
-  for (const Field& field : fields_) shown_s += field.seconds != nullptr ? field.seconds(epoch.timing) : 0;
+  for (const Field& field : fields_)
+    shown_s += field.seconds != nullptr ? field.seconds(epoch.timing) : 0;
   const double rest_s = std::max(epoch.timing.wall_s - shown_s, 0.0);
   return rest_s / epoch.timing.wall_s;
 }
@@ -90,7 +95,8 @@ void EpochTable::rank_parts(const EpochEnded& first) {
   for (Field& field : fields_) {
     if (field.seconds != nullptr) parts.push_back(&field);
   }
-  std::ranges::stable_sort(parts, std::ranges::greater(), [&](const Field* f) { return f->seconds(first.timing); });
+  std::ranges::stable_sort(parts, std::ranges::greater(),
+                           [&](const Field* f) { return f->seconds(first.timing); });
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const int place = static_cast<int>(i);
     parts[i]->leave_out = i == 0 ? kLargestPart : i < 3 ? kLargePart + place : kSmallPart + place;
@@ -101,13 +107,16 @@ void EpochTable::rank_parts(const EpochEnded& first) {
 
 void EpochTable::choose_fields(const EpochEnded& first) {
   const int epoch_width = std::max(5, display_width(epoch_text(options_.max_epochs - 1)));
-  fields_.push_back({{"epoch"}, epoch_width, 0, [this](const EpochEnded& e) { return epoch_text(e.epoch); }});
+  fields_.push_back(
+      {{"epoch"}, epoch_width, 0, [this](const EpochEnded& e) { return epoch_text(e.epoch); }});
   if (options_.metrics.empty()) {
     for (const auto& metric : first.metrics) options_.metrics.push_back(metric.first);
   }
   for (const std::string& name : options_.metrics) add_metric(name);
-  fields_.push_back({{"lr"}, 8, kRate, [](const EpochEnded& e) { return fmt::format("{:.3g}", e.lr); }});
-  fields_.push_back({{"time"}, 7, 0, [](const EpochEnded& e) { return time_text(e.timing.wall_s); }});
+  fields_.push_back(
+      {{"lr"}, 8, kRate, [](const EpochEnded& e) { return fmt::format("{:.3g}", e.lr); }});
+  fields_.push_back(
+      {{"time"}, 7, 0, [](const EpochEnded& e) { return time_text(e.timing.wall_s); }});
   add_part("data", [](const Timing& t) { return t.data_wait_s; });
   add_part("h2d", [](const Timing& t) { return t.h2d_s; });
   add_part("fwd", [](const Timing& t) { return t.forward_s; });
@@ -116,8 +125,9 @@ void EpochTable::choose_fields(const EpochEnded& first) {
   add_part("opt", [](const Timing& t) { return t.optimizer_s; });
   add_part("eval", [](const Timing& t) { return t.eval_s; });
   add_other();
-  fields_.push_back(
-      {{"samples/s"}, 9, kSamples, [](const EpochEnded& e) { return rate_text(e.timing.samples_per_s); }});
+  fields_.push_back({{"samples/s"}, 9, kSamples, [](const EpochEnded& e) {
+                       return rate_text(e.timing.samples_per_s);
+                     }});
   rank_parts(first);
   fit_width();
 }
@@ -171,7 +181,8 @@ std::string EpochTable::header() const {
     widths.push_back(field.width);
   }
   const Style& style = options_.style;
-  return paint(budget_bracket(), Ink::dim, style) + paint(clip(line(names), style.width), Ink::bold, style) + '\n' +
+  return paint(budget_bracket(), Ink::dim, style) +
+         paint(clip(line(names), style.width), Ink::bold, style) + '\n' +
          paint(rule_line(widths, style), Ink::dim, style) + '\n';
 }
 

@@ -11,16 +11,18 @@
 namespace trainctl::report {
 
 struct EpochTableOptions {
-  std::int64_t max_epochs = 0;       // 0: not known, the epoch stands alone
-  std::vector<std::string> metrics;  // names in the order of the columns; empty: those of the first epoch
+  std::int64_t max_epochs = 0;  // 0: not known, the epoch stands alone
+  std::vector<std::string>
+      metrics;  // names in the order of the columns; empty: those of the first epoch
   Style style;
 };
 
-/// The table that `run` prints as epochs end: the header once, then a line an epoch. Budget columns are whole per cent
-/// of the epoch's wall time and sum to 100: what has no column of its own counts as other. Where the terminal is
-/// narrow, columns go in this order: parts that are zero, metrics of training but its loss, small parts, lr, all but
-/// the largest part, train/loss, all but the first metric of validation, the rest. An epoch that improved the monitored
-/// metric carries a mark.
+/// The table that `run` prints as epochs end: the header once, then a line an epoch. Budget columns
+/// are whole per cent of the epoch's wall time and sum to 100: what has no column of its own counts
+/// as other. Where the terminal is narrow, columns go in this order: parts that are zero, metrics
+/// of training but its loss, small parts, lr, all but the largest part, train/loss, all but the
+/// first metric of validation, the rest. An epoch that improved the monitored metric carries a
+/// mark.
 class EpochTable {
  public:
   explicit EpochTable(EpochTableOptions options) : options_(std::move(options)) {}

@@ -17,11 +17,12 @@ std::string fact(const char* label, const std::string& text, const Style& style)
 std::string how_it_ended(const FirstFailure& failure, const std::string& verdict) {
   if (verdict == "hang") return "stopped answering";  // what ended it was our own signal
   if (failure.signal) {
-    const std::string name =
-        failure.signal_name.empty() ? fmt::format("signal {}", *failure.signal) : failure.signal_name;
+    const std::string name = failure.signal_name.empty() ? fmt::format("signal {}", *failure.signal)
+                                                         : failure.signal_name;
     return "was ended by " + name;
   }
-  return failure.exit_code ? fmt::format("exited with code {}", *failure.exit_code) : "stopped answering";
+  return failure.exit_code ? fmt::format("exited with code {}", *failure.exit_code)
+                           : "stopped answering";
 }
 
 std::string where_text(const FirstFailure& failure) {
@@ -33,15 +34,17 @@ std::string where_text(const FirstFailure& failure) {
 std::string saved_text(const RunRecord& record) {
   std::string text;
   for (const events::CheckpointSaved& kept : kept_checkpoints(record)) {
-    text +=
-        fmt::format("{}{} (step {})", text.empty() ? "" : ", ", printable(kept.path), with_thousands(kept.global_step));
+    text += fmt::format("{}{} (step {})", text.empty() ? "" : ", ", printable(kept.path),
+                        with_thousands(kept.global_step));
   }
-  return text.empty() ? "nothing: no checkpoint was written yet" : text + "; weights only, not resumable";
+  return text.empty() ? "nothing: no checkpoint was written yet"
+                      : text + "; weights only, not resumable";
 }
 
 std::string cause_text(const FirstFailure& failure) {
   if (!failure.message.empty()) return printable(failure.message);
-  if (failure.signal_name == "SIGKILL") return "it said nothing; the kernel kills so when memory runs out (see dmesg)";
+  if (failure.signal_name == "SIGKILL")
+    return "it said nothing; the kernel kills so when memory runs out (see dmesg)";
   return "it said nothing";
 }
 
@@ -65,12 +68,14 @@ std::string failure_text(const RunRecord& record, const Ending& ending, const St
     text = fmt::format("{} {}\n", label, printable(ending.message));
   } else {
     const FirstFailure& failure = *ending.first_failure;
-    const std::size_t world =
-        record.started ? static_cast<std::size_t>(record.started->world_size) : record.hellos.size();
-    text = fmt::format("{} rank {} of {} {} {}\n", label, failure.rank, std::max<std::size_t>(world, 1),
-                       how_it_ended(failure, ending.verdict), where_text(failure));
+    const std::size_t world = record.started ? static_cast<std::size_t>(record.started->world_size)
+                                             : record.hellos.size();
+    text = fmt::format("{} rank {} of {} {} {}\n", label, failure.rank,
+                       std::max<std::size_t>(world, 1), how_it_ended(failure, ending.verdict),
+                       where_text(failure));
     text += fact("cause", cause_text(failure), style);
-    text += fact("process", fmt::format("pid {} on {}", failure.pid, printable(failure.host)), style);
+    text +=
+        fact("process", fmt::format("pid {} on {}", failure.pid, printable(failure.host)), style);
   }
   text += fact("saved", saved_text(record), style);
   if (ending.first_failure && !ending.first_failure->log_tail.empty()) {

@@ -24,15 +24,18 @@ std::vector<CsvField> timing_fields(const events::Timing& timing) {
 class CsvSink final : public Sink {
  public:
   CsvSink(const fs::path& run_dir, std::vector<std::string> metrics)
-      : metrics_(std::move(metrics)), epochs_(run_dir / "epochs.csv"), timing_(run_dir / "timing.csv") {}
+      : metrics_(std::move(metrics)),
+        epochs_(run_dir / "epochs.csv"),
+        timing_(run_dir / "timing.csv") {}
 
   void on_event(int rank, const events::Event& event) override {
     const auto* epoch = std::get_if<events::EpochEnded>(&event);
     if (epoch == nullptr || rank != 0) return;
     const std::vector<CsvField> timing = timing_fields(epoch->timing);
     const std::string number = std::to_string(epoch->epoch + 1);
-    std::vector<CsvField> row{
-        {"epoch", number}, {"step", std::to_string(epoch->global_step)}, {"lr", exact_text(epoch->lr)}};
+    std::vector<CsvField> row{{"epoch", number},
+                              {"step", std::to_string(epoch->global_step)},
+                              {"lr", exact_text(epoch->lr)}};
     for (const std::string& name : metrics_) row.push_back({name, cell(*epoch, name)});
     for (const auto& metric : epoch->metrics) {
       if (std::ranges::find(metrics_, metric.first) == metrics_.end())
@@ -84,7 +87,10 @@ class JsonlSink final : public Sink {
 
  private:
   static Json head(const char* type, std::int64_t epoch, std::int64_t step, double elapsed_s) {
-    return {{"type", type}, {"epoch", epoch + 1}, {"step", step}, {"elapsed_s", json_number(elapsed_s)}};
+    return {{"type", type},
+            {"epoch", epoch + 1},
+            {"step", step},
+            {"elapsed_s", json_number(elapsed_s)}};
   }
 
   AppendFile file_;
@@ -97,7 +103,9 @@ std::unique_ptr<Sink> make_csv_sink(const fs::path& run_dir, std::vector<std::st
   return std::make_unique<CsvSink>(run_dir, std::move(metrics));
 }
 
-std::unique_ptr<Sink> make_jsonl_sink(const fs::path& run_dir) { return std::make_unique<JsonlSink>(run_dir); }
+std::unique_ptr<Sink> make_jsonl_sink(const fs::path& run_dir) {
+  return std::make_unique<JsonlSink>(run_dir);
+}
 
 std::vector<std::unique_ptr<Sink>> make_sinks(const SinkOptions& options) {
   std::vector<std::unique_ptr<Sink>> sinks;
@@ -107,7 +115,8 @@ std::vector<std::unique_ptr<Sink>> make_sinks(const SinkOptions& options) {
     } else if (name == "csv") {
       sinks.push_back(make_csv_sink(options.run_dir, options.console.metrics));
     } else {
-      ENSURE(config, name == "jsonl", "unknown logger '{}'; there are console, csv and jsonl", printable(name));
+      ENSURE(config, name == "jsonl", "unknown logger '{}'; there are console, csv and jsonl",
+             printable(name));
       sinks.push_back(make_jsonl_sink(options.run_dir));
     }
   }

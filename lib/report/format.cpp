@@ -15,8 +15,8 @@ struct Range {
   char32_t last;
 };
 
-// Unicode's East Asian Width W and F, and the marks of width 0, as coarse blocks: names of metrics and paths need no
-// more.
+// Unicode's East Asian Width W and F, and the marks of width 0, as coarse blocks: names of metrics
+// and paths need no more.
 constexpr std::array<Range, 12> kWide{{{0x1100, 0x115F},
                                        {0x2E80, 0x303E},
                                        {0x3041, 0xA4CF},
@@ -70,7 +70,8 @@ std::string paint(std::string_view text, Ink ink, const Style& style) {
 int display_width(std::string_view text) {
   int width = 0;
   while (!text.empty()) {
-    const std::size_t length = std::min(sequence_length(static_cast<unsigned char>(text[0])), text.size());
+    const std::size_t length =
+        std::min(sequence_length(static_cast<unsigned char>(text[0])), text.size());
     width += width_of(code_point(text.substr(0, length)));
     text.remove_prefix(length);
   }
@@ -89,7 +90,8 @@ std::string clip(std::string_view text, int width) {
   std::string kept;
   int used = 0;
   while (!text.empty()) {
-    const std::size_t length = std::min(sequence_length(static_cast<unsigned char>(text[0])), text.size());
+    const std::size_t length =
+        std::min(sequence_length(static_cast<unsigned char>(text[0])), text.size());
     used += width_of(code_point(text.substr(0, length)));
     if (used > width - kDots) break;
     kept += text.substr(0, length);
@@ -117,8 +119,12 @@ std::string rate_text(double value) {
   return std::abs(value) < 100 ? fmt::format("{:.1f}", value) : with_thousands(std::llround(value));
 }
 
-std::string percent_text(double share) { return std::isfinite(share) ? fmt::format("{:.0f}", 100 * share) : "-"; }
+std::string percent_text(double share) {
+  return std::isfinite(share) ? fmt::format("{:.0f}", 100 * share) : "-";
+}
 
-Json json_number(double value) { return std::isfinite(value) ? Json(value) : Json(exact_text(value)); }
+Json json_number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(exact_text(value));
+}
 
 }  // namespace trainctl::report

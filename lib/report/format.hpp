@@ -5,7 +5,8 @@
 #include <string>
 #include <string_view>
 
-// How numbers and words look in every report: one place, so that the table, the summary and the bar agree.
+// How numbers and words look in every report: one place, so that the table, the summary and the bar
+// agree.
 
 namespace trainctl::report {
 
@@ -23,7 +24,8 @@ struct Style {
 enum class Ink { bold, dim, red, green, yellow, cyan };
 std::string paint(std::string_view text, Ink ink, const Style& style);
 
-/// Columns that a terminal uses for UTF-8 text: 0 for combining marks, 2 for East Asian wide characters and emoji.
+/// Columns that a terminal uses for UTF-8 text: 0 for combining marks, 2 for East Asian wide
+/// characters and emoji.
 int display_width(std::string_view text);
 
 enum class Align { left, right };
@@ -32,9 +34,11 @@ std::string pad(std::string_view text, int width, Align align);
 /// At most `width` columns; what is cut off shows as "...".
 std::string clip(std::string_view text, int width);
 
-/// For tables: four decimals where that says something, else three significant digits ("0.0712", "1.2e-05", "nan").
+/// For tables: four decimals where that says something, else three significant digits ("0.0712",
+/// "1.2e-05", "nan").
 std::string metric_text(double value);
-/// Shortest text that reads back as the same double ("0.1", "1e-05", "nan", "inf"); for lr columns and CSV.
+/// Shortest text that reads back as the same double ("0.1", "1e-05", "nan", "inf"); for lr columns
+/// and CSV.
 std::string exact_text(double value);
 /// Whole numbers with thousands below the comma: "31,214"; one decimal below 100: "6.7".
 std::string rate_text(double value);

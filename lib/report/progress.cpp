@@ -16,7 +16,8 @@ constexpr int kBarWidth = 10;
 
 double share_of(const events::Progress& at) {
   if (at.steps_in_epoch <= 0) return 0;
-  return std::clamp(static_cast<double>(at.step_in_epoch) / static_cast<double>(at.steps_in_epoch), 0.0, 1.0);
+  return std::clamp(static_cast<double>(at.step_in_epoch) / static_cast<double>(at.steps_in_epoch),
+                    0.0, 1.0);
 }
 
 std::string pace_text(double steps_per_s) {
@@ -63,7 +64,8 @@ std::string bar_text(double share, int width, Glyphs glyphs) {
 }
 
 void ProgressBar::update(const events::Progress& progress) {
-  new_stretch_ = new_stretch_ || !at_ || at_->epoch != progress.epoch || at_->phase != progress.phase;
+  new_stretch_ =
+      new_stretch_ || !at_ || at_->epoch != progress.epoch || at_->phase != progress.phase;
   at_ = progress;
 }
 
@@ -78,7 +80,8 @@ void ProgressBar::follow(double now) {
   const auto steps = static_cast<double>(at_->step_in_epoch - pace_.step);
   if (passed <= 0 || steps <= 0) return;
   const double rate = steps / passed;
-  pace_.steps_per_s = pace_.steps_per_s > 0 ? kSmoothing * rate + (1 - kSmoothing) * pace_.steps_per_s : rate;
+  pace_.steps_per_s =
+      pace_.steps_per_s > 0 ? kSmoothing * rate + (1 - kSmoothing) * pace_.steps_per_s : rate;
   if (at_->phase == events::Phase::train) train_rate_ = pace_.steps_per_s;
   pace_.seen = now;
   pace_.step = at_->step_in_epoch;
@@ -93,9 +96,11 @@ std::string ProgressBar::label() const {
 std::string ProgressBar::numbers(double now) const {
   const auto left = static_cast<double>(at_->steps_in_epoch - at_->step_in_epoch);
   const std::string remaining = pace_.steps_per_s > 0 ? clock_text(left / pace_.steps_per_s) : "?";
-  std::string text = fmt::format("{}<{}, {}", clock_text(now - pace_.started), remaining, pace_text(pace_.steps_per_s));
+  std::string text = fmt::format("{}<{}, {}", clock_text(now - pace_.started), remaining,
+                                 pace_text(pace_.steps_per_s));
   if (at_->loss)
-    text += std::isfinite(*at_->loss) ? fmt::format(", loss={:.3g}", *at_->loss) : ", loss=" + exact_text(*at_->loss);
+    text += std::isfinite(*at_->loss) ? fmt::format(", loss={:.3g}", *at_->loss)
+                                      : ", loss=" + exact_text(*at_->loss);
   return text;
 }
 
@@ -107,13 +112,15 @@ std::string ProgressBar::bar_line(double now) const {
   const std::string tail = fmt::format(" [{}]", numbers(now));
   const int room = width - display_width(head) - display_width(count) - 2;
   const int bar = std::min(kBarWidth, room - display_width(tail));
-  if (bar >= 3) return fmt::format("{}|{}|{}{}", head, bar_text(share, bar, options_.style.glyphs), count, tail);
+  if (bar >= 3)
+    return fmt::format("{}|{}|{}{}", head, bar_text(share, bar, options_.style.glyphs), count,
+                       tail);
   return clip(head + count + (room > display_width(tail) ? tail : ""), width);
 }
 
 std::string ProgressBar::plain_line(double now) const {
-  return fmt::format("{} {:3.0f}% {}/{} [{}]\n", label(), std::floor(100 * share_of(*at_)), at_->step_in_epoch,
-                     at_->steps_in_epoch, numbers(now));
+  return fmt::format("{} {:3.0f}% {}/{} [{}]\n", label(), std::floor(100 * share_of(*at_)),
+                     at_->step_in_epoch, at_->steps_in_epoch, numbers(now));
 }
 
 void ProgressBar::tick(double now) {

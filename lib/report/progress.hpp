@@ -24,8 +24,9 @@ struct ProgressOptions {
   std::int64_t max_epochs = 0;  // until RunStarted tells it
 };
 
-/// tqdm's line on a terminal: `epoch 3/90  42%|████▏     | 210/500 [00:31<00:43, 6.7 it/s, loss=0.193]`, or a plain
-/// line every 10 s. Time is a parameter, in seconds of one steady clock. A run of less than half a second shows no bar.
+/// tqdm's line on a terminal: `epoch 3/90  42%|████▏     | 210/500 [00:31<00:43, 6.7 it/s,
+/// loss=0.193]`, or a plain line every 10 s. Time is a parameter, in seconds of one steady clock. A
+/// run of less than half a second shows no bar.
 class ProgressBar {
  public:
   ProgressBar(ProgressOptions options, Write write) : options_(options), write_(std::move(write)) {}
@@ -35,7 +36,8 @@ class ProgressBar {
   void update(const events::Progress& progress);
   /// Draws, where something is to be drawn at this time.
   void tick(double now);
-  /// Takes the bar off the terminal, so that other lines can be printed; the next tick draws it again.
+  /// Takes the bar off the terminal, so that other lines can be printed; the next tick draws it
+  /// again.
   void clear();
   /// The epoch is over: takes the bar off and draws nothing until the next update.
   void rest();

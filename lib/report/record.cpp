@@ -19,7 +19,8 @@ struct Recorder {
   void operator()(const events::EpochEnded& event) {
     saw_step(event.global_step);
     if (rank != 0) return;
-    while (!record.epochs.empty() && record.epochs.back().epoch >= event.epoch) record.epochs.pop_back();
+    while (!record.epochs.empty() && record.epochs.back().epoch >= event.epoch)
+      record.epochs.pop_back();
     record.epochs.push_back(event);
   }
   void operator()(const events::CheckpointSaved& event) { record.checkpoints.push_back(event); }
@@ -43,7 +44,9 @@ void add_weighted(std::optional<double>& sum, const std::optional<double>& value
 
 }  // namespace
 
-void RunRecord::add(int rank, const events::Event& event) { std::visit(Recorder{*this, rank}, event); }
+void RunRecord::add(int rank, const events::Event& event) {
+  std::visit(Recorder{*this, rank}, event);
+}
 
 std::optional<Best> best_of(const RunRecord& record) {
   const auto newest_first = record.epochs | std::views::reverse;
@@ -74,10 +77,11 @@ std::span<const events::EpochEnded> steady_epochs(const RunRecord& record) {
 }
 
 Timing sum_timing(std::span<const events::EpochEnded> epochs) {
-  constexpr double Timing::*kSums[] = {&Timing::wall_s,      &Timing::data_wait_s,  &Timing::h2d_s,
-                                       &Timing::forward_s,   &Timing::backward_s,   &Timing::allreduce_exposed_s,
-                                       &Timing::optimizer_s, &Timing::eval_s,       &Timing::checkpoint_s,
-                                       &Timing::other_s,     &Timing::first_batch_s};
+  constexpr double Timing::*kSums[] = {
+      &Timing::wall_s,      &Timing::data_wait_s,  &Timing::h2d_s,
+      &Timing::forward_s,   &Timing::backward_s,   &Timing::allreduce_exposed_s,
+      &Timing::optimizer_s, &Timing::eval_s,       &Timing::checkpoint_s,
+      &Timing::other_s,     &Timing::first_batch_s};
   Timing total;
   for (const events::EpochEnded& epoch : epochs) {
     const Timing& part = epoch.timing;
@@ -87,7 +91,8 @@ Timing sum_timing(std::span<const events::EpochEnded> epochs) {
     total.read_mb_s += part.read_mb_s * part.wall_s;
     add_weighted(total.gpu_util, part.gpu_util, part.wall_s);
     total.rss_mb = std::max(total.rss_mb, part.rss_mb);
-    if (part.gpu_mem_mb) total.gpu_mem_mb = std::max(total.gpu_mem_mb.value_or(0), *part.gpu_mem_mb);
+    if (part.gpu_mem_mb)
+      total.gpu_mem_mb = std::max(total.gpu_mem_mb.value_or(0), *part.gpu_mem_mb);
   }
   const double training_s = total.wall_s - total.eval_s - total.checkpoint_s;
   total.samples_per_s = training_s > 0 ? static_cast<double>(total.samples) / training_s : 0;

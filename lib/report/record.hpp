@@ -11,12 +11,14 @@
 
 namespace trainctl::report {
 
-/// Everything the ranks of one run have told, in order. Tables, summaries and result.json are functions of it.
-/// Epochs are numbered from 0 here as in the events, and from 1 in everything that a person or a script reads.
+/// Everything the ranks of one run have told, in order. Tables, summaries and result.json are
+/// functions of it. Epochs are numbered from 0 here as in the events, and from 1 in everything that
+/// a person or a script reads.
 struct RunRecord {
   std::map<int, events::Hello> hellos;  // by rank
   std::optional<events::RunStarted> started;
-  std::vector<events::EpochEnded> epochs;  // of rank 0, ascending; an epoch that is done again replaces the old one
+  std::vector<events::EpochEnded>
+      epochs;  // of rank 0, ascending; an epoch that is done again replaces the old one
   std::vector<events::CheckpointSaved> checkpoints;
   std::optional<events::StoppedEarly> stopped_early;
   std::vector<std::string> warnings;
@@ -36,21 +38,25 @@ struct Best {
 };
 std::optional<Best> best_of(const RunRecord& record);
 
-/// Weights that the run has left, each file once as it was written last, the newest last. They hold weights only: no
-/// run can continue from them.
+/// Weights that the run has left, each file once as it was written last, the newest last. They hold
+/// weights only: no run can continue from them.
 std::vector<events::CheckpointSaved> kept_checkpoints(const RunRecord& record);
 
-/// The epochs after the first; the first itself if there is no other. Warm-up is told apart from them.
+/// The epochs after the first; the first itself if there is no other. Warm-up is told apart from
+/// them.
 std::span<const events::EpochEnded> steady_epochs(const RunRecord& record);
 
-/// Sums of the seconds and samples; samples_per_s of the whole; utilisations weighted by time; memory at its peak.
+/// Sums of the seconds and samples; samples_per_s of the whole; utilisations weighted by time;
+/// memory at its peak.
 events::Timing sum_timing(std::span<const events::EpochEnded> epochs);
 
 /// {"val/loss", ...} of the last epoch that start with `prefix` ("val/"), without it.
 events::Metrics last_metrics(const RunRecord& record, const std::string& prefix);
 std::optional<double> find_metric(const events::Metrics& metrics, const std::string& name);
 
-/// The columns of timing.csv after `epoch`, and the keys of result.json's `timing`: names as in the contract.
-std::vector<std::pair<std::string, std::optional<double>>> timing_columns(const events::Timing& timing);
+/// The columns of timing.csv after `epoch`, and the keys of result.json's `timing`: names as in the
+/// contract.
+std::vector<std::pair<std::string, std::optional<double>>> timing_columns(
+    const events::Timing& timing);
 
 }  // namespace trainctl::report

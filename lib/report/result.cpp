@@ -21,7 +21,8 @@ Json metrics_json(const events::Metrics& metrics) {
 
 Json timing_json(const events::Timing& timing) {
   Json object = Json::object();
-  for (const auto& [name, value] : timing_columns(timing)) object[name] = value ? json_number(*value) : Json(nullptr);
+  for (const auto& [name, value] : timing_columns(timing))
+    object[name] = value ? json_number(*value) : Json(nullptr);
   object["samples"] = timing.samples;
   return object;
 }
@@ -40,7 +41,8 @@ Json failure_json(const std::optional<FirstFailure>& failure) {
   return {{"rank", failure->rank},
           {"host", failure->host},
           {"pid", failure->pid},
-          {"signal", failure->signal_name.empty() ? or_null(failure->signal) : Json(failure->signal_name)},
+          {"signal",
+           failure->signal_name.empty() ? or_null(failure->signal) : Json(failure->signal_name)},
           {"exit_code", or_null(failure->exit_code)},
           {"step", failure->step},
           {"phase", failure->phase},
@@ -78,12 +80,13 @@ Json result_document(const RunRecord& record, const Ending& ending) {
   document["timing"] = timing_json(sum_timing(record.epochs));
   document["bottleneck"] = to_json(find_bottleneck(steady, context_of(record, ending.levers)));
   document["data_digest"] = data_digest(record);
-  document["world_size"] =
-      record.started ? record.started->world_size : std::max(1, static_cast<int>(record.hellos.size()));
+  document["world_size"] = record.started ? record.started->world_size
+                                          : std::max(1, static_cast<int>(record.hellos.size()));
   document["restarts"] = ending.restarts;
   document["first_failure"] = failure_json(ending.first_failure);
   document["checkpoint"] = checkpoint_json(record);
-  document["resume_command"] = ending.resume_command.empty() ? Json(nullptr) : Json(ending.resume_command);
+  document["resume_command"] =
+      ending.resume_command.empty() ? Json(nullptr) : Json(ending.resume_command);
   return document;
 }
 

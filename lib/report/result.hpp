@@ -6,8 +6,8 @@
 
 namespace trainctl::report {
 
-/// result.json, schema "trainctl.result/1". Complete for a run that never came to train, too: what is not known is null
-/// or empty, no key is missing.
+/// result.json, schema "trainctl.result/1". Complete for a run that never came to train, too: what
+/// is not known is null or empty, no key is missing.
 Json result_document(const RunRecord& record, const Ending& ending);
 
 }  // namespace trainctl::report

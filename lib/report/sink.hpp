@@ -32,11 +32,13 @@ struct ConsoleOptions {
 };
 std::unique_ptr<Sink> make_console_sink(ConsoleOptions options);
 
-/// epochs.csv and timing.csv of a run folder. Rows are appended and survive the process. A metric that was not there in
-/// the first row gets its column at the end, empty in the rows above.
-std::unique_ptr<Sink> make_csv_sink(const std::filesystem::path& run_dir, std::vector<std::string> metrics);
+/// epochs.csv and timing.csv of a run folder. Rows are appended and survive the process. A metric
+/// that was not there in the first row gets its column at the end, empty in the rows above.
+std::unique_ptr<Sink> make_csv_sink(const std::filesystem::path& run_dir,
+                                    std::vector<std::string> metrics);
 
-/// metrics.jsonl of a run folder: {"type": "step"|"epoch", "epoch", "step", "elapsed_s", "lr", metrics...} a line.
+/// metrics.jsonl of a run folder: {"type": "step"|"epoch", "epoch", "step", "elapsed_s", "lr",
+/// metrics...} a line.
 std::unique_ptr<Sink> make_jsonl_sink(const std::filesystem::path& run_dir);
 
 struct SinkOptions {

@@ -29,9 +29,10 @@ std::string headline(const RunRecord& record, const Ending& ending, const Style&
   }
   const bool ok = ending.exit_code == 0;
   return fmt::format("{} {} epoch{}, {} steps in {}{}\n",
-                     paint(ok ? "Finished" : "Ended (" + ending.verdict + ")", ok ? Ink::green : Ink::yellow, style),
-                     epochs, epochs == 1 ? "" : "s", with_thousands(record.last_step), human_duration(ending.wall_s),
-                     printable(reason));
+                     paint(ok ? "Finished" : "Ended (" + ending.verdict + ")",
+                           ok ? Ink::green : Ink::yellow, style),
+                     epochs, epochs == 1 ? "" : "s", with_thousands(record.last_step),
+                     human_duration(ending.wall_s), printable(reason));
 }
 
 std::string last_text(const RunRecord& record) {
@@ -43,19 +44,21 @@ std::string last_text(const RunRecord& record) {
 }
 
 std::string best_text(const Best& best) {
-  return fmt::format("{} {} at epoch {}{}{}", printable(best.metric), metric_text(best.value), best.epoch + 1,
-                     best.checkpoint.empty() ? "" : "  ", printable(best.checkpoint));
+  return fmt::format("{} {} at epoch {}{}{}", printable(best.metric), metric_text(best.value),
+                     best.epoch + 1, best.checkpoint.empty() ? "" : "  ",
+                     printable(best.checkpoint));
 }
 
 std::string speed_text(const RunRecord& record) {
   const auto steady = steady_epochs(record);
   const events::Timing sum = sum_timing(steady);
   const double each_s = sum.wall_s / static_cast<double>(steady.size());
-  const std::string rate =
-      fmt::format("{} samples/s, {} an epoch", rate_text(sum.samples_per_s), human_duration(each_s));
+  const std::string rate = fmt::format("{} samples/s, {} an epoch", rate_text(sum.samples_per_s),
+                                       human_duration(each_s));
   if (steady.size() == record.epochs.size()) return rate + " (one epoch, warm-up included)";
-  return rate + fmt::format(" ({}, without the first)",
-                            steady.size() == 1 ? "1 epoch" : fmt::format("{} epochs", steady.size()));
+  return rate +
+         fmt::format(" ({}, without the first)",
+                     steady.size() == 1 ? "1 epoch" : fmt::format("{} epochs", steady.size()));
 }
 
 std::string warm_up_text(const RunRecord& record, double wall_s) {
@@ -84,7 +87,8 @@ std::string budget_text(const events::Timing& sum) {
   std::string text;
   for (const auto& [name, seconds] : parts) {
     if (!(seconds / sum.wall_s >= 0.005)) continue;
-    text += fmt::format("{}{} {} %", text.empty() ? "" : ", ", name, percent_text(seconds / sum.wall_s));
+    text += fmt::format("{}{} {} %", text.empty() ? "" : ", ", name,
+                        percent_text(seconds / sum.wall_s));
   }
   return text;
 }
@@ -92,15 +96,17 @@ std::string budget_text(const events::Timing& sum) {
 std::string bottleneck_text(const Bottleneck& found) {
   const int percent = static_cast<int>(100 * found.share + 0.5);
   switch (found.limit) {
-    case Limit::balanced: return fmt::format("none: the largest part takes {} % of the time", percent);
+    case Limit::balanced:
+      return fmt::format("none: the largest part takes {} % of the time", percent);
     case Limit::compute:
-      return fmt::format("compute: forward and backward take {} %; all waits and overhead gone would give {:.2f}x",
-                         percent, found.headroom);
+      return fmt::format(
+          "compute: forward and backward take {} %; all waits and overhead gone would give {:.2f}x",
+          percent, found.headroom);
     default: break;
   }
   const std::string name = name_of(found.limit);
-  return fmt::format("{}: {} % of the time; without it at most {:.2f}x as fast", name.substr(0, name.find('_')),
-                     percent, found.headroom);
+  return fmt::format("{}: {} % of the time; without it at most {:.2f}x as fast",
+                     name.substr(0, name.find('_')), percent, found.headroom);
 }
 
 // "++a.b=c" -> "a.b"
@@ -122,16 +128,20 @@ std::string like_before(const Command& typed, const char* verb, const std::strin
   return join(words, " ");
 }
 
-std::string next_command(const Bottleneck& found, const BottleneckContext& context, const Ending& ending) {
+std::string next_command(const Bottleneck& found, const BottleneckContext& context,
+                         const Ending& ending) {
   if (!ending.resume_command.empty()) return ending.resume_command;
   const std::string key = key_of(found.setting);
   if (key == "loader.num_workers") {
-    const std::string values = fmt::format("{},{}", context.num_workers, found.setting.substr(key.size() + 1));
+    const std::string values =
+        fmt::format("{},{}", context.num_workers, found.setting.substr(key.size() + 1));
     return like_before(ending.command, "bench", key, {"--workers", values});
   }
   if (!key.empty()) return like_before(ending.command, "run", key, {found.setting});
-  const bool more_devices = found.limit == Limit::compute && !context.on_gpu && context.levers.cpu_cores > 1;
-  if (more_devices) return like_before(ending.command, "bench", "trainer.devices", {"--devices", "1,2"});
+  const bool more_devices =
+      found.limit == Limit::compute && !context.on_gpu && context.levers.cpu_cores > 1;
+  if (more_devices)
+    return like_before(ending.command, "bench", "trainer.devices", {"--devices", "1,2"});
   return like_before(ending.command, "bench", "loader.num_workers", {"--workers", "0,2,4"});
 }
 
@@ -153,7 +163,9 @@ std::string summary_text(const RunRecord& record, const Ending& ending, const St
     if (!found.advice.empty()) text += fact("", found.advice, style);
   }
   if (!ending.run_dir.empty()) text += fact("run folder", printable(ending.run_dir), style);
-  return text + fact("next", paint(printable(next_command(found, context, ending)), Ink::bold, style), style);
+  return text + fact("next",
+                     paint(printable(next_command(found, context, ending)), Ink::bold, style),
+                     style);
 }
 
 }  // namespace trainctl::report

@@ -59,7 +59,8 @@ std::string text_line(std::span<const std::string> cells, std::span<const Column
 }
 
 std::string rule_line(std::span<const int> widths, const Style& style) {
-  const int count = std::accumulate(widths.begin(), widths.end(), kGap * static_cast<int>(widths.size()));
+  const int count =
+      std::accumulate(widths.begin(), widths.end(), kGap * static_cast<int>(widths.size()));
   std::string line;
   for (int i = 0; i < count; ++i) line += style.glyphs == Glyphs::unicode ? "─" : "-";
   return line;
@@ -67,7 +68,8 @@ std::string rule_line(std::span<const int> widths, const Style& style) {
 
 std::string to_text(const Table& table, const Style& style) {
   const std::vector<int> widths = natural_widths(table);
-  std::string text = paint(text_line(headers(table), table.columns(), widths), Ink::bold, style) + '\n';
+  std::string text =
+      paint(text_line(headers(table), table.columns(), widths), Ink::bold, style) + '\n';
   text += paint(rule_line(widths, style), Ink::dim, style) + '\n';
   for (const auto& row : table.rows()) text += text_line(row, table.columns(), widths) + '\n';
   return text;
@@ -75,7 +77,8 @@ std::string to_text(const Table& table, const Style& style) {
 
 std::string to_markdown(const Table& table) {
   std::string text = markdown_line(headers(table)) + "|";
-  for (const Column& column : table.columns()) text += column.align == Align::left ? " --- |" : " ---: |";
+  for (const Column& column : table.columns())
+    text += column.align == Align::left ? " --- |" : " ---: |";
   text += '\n';
   for (const auto& row : table.rows()) text += markdown_line(row);
   return text;

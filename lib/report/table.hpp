@@ -28,15 +28,18 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// Header, rule, rows; columns two spaces apart; each line ends with a newline and has no trailing space.
+/// Header, rule, rows; columns two spaces apart; each line ends with a newline and has no trailing
+/// space.
 std::string to_text(const Table& table, const Style& style);
 /// GitHub's table syntax; a | in a cell is escaped.
 std::string to_markdown(const Table& table);
 /// RFC 4180, with \n as the line end.
 std::string to_csv(const Table& table);
 
-/// One line of a terminal table without the newline: a leading space, cells padded to `widths`, two spaces between.
-std::string text_line(std::span<const std::string> cells, std::span<const Column> columns, std::span<const int> widths);
+/// One line of a terminal table without the newline: a leading space, cells padded to `widths`, two
+/// spaces between.
+std::string text_line(std::span<const std::string> cells, std::span<const Column> columns,
+                      std::span<const int> widths);
 /// A rule below a header of the given widths.
 std::string rule_line(std::span<const int> widths, const Style& style);
 

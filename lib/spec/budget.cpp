@@ -38,7 +38,8 @@ std::optional<Budget> parse_budget(std::string_view text) {
   if (error != std::errc() || end != text.data() + digits || number <= 0) return std::nullopt;
   std::string_view unit = text.substr(digits);
   if (unit.starts_with(' ')) unit.remove_prefix(1);
-  if (unit == "%") return number <= 100 ? std::optional(Budget{.share = number / 100}) : std::nullopt;
+  if (unit == "%")
+    return number <= 100 ? std::optional(Budget{.share = number / 100}) : std::nullopt;
   for (const Unit& one : kUnits) {
     const double bytes = number * static_cast<double>(one.bytes);
     if (unit == one.name && bytes >= 1 && bytes <= kMostBytes)
@@ -50,7 +51,8 @@ std::optional<Budget> parse_budget(std::string_view text) {
 std::string to_text(const Budget& budget) {
   if (!budget.bytes) return fmt::format("{}%", config::number_text(budget.share * 100));
   for (const Unit& unit : kUnits) {
-    if (*budget.bytes % unit.bytes == 0) return fmt::format("{}{}", *budget.bytes / unit.bytes, unit.name);
+    if (*budget.bytes % unit.bytes == 0)
+      return fmt::format("{}{}", *budget.bytes / unit.bytes, unit.name);
   }
   return {};
 }
@@ -59,7 +61,8 @@ std::string to_text(const Budget& budget) {
 
 namespace trainctl::config {
 
-void Codec<spec::Budget>::read(Reader& reader, const Node& node, const Field& field, spec::Budget& out) {
+void Codec<spec::Budget>::read(Reader& reader, const Node& node, const Field& field,
+                               spec::Budget& out) {
   std::string text;
   if (!reader.string(node, field, text)) return;
   if (const auto budget = spec::parse_budget(text)) {
@@ -69,8 +72,9 @@ void Codec<spec::Budget>::read(Reader& reader, const Node& node, const Field& fi
   const bool bare = !text.empty() && text.find_first_not_of("0123456789.") == std::string::npos;
   reader.diagnostics().error(
       node.position,
-      fmt::format("'{}' must be a share above 0% and up to 100%, or a size with its unit, found '{}'", field.key,
-                  printable(text)),
+      fmt::format(
+          "'{}' must be a share above 0% and up to 100%, or a size with its unit, found '{}'",
+          field.key, printable(text)),
       bare ? fmt::format("write {}GiB, {}MB or {}%", text, text, text) : "write it as 50% or 8GiB");
 }
 

@@ -9,7 +9,8 @@
 
 namespace trainctl::spec {
 
-/// A limit on bytes. In YAML a share of what is available (50%) or a number with a unit (8GiB, 500MB).
+/// A limit on bytes. In YAML a share of what is available (50%) or a number with a unit (8GiB,
+/// 500MB).
 struct Budget {
   std::optional<std::uint64_t> bytes;
   double share = 0.5;

@@ -18,12 +18,13 @@ namespace {
 
 void check_batch(Checker& checker, std::int64_t samples, int ranks) {
   const std::int64_t batch = checker.experiment().loader.batch_size;
-  const bool readable = checker.sound({"loader.batch_size", "trainer.devices", "trainer.accelerator"});
+  const bool readable =
+      checker.sound({"loader.batch_size", "trainer.devices", "trainer.accelerator"});
   if (!readable || batch * ranks <= samples) return;
   const std::string product = ranks == 1 ? "" : fmt::format(" x {} devices", ranks);
   checker.error("loader.batch_size",
-                fmt::format("a batch of {}{} is larger than the training data: {} samples", with_thousands(batch),
-                            product, with_thousands(samples)),
+                fmt::format("a batch of {}{} is larger than the training data: {} samples",
+                            with_thousands(batch), product, with_thousands(samples)),
                 fmt::format("write {} or less", std::max<std::int64_t>(1, samples / ranks)));
 }
 
@@ -32,13 +33,16 @@ void check_classes(Checker& checker, std::int64_t classes) {
   if (experiment.loss.options_type == typeid(loss::CrossEntropy) && checker.sound("loss")) {
     const std::size_t weights = experiment.loss.as<loss::CrossEntropy>().weight.size();
     if (weights != 0 && static_cast<std::int64_t>(weights) != classes) {
-      checker.error("loss.weight", fmt::format("the loss has {} weights, but the data {} classes", weights, classes),
-                    "give one for every class");
+      checker.error(
+          "loss.weight",
+          fmt::format("the loss has {} weights, but the data {} classes", weights, classes),
+          "give one for every class");
     }
   }
   for (std::size_t i = 0; i < experiment.metrics.size(); ++i) {
     const std::string path = fmt::format("metrics.{}", i);
-    if (experiment.metrics[i].options_type != typeid(metric::TopKAccuracy) || !checker.sound(path)) continue;
+    if (experiment.metrics[i].options_type != typeid(metric::TopKAccuracy) || !checker.sound(path))
+      continue;
     const int k = experiment.metrics[i].as<metric::TopKAccuracy>().k;
     if (k <= classes) continue;
     checker.error(path + ".k", fmt::format("k is {}, but the data has {} classes", k, classes),
@@ -60,30 +64,36 @@ void check_sampler(Checker& checker, std::int64_t classes) {
   const config::Stage& stage = checker.experiment().loader.sampler;
   if (!stage) return;
   if (classes == 0) {
-    checker.error("loader.sampler", "samples are drawn by their classes, and this data has none", "remove 'sampler'");
+    checker.error("loader.sampler", "samples are drawn by their classes, and this data has none",
+                  "remove 'sampler'");
     return;
   }
   if (stage.options_type != typeid(sampler::WeightedRandom)) return;
   const std::size_t weights = stage.as<sampler::WeightedRandom>().weights.size();
   if (static_cast<std::int64_t>(weights) == classes) return;
-  checker.error("loader.sampler.weights",
-                fmt::format("the sampler has {} weights, but the data {} classes", weights, classes),
-                "give one for every class");
+  checker.error(
+      "loader.sampler.weights",
+      fmt::format("the sampler has {} weights, but the data {} classes", weights, classes),
+      "give one for every class");
 }
 
 void check_model(Checker& checker, const ImageSize& image) {
   const config::Stage& model = checker.experiment().model;
   if (model.options_type != typeid(model::Lenet) || !checker.sound("model.type")) return;
   if (model::Lenet::takes(image.height, image.width)) return;
-  checker.error("model", fmt::format("the images are {}x{}: lenet needs 28x28 or 32x32", image.height, image.width),
-                "let a transform bring them to that size, or choose model mlp");
+  checker.error(
+      "model",
+      fmt::format("the images are {}x{}: lenet needs 28x28 or 32x32", image.height, image.width),
+      "let a transform bring them to that size, or choose model mlp");
 }
 
 void check_length(Checker& checker, std::optional<std::int64_t> samples, int ranks) {
   const bool knows_epoch =
-      checker.sound({"loader.batch_size", "loader.drop_last", "trainer.devices", "trainer.accelerator",
-                     "trainer.limit_train_batches", "trainer.overfit_batches", "trainer.accumulate_grad_batches"});
-  check_scheduler(checker, schedule_length(checker.experiment(), knows_epoch ? samples : std::nullopt, ranks));
+      checker.sound({"loader.batch_size", "loader.drop_last", "trainer.devices",
+                     "trainer.accelerator", "trainer.limit_train_batches",
+                     "trainer.overfit_batches", "trainer.accumulate_grad_batches"});
+  check_scheduler(
+      checker, schedule_length(checker.experiment(), knows_epoch ? samples : std::nullopt, ranks));
 }
 
 }  // namespace

@@ -18,21 +18,24 @@ constexpr const char* kModeNames[] = {"min", "max"};
 std::string hint_for(const Experiment& experiment, const std::string& monitor) {
   const std::vector<std::string> values = monitored_values(experiment);
   if (monitor.starts_with("val/") && !validates(experiment)) {
-    const char* cure = experiment.dataset.val ? "raise 'trainer.limit_val_batches'" : "add 'dataset.val'";
+    const char* cure =
+        experiment.dataset.val ? "raise 'trainer.limit_val_batches'" : "add 'dataset.val'";
     return fmt::format("{}, or monitor one of: {}", cure, config::list_some(values));
   }
-  const auto longer =
-      std::ranges::find_if(values, [&](const std::string& value) { return value.starts_with(monitor); });
+  const auto longer = std::ranges::find_if(
+      values, [&](const std::string& value) { return value.starts_with(monitor); });
   const auto found = longer != values.end() ? std::optional(*longer) : nearest(monitor, values);
   if (found) return fmt::format("did you mean '{}'? (all: {})", *found, config::list_some(values));
   return fmt::format("measured are: {}; more come by 'metrics: [...]'", config::list_some(values));
 }
 
-// Whether a metric whose entry could not be read may have been meant: one that there is, or one that is listed.
+// Whether a metric whose entry could not be read may have been meant: one that there is, or one
+// that is listed.
 bool may_be_listed(const Checker& checker, const std::string& monitor) {
   const std::string name = monitor.substr(monitor.find('/') + 1);
   const bool of_a_split = monitor.starts_with("train/") || monitor.starts_with("val/");
-  if (!of_a_split || (monitor.starts_with("val/") && !validates(checker.experiment()))) return false;
+  if (!of_a_split || (monitor.starts_with("val/") && !validates(checker.experiment())))
+    return false;
   const bool is_top_k = name.starts_with("top_") && name.ends_with("_accuracy");
   if (is_top_k || builtin_vocabulary().find("metric", name) != nullptr) return true;
   const config::Node* listed = checker.find("metrics");
@@ -53,18 +56,21 @@ void check_monitor(Checker& checker, const std::string& stage, const std::string
   if (std::ranges::find(values, monitor) == values.end()) {
     if (!checker.sound("metrics") && may_be_listed(checker, monitor)) return;
     const bool unvalidated = monitor.starts_with("val/") && !validates(experiment);
-    checker.error(path,
-                  fmt::format("'{}' names '{}', but {}", path, monitor,
-                              unvalidated ? "this run has no validation" : "no such value is measured"),
-                  hint_for(experiment, monitor));
+    checker.error(
+        path,
+        fmt::format("'{}' names '{}', but {}", path, monitor,
+                    unvalidated ? "this run has no validation" : "no such value is measured"),
+        hint_for(experiment, monitor));
     return;
   }
   const Mode fitting = mode_for(monitor);
   if (mode.is_auto() || *mode.value == fitting || !checker.sound(stage + ".mode")) return;
-  checker.error(stage + ".mode",
-                fmt::format("mode '{}' does not fit '{}': {} is better", kModeNames[static_cast<int>(*mode.value)],
-                            monitor, fitting == Mode::min ? "lower" : "higher"),
-                fmt::format("write {}, or leave the mode out", kModeNames[static_cast<int>(fitting)]));
+  checker.error(
+      stage + ".mode",
+      fmt::format("mode '{}' does not fit '{}': {} is better",
+                  kModeNames[static_cast<int>(*mode.value)], monitor,
+                  fitting == Mode::min ? "lower" : "higher"),
+      fmt::format("write {}, or leave the mode out", kModeNames[static_cast<int>(fitting)]));
 }
 
 }  // namespace

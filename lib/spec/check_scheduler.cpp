@@ -30,18 +30,20 @@ const scheduler::Warmup* warmup_of(const config::Stage& stage) {
 }
 
 std::string counted(std::int64_t count, Interval interval) {
-  return fmt::format("{} {}{}", count, interval == Interval::epoch ? "epoch" : "step", count == 1 ? "" : "s");
+  return fmt::format("{} {}{}", count, interval == Interval::epoch ? "epoch" : "step",
+                     count == 1 ? "" : "s");
 }
 
-void check_milestones(Checker& checker, const scheduler::MultiStepLr& options, std::optional<std::int64_t> run) {
+void check_milestones(Checker& checker, const scheduler::MultiStepLr& options,
+                      std::optional<std::int64_t> run) {
   for (std::size_t i = 0; i < options.milestones.size(); ++i) {
     const std::string path = fmt::format("scheduler.milestones.{}", i);
     if (i > 0 && options.milestones[i] <= options.milestones[i - 1]) {
-      checker.error(path, fmt::format("the milestones must rise, but {} follows {}", options.milestones[i],
-                                      options.milestones[i - 1]));
+      checker.error(path, fmt::format("the milestones must rise, but {} follows {}",
+                                      options.milestones[i], options.milestones[i - 1]));
     } else if (run && options.milestones[i] >= *run) {
-      checker.warning(path, fmt::format("the milestone at {} is never reached: the run has {}", options.milestones[i],
-                                        counted(*run, options.interval)));
+      checker.warning(path, fmt::format("the milestone at {} is never reached: the run has {}",
+                                        options.milestones[i], counted(*run, options.interval)));
     }
   }
 }
@@ -52,8 +54,9 @@ void check_drops(Checker& checker, const config::Stage& stage, std::optional<std
   } else if (stage.options_type == typeid(scheduler::StepLr)) {
     const auto& options = stage.as<scheduler::StepLr>();
     if (run && options.step_size >= *run) {
-      checker.warning("scheduler.step_size", fmt::format("the rate never drops: step_size is {}, the run has {}",
-                                                         options.step_size, counted(*run, options.interval)));
+      checker.warning("scheduler.step_size",
+                      fmt::format("the rate never drops: step_size is {}, the run has {}",
+                                  options.step_size, counted(*run, options.interval)));
     }
   } else if (stage.options_type == typeid(scheduler::ReduceLrOnPlateau) &&
              stage.as<scheduler::ReduceLrOnPlateau>().interval == Interval::step) {
@@ -66,9 +69,12 @@ void check_drops(Checker& checker, const config::Stage& stage, std::optional<std
 void check_end(Checker& checker, const config::Stage& stage) {
   const Trainer& trainer = checker.experiment().trainer;
   const bool ends = trainer.epoch_limit() || trainer.max_steps;
-  if (ends || stage.options_type != typeid(scheduler::CosineAnnealingLr) || !checker.sound("trainer")) return;
+  if (ends || stage.options_type != typeid(scheduler::CosineAnnealingLr) ||
+      !checker.sound("trainer"))
+    return;
   if (stage.as<scheduler::CosineAnnealingLr>().t_max.is_auto()) {
-    checker.error("scheduler.t_max", "'auto' is the whole run, and max_time alone does not tell its length",
+    checker.error("scheduler.t_max",
+                  "'auto' is the whole run, and max_time alone does not tell its length",
                   "set 't_max', 'trainer.max_epochs' or 'trainer.max_steps'");
   }
 }
@@ -81,11 +87,13 @@ void check_scheduler(Checker& checker, const RunLength& length) {
   if (options == nullptr || !checker.sound("scheduler")) return;
   const bool knows_length = checker.sound({"trainer.max_epochs", "trainer.max_steps"});
   std::optional<std::int64_t> run;
-  if (knows_length) run = options->interval == Interval::epoch ? length.known_epochs() : length.steps;
+  if (knows_length)
+    run = options->interval == Interval::epoch ? length.known_epochs() : length.steps;
   if (run && options->warmup > 0 && options->warmup >= *run) {
-    checker.error("scheduler.warmup",
-                  fmt::format("the warm-up of {} must be shorter than the run of {}",
-                              counted(options->warmup, options->interval), counted(*run, options->interval)));
+    checker.error(
+        "scheduler.warmup",
+        fmt::format("the warm-up of {} must be shorter than the run of {}",
+                    counted(options->warmup, options->interval), counted(*run, options->interval)));
   }
   check_drops(checker, stage, run);
   check_end(checker, stage);

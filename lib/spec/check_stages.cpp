@@ -22,7 +22,8 @@ void check_optimizer(Checker& checker) {
   if (sgd.momentum == 0) {
     checker.error("optimizer.nesterov", "nesterov needs a momentum above 0", "add 'momentum: 0.9'");
   } else if (sgd.dampening != 0) {
-    checker.error("optimizer.nesterov", fmt::format("nesterov needs a dampening of 0, found {}", sgd.dampening),
+    checker.error("optimizer.nesterov",
+                  fmt::format("nesterov needs a dampening of 0, found {}", sgd.dampening),
                   "remove 'dampening'");
   }
 }
@@ -39,21 +40,23 @@ void check_loss(Checker& checker) {
 void check_normalize(Checker& checker, const std::string& path, const DataSplit& split) {
   for (std::size_t i = 0; i < split.transforms.size(); ++i) {
     const std::string place = fmt::format("{}.transforms.{}", path, i);
-    if (split.transforms[i].options_type != typeid(transform::Normalize) || !checker.sound(place)) continue;
+    if (split.transforms[i].options_type != typeid(transform::Normalize) || !checker.sound(place))
+      continue;
     const auto& options = split.transforms[i].as<transform::Normalize>();
     if (options.mean.size() == options.std.size()) continue;
-    checker.error(
-        place + ".std",
-        fmt::format("normalize has {} value(s) of mean, but {} of std", options.mean.size(), options.std.size()),
-        "give one of each for every channel");
+    checker.error(place + ".std",
+                  fmt::format("normalize has {} value(s) of mean, but {} of std",
+                              options.mean.size(), options.std.size()),
+                  "give one of each for every channel");
   }
 }
 
 bool same(const config::Node& a, const config::Node& b) {
   return a.type == b.type && a.text == b.text && std::ranges::equal(a.items, b.items, same) &&
-         std::ranges::equal(a.entries, b.entries, [](const config::Entry& x, const config::Entry& y) {
-           return x.key == y.key && same(x.value, y.value);
-         });
+         std::ranges::equal(a.entries, b.entries,
+                            [](const config::Entry& x, const config::Entry& y) {
+                              return x.key == y.key && same(x.value, y.value);
+                            });
 }
 
 // The tree of its normalize; null where it has none.
@@ -71,7 +74,8 @@ void check_splits(Checker& checker) {
   if (data.test) check_normalize(checker, "dataset.test", *data.test);
   if (!data.val || !checker.sound("dataset") || !data.train.dataset || !data.val->dataset) return;
   if (!same(normalization_of(data.train), normalization_of(*data.val))) {
-    checker.warning("dataset.val", "validation samples are not normalized as the training samples are",
+    checker.warning("dataset.val",
+                    "validation samples are not normalized as the training samples are",
                     "give both splits the same 'normalize'");
   }
   if (same(config::write_stage(data.train.dataset), config::write_stage(data.val->dataset))) {
@@ -93,7 +97,9 @@ void check_metrics(Checker& checker) {
 }
 
 void check_cache(Checker& checker) {
-  if (checker.experiment().dataset.cache.mode != CacheMode::device || !checker.sound("dataset.cache")) return;
+  if (checker.experiment().dataset.cache.mode != CacheMode::device ||
+      !checker.sound("dataset.cache"))
+    return;
   checker.error("dataset.cache.mode", "this release keeps no data set in the memory of a device",
                 "write 'mode: auto', which keeps it in the memory of the host");
 }
@@ -101,7 +107,8 @@ void check_cache(Checker& checker) {
 void check_sampler(Checker& checker) {
   const Loader& loader = checker.experiment().loader;
   if (!loader.sampler || loader.shuffle) return;
-  checker.error("loader.shuffle", "'sampler' draws the samples at random, and 'shuffle: false' keeps their order",
+  checker.error("loader.shuffle",
+                "'sampler' draws the samples at random, and 'shuffle: false' keeps their order",
                 "remove one of them");
 }
 

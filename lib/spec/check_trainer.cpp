@@ -12,7 +12,8 @@ namespace {
 void check_devices(Checker& checker) {
   const Trainer& trainer = checker.experiment().trainer;
   if (!checker.sound("trainer.devices") || !checker.sound("trainer.accelerator")) return;
-  const int gpus = trainer.accelerator == Accelerator::cpu ? 0 : static_cast<int>(read_machine().gpus.size());
+  const int gpus =
+      trainer.accelerator == Accelerator::cpu ? 0 : static_cast<int>(read_machine().gpus.size());
   if (trainer.accelerator == Accelerator::gpu && gpus == 0) {
     checker.error("trainer.accelerator", "there is no NVIDIA device on this machine",
                   "write 'accelerator: auto', or see 'trainctl doctor'");
@@ -20,10 +21,12 @@ void check_devices(Checker& checker) {
   }
   const int asked = trainer.devices.value_or(1);
   if (gpus > 0 && asked > gpus) {
-    checker.error("trainer.devices",
-                  fmt::format("{} devices are asked for, but this machine has {} GPU(s)", asked, gpus));
+    checker.error(
+        "trainer.devices",
+        fmt::format("{} devices are asked for, but this machine has {} GPU(s)", asked, gpus));
   } else if (gpus == 0 && asked > usable_cores()) {
-    checker.warning("trainer.devices", fmt::format("{} processes share {} core(s)", asked, usable_cores()),
+    checker.warning("trainer.devices",
+                    fmt::format("{} processes share {} core(s)", asked, usable_cores()),
                     "more processes than cores make a run slower");
   }
 }
@@ -31,19 +34,22 @@ void check_devices(Checker& checker) {
 void check_limits(Checker& checker) {
   const Trainer& trainer = checker.experiment().trainer;
   if (trainer.max_time && checker.sound("trainer.max_time") && !parse_duration(*trainer.max_time)) {
-    checker.error("trainer.max_time",
-                  fmt::format("'max_time' must be a span of time, found '{}'", printable(*trainer.max_time)),
-                  "write \"DD:HH:MM:SS\", or 90s, 30m, 1h30m, 2d");
+    checker.error(
+        "trainer.max_time",
+        fmt::format("'max_time' must be a span of time, found '{}'", printable(*trainer.max_time)),
+        "write \"DD:HH:MM:SS\", or 90s, 30m, 1h30m, 2d");
   }
-  if (checker.sound({"trainer.overfit_batches", "trainer.limit_train_batches"}) && trainer.overfit_batches > 0 &&
-      trainer.limit_train_batches != Limit{}) {
+  if (checker.sound({"trainer.overfit_batches", "trainer.limit_train_batches"}) &&
+      trainer.overfit_batches > 0 && trainer.limit_train_batches != Limit{}) {
     checker.error("trainer.overfit_batches",
-                  "'overfit_batches' and 'limit_train_batches' both say how long an epoch is", "remove one of them");
+                  "'overfit_batches' and 'limit_train_batches' both say how long an epoch is",
+                  "remove one of them");
   }
   const auto epochs = trainer.epoch_limit();
   if (epochs && trainer.check_val_every_n_epoch > *epochs && checker.sound("trainer")) {
-    checker.warning("trainer.check_val_every_n_epoch",
-                    fmt::format("the run of {} epoch(s) ends before its first validation", *epochs));
+    checker.warning(
+        "trainer.check_val_every_n_epoch",
+        fmt::format("the run of {} epoch(s) ends before its first validation", *epochs));
   }
 }
 
@@ -56,7 +62,8 @@ void check_backend(Checker& checker) {
     checker.error("distributed.backend", "nccl works on GPUs only, and the accelerator is cpu",
                   "write 'backend: auto'");
   } else if (backend == Backend::nccl && !placement.on_gpus && placement.ranks > 1) {
-    checker.error("distributed.backend", "nccl works on GPUs only, and this machine has none", "write 'backend: auto'");
+    checker.error("distributed.backend", "nccl works on GPUs only, and this machine has none",
+                  "write 'backend: auto'");
   } else if (backend == Backend::gloo && placement.on_gpus && placement.ranks > 1) {
     checker.error("distributed.backend", "gloo works on CPUs only, and this run is on GPUs",
                   "write 'backend: auto', or 'accelerator: cpu'");
@@ -71,7 +78,8 @@ void check_trainer(Checker& checker) {
   check_limits(checker);
   check_backend(checker);
   if (trainer.gradient_clip_algorithm != ClipAlgorithm::norm && !trainer.gradient_clip_val) {
-    checker.warning("trainer.gradient_clip_algorithm", "nothing is clipped: 'gradient_clip_val' is not set");
+    checker.warning("trainer.gradient_clip_algorithm",
+                    "nothing is clipped: 'gradient_clip_val' is not set");
   }
 }
 

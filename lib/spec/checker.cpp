@@ -11,7 +11,9 @@ namespace {
 
 bool touches(const config::Node& node, const config::Diagnostics& problems) {
   if (node.broken || problems.has_error_at(node.position)) return true;
-  if (std::ranges::any_of(node.items, [&](const config::Node& item) { return touches(item, problems); })) return true;
+  if (std::ranges::any_of(node.items,
+                          [&](const config::Node& item) { return touches(item, problems); }))
+    return true;
   return std::ranges::any_of(node.entries, [&](const config::Entry& entry) {
     return problems.has_error_at(entry.key_position) || touches(entry.value, problems);
   });

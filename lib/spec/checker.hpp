@@ -12,8 +12,9 @@
 
 namespace trainctl::spec {
 
-/// What the cross-field checks share: the typed experiment, the tree that says where each value stands, and the list of
-/// problems. Keys are named by path: "trainer.devices", "dataset.train.transforms.0.mean".
+/// What the cross-field checks share: the typed experiment, the tree that says where each value
+/// stands, and the list of problems. Keys are named by path: "trainer.devices",
+/// "dataset.train.transforms.0.mean".
 class Checker {
  public:
   Checker(const Experiment& experiment, const config::Node& tree, config::Diagnostics& diagnostics)
@@ -21,14 +22,17 @@ class Checker {
 
   [[nodiscard]] const Experiment& experiment() const { return experiment_; }
 
-  /// False where something at or below `path` could not be read: what builds on it would be a false alarm.
+  /// False where something at or below `path` could not be read: what builds on it would be a false
+  /// alarm.
   [[nodiscard]] bool sound(const std::string& path) const;
   [[nodiscard]] bool sound(std::initializer_list<const char*> paths) const;
   /// The same of what is beside the entry `key` of the map at `path`.
   [[nodiscard]] bool sound_beside(const std::string& path, std::string_view key) const;
 
   /// The value at `path` as it was written; null where it was not.
-  [[nodiscard]] const config::Node* find(const std::string& path) const { return config::find_path(tree_, path); }
+  [[nodiscard]] const config::Node* find(const std::string& path) const {
+    return config::find_path(tree_, path);
+  }
 
   /// At the value of `path`, or at the nearest value above it that was written.
   void error(const std::string& path, std::string message, std::string hint = {});

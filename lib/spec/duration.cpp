@@ -55,7 +55,8 @@ std::optional<double> unit_form(std::string_view text) {
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + length, value);
     const double unit = unit_seconds(text[length]);
-    if (error != std::errc() || end != text.data() + length || unit == 0 || unit >= last) return std::nullopt;
+    if (error != std::errc() || end != text.data() + length || unit == 0 || unit >= last)
+      return std::nullopt;
     seconds += value * unit;
     last = unit;
     text.remove_prefix(length + 1);
@@ -66,7 +67,8 @@ std::optional<double> unit_form(std::string_view text) {
 }  // namespace
 
 std::optional<double> parse_duration(std::string_view text) {
-  const auto seconds = text.find(':') != std::string_view::npos ? clock_form(text) : unit_form(text);
+  const auto seconds =
+      text.find(':') != std::string_view::npos ? clock_form(text) : unit_form(text);
   return seconds && *seconds > 0 && *seconds <= kMostSeconds ? seconds : std::nullopt;
 }
 

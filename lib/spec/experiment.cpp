@@ -5,9 +5,13 @@
 
 namespace trainctl::spec {
 
-config::Stage default_loss() { return config::make_stage("loss", "cross_entropy", loss::CrossEntropy{}); }
+config::Stage default_loss() {
+  return config::make_stage("loss", "cross_entropy", loss::CrossEntropy{});
+}
 
-config::Stage default_scheduler() { return config::make_stage("scheduler", "constant_lr", scheduler::ConstantLr{}); }
+config::Stage default_scheduler() {
+  return config::make_stage("scheduler", "constant_lr", scheduler::ConstantLr{});
+}
 
 namespace {
 
@@ -18,8 +22,11 @@ void describe_length(config::Describe<Trainer>& options) {
       .at_least(1)
       .at_most(1'000'000)
       .example("20");
-  options.field("max_steps", &Trainer::max_steps, "Longest run, in optimizer steps.").at_least(1).example("1000");
-  options.field("max_time", &Trainer::max_time, "Longest run in time: DD:HH:MM:SS, or 90s, 30m, 2h.")
+  options.field("max_steps", &Trainer::max_steps, "Longest run, in optimizer steps.")
+      .at_least(1)
+      .example("1000");
+  options
+      .field("max_time", &Trainer::max_time, "Longest run in time: DD:HH:MM:SS, or 90s, 30m, 2h.")
       .not_empty()
       .example("\"00:12:00:00\"");
 }
@@ -33,43 +40,60 @@ void describe_batches(config::Describe<Trainer>& options) {
       .field("limit_val_batches", &Trainer::limit_val_batches,
              "Batches of a validation: 100 is a number, 0.1 a share, 1.0 all; 0: no validation.")
       .at_least(0);
-  options.field("overfit_batches", &Trainer::overfit_batches, "Trains on the first batches only, in order; 0: off.")
+  options
+      .field("overfit_batches", &Trainer::overfit_batches,
+             "Trains on the first batches only, in order; 0: off.")
       .at_least(0);
   options.field("fast_dev_run", &Trainer::fast_dev_run,
                 "One batch of training and one of validation: does it run at all?");
   options
-      .field("num_sanity_val_steps", &Trainer::num_sanity_val_steps, "Validation batches tried before training starts.")
+      .field("num_sanity_val_steps", &Trainer::num_sanity_val_steps,
+             "Validation batches tried before training starts.")
       .at_least(0);
 }
 
 }  // namespace
 
 void Trainer::describe(config::Describe<Trainer>& options) {
-  options.field("accelerator", &Trainer::accelerator, "Kind of device; auto: a GPU where there is one.");
+  options.field("accelerator", &Trainer::accelerator,
+                "Kind of device; auto: a GPU where there is one.");
   options
-      .field("devices", &Trainer::devices, "Number of devices, one process each; auto: all GPUs, or one CPU process.")
+      .field("devices", &Trainer::devices,
+             "Number of devices, one process each; auto: all GPUs, or one CPU process.")
       .at_least(1)
       .at_most(1024)
       .example("2");
   describe_length(options);
-  options.field("precision", &Trainer::precision, "Number format of the training; 32-true: float32 throughout.");
-  options.field("accumulate_grad_batches", &Trainer::accumulate_grad_batches, "Batches whose gradients make one step.")
+  options.field("precision", &Trainer::precision,
+                "Number format of the training; 32-true: float32 throughout.");
+  options
+      .field("accumulate_grad_batches", &Trainer::accumulate_grad_batches,
+             "Batches whose gradients make one step.")
       .at_least(1)
       .at_most(1 << 20);
-  options.field("gradient_clip_val", &Trainer::gradient_clip_val, "Bound of the gradient; absent: no clipping.")
+  options
+      .field("gradient_clip_val", &Trainer::gradient_clip_val,
+             "Bound of the gradient; absent: no clipping.")
       .above(0)
       .example("1.0");
   options.field("gradient_clip_algorithm", &Trainer::gradient_clip_algorithm,
                 "norm: scales the whole gradient; value: cuts each element.");
   describe_batches(options);
-  options.field("check_val_every_n_epoch", &Trainer::check_val_every_n_epoch, "Epochs between two validations.")
+  options
+      .field("check_val_every_n_epoch", &Trainer::check_val_every_n_epoch,
+             "Epochs between two validations.")
       .at_least(1);
-  options.field("log_every_n_steps", &Trainer::log_every_n_steps, "Steps between two lines of metrics.jsonl.")
+  options
+      .field("log_every_n_steps", &Trainer::log_every_n_steps,
+             "Steps between two lines of metrics.jsonl.")
       .at_least(1);
-  options.field("deterministic", &Trainer::deterministic, "Only kernels that give the same bits in every run.");
+  options.field("deterministic", &Trainer::deterministic,
+                "Only kernels that give the same bits in every run.");
   options.field("detect_anomaly", &Trainer::detect_anomaly,
                 "Names the operation that made a gradient not finite; slow.");
-  options.field("num_threads", &Trainer::num_threads, "CPU threads of a process; auto: measured at the start.")
+  options
+      .field("num_threads", &Trainer::num_threads,
+             "CPU threads of a process; auto: measured at the start.")
       .at_least(1)
       .at_most(1024)
       .example("1");
@@ -77,15 +101,17 @@ void Trainer::describe(config::Describe<Trainer>& options) {
 
 void Checkpoint::describe(config::Describe<Checkpoint>& options) {
   options
-      .field("monitor", &Checkpoint::monitor,
-             "The value that decides which weights are best; absent: early stopping's, else the loss.")
+      .field(
+          "monitor", &Checkpoint::monitor,
+          "The value that decides which weights are best; absent: early stopping's, else the loss.")
       .example("val/accuracy");
   options.field("mode", &Checkpoint::mode, "min: lower is better; max: higher; auto: by the name.");
   options.field("save_top_k", &Checkpoint::save_top_k, "How many of the best are kept; 0: none.")
       .at_least(0)
       .at_most(1);
   options.field("save_last", &Checkpoint::save_last, "Keeps the newest weights too.");
-  options.field("every_n_epochs", &Checkpoint::every_n_epochs, "Epochs between two saves.").at_least(1);
+  options.field("every_n_epochs", &Checkpoint::every_n_epochs, "Epochs between two saves.")
+      .at_least(1);
 }
 
 void Dataset::describe(config::Describe<Dataset>& options) {
@@ -94,21 +120,28 @@ void Dataset::describe(config::Describe<Dataset>& options) {
       .example("{type: synthetic_digits, split: train}");
   options.field("val", &Dataset::val, "The split that is validated on; absent: no validation.")
       .example("{type: synthetic_digits, split: test}");
-  options.field("test", &Dataset::test, "The split for a test after training; a run only checks that it can be read.")
+  options
+      .field("test", &Dataset::test,
+             "The split for a test after training; a run only checks that it can be read.")
       .example("{type: synthetic_digits, split: test}");
   options.field("cache", &Dataset::cache, "Where samples are kept between epochs.");
-  options.field("on_error", &Dataset::on_error,
-                "A sample that cannot be read: fail: the run ends; skip: another sample takes its place.");
+  options.field(
+      "on_error", &Dataset::on_error,
+      "A sample that cannot be read: fail: the run ends; skip: another sample takes its place.");
   options
       .field("max_skipped", &Dataset::max_skipped,
-             "Most samples of a split that on_error: skip may leave out, on each rank; auto: 0.1 %, at most 100.")
+             "Most samples of a split that on_error: skip may leave out, on each rank; auto: 0.1 "
+             "%, at most 100.")
       .at_least(0)
       .example("10");
 }
 
 void Experiment::describe(config::Describe<Experiment>& options) {
-  options.field("name", &Experiment::name, "Name of the experiment and of its folder below runs/.").not_empty();
-  options.field("seed", &Experiment::seed, "Seed of everything random: weights, order, augmentation, dropout.")
+  options.field("name", &Experiment::name, "Name of the experiment and of its folder below runs/.")
+      .not_empty();
+  options
+      .field("seed", &Experiment::seed,
+             "Seed of everything random: weights, order, augmentation, dropout.")
       .at_least(0);
   options.field("dataset", &Experiment::dataset, "The data.")
       .required()
@@ -116,10 +149,14 @@ void Experiment::describe(config::Describe<Experiment>& options) {
   options.field("loader", &Experiment::loader, "How batches are made.");
   options.stage("model", &Experiment::model, "model", "The network.").required();
   options.stage("loss", &Experiment::loss, "loss", "What training minimises.");
-  options.stage("optimizer", &Experiment::optimizer, "optimizer", "How weights follow gradients.").required();
+  options.stage("optimizer", &Experiment::optimizer, "optimizer", "How weights follow gradients.")
+      .required();
   options.stage("scheduler", &Experiment::scheduler, "scheduler", "How the learning rate changes.");
-  options.stage("early_stopping", &Experiment::early_stopping, "stopper", "When to stop early; absent: never.");
-  options.stages("metrics", &Experiment::metrics, "metric", "What is measured beside the loss, on both splits.")
+  options.stage("early_stopping", &Experiment::early_stopping, "stopper",
+                "When to stop early; absent: never.");
+  options
+      .stages("metrics", &Experiment::metrics, "metric",
+              "What is measured beside the loss, on both splits.")
       .example("[accuracy]");
   options.field("trainer", &Experiment::trainer, "The training loop.");
   options.field("distributed", &Experiment::distributed, "How ranks exchange gradients.");

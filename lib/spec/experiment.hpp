@@ -12,12 +12,14 @@
 #include <string>
 #include <vector>
 
-// The typed experiment file: every section of it, described once. Defaults are PyTorch's or Lightning's.
+// The typed experiment file: every section of it, described once. Defaults are PyTorch's or
+// Lightning's.
 
 namespace trainctl::spec {
 
 /// One split: a data set and the transforms of its samples.
-/// In YAML the keys of the data set stand beside `transforms`: {type: mnist, root: data/mnist, transforms: [...]}.
+/// In YAML the keys of the data set stand beside `transforms`: {type: mnist, root: data/mnist,
+/// transforms: [...]}.
 struct DataSplit {
   static constexpr auto kSummary = "A data set and the transforms of its samples.";
 
@@ -26,14 +28,17 @@ struct DataSplit {
 
   static void describe(config::Describe<DataSplit>& options) {
     options.inline_stage(&DataSplit::dataset, "dataset");
-    options.stages("transforms", &DataSplit::transforms, "transform", "What is done to each sample, in this order.")
+    options
+        .stages("transforms", &DataSplit::transforms, "transform",
+                "What is done to each sample, in this order.")
         .example("[{type: normalize, mean: [0.1307], std: [0.3081]}]");
   }
 };
 
 /// The split that is trained on: its batches may be mixed.
 struct TrainSplit : DataSplit {
-  static constexpr auto kSummary = "The data set that is trained on, and the transforms of its samples and batches.";
+  static constexpr auto kSummary =
+      "The data set that is trained on, and the transforms of its samples and batches.";
 
   std::vector<config::Stage> batch_transforms;
 
@@ -47,7 +52,9 @@ struct TrainSplit : DataSplit {
 };
 
 enum class CacheMode { none, encoded, decoded, device, automatic };
-constexpr std::array<const char*, 5> enum_names(CacheMode) { return {"none", "encoded", "decoded", "device", "auto"}; }
+constexpr std::array<const char*, 5> enum_names(CacheMode) {
+  return {"none", "encoded", "decoded", "device", "auto"};
+}
 
 struct Cache {
   static constexpr auto kSummary = "Where samples are kept between epochs.";
@@ -56,17 +63,20 @@ struct Cache {
 
   static void describe(config::Describe<Cache>& options) {
     options.field("mode", &Cache::mode,
-                  "encoded: files as they are, in memory; decoded: pixels, as far as no transform is random; auto: the "
+                  "encoded: files as they are, in memory; decoded: pixels, as far as no transform "
+                  "is random; auto: the "
                   "highest of them that fits the budget.");
     options
         .field("budget", &Cache::budget,
-               "Most memory of all splits and ranks together: a share of what is available, or a size.")
+               "Most memory of all splits and ranks together: a share of what is available, or a "
+               "size.")
         .example("8GiB");
   }
 };
 
 struct Loader {
-  static constexpr auto kSummary = "How batches are made; the batches themselves depend on the seed alone.";
+  static constexpr auto kSummary =
+      "How batches are made; the batches themselves depend on the seed alone.";
 
   std::int64_t batch_size = 64;
   config::Auto<int> num_workers;
@@ -77,16 +87,24 @@ struct Loader {
   bool drop_last = false;
 
   static void describe(config::Describe<Loader>& options) {
-    options.field("batch_size", &Loader::batch_size, "Samples a step on each device.").at_least(1).at_most(1 << 24);
-    options.field("num_workers", &Loader::num_workers, "Loader threads; 0 loads in the training thread.")
+    options.field("batch_size", &Loader::batch_size, "Samples a step on each device.")
+        .at_least(1)
+        .at_most(1 << 24);
+    options
+        .field("num_workers", &Loader::num_workers,
+               "Loader threads; 0 loads in the training thread.")
         .at_least(0)
         .at_most(256)
         .example("4");
-    options.field("prefetch_factor", &Loader::prefetch_factor, "Batches prepared ahead, for each worker.")
+    options
+        .field("prefetch_factor", &Loader::prefetch_factor,
+               "Batches prepared ahead, for each worker.")
         .at_least(1)
         .at_most(64);
-    options.field("pin_memory", &Loader::pin_memory, "Copies to a GPU go through page-locked memory; auto: true.");
-    options.field("shuffle", &Loader::shuffle, "A new order of the training samples in every epoch.");
+    options.field("pin_memory", &Loader::pin_memory,
+                  "Copies to a GPU go through page-locked memory; auto: true.");
+    options.field("shuffle", &Loader::shuffle,
+                  "A new order of the training samples in every epoch.");
     options.stage("sampler", &Loader::sampler, "sampler",
                   "How training samples are drawn; absent: every sample once an epoch.");
     options.field("drop_last", &Loader::drop_last, "Leaves out a last batch that is not full.");
@@ -125,7 +143,8 @@ struct Trainer {
   bool detect_anomaly = false;
   config::Auto<int> num_threads;
 
-  /// As Lightning has it: max_epochs; without it 10, or no limit where max_steps or max_time ends the run.
+  /// As Lightning has it: max_epochs; without it 10, or no limit where max_steps or max_time ends
+  /// the run.
   [[nodiscard]] std::optional<std::int64_t> epoch_limit() const {
     return max_epochs || max_steps || max_time ? max_epochs : kDefaultEpochs;
   }
@@ -146,10 +165,14 @@ struct Distributed {
 
   static void describe(config::Describe<Distributed>& options) {
     options.field("backend", &Distributed::backend, "auto: nccl on GPUs, gloo on CPUs.");
-    options.field("bucket_cap_mb", &Distributed::bucket_cap_mb, "Size of a gradient bucket, in MiB.")
+    options
+        .field("bucket_cap_mb", &Distributed::bucket_cap_mb, "Size of a gradient bucket, in MiB.")
         .above(0)
         .at_most(4096);
-    options.field("timeout_s", &Distributed::timeout_s, "Longest wait for the other ranks, in seconds.").above(0);
+    options
+        .field("timeout_s", &Distributed::timeout_s,
+               "Longest wait for the other ranks, in seconds.")
+        .above(0);
   }
 };
 
@@ -169,7 +192,8 @@ enum class Logger { console, csv, jsonl };
 constexpr std::array<const char*, 3> enum_names(Logger) { return {"console", "csv", "jsonl"}; }
 
 struct Dataset {
-  static constexpr auto kSummary = "The data: a split for training, and splits for validation and test.";
+  static constexpr auto kSummary =
+      "The data: a split for training, and splits for validation and test.";
 
   TrainSplit train;
   std::optional<DataSplit> val;

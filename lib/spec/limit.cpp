@@ -6,11 +6,14 @@
 
 namespace trainctl::config {
 
-void Codec<spec::Limit>::read(Reader& reader, const Node& node, const Field& field, spec::Limit& out) {
-  const bool has_point = node.type == Node::Type::scalar && node.text.find_first_of(".eE") != std::string::npos;
+void Codec<spec::Limit>::read(Reader& reader, const Node& node, const Field& field,
+                              spec::Limit& out) {
+  const bool has_point =
+      node.type == Node::Type::scalar && node.text.find_first_of(".eE") != std::string::npos;
   if (!has_point) {
     std::int64_t batches = 0;
-    if (reader.integer(node, field, 0, std::numeric_limits<std::int64_t>::max(), batches)) out = {.batches = batches};
+    if (reader.integer(node, field, 0, std::numeric_limits<std::int64_t>::max(), batches))
+      out = {.batches = batches};
     return;
   }
   double fraction = 0;
@@ -18,7 +21,8 @@ void Codec<spec::Limit>::read(Reader& reader, const Node& node, const Field& fie
   if (fraction > 1) {
     reader.diagnostics().error(
         node.position,
-        fmt::format("'{}' must be a number of batches or a share up to 1.0, found '{}'", field.key, node.text),
+        fmt::format("'{}' must be a number of batches or a share up to 1.0, found '{}'", field.key,
+                    node.text),
         fmt::format("write {:.0f} for a number of batches", fraction));
     return;
   }

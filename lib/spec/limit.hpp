@@ -8,8 +8,8 @@
 
 namespace trainctl::spec {
 
-/// How much of an epoch runs. In YAML an integer is a number of batches, a number with a point (0.25, 1.0) a share of
-/// them, as in Lightning.
+/// How much of an epoch runs. In YAML an integer is a number of batches, a number with a point
+/// (0.25, 1.0) a share of them, as in Lightning.
 struct Limit {
   std::optional<std::int64_t> batches;
   double fraction = 1;

@@ -41,10 +41,12 @@ Loaded load_experiment(const std::filesystem::path& file, const std::vector<std:
   return checked(read_experiment(file, overrides, diagnostics), diagnostics);
 }
 
-Loaded load_experiment_text(const std::string& name, std::string_view text, const std::vector<std::string>& overrides,
+Loaded load_experiment_text(const std::string& name, std::string_view text,
+                            const std::vector<std::string>& overrides,
                             config::Diagnostics& diagnostics) {
-  return checked(typed({config::load_text(name, text, overrides, diagnostics, grammar()), {}}, diagnostics),
-                 diagnostics);
+  return checked(
+      typed({config::load_text(name, text, overrides, diagnostics, grammar()), {}}, diagnostics),
+      diagnostics);
 }
 
 }  // namespace trainctl::spec

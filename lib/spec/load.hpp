@@ -25,24 +25,28 @@ struct Loaded {
   std::vector<config::ConfigFile> files;  // as written: the file itself, then what it extends
 };
 
-/// Files -> tree -> typed experiment -> the checks that need no data. `overrides` as on the command line. Every problem
-/// goes into `diagnostics`; what is wrong keeps its default. Throws Error(config) where `file` cannot be read.
+/// Files -> tree -> typed experiment -> the checks that need no data. `overrides` as on the command
+/// line. Every problem goes into `diagnostics`; what is wrong keeps its default. Throws
+/// Error(config) where `file` cannot be read.
 Loaded read_experiment(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                        config::Diagnostics& diagnostics);
 
-/// The same and the schedule against the length of the run, as far as the file alone tells it. Throws one Error(config)
-/// that prints every problem; warnings are returned in `diagnostics`.
+/// The same and the schedule against the length of the run, as far as the file alone tells it.
+/// Throws one Error(config) that prints every problem; warnings are returned in `diagnostics`.
 Loaded load_experiment(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                        config::Diagnostics& diagnostics);
 
 /// The same for a text that is in no file; `name` stands in its diagnostics.
-Loaded load_experiment_text(const std::string& name, std::string_view text, const std::vector<std::string>& overrides,
+Loaded load_experiment_text(const std::string& name, std::string_view text,
+                            const std::vector<std::string>& overrides,
                             config::Diagnostics& diagnostics);
 
-/// The resolved experiment as a tree, defaults included, each value with the place it came from (none: a default).
+/// The resolved experiment as a tree, defaults included, each value with the place it came from
+/// (none: a default).
 config::Node resolved_tree(const Loaded& loaded);
 
-/// The resolved experiment as YAML that load_experiment reads back to the same experiment, each value with its origin
+/// The resolved experiment as YAML that load_experiment reads back to the same experiment, each
+/// value with its origin
 /// ("# mnist.yaml:14", "# override", "# default") as a comment.
 std::string dump_resolved(const Loaded& loaded);
 

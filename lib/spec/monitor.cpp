@@ -15,7 +15,8 @@ bool validates(const Experiment& experiment) {
 }
 
 std::string metric_name(const config::Stage& metric) {
-  if (metric.type == "top_k_accuracy") return fmt::format("top_{}_accuracy", metric.as<metric::TopKAccuracy>().k);
+  if (metric.type == "top_k_accuracy")
+    return fmt::format("top_{}_accuracy", metric.as<metric::TopKAccuracy>().k);
   return metric.type;
 }
 
@@ -36,11 +37,14 @@ std::vector<std::string> monitored_values(const Experiment& experiment) {
 std::string checkpoint_monitor(const Experiment& experiment) {
   if (experiment.checkpoint.monitor) return *experiment.checkpoint.monitor;
   const config::Stage& stopping = experiment.early_stopping;
-  if (stopping.options_type == typeid(stopper::Patience)) return stopping.as<stopper::Patience>().monitor;
+  if (stopping.options_type == typeid(stopper::Patience))
+    return stopping.as<stopper::Patience>().monitor;
   return validates(experiment) ? "val/loss" : "train/loss";
 }
 
-Mode mode_for(const std::string& monitor) { return monitor.ends_with("loss") ? Mode::min : Mode::max; }
+Mode mode_for(const std::string& monitor) {
+  return monitor.ends_with("loss") ? Mode::min : Mode::max;
+}
 
 Mode resolve_mode(const config::Auto<Mode>& mode, const std::string& monitor) {
   return mode.value_or(mode_for(monitor));

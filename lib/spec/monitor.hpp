@@ -15,10 +15,12 @@ bool validates(const Experiment& experiment);
 /// The name of a metric in tables and monitors: "accuracy", "top_5_accuracy".
 std::string metric_name(const config::Stage& metric);
 
-/// Every value a monitor may name: train/loss, train/<metric>, and val/... where there is a validation split.
+/// Every value a monitor may name: train/loss, train/<metric>, and val/... where there is a
+/// validation split.
 std::vector<std::string> monitored_values(const Experiment& experiment);
 
-/// The value that decides which weights are best: the checkpoint's monitor, else early stopping's, else the loss.
+/// The value that decides which weights are best: the checkpoint's monitor, else early stopping's,
+/// else the loss.
 std::string checkpoint_monitor(const Experiment& experiment);
 
 /// min for losses, max for accuracies.

@@ -5,7 +5,8 @@
 
 namespace trainctl::spec {
 
-/// Where the run takes place, as far as it is known without libtorch: by the machine's device files.
+/// Where the run takes place, as far as it is known without libtorch: by the machine's device
+/// files.
 struct Placement {
   bool on_gpus = false;
   int ranks = 1;
@@ -13,8 +14,8 @@ struct Placement {
 
 inline Placement placement_of(const Trainer& trainer, const Machine& machine) {
   const int gpus = static_cast<int>(machine.gpus.size());
-  const bool on_gpus =
-      trainer.accelerator == Accelerator::gpu || (trainer.accelerator == Accelerator::automatic && gpus > 0);
+  const bool on_gpus = trainer.accelerator == Accelerator::gpu ||
+                       (trainer.accelerator == Accelerator::automatic && gpus > 0);
   return {on_gpus, trainer.devices.value_or(on_gpus && gpus > 0 ? gpus : 1)};
 }
 

@@ -9,9 +9,11 @@ std::int64_t rounded_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b
 
 std::int64_t planned_batches(const Experiment& experiment, std::int64_t samples, int ranks) {
   const std::int64_t global = experiment.loader.batch_size * ranks;
-  const std::int64_t whole = experiment.loader.drop_last ? samples / global : rounded_up(samples, global);
+  const std::int64_t whole =
+      experiment.loader.drop_last ? samples / global : rounded_up(samples, global);
   const Trainer& trainer = experiment.trainer;
-  return trainer.overfit_batches > 0 ? std::min(trainer.overfit_batches, whole) : trainer.limit_train_batches.of(whole);
+  return trainer.overfit_batches > 0 ? std::min(trainer.overfit_batches, whole)
+                                     : trainer.limit_train_batches.of(whole);
 }
 
 }  // namespace
@@ -21,7 +23,8 @@ std::int64_t train_batches(const Experiment& experiment, std::int64_t samples, i
   return experiment.trainer.fast_dev_run ? std::min<std::int64_t>(planned, 1) : planned;
 }
 
-RunLength schedule_length(const Experiment& experiment, std::optional<std::int64_t> samples, int ranks) {
+RunLength schedule_length(const Experiment& experiment, std::optional<std::int64_t> samples,
+                          int ranks) {
   const Trainer& trainer = experiment.trainer;
   const std::int64_t batches = samples ? planned_batches(experiment, *samples, ranks) : 0;
   RunLength length{.epochs = trainer.epoch_limit().value_or(0), .steps = trainer.max_steps};

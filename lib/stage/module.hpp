@@ -8,8 +8,8 @@
 
 namespace trainctl::stage {
 
-/// Base of our models: owns parameters and buffers under their PyTorch names. Layers keep handles to the same tensors,
-/// so moving a model to a device keeps every tensor's identity.
+/// Base of our models: owns parameters and buffers under their PyTorch names. Layers keep handles
+/// to the same tensors, so moving a model to a device keeps every tensor's identity.
 class Module : public Model {
  public:
   [[nodiscard]] std::vector<NamedTensor> parameters() const override { return parameters_; }

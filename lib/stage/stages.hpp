@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-// The interfaces the trainer knows. A stage sees its own options and a typed context, never the whole experiment.
+// The interfaces the trainer knows. A stage sees its own options and a typed context, never the
+// whole experiment.
 
 namespace trainctl::stage {
 
@@ -25,7 +26,8 @@ struct ModelContext {
   std::int64_t classes = 0;
 };
 
-/// A network. Parameters keep their identity for the whole run: optimizer and reducer hold on to them.
+/// A network. Parameters keep their identity for the whole run: optimizer and reducer hold on to
+/// them.
 class Model {
  public:
   virtual ~Model() = default;
@@ -42,9 +44,11 @@ struct LossContext {
   at::Device device = at::kCPU;
 };
 
-/// A mean in a form that batches and ranks can share exactly. Both tensors are 0-d float32 on the loss's device.
+/// A mean in a form that batches and ranks can share exactly. Both tensors are 0-d float32 on the
+/// loss's device.
 struct LossValue {
-  at::Tensor value;   // the mean over the rows; where they weigh differently, the sum of weight times loss
+  at::Tensor
+      value;  // the mean over the rows; where they weigh differently, the sum of weight times loss
   at::Tensor weight;  // the sum of the weights, without gradient; undefined: every row weighs 1
 
   [[nodiscard]] at::Tensor mean() const { return weight.defined() ? value.div(weight) : value; }

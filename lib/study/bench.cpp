@@ -8,13 +8,17 @@
 namespace trainctl::study {
 namespace {
 
-bool was_stopped(const report::BenchRow& row) { return row.failure && launch::is_stop_code(row.failure->exit_code); }
+bool was_stopped(const report::BenchRow& row) {
+  return row.failure && launch::is_stop_code(row.failure->exit_code);
+}
 
 }  // namespace
 
-std::vector<report::BenchRow> run_rounds(std::span<const Setting> settings, int repeats, const RunTrial& run_trial) {
+std::vector<report::BenchRow> run_rounds(std::span<const Setting> settings, int repeats,
+                                         const RunTrial& run_trial) {
   std::vector<report::BenchRow> rows;
-  for (const Setting& setting : settings) rows.push_back({setting.technique, setting.values, {}, {}});
+  for (const Setting& setting : settings)
+    rows.push_back({setting.technique, setting.values, {}, {}});
   for (int repeat = 0; repeat < repeats; ++repeat) {
     for (std::size_t i = 0; i < settings.size(); ++i) {
       if (rows[i].failure) continue;
@@ -24,8 +28,8 @@ std::vector<report::BenchRow> run_rounds(std::span<const Setting> settings, int 
         continue;
       }
       rows[i].failure = std::get<report::TrialFailure>(std::move(result));
-      rows[i].failure->message =
-          fmt::format("{} (run {} of {}): {}", settings[i].technique, repeat + 1, repeats, rows[i].failure->message);
+      rows[i].failure->message = fmt::format("{} (run {} of {}): {}", settings[i].technique,
+                                             repeat + 1, repeats, rows[i].failure->message);
       if (was_stopped(rows[i])) return rows;
     }
   }

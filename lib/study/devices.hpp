@@ -15,8 +15,9 @@ struct DeviceChoice {
   std::string warning;  // why `auto` did not take the GPUs that seem to be there; else empty
 };
 
-/// trainer.accelerator and trainer.devices on this machine. The driver is asked only where there are device files.
-/// Throws Error(resource) where more GPUs are asked for than the driver has.
-DeviceChoice choose_devices(const spec::Trainer& trainer, const Machine& machine, const launch::ProbeGpus& probe);
+/// trainer.accelerator and trainer.devices on this machine. The driver is asked only where there
+/// are device files. Throws Error(resource) where more GPUs are asked for than the driver has.
+DeviceChoice choose_devices(const spec::Trainer& trainer, const Machine& machine,
+                            const launch::ProbeGpus& probe);
 
 }  // namespace trainctl::study

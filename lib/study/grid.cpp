@@ -55,25 +55,26 @@ std::optional<std::string_view> call_of(std::string_view text, std::string_view 
 double to_number(const std::string& key, const std::string& text) {
   double value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  ENSURE(config, failure == std::errc() && end == text.data() + text.size(), "{}: '{}' in range() is not a number",
-         printable(key), printable(text));
+  ENSURE(config, failure == std::errc() && end == text.data() + text.size(),
+         "{}: '{}' in range() is not a number", printable(key), printable(text));
   return value;
 }
 
 std::vector<std::string> range_values(const std::string& key, std::string_view arguments) {
   const std::vector<std::string> parts = split_values(arguments);
   ENSURE(config, parts.size() == 2 || parts.size() == 3,
-         "{}: range() takes start, stop and optionally a step, found {}", printable(key), printable(arguments));
+         "{}: range() takes start, stop and optionally a step, found {}", printable(key),
+         printable(arguments));
   const double start = to_number(key, parts[0]);
   const double stop = to_number(key, parts[1]);
   const double step = parts.size() == 3 ? to_number(key, parts[2]) : 1;
   ENSURE(config, step > 0 && stop > start,
-         "{}: range({}) is empty; the step must be above 0 and the stop above the start", printable(key),
-         printable(arguments));
+         "{}: range({}) is empty; the step must be above 0 and the stop above the start",
+         printable(key), printable(arguments));
   std::vector<std::string> values;
   for (std::size_t i = 0; start + static_cast<double>(i) * step < stop; ++i) {
-    ENSURE(config, i < kMostSettings, "{}: range({}) has more than {} values", printable(key), printable(arguments),
-           kMostSettings);
+    ENSURE(config, i < kMostSettings, "{}: range({}) has more than {} values", printable(key),
+           printable(arguments), kMostSettings);
     values.push_back(fmt::format("{}", start + static_cast<double>(i) * step));
   }
   return values;
@@ -97,7 +98,8 @@ void check_axes(std::span<const Axis> axes) {
     count *= axes[i].values.size();
     ENSURE(config, count <= kMostSettings, "the grid has more than {} combinations", kMostSettings);
     const auto same = std::ranges::count(axes, axes[i].key, &Axis::key);
-    ENSURE(config, same == 1, "{} is given twice; put all its values in one list", printable(axes[i].key));
+    ENSURE(config, same == 1, "{} is given twice; put all its values in one list",
+           printable(axes[i].key));
   }
 }
 
@@ -112,18 +114,18 @@ Axis parse_axis(std::string key, std::string_view values) {
     axis.values = split_values(call_of(values, "choice").value_or(values));
   }
   for (const std::string& value : axis.values) {
-    ENSURE(config, !value.empty(), "{}: an empty value in '{}'; expected a list such as 0,4,8", printable(axis.key),
-           printable(values));
-    ENSURE(config, std::ranges::count(axis.values, value) == 1, "{}: the value {} is given twice", printable(axis.key),
-           printable(value));
+    ENSURE(config, !value.empty(), "{}: an empty value in '{}'; expected a list such as 0,4,8",
+           printable(axis.key), printable(values));
+    ENSURE(config, std::ranges::count(axis.values, value) == 1, "{}: the value {} is given twice",
+           printable(axis.key), printable(value));
   }
   return axis;
 }
 
 Axis parse_grid(std::string_view text) {
   const std::size_t equals = text.find('=');
-  ENSURE(config, equals != text.npos && equals > 0, "'{}' is no axis; expected key=a,b, such as optimizer.lr=0.1,0.01",
-         printable(text));
+  ENSURE(config, equals != text.npos && equals > 0,
+         "'{}' is no axis; expected key=a,b, such as optimizer.lr=0.1,0.01", printable(text));
   return parse_axis(std::string(trimmed(text.substr(0, equals))), text.substr(equals + 1));
 }
 
@@ -142,7 +144,8 @@ std::vector<Setting> product(std::span<const Axis> axes) {
     for (const Setting& setting : settings) {
       for (const std::string& value : axes[i].values) {
         Setting next = setting;
-        next.technique += fmt::format("{}{}={}", next.technique.empty() ? "" : ", ", names[i], value);
+        next.technique +=
+            fmt::format("{}{}={}", next.technique.empty() ? "" : ", ", names[i], value);
         next.values.emplace_back(axes[i].key, value);
         longer.push_back(std::move(next));
       }

@@ -14,9 +14,10 @@ struct Axis {
   std::vector<std::string> values;
 };
 
-/// "0,4,8", "range(1,10,3)" (start, stop before, step) or "choice(a,b)". Commas inside brackets and quotes do not
-/// split:
-/// "[128,64],[256]" has two values. Throws Error(config) for an empty list, an empty value or a value given twice.
+/// "0,4,8", "range(1,10,3)" (start, stop before, step) or "choice(a,b)". Commas inside brackets and
+/// quotes do not split:
+/// "[128,64],[256]" has two values. Throws Error(config) for an empty list, an empty value or a
+/// value given twice.
 Axis parse_axis(std::string key, std::string_view values);
 /// The same from "key=values".
 Axis parse_grid(std::string_view text);
@@ -28,8 +29,9 @@ struct Setting {
   [[nodiscard]] std::vector<std::string> overrides() const;  // "loader.num_workers=4"
 };
 
-/// Every combination, the last axis fastest. Names are the last words of the keys, or whole keys where two would be the
-/// same. Throws Error(config) for a key given twice or more than 1,000 combinations.
+/// Every combination, the last axis fastest. Names are the last words of the keys, or whole keys
+/// where two would be the same. Throws Error(config) for a key given twice or more than 1,000
+/// combinations.
 std::vector<Setting> product(std::span<const Axis> axes);
 
 }  // namespace trainctl::study

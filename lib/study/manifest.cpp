@@ -18,10 +18,10 @@ namespace trainctl::study {
 namespace {
 
 constexpr double kGitTimeout = 1.0;
-constexpr std::array kKeptNames{"CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS",   "OMP_WAIT_POLICY",
-                                "MKL_NUM_THREADS",      "GOMP_CPU_AFFINITY", "MALLOC_CONF",
-                                "LD_PRELOAD",           "TRAINCTL_DATA",     "TRAINCTL_TORCH_ROOT",
-                                "SLURM_JOB_ID",         "SLURM_NNODES",      "PYTORCH_CUDA_ALLOC_CONF"};
+constexpr std::array kKeptNames{
+    "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "MKL_NUM_THREADS",
+    "GOMP_CPU_AFFINITY",    "MALLOC_CONF",     "LD_PRELOAD",      "TRAINCTL_DATA",
+    "TRAINCTL_TORCH_ROOT",  "SLURM_JOB_ID",    "SLURM_NNODES",    "PYTORCH_CUDA_ALLOC_CONF"};
 
 Json kept_environment() {
   Json kept = Json::object();
@@ -91,20 +91,24 @@ GitState git_state(const fs::path& folder) {
   const std::string place = folder.empty() ? "." : folder.string();
   const auto commit = output_of({"git", "-C", place, "rev-parse", "HEAD"});
   if (!commit || commit->size() < 40) return {};
-  const auto changes = output_of({"git", "-C", place, "status", "--porcelain", "--untracked-files=no"});
+  const auto changes =
+      output_of({"git", "-C", place, "status", "--porcelain", "--untracked-files=no"});
   return {commit->substr(0, 40), changes && !changes->empty() ? "modified" : "clean"};
 }
 
 Json manifest(const ManifestInput& input) {
-  Json document = {{"schema", "trainctl.manifest/1"},      {"version", input.version},
-                   {"started_at", input.started_at},       {"argv", input.argv},
-                   {"config", input.config_file.string()}, {"working_directory", fs::current_path().string()},
-                   {"libraries", input.library_versions},  {"hardware", describe(input.machine)},
-                   {"environment", kept_environment()},    {"data_fingerprints", input.data_fingerprints}};
+  Json document = {
+      {"schema", "trainctl.manifest/1"},      {"version", input.version},
+      {"started_at", input.started_at},       {"argv", input.argv},
+      {"config", input.config_file.string()}, {"working_directory", fs::current_path().string()},
+      {"libraries", input.library_versions},  {"hardware", describe(input.machine)},
+      {"environment", kept_environment()},    {"data_fingerprints", input.data_fingerprints}};
   document["num_threads"] = nullptr;
-  if (input.threads.number > 0) document["num_threads"] = {{"value", input.threads.number}, {"why", input.threads.why}};
-  document["git"] =
-      input.git.commit.empty() ? Json(nullptr) : Json{{"commit", input.git.commit}, {"state", input.git.status}};
+  if (input.threads.number > 0)
+    document["num_threads"] = {{"value", input.threads.number}, {"why", input.threads.why}};
+  document["git"] = input.git.commit.empty()
+                        ? Json(nullptr)
+                        : Json{{"commit", input.git.commit}, {"state", input.git.status}};
   return document;
 }
 

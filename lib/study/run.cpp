@@ -18,7 +18,8 @@
 namespace trainctl::study {
 namespace {
 
-// The experiment file verbatim; the files it extends below, as comments, so that the folder alone tells everything.
+// The experiment file verbatim; the files it extends below, as comments, so that the folder alone
+// tells everything.
 std::string as_written(const std::vector<config::ConfigFile>& files) {
   std::string text;
   for (const config::ConfigFile& file : files) {
@@ -26,22 +27,24 @@ std::string as_written(const std::vector<config::ConfigFile>& files) {
       text = file.text;
       continue;
     }
-    text += fmt::format("{}# extends {}:\n", text.ends_with('\n') ? "" : "\n", printable(file.path.string()));
+    text += fmt::format("{}# extends {}:\n", text.ends_with('\n') ? "" : "\n",
+                        printable(file.path.string()));
     for (const std::string& line : split(file.text, '\n')) text += "#   " + line + "\n";
   }
   return text;
 }
 
 // libgomp reads it while it is loaded, so it has to be there before the worker is exec'd.
-std::map<std::string, std::string> worker_environment(const spec::Trainer& trainer, const Machine& machine,
+std::map<std::string, std::string> worker_environment(const spec::Trainer& trainer,
+                                                      const Machine& machine,
                                                       const DeviceChoice& devices) {
   const int share = std::max(1, machine.cores / devices.ranks);
   return {{"OMP_NUM_THREADS", std::to_string(trainer.num_threads.value_or(share))},
           {launch::kAccelerator, devices.gpu ? "gpu" : "cpu"}};
 }
 
-launch::LaunchSpec launch_spec(const RunRequest& request, const fs::path& folder, const Machine& machine,
-                               const DeviceChoice& devices) {
+launch::LaunchSpec launch_spec(const RunRequest& request, const fs::path& folder,
+                               const Machine& machine, const DeviceChoice& devices) {
   const spec::Trainer& trainer = request.loaded.experiment.trainer;
   launch::LaunchSpec launch;
   launch.argv = {request.executable.string(), "worker", "--run-dir", folder.string()};
@@ -132,13 +135,14 @@ class Run {
   }
 
   void supervise() {
-    const DeviceChoice devices =
-        choose_devices(request_.loaded.experiment.trainer, machine_, [] { return launch::probe_gpus(); });
+    const DeviceChoice devices = choose_devices(request_.loaded.experiment.trainer, machine_,
+                                                [] { return launch::probe_gpus(); });
     if (!devices.warning.empty()) on_event(0, events::Warning{devices.warning});
     const launch::LaunchSpec launch = launch_spec(request_, outcome_.folder, machine_, devices);
     log_.starts(launch);
     end_as(launch::supervise(
-        launch, [&](int rank, const auto& event) { on_event(rank, event); }, [&] { on_tick(); }, clock_));
+        launch, [&](int rank, const auto& event) { on_event(rank, event); }, [&] { on_tick(); },
+        clock_));
   }
 
   void write_inputs() {
@@ -146,7 +150,8 @@ class Run {
     make_folder(outcome_.folder / "logs");
     make_folder(outcome_.folder / "checkpoints");
     write_atomically(outcome_.folder / "config.yaml", as_written(request_.loaded.files));
-    write_atomically(outcome_.folder / "config.resolved.yaml", spec::dump_resolved(request_.loaded));
+    write_atomically(outcome_.folder / "config.resolved.yaml",
+                     spec::dump_resolved(request_.loaded));
     write_manifest();
   }
 
@@ -228,12 +233,15 @@ class Run {
 
 std::vector<std::string> metric_columns(const spec::Experiment& experiment) {
   std::vector<std::string> names = spec::monitored_values(experiment);
-  std::ranges::stable_partition(names, [](const std::string& name) { return name.starts_with("train/"); });
+  std::ranges::stable_partition(names,
+                                [](const std::string& name) { return name.starts_with("train/"); });
   return names;
 }
 
-RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks, const Clock& clock) {
-  const launch::SignalGuard guard;  // a signal after the last worker has gone must not cost the result
+RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks,
+                          const Clock& clock) {
+  const launch::SignalGuard
+      guard;  // a signal after the last worker has gone must not cost the result
   return Run(request, make_run_folder(request.folder), clock).execute(make_sinks);
 }
 

@@ -40,13 +40,14 @@ using Sinks = std::vector<std::unique_ptr<report::Sink>>;
 /// Makes the listeners once the run folder exists.
 using MakeSinks = std::function<Sinks(const fs::path& run_dir)>;
 
-/// The metrics that the run will tell, in the order of the columns: train/loss, those of training, val/loss, those of
-/// validation; the later ones may come in some epochs only.
+/// The metrics that the run will tell, in the order of the columns: train/loss, those of training,
+/// val/loss, those of validation; the later ones may come in some epochs only.
 std::vector<std::string> metric_columns(const spec::Experiment& experiment);
 
-/// The one door through which every run starts: makes the run folder, starts and watches the workers, feeds their
-/// events to the sinks, and writes result.json whatever happens after. Throws where no run folder could be made; what
-/// goes wrong later is told by the ending.
-RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks, const Clock& clock);
+/// The one door through which every run starts: makes the run folder, starts and watches the
+/// workers, feeds their events to the sinks, and writes result.json whatever happens after. Throws
+/// where no run folder could be made; what goes wrong later is told by the ending.
+RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks,
+                          const Clock& clock);
 
 }  // namespace trainctl::study

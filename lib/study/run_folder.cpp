@@ -23,12 +23,14 @@ constexpr int kAttempts = 16;
 // Exclusive: two runs that start in the same second with the same suffix cannot both succeed.
 bool make_exclusively(const fs::path& folder) {
   if (::mkdir(folder.c_str(), 0755) == 0) return true;
-  ENSURE(resource, errno == EEXIST, "cannot create the run folder {}: {}; choose a writable folder with --out",
+  ENSURE(resource, errno == EEXIST,
+         "cannot create the run folder {}: {}; choose a writable folder with --out",
          folder.string(), std::strerror(errno));
   return false;
 }
 
-// A convenience for people, so a failure is not worth ending the run. Replaced by rename: never absent for a reader.
+// A convenience for people, so a failure is not worth ending the run. Replaced by rename: never
+// absent for a reader.
 void point_latest_at(const fs::path& folder) {
   const fs::path temporary = folder.parent_path() / fmt::format(".latest.{}", ::getpid());
   std::error_code failure;
@@ -51,15 +53,17 @@ std::string holder(const fs::path& lock) {
 }
 
 bool is_empty_but_for_the_lock(const fs::path& folder) {
-  return std::ranges::all_of(fs::directory_iterator(folder),
-                             [](const auto& entry) { return entry.path().filename() == kLockName; });
+  return std::ranges::all_of(fs::directory_iterator(folder), [](const auto& entry) {
+    return entry.path().filename() == kLockName;
+  });
 }
 
 RunFolder use_fixed(const fs::path& folder) {
   make_folder(folder);
   RunFolder made{fs::absolute(folder), FolderLock(folder)};
   ENSURE(config, is_empty_but_for_the_lock(folder),
-         "the run folder {} is not empty; choose another --run-dir, or remove it", printable(folder.string()));
+         "the run folder {} is not empty; choose another --run-dir, or remove it",
+         printable(folder.string()));
   return made;
 }
 
@@ -67,12 +71,15 @@ RunFolder use_fixed(const fs::path& folder) {
 
 FolderLock::FolderLock(const fs::path& folder) : path_(fs::absolute(folder) / kLockName) {
   const Fd fd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  ENSURE(resource, fd.valid() || errno == EEXIST, "cannot write {}: {}; choose a writable folder with --out",
-         path_.string(), std::strerror(errno));
+  ENSURE(resource, fd.valid() || errno == EEXIST,
+         "cannot write {}: {}; choose a writable folder with --out", path_.string(),
+         std::strerror(errno));
   ENSURE(resource, fd.valid(),
-         "the run folder {} is in use by {}; choose another --run-dir, or remove {} if that process is gone",
+         "the run folder {} is in use by {}; choose another --run-dir, or remove {} if that "
+         "process is gone",
          folder.string(), holder(path_), path_.string());
-  const std::string text = fmt::format("pid {} on {} since {}\n", ::getpid(), read_machine().host, utc_timestamp());
+  const std::string text =
+      fmt::format("pid {} on {} since {}\n", ::getpid(), read_machine().host, utc_timestamp());
   write_all(fd.get(), text, path_.string());
 }
 
@@ -83,7 +90,8 @@ FolderLock::~FolderLock() {
 std::string folder_name(const std::string& name) {
   std::string safe;
   for (const char c : name.substr(0, 100)) {
-    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
+    const bool plain =
+        std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
     safe += plain ? c : '-';
   }
   const bool only_dots = safe.find_first_not_of('.') == std::string::npos;
@@ -102,7 +110,8 @@ RunFolder make_run_folder(const FolderRequest& request) {
       return {folder, FolderLock(folder)};
     }
   }
-  throw Error(ErrorKind::resource, fmt::format("cannot find a free run folder below {}", parent.string()));
+  throw Error(ErrorKind::resource,
+              fmt::format("cannot find a free run folder below {}", parent.string()));
 }
 
 }  // namespace trainctl::study

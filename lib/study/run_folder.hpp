@@ -33,9 +33,9 @@ struct RunFolder {
   FolderLock lock;
 };
 
-/// Makes the run's folder, empty and ours: runs/<name>/<yyyymmdd-hhmmss>-<4 hex>/, and points runs/<name>/latest at it.
-/// Throws Error(resource) where the root cannot be written or another run is using a fixed folder, Error(config) where
-/// that is not empty.
+/// Makes the run's folder, empty and ours: runs/<name>/<yyyymmdd-hhmmss>-<4 hex>/, and points
+/// runs/<name>/latest at it. Throws Error(resource) where the root cannot be written or another run
+/// is using a fixed folder, Error(config) where that is not empty.
 RunFolder make_run_folder(const FolderRequest& request);
 
 /// The experiment's name as a single folder name: letters, digits, '.', '-', '_'.

@@ -18,24 +18,27 @@ std::string pairs(const std::map<std::string, std::string>& values) {
 }
 
 std::string line_of(const events::Hello& hello) {
-  return fmt::format("pid {} on {} computes on {}, up after {};{}", hello.pid, printable(hello.host),
-                     printable(hello.device), human_duration(hello.startup_s), pairs(hello.versions));
+  return fmt::format("pid {} on {} computes on {}, up after {};{}", hello.pid,
+                     printable(hello.host), printable(hello.device),
+                     human_duration(hello.startup_s), pairs(hello.versions));
 }
 
 std::string line_of(const events::RunStarted& run) {
   return fmt::format(
-      "{} CPU thread{} ({}), {} loader workers, global batch {}, {} steps an epoch, {}; {} training and {} validation "
+      "{} CPU thread{} ({}), {} loader workers, global batch {}, {} steps an epoch, {}; {} "
+      "training and {} validation "
       "samples;{}",
-      run.num_threads, run.num_threads == 1 ? "" : "s", printable(run.num_threads_why), run.num_workers,
-      run.global_batch, run.steps_per_epoch, printable(run.precision), run.train_samples, run.val_samples,
-      pairs(run.data_fingerprints));
+      run.num_threads, run.num_threads == 1 ? "" : "s", printable(run.num_threads_why),
+      run.num_workers, run.global_batch, run.steps_per_epoch, printable(run.precision),
+      run.train_samples, run.val_samples, pairs(run.data_fingerprints));
 }
 
 }  // namespace
 
 void RunLog::starts(const launch::LaunchSpec& launch) const {
-  log::get().debug("starting {} worker{}: {};{}", launch.world_size, launch.world_size == 1 ? "" : "s",
-                   printable(join(launch.argv, " ")), pairs(launch.environment));
+  log::get().debug("starting {} worker{}: {};{}", launch.world_size,
+                   launch.world_size == 1 ? "" : "s", printable(join(launch.argv, " ")),
+                   pairs(launch.environment));
 }
 
 void RunLog::on_event(int rank, const events::Event& event) const {
@@ -45,7 +48,8 @@ void RunLog::on_event(int rank, const events::Event& event) const {
 
 void RunLog::tell(int rank, const std::string& line) const {
   log::get().debug("rank {}: {}", rank, line);
-  AppendFile(launch::log_path(folder_, rank)).append_line(fmt::format("{} trainctl: {}", utc_timestamp(), line));
+  AppendFile(launch::log_path(folder_, rank))
+      .append_line(fmt::format("{} trainctl: {}", utc_timestamp(), line));
 }
 
 }  // namespace trainctl::study

@@ -8,7 +8,8 @@
 
 namespace trainctl::study {
 
-/// Tells what a run has chosen (launch, device, threads, data): on the console under -v, and in the log of each rank.
+/// Tells what a run has chosen (launch, device, threads, data): on the console under -v, and in the
+/// log of each rank.
 class RunLog {
  public:
   /// `folder` has rank_N.log.

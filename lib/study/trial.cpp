@@ -17,9 +17,12 @@ TrialResult run_trial(const RunRequest& request, const Clock& clock) {
     const RunOutcome run = run_experiment(request, no_sinks, clock);
     const report::Ending& ending = run.ending;
     if (ending.exit_code == 0) return report::trial_of(run.record, ending.wall_s);
-    const std::string cause = ending.message.empty() ? "the run ended as " + ending.verdict : ending.message;
-    return report::TrialFailure{ending.exit_code, fmt::format("{}; see {}", cause, run.folder.string())};
-  } catch (const Error& error) {  // no folder could be made: the runs before it are still worth their table
+    const std::string cause =
+        ending.message.empty() ? "the run ended as " + ending.verdict : ending.message;
+    return report::TrialFailure{ending.exit_code,
+                                fmt::format("{}; see {}", cause, run.folder.string())};
+  } catch (const Error&
+               error) {  // no folder could be made: the runs before it are still worth their table
     return report::TrialFailure{error.exit_code(), error.what()};
   }
 }

@@ -8,7 +8,8 @@
 
 namespace trainctl::study {
 
-/// One run through the door, without listeners. Of one that did not end well: its exit code, the cause and the folder.
+/// One run through the door, without listeners. Of one that did not end well: its exit code, the
+/// cause and the folder.
 TrialResult run_trial(const RunRequest& request, const Clock& clock);
 
 /// What a bench learns from a run of one batch before it begins.

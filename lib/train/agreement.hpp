@@ -17,9 +17,9 @@ struct StopSources {
   double deadline = 0;                   // on the clock of the timer; 0: none
 };
 
-/// Lets all ranks end after the same step, whoever was asked. With several ranks on CPUs the wishes are summed in the
-/// background of each step and read one step later; on GPUs they are exchanged at log points only, where the host waits
-/// for the device anyway.
+/// Lets all ranks end after the same step, whoever was asked. With several ranks on CPUs the wishes
+/// are summed in the background of each step and read one step later; on GPUs they are exchanged at
+/// log points only, where the host waits for the device anyway.
 class Agreement {
  public:
   enum class Cadence { every_step, log_points };

@@ -8,8 +8,8 @@
 
 namespace trainctl::train {
 
-/// Bounds the gradients of the parameters, as torch.nn.utils.clip_grad_norm_ and clip_grad_value_ do. Never waits for
-/// the device.
+/// Bounds the gradients of the parameters, as torch.nn.utils.clip_grad_norm_ and clip_grad_value_
+/// do. Never waits for the device.
 class Clipper {
  public:
   Clipper(std::vector<at::Tensor> parameters, double bound, spec::ClipAlgorithm algorithm);

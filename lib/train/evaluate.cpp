@@ -13,7 +13,9 @@ namespace {
 /// Dropout and the like are off while it lives.
 class EvaluationMode {
  public:
-  explicit EvaluationMode(stage::Model& model) : model_(model) { model_.set_mode(stage::RunMode::evaluate); }
+  explicit EvaluationMode(stage::Model& model) : model_(model) {
+    model_.set_mode(stage::RunMode::evaluate);
+  }
   ~EvaluationMode() { model_.set_mode(stage::RunMode::train); }
   EvaluationMode(const EvaluationMode&) = delete;
   EvaluationMode& operator=(const EvaluationMode&) = delete;
@@ -25,9 +27,12 @@ class EvaluationMode {
 }  // namespace
 
 Evaluator::Evaluator(const Session& session, const Options& options)
-    : session_(session), device_(options.device), feed_(make_feed(*session.validation, session, options)) {}
+    : session_(session),
+      device_(options.device),
+      feed_(make_feed(*session.validation, session, options)) {}
 
-std::unique_ptr<device::Feed> make_feed(const data::Loader& loader, const Session& session, const Options& options) {
+std::unique_ptr<device::Feed> make_feed(const data::Loader& loader, const Session& session,
+                                        const Options& options) {
   return device::make_feed(options.device, {.layout = loader.layout(),
                                             .normalization = loader.normalization(),
                                             .max_rows = session.batch_size,
@@ -35,12 +40,13 @@ std::unique_ptr<device::Feed> make_feed(const data::Loader& loader, const Sessio
                                             .pin_memory = options.pin_memory});
 }
 
-std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit, const Watch& watch) {
+std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit,
+                                              const Watch& watch) {
   const EvaluationMode mode(session_.model);
   for (const auto& metric : session_.metrics) metric->reset();
   LossMeter meter(device_);
-  const std::int64_t batches =
-      std::min(limit.value_or(session_.validation->batches_per_epoch()), session_.validation->batches_per_epoch());
+  const std::int64_t batches = std::min(limit.value_or(session_.validation->batches_per_epoch()),
+                                        session_.validation->batches_per_epoch());
   session_.validation->start_epoch(runs_++);
   for (std::int64_t i = 0; i < batches; ++i) {
     const device::DeviceBatch& batch = feed_->put(*session_.validation->next());
@@ -57,14 +63,17 @@ std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit,
   return collect_metrics(session_, meter, "val");
 }
 
-events::Metrics collect_metrics(const Session& session, const LossMeter& meter, const std::string& split) {
+events::Metrics collect_metrics(const Session& session, const LossMeter& meter,
+                                const std::string& split) {
   const at::Tensor sums = at::empty({2}, at::kDouble);
   auto* values = sums.mutable_data_ptr<double>();
   values[0] = meter.total();
   values[1] = meter.weight();
   session.communicator.sum(sums, split + "/loss");
   ENSURE(data, values[1] > 0,
-         "{}/loss: loss.weight leaves no sample that counts; give a class that is in the data a weight above 0", split);
+         "{}/loss: loss.weight leaves no sample that counts; give a class that is in the data a "
+         "weight above 0",
+         split);
   events::Metrics metrics{{split + "/loss", mean_loss(values[0], values[1])}};
   for (const auto& metric : session.metrics) {
     const std::string name = split + "/" + metric->name();

@@ -18,7 +18,8 @@ class Evaluator {
  public:
   Evaluator(const Session& session, const Options& options);
 
-  /// Called after each batch with its number; returns false to give up, on every rank after the same batch.
+  /// Called after each batch with its number; returns false to give up, on every rank after the
+  /// same batch.
   using Watch = std::function<bool(std::int64_t batch)>;
   /// Nothing where it was given up. `limit`: batches at most.
   std::optional<events::Metrics> run(std::optional<std::int64_t> limit, const Watch& watch);
@@ -31,9 +32,12 @@ class Evaluator {
 };
 
 /// What brings the loader's batches to the device.
-std::unique_ptr<device::Feed> make_feed(const data::Loader& loader, const Session& session, const Options& options);
+std::unique_ptr<device::Feed> make_feed(const data::Loader& loader, const Session& session,
+                                        const Options& options);
 
-/// Sums over the ranks and names the values: "train/loss", "train/accuracy", ... Resets the metrics.
-events::Metrics collect_metrics(const Session& session, const LossMeter& meter, const std::string& split);
+/// Sums over the ranks and names the values: "train/loss", "train/accuracy", ... Resets the
+/// metrics.
+events::Metrics collect_metrics(const Session& session, const LossMeter& meter,
+                                const std::string& split);
 
 }  // namespace trainctl::train

@@ -24,7 +24,8 @@ void Keeper::take(std::optional<Snapshot>& into) const {
   into->take();
 }
 
-bool Keeper::observe(const Position& position, std::optional<double> monitored, const stage::StopDecision& decision) {
+bool Keeper::observe(const Position& position, std::optional<double> monitored,
+                     const stage::StopDecision& decision) {
   const bool best = is_best(monitored);
   if (best) {
     best_value_ = monitored;
@@ -63,17 +64,19 @@ void Keeper::save_new_best() {
                 {"global_step", std::to_string(at.global_step)},
                 {"metric", options_.monitor},
                 {"value", fmt::format("{}", *best_value_)}});
-  session_.emit(events::CheckpointSaved{"checkpoints/best.safetensors", at.epoch, at.global_step, options_.monitor,
-                                        *best_value_});
+  session_.emit(events::CheckpointSaved{"checkpoints/best.safetensors", at.epoch, at.global_step,
+                                        options_.monitor, *best_value_});
 }
 
 void Keeper::save_last(const Position& position) {
   if (!options_.save_last || !writes_) return;
   const Position at = restored_.value_or(position);
   make_folder(session_.run_dir / "checkpoints");
-  save_weights(session_.run_dir / "checkpoints/last.safetensors", weights_of(session_.model),
-               {{"epoch", std::to_string(at.epoch)}, {"global_step", std::to_string(at.global_step)}});
-  session_.emit(events::CheckpointSaved{"checkpoints/last.safetensors", at.epoch, at.global_step, "", 0});
+  save_weights(
+      session_.run_dir / "checkpoints/last.safetensors", weights_of(session_.model),
+      {{"epoch", std::to_string(at.epoch)}, {"global_step", std::to_string(at.global_step)}});
+  session_.emit(
+      events::CheckpointSaved{"checkpoints/last.safetensors", at.epoch, at.global_step, "", 0});
 }
 
 void Keeper::restore_best() {

@@ -15,9 +15,10 @@ class Keeper {
  public:
   Keeper(const Session& session, const Options& options);
 
-  /// Takes the weights where `monitored` is the best so far, or the stopper holds them for the best. Returns whether
-  /// `monitored` is, which is absent in an epoch that has no such value.
-  bool observe(const Position& position, std::optional<double> monitored, const stage::StopDecision& decision);
+  /// Takes the weights where `monitored` is the best so far, or the stopper holds them for the
+  /// best. Returns whether `monitored` is, which is absent in an epoch that has no such value.
+  bool observe(const Position& position, std::optional<double> monitored,
+               const stage::StopDecision& decision);
   /// At the end of an epoch: writes the best if it is new and its turn has come.
   void save_due(std::int64_t epoch);
   /// Writes the best weights if they are not yet.

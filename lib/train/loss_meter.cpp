@@ -43,7 +43,9 @@ void LossMeter::add_on_device(const stage::LossValue& loss, std::int64_t rows) {
   }
 }
 
-double LossMeter::total() const { return device_total_.defined() ? device_total_.item<double>() : total_; }
+double LossMeter::total() const {
+  return device_total_.defined() ? device_total_.item<double>() : total_;
+}
 
 double LossMeter::weight() const {
   const bool on_host = weight_ > 0 || !device_weight_.defined();

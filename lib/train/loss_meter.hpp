@@ -8,13 +8,14 @@
 
 namespace trainctl::train {
 
-/// Sum of losses and of what they weigh: a sample 1, or its class's weight. On a GPU it stays on the device until it is
-/// read.
+/// Sum of losses and of what they weigh: a sample 1, or its class's weight. On a GPU it stays on
+/// the device until it is read.
 class LossMeter {
  public:
   explicit LossMeter(at::Device device);
 
-  /// Returns false where a CPU sees at once that the loss is not finite; a GPU tells when the total is read.
+  /// Returns false where a CPU sees at once that the loss is not finite; a GPU tells when the total
+  /// is read.
   bool add(const stage::LossValue& loss, std::int64_t rows);
   /// Waits for the device.
   [[nodiscard]] double total() const;

@@ -16,7 +16,8 @@ Options options_from(const spec::Experiment& experiment, at::Device device) {
   options.max_steps = trainer.max_steps;
   if (trainer.max_time) {
     options.max_time_s = spec::parse_duration(*trainer.max_time);
-    ENSURE(config, options.max_time_s.has_value(), "trainer.max_time '{}' is not a duration", *trainer.max_time);
+    ENSURE(config, options.max_time_s.has_value(), "trainer.max_time '{}' is not a duration",
+           *trainer.max_time);
   }
   options.accumulate = trainer.accumulate_grad_batches;
   options.clip = trainer.gradient_clip_val;

@@ -8,9 +8,12 @@ namespace {
 
 constexpr std::size_t index_of(Part part) { return static_cast<std::size_t>(part); }
 
-constexpr std::array kDeviceParts{Part::h2d, Part::forward, Part::backward, Part::allreduce, Part::optimizer};
+constexpr std::array kDeviceParts{Part::h2d, Part::forward, Part::backward, Part::allreduce,
+                                  Part::optimizer};
 
-bool on_device(Part part) { return std::find(kDeviceParts.begin(), kDeviceParts.end(), part) != kDeviceParts.end(); }
+bool on_device(Part part) {
+  return std::find(kDeviceParts.begin(), kDeviceParts.end(), part) != kDeviceParts.end();
+}
 
 }  // namespace
 

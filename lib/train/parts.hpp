@@ -11,12 +11,22 @@
 
 namespace trainctl::train {
 
-enum class Part { data_wait, h2d, forward, backward, allreduce, optimizer, eval, checkpoint, other };
+enum class Part {
+  data_wait,
+  h2d,
+  forward,
+  backward,
+  allreduce,
+  optimizer,
+  eval,
+  checkpoint,
+  other
+};
 inline constexpr std::size_t kParts = 9;
 
-/// Where an epoch's time goes. Exactly one part runs at any time, so the parts sum to the wall time by construction:
-/// one clock reading at each change. On a GPU the parts of a step come from events that are read one step late, and
-/// what the device did not use is waiting for data or other.
+/// Where an epoch's time goes. Exactly one part runs at any time, so the parts sum to the wall time
+/// by construction: one clock reading at each change. On a GPU the parts of a step come from events
+/// that are read one step late, and what the device did not use is waiting for data or other.
 class PartTimer {
  public:
   /// `line` is null on a CPU.

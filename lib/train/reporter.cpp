@@ -32,11 +32,13 @@ std::optional<double> Reporter::recent_loss(const LossMeter& meter) {
   return shown_loss_;
 }
 
-void Reporter::step(events::Phase phase, const Position& position, double now, const LossMeter* meter) {
+void Reporter::step(events::Phase phase, const Position& position, double now,
+                    const LossMeter* meter) {
   if (session_.heartbeat != nullptr) session_.heartbeat->stamp(phase, position.global_step);
   if (!speaks_ || now - last_progress_ < kProgressInterval) return;
   last_progress_ = now;
-  emit(events::Progress{phase, position.epoch, position.step_in_epoch, position.steps_in_epoch, position.global_step,
+  emit(events::Progress{phase, position.epoch, position.step_in_epoch, position.steps_in_epoch,
+                        position.global_step,
                         meter != nullptr ? recent_loss(*meter) : shown_loss_});
 }
 
@@ -50,7 +52,8 @@ double Reporter::log(const Position& position, double lr, double now, const Loss
   session_.communicator.sum(sums, "sum of the losses");
   const double loss = mean_loss(values[0], values[1]);
   shown_loss_ = loss;
-  if (speaks_) emit(events::StepLogged{position.epoch, position.global_step, loss, lr, now - begun_});
+  if (speaks_)
+    emit(events::StepLogged{position.epoch, position.global_step, loss, lr, now - begun_});
   return loss;
 }
 

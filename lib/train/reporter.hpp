@@ -8,8 +8,8 @@
 
 namespace trainctl::train {
 
-/// Tells the supervisor where training stands: the shared page at every step, the progress bar a few times a second,
-/// a log line every so many steps. Only rank 0 speaks of progress.
+/// Tells the supervisor where training stands: the shared page at every step, the progress bar a
+/// few times a second, a log line every so many steps. Only rank 0 speaks of progress.
 class Reporter {
  public:
   Reporter(const Session& session, at::Device device);

@@ -8,7 +8,8 @@
 
 namespace trainctl::train {
 
-/// Names each damaged sample that a loader replaced (dataset.on_error: skip), once a run, as a warning.
+/// Names each damaged sample that a loader replaced (dataset.on_error: skip), once a run, as a
+/// warning.
 class SkippedReport {
  public:
   void tell(const std::string& split, const data::Loader& loader, const EventSink& emit);

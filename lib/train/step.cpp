@@ -33,7 +33,8 @@ std::vector<at::Tensor> trainable(const stage::Model& model) {
   return tensors;
 }
 
-StepRunner::StepRunner(const Session& session, const Options& options, PartTimer& timer, dist::GradSync& sync)
+StepRunner::StepRunner(const Session& session, const Options& options, PartTimer& timer,
+                       dist::GradSync& sync)
     : session_(session),
       timer_(timer),
       sync_(sync),
@@ -67,11 +68,13 @@ void StepRunner::clear_gradients() {
     session_.optimizer.zero_grad();
     return;
   }
-  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();  // backward hands over its own tensors
+  for (at::Tensor& parameter : parameters_)
+    parameter.mutable_grad().reset();  // backward hands over its own tensors
 }
 
-/// The mean over this rank's rows becomes its share of the mean over the window; the average over the ranks divides by
-/// the world. What weighed rows are divided by is known once the window is closed: till then they are summed.
+/// The mean over this rank's rows becomes its share of the mean over the window; the average over
+/// the ranks divides by the world. What weighed rows are divided by is known once the window is
+/// closed: till then they are summed.
 at::Tensor StepRunner::share_of(const stage::LossValue& loss, const MicroBatch& micro) {
   if (loss.weight.defined()) {
     add_weight(loss.weight, micro);
@@ -84,10 +87,12 @@ at::Tensor StepRunner::share_of(const stage::LossValue& loss, const MicroBatch& 
 
 void StepRunner::add_weight(const at::Tensor& weight, const MicroBatch& micro) {
   const at::NoGradGuard guard;
-  if (!window_weight_.defined()) window_weight_ = at::zeros({}, weight.options().dtype(at::kDouble));
+  if (!window_weight_.defined())
+    window_weight_ = at::zeros({}, weight.options().dtype(at::kDouble));
   if (micro.opens) window_weight_.zero_();
   if (micro.batch.valid > 0) window_weight_.add_(weight);
-  if (micro.closes) weight_of_all_ = session_.communicator.start_sum(window_weight_, "sum of the class weights");
+  if (micro.closes)
+    weight_of_all_ = session_.communicator.start_sum(window_weight_, "sum of the class weights");
 }
 
 void StepRunner::divide_by_weight() {

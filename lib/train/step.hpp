@@ -14,8 +14,8 @@
 
 namespace trainctl::train {
 
-/// One batch of an optimizer step. With accumulation several of them make a window, and their gradients add up to those
-/// of one large batch.
+/// One batch of an optimizer step. With accumulation several of them make a window, and their
+/// gradients add up to those of one large batch.
 struct MicroBatch {
   const device::DeviceBatch& batch;
   std::int64_t window_rows = 0;  // rows of the whole window over all ranks
@@ -26,10 +26,12 @@ struct MicroBatch {
 /// Forward, backward and update of one batch.
 class StepRunner {
  public:
-  StepRunner(const Session& session, const Options& options, PartTimer& timer, dist::GradSync& sync);
+  StepRunner(const Session& session, const Options& options, PartTimer& timer,
+             dist::GradSync& sync);
 
   enum class Result { ok, not_finite };
-  /// `not_finite`: the loss is seen to be so before anything was updated (CPU only; a GPU tells at the log point).
+  /// `not_finite`: the loss is seen to be so before anything was updated (CPU only; a GPU tells at
+  /// the log point).
   Result run(const MicroBatch& micro, double lr);
 
   LossMeter& meter() { return meter_; }

@@ -29,7 +29,8 @@ ThreadChoice probe_threads(const ThreadProbe& probe, const Clock& clock) {
   probe.step();  // allocations and thread pools belong to no number
   probe.set_threads(1);
   probe.step();
-  const int steps = static_cast<int>(std::clamp(kBlock / std::max(timed(probe, clock, 1), 1e-9), 1.0, 100.0));
+  const int steps =
+      static_cast<int>(std::clamp(kBlock / std::max(timed(probe, clock, 1), 1e-9), 1.0, 100.0));
   std::vector<double> one;
   std::vector<double> many;
   for (int round = 0; round < kRounds && (round == 0 || clock.now() - begin < kBudget); ++round) {

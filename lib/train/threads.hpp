@@ -18,9 +18,9 @@ struct ThreadProbe {
   std::function<void(int)> set_threads;  // at::set_num_threads
 };
 
-/// Times steps with one and with `most` threads, in turns, for well under a second where a step is short, and leaves
-/// the faster number set. More threads only where the median is at least 1.15 times faster: beside other work they lose
-/// more than they win.
+/// Times steps with one and with `most` threads, in turns, for well under a second where a step is
+/// short, and leaves the faster number set. More threads only where the median is at least 1.15
+/// times faster: beside other work they lose more than they win.
 ThreadChoice probe_threads(const ThreadProbe& probe, const Clock& clock);
 
 }  // namespace trainctl::train

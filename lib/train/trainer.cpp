@@ -17,7 +17,8 @@ Agreement::Cadence cadence_for(at::Device device) {
 }
 
 std::optional<double> find(const events::Metrics& metrics, const std::string& name) {
-  const auto found = std::find_if(metrics.begin(), metrics.end(), [&](const auto& m) { return m.first == name; });
+  const auto found =
+      std::find_if(metrics.begin(), metrics.end(), [&](const auto& m) { return m.first == name; });
   return found == metrics.end() ? std::nullopt : std::optional(found->second);
 }
 
@@ -43,7 +44,8 @@ Trainer::Trainer(const Session& session, Options options)
       step_(session, options_, timer_, *sync_),
       keeper_(session, options_),
       reporter_(session, options_.device),
-      agreement_(session.communicator, stop_sources(session, options_), cadence_for(options_.device)) {
+      agreement_(session.communicator, stop_sources(session, options_),
+                 cadence_for(options_.device)) {
   if (session.validation != nullptr) evaluator_.emplace(session, options_);
 }
 
@@ -75,7 +77,9 @@ bool Trainer::train_epoch() {
   position_.step_in_epoch = 0;
   position_.steps_in_epoch = session_.train.batches_per_epoch();
   session_.train.start_epoch(position_.epoch);
-  for (std::int64_t i = 0; i < position_.steps_in_epoch && stop_ == Stop::none && !at_step_limit(); ++i) train_batch(i);
+  for (std::int64_t i = 0; i < position_.steps_in_epoch && stop_ == Stop::none && !at_step_limit();
+       ++i)
+    train_batch(i);
   return stop_ != Stop::signal;
 }
 
@@ -86,7 +90,8 @@ void Trainer::train_batch(std::int64_t index) {
   timer_.enter(Part::h2d);
   const device::DeviceBatch& on_device = feed_->put(*batch);
   const bool opens = index % options_.accumulate == 0;
-  const bool closes = (index + 1) % options_.accumulate == 0 || index + 1 == position_.steps_in_epoch;
+  const bool closes =
+      (index + 1) % options_.accumulate == 0 || index + 1 == position_.steps_in_epoch;
   if (opens) {
     window_rows_ = window_rows(index);
     lr_ = session_.scheduler.lr(position_.epoch, position_.global_step);
@@ -113,10 +118,13 @@ void Trainer::after_step() {
 }
 
 bool Trainer::has_next_epoch() const {
-  return stop_reason_.empty() && (!options_.max_epochs || position_.epoch + 1 < *options_.max_epochs);
+  return stop_reason_.empty() &&
+         (!options_.max_epochs || position_.epoch + 1 < *options_.max_epochs);
 }
 
-bool Trainer::at_step_limit() const { return options_.max_steps && position_.global_step >= *options_.max_steps; }
+bool Trainer::at_step_limit() const {
+  return options_.max_steps && position_.global_step >= *options_.max_steps;
+}
 
 std::int64_t Trainer::rows_of(std::int64_t batch) const {
   const std::int64_t full = session_.batch_size * session_.communicator.place().world_size;
@@ -141,10 +149,10 @@ void Trainer::check_weights() const {
 }
 
 void Trainer::throw_diverged(const std::string& what) const {
-  throw Error(ErrorKind::diverged,
-              fmt::format("{} at step {} of epoch {}: lower optimizer.lr, set trainer.gradient_clip_val, or find the "
-                          "operation with trainer.detect_anomaly=true",
-                          what, position_.global_step, position_.epoch + 1));
+  throw Error(ErrorKind::diverged, fmt::format("{} at step {} of epoch {}: lower optimizer.lr, set "
+                                               "trainer.gradient_clip_val, or find the "
+                                               "operation with trainer.detect_anomaly=true",
+                                               what, position_.global_step, position_.epoch + 1));
 }
 
 std::optional<events::Metrics> Trainer::validate(std::optional<std::int64_t> limit) {
@@ -157,7 +165,8 @@ std::optional<events::Metrics> Trainer::validate(std::optional<std::int64_t> lim
     shown.step_in_epoch = batch + 1;
     reporter_.step(events::Phase::validate, shown, now, nullptr);
     const bool settles = shown.step_in_epoch % options_.log_every == 0;
-    const Stop wish = agreement_.after_step(settles ? Agreement::At::log_point : Agreement::At::step, now);
+    const Stop wish =
+        agreement_.after_step(settles ? Agreement::At::log_point : Agreement::At::step, now);
     if (wish == Stop::signal) stop_ = wish;  // max_time waits for the end of the validation
     return stop_ != Stop::signal;
   });
@@ -198,7 +207,8 @@ bool Trainer::finish_epoch() {
   if (stop_ == Stop::time) stop_reason_ = "max_time";
   if (!early_reason_.empty()) {
     stop_reason_ = "early_stopping";
-    if (session_.communicator.place().rank == 0) reporter_.emit(events::StoppedEarly{position_.epoch, early_reason_});
+    if (session_.communicator.place().rank == 0)
+      reporter_.emit(events::StoppedEarly{position_.epoch, early_reason_});
   }
   return stop_ != Stop::signal;
 }

@@ -24,8 +24,9 @@ class Trainer {
   /// Gives every rank rank 0's weights. `session` outlives the trainer.
   Trainer(const Session& session, Options options);
 
-  /// Trains to the end and returns the last event. Throws Error(diverged) for a loss or weights that are not finite,
-  /// Error(data) from the loader, Error(rank_failed) or Error(hang) where another rank is lost.
+  /// Trains to the end and returns the last event. Throws Error(diverged) for a loss or weights
+  /// that are not finite, Error(data) from the loader, Error(rank_failed) or Error(hang) where
+  /// another rank is lost.
   events::Finished run();
   /// After `run` threw: writes what is worth keeping. Never throws, so that it hides no cause.
   void rescue(ErrorKind cause) noexcept;

@@ -33,7 +33,9 @@ const char* dtype_name(at::ScalarType dtype) {
     case at::kInt: return "I32";
     case at::kByte: return "U8";
     case at::kBool: return "BOOL";
-    default: throw Error(ErrorKind::unexpected, fmt::format("weights of type {} cannot be saved", at::toString(dtype)));
+    default:
+      throw Error(ErrorKind::unexpected,
+                  fmt::format("weights of type {} cannot be saved", at::toString(dtype)));
   }
 }
 
@@ -46,7 +48,8 @@ std::vector<stage::NamedTensor> weights_of(const stage::Model& model) {
 }
 
 Snapshot::Snapshot(std::vector<stage::NamedTensor> weights) : weights_(std::move(weights)) {
-  for (const auto& [name, tensor] : weights_) copies_.push_back({name, at::empty_like(tensor.detach())});
+  for (const auto& [name, tensor] : weights_)
+    copies_.push_back({name, at::empty_like(tensor.detach())});
 }
 
 void Snapshot::take() {
@@ -66,12 +69,14 @@ std::string not_finite(const std::vector<stage::NamedTensor>& weights) {
   for (const auto& [name, tensor] : weights) {
     if (!tensor.is_floating_point() || tensor.numel() == 0) continue;
     names.push_back(name);
-    largest.push_back(at::linalg_vector_norm(tensor, std::numeric_limits<double>::infinity()).to(at::kDouble));
+    largest.push_back(
+        at::linalg_vector_norm(tensor, std::numeric_limits<double>::infinity()).to(at::kDouble));
   }
   if (largest.empty()) return {};
   const at::Tensor values = at::stack(largest).cpu();
   const std::span<const double> read(values.const_data_ptr<double>(), largest.size());
-  const auto bad = std::find_if_not(read.begin(), read.end(), [](double value) { return std::isfinite(value); });
+  const auto bad =
+      std::find_if_not(read.begin(), read.end(), [](double value) { return std::isfinite(value); });
   return bad == read.end() ? std::string() : names[static_cast<std::size_t>(bad - read.begin())];
 }
 
@@ -81,7 +86,8 @@ void save_weights(const std::filesystem::path& path, const std::vector<stage::Na
   std::vector<safetensors::View> views;
   for (const auto& [name, tensor] : weights) {
     hosts.push_back(on_host(tensor));
-    views.push_back({name, dtype_name(tensor.scalar_type()), hosts.back().sizes().vec(), bytes_of(hosts.back())});
+    views.push_back({name, dtype_name(tensor.scalar_type()), hosts.back().sizes().vec(),
+                     bytes_of(hosts.back())});
   }
   safetensors::write(path, views, metadata);
 }

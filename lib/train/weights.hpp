@@ -27,7 +27,8 @@ class Snapshot {
   std::vector<stage::NamedTensor> copies_;
 };
 
-/// The name of a tensor that holds NaN or infinity; empty where there is none. Waits for the device once.
+/// The name of a tensor that holds NaN or infinity; empty where there is none. Waits for the device
+/// once.
 std::string not_finite(const std::vector<stage::NamedTensor>& weights);
 
 /// A safetensors file. Throws Error(resource) where it cannot be written.

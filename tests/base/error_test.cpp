@@ -7,7 +7,8 @@ using namespace trainctl;
 TEST_CASE("an error carries its kind as exit code and its frames outermost first") {
   try {
     in_context("mnist.yaml", [] {
-      in_context("optimizer 'sgd'", [] { ENSURE(config, 1 > 2, "lr must be above {}, found {}", 0, -1); });
+      in_context("optimizer 'sgd'",
+                 [] { ENSURE(config, 1 > 2, "lr must be above {}, found {}", 0, -1); });
     });
     FAIL("nothing was thrown");
   } catch (const Error& error) {

@@ -45,9 +45,11 @@ TEST_CASE("reading says what is wrong with the file") {
   const TempFolder folder;
   CHECK_THROWS_WITH(read_file(folder / "none", 10, ReadFailure::config), Contains("No such file"));
   CHECK_THROWS_WITH(read_file(folder.path(), 10, ReadFailure::config), Contains("it is a folder"));
-  CHECK_THROWS_WITH(read_file(folder / "\x1b[2J\n", 10, ReadFailure::config), Contains("\\x1b[2J\\x0a: No such"));
+  CHECK_THROWS_WITH(read_file(folder / "\x1b[2J\n", 10, ReadFailure::config),
+                    Contains("\\x1b[2J\\x0a: No such"));
   write_atomically(folder / "big", "0123456789ab");
-  CHECK_THROWS_WITH(read_file(folder / "big", 10, ReadFailure::config), Contains("limit of 10 bytes"));
+  CHECK_THROWS_WITH(read_file(folder / "big", 10, ReadFailure::config),
+                    Contains("limit of 10 bytes"));
 }
 
 TEST_CASE("appended lines stay in order across openings") {

@@ -25,10 +25,12 @@ TEST_CASE("GPUs are the device files, with the names that the driver gives them"
   const TempFolder root;
   CHECK(present_gpus(root.path()).empty());
   fs::create_directories(root / "dev");
-  for (const char* name : {"nvidia0", "nvidia2", "nvidiactl", "nvidia-uvm"}) std::ofstream(root / "dev" / name) << "";
+  for (const char* name : {"nvidia0", "nvidia2", "nvidiactl", "nvidia-uvm"})
+    std::ofstream(root / "dev" / name) << "";
   const fs::path card = root / "proc/driver/nvidia/gpus/0000:01:00.0";
   fs::create_directories(card);
-  std::ofstream(card / "information") << "Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-bb33\nDevice Minor: \t 2\n";
+  std::ofstream(card / "information")
+      << "Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-bb33\nDevice Minor: \t 2\n";
   const std::vector<Gpu> found = present_gpus(root.path());
   REQUIRE(found.size() == 2);
   CHECK(found[0].device == "/dev/nvidia0");
@@ -49,7 +51,8 @@ TEST_CASE("an empty list, -1 and no number leave no GPU") {
   for (const char* list : {"", "-1", "none", "NoDevFiles", " "}) CHECK(count(list) == 0);
 }
 
-TEST_CASE("the list ends at its first entry that is no device, and a card named twice leaves none") {
+TEST_CASE(
+    "the list ends at its first entry that is no device, and a card named twice leaves none") {
   CHECK(count("0,7,1") == 1);
   CHECK(count("0,-1,1") == 1);
   CHECK(count("1,,2") == 1);

@@ -17,14 +17,16 @@ void write(const std::filesystem::path& path, const std::string& text) {
 
 TEST_CASE("the available memory is what the machine has left where no group caps it") {
   const TempFolder root;
-  write(root / "proc/meminfo", "MemTotal:       2000 kB\nMemFree:  500 kB\nMemAvailable:    1000 kB\n");
+  write(root / "proc/meminfo",
+        "MemTotal:       2000 kB\nMemFree:  500 kB\nMemAvailable:    1000 kB\n");
   CHECK(available_memory(root.path()) == 1000 * 1024);
   write(root / "proc/self/cgroup", "0::/job\n");
   write(root / "sys/fs/cgroup/job/memory.max", "max\n");
   CHECK(available_memory(root.path()) == 1000 * 1024);
 }
 
-TEST_CASE("a control group v2 caps the available memory, its page cache aside, and so do its parents") {
+TEST_CASE(
+    "a control group v2 caps the available memory, its page cache aside, and so do its parents") {
   const TempFolder root;
   write(root / "proc/meminfo", "MemAvailable: 1000000 kB\n");
   write(root / "proc/self/cgroup", "0::/slice/job\n");

@@ -18,16 +18,18 @@ TEST_CASE("philox gives the published answers") {
 TEST_CASE("philox in blocks gives the answers to counters one behind the other") {
   const PhiloxBlock counter{0xfffffffe, 1, 2, 3};
   const PhiloxBlocks blocks = philox_blocks(42, counter);
-  for (std::uint32_t i = 0; i < blocks.size(); ++i) CHECK(blocks[i] == philox(42, {counter[0] + i, 1, 2, 3}));
+  for (std::uint32_t i = 0; i < blocks.size(); ++i)
+    CHECK(blocks[i] == philox(42, {counter[0] + i, 1, 2, 3}));
 }
 
 TEST_CASE("draws differ in each coordinate and repeat for the same ones") {
-  const auto first = [](std::uint64_t seed, std::uint32_t epoch, std::uint64_t position, std::uint16_t operation) {
+  const auto first = [](std::uint64_t seed, std::uint32_t epoch, std::uint64_t position,
+                        std::uint16_t operation) {
     return CounterRng(seed, epoch, position, operation).next_u64();
   };
   CHECK(first(1, 2, 3, 4) == first(1, 2, 3, 4));
-  const std::set<std::uint64_t> all{first(1, 2, 3, 4), first(9, 2, 3, 4), first(1, 9, 3, 4), first(1, 2, 9, 4),
-                                    first(1, 2, 3, 9)};
+  const std::set<std::uint64_t> all{first(1, 2, 3, 4), first(9, 2, 3, 4), first(1, 9, 3, 4),
+                                    first(1, 2, 9, 4), first(1, 2, 3, 9)};
   CHECK(all.size() == 5);
 }
 

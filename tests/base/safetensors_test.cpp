@@ -14,7 +14,8 @@ namespace {
 
 std::string file_of(const std::string& header, const std::string& data) {
   std::string bytes;
-  for (int shift = 0; shift < 64; shift += 8) bytes.push_back(static_cast<char>((header.size() >> shift) & 0xff));
+  for (int shift = 0; shift < 64; shift += 8)
+    bytes.push_back(static_cast<char>((header.size() >> shift) & 0xff));
   return bytes + header + data;
 }
 
@@ -35,9 +36,10 @@ TEST_CASE("tensors written to a safetensors file are read back byte for byte") {
   TempFolder folder;
   const std::vector<float> weights{1.5F, -2.0F, 3.25F, 0.0F, 5.0F, 6.0F};
   const std::vector<std::int64_t> steps{7};
-  const std::vector<safetensors::View> written{{"fc1.weight", "F32", {2, 3}, std::as_bytes(std::span(weights))},
-                                               {"steps", "I64", {}, std::as_bytes(std::span(steps))},
-                                               {"empty", "U8", {0, 4}, {}}};
+  const std::vector<safetensors::View> written{
+      {"fc1.weight", "F32", {2, 3}, std::as_bytes(std::span(weights))},
+      {"steps", "I64", {}, std::as_bytes(std::span(steps))},
+      {"empty", "U8", {0, 4}, {}}};
   safetensors::write(folder / "w.safetensors", written, {{"epoch", "3"}});
 
   const safetensors::File file(folder / "w.safetensors");
@@ -65,21 +67,30 @@ TEST_CASE("a damaged safetensors file is refused with the reason") {
   CHECK_THAT(complaint(folder, file_of("{}", "").substr(0, 9)), Contains("claims 2 bytes"));
   CHECK_THAT(complaint(folder, file_of("{\"a\":", "")), Contains("header is not valid"));
   CHECK_THAT(complaint(folder, file_of("[[[[[[1]]]]]]", "")), Contains("nested"));
-  CHECK_THAT(complaint(folder, file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})", "12345678")),
+  CHECK_THAT(complaint(folder, file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})",
+                                       "12345678")),
              Contains("tensor 'a'") && Contains("do not give the 8 bytes"));
-  CHECK_THAT(complaint(folder, file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "123")),
+  CHECK_THAT(complaint(folder,
+                       file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "123")),
              Contains("leave the data of 3 bytes"));
-  CHECK_THAT(complaint(folder, file_of(R"({"a":{"dtype":"F3","shape":[1],"data_offsets":[0,4]}})", "1234")),
+  CHECK_THAT(complaint(folder,
+                       file_of(R"({"a":{"dtype":"F3","shape":[1],"data_offsets":[0,4]}})", "1234")),
              Contains("unknown dtype 'F3'"));
-  CHECK_THAT(complaint(folder, file_of(R"({"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,4]}})", "1234")),
+  CHECK_THAT(complaint(folder, file_of(R"({"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,4]}})",
+                                       "1234")),
              Contains("not a whole number"));
   CHECK_THAT(
-      complaint(folder, file_of(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", "")),
+      complaint(
+          folder,
+          file_of(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})",
+                  "")),
       Contains("do not give"));
-  CHECK_THAT(complaint(folder, file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", "12")),
-             Contains("hole"));
-  CHECK_THAT(complaint(folder, file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "12")),
-             Contains("belong to no tensor"));
+  CHECK_THAT(
+      complaint(folder, file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", "12")),
+      Contains("hole"));
+  CHECK_THAT(
+      complaint(folder, file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "12")),
+      Contains("belong to no tensor"));
   CHECK_THAT(complaint(folder, file_of(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)"
                                        R"("a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
                                        "")),

@@ -1,7 +1,7 @@
-// Images a second on one thread, of the JPEGs below the folders given: decoded whole, only the box of a random resized
-// crop (read to the end of the file, and no further than needed), and the resize of that box to 224x224 on each path of
-// this CPU. Rounds are interleaved; only the ratios mean anything.
-// usage: bench_images FOLDER...
+// Images a second on one thread, of the JPEGs below the folders given: decoded whole, only the box
+// of a random resized crop (read to the end of the file, and no further than needed), and the
+// resize of that box to 224x224 on each path of this CPU. Rounds are interleaved; only the ratios
+// mean anything. usage: bench_images FOLDER...
 
 #include "base/clock.hpp"
 #include "base/stats.hpp"
@@ -35,7 +35,8 @@ struct Sample {
 
 std::vector<std::byte> bytes_of(const std::filesystem::path& path) {
   std::ifstream stream(path, std::ios::binary);
-  const std::vector<char> text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  const std::vector<char> text{std::istreambuf_iterator<char>(stream),
+                               std::istreambuf_iterator<char>()};
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
 }
@@ -85,19 +86,23 @@ int main(int argc, char** argv) {
     decoder.decode(box, reading, out.data());
   };
   std::vector<Row> rows;
-  rows.push_back({"decode whole", [&](const Sample& sample) {
-                    decode(sample, {0, 0, sample.shape.height, sample.shape.width}, Reading::whole_file);
-                  }});
-  rows.push_back({"decode crop, whole file", [&](const Sample& s) { decode(s, s.box, Reading::whole_file); }});
-  rows.push_back({"decode crop, needed part", [&](const Sample& s) { decode(s, s.box, Reading::needed_part); }});
+  rows.push_back(
+      {"decode whole", [&](const Sample& sample) {
+         decode(sample, {0, 0, sample.shape.height, sample.shape.width}, Reading::whole_file);
+       }});
+  rows.push_back(
+      {"decode crop, whole file", [&](const Sample& s) { decode(s, s.box, Reading::whole_file); }});
+  rows.push_back({"decode crop, needed part",
+                  [&](const Sample& s) { decode(s, s.box, Reading::needed_part); }});
   for (const ResizeKernels& kernels : resize_kernels()) {
-    rows.push_back({std::string("resize crop, ") + kernels.name, [&](const Sample& sample) {
-                      out.resize(kSize * kSize * 3);
-                      const ImageView box(sample.pixels.data(), {sample.box.height, sample.box.width, 3});
-                      const ResizePlan plan{ResizeAxis::whole(sample.box.height, kSize),
-                                            ResizeAxis::whole(sample.box.width, kSize)};
-                      resize(box, plan, out.data(), kernels);
-                    }});
+    rows.push_back(
+        {std::string("resize crop, ") + kernels.name, [&](const Sample& sample) {
+           out.resize(kSize * kSize * 3);
+           const ImageView box(sample.pixels.data(), {sample.box.height, sample.box.width, 3});
+           const ResizePlan plan{ResizeAxis::whole(sample.box.height, kSize),
+                                 ResizeAxis::whole(sample.box.width, kSize)};
+           resize(box, plan, out.data(), kernels);
+         }});
   }
   for (int round = 0; round < kRounds; ++round) {
     for (Row& row : rows) {
@@ -111,8 +116,8 @@ int main(int argc, char** argv) {
   const auto count = static_cast<double>(samples.size());
   for (const Row& row : rows) {
     const double middle = median(row.seconds);
-    fmt::print("{:<26} {:>12.0f} {:>10.1f} {:>18.2f}\n", row.name, count / middle, 1e6 * middle / count,
-               whole / middle);
+    fmt::print("{:<26} {:>12.0f} {:>10.1f} {:>18.2f}\n", row.name, count / middle,
+               1e6 * middle / count, whole / middle);
   }
   return 0;
 }

@@ -1,5 +1,6 @@
-// Samples a second of the loader on an in-memory set of MNIST's shape, beside the limit of the machine: a plain gather
-// of the same rows into one warm buffer. Rounds are interleaved; only the ratios mean anything.
+// Samples a second of the loader on an in-memory set of MNIST's shape, beside the limit of the
+// machine: a plain gather of the same rows into one warm buffer. Rounds are interleaved; only the
+// ratios mean anything.
 
 #include "base/clock.hpp"
 #include "base/stats.hpp"
@@ -27,8 +28,10 @@ const std::vector<int> kWorkers{0, 1, 2};
 std::shared_ptr<const Dataset> make_dataset() {
   const Facts facts = MemoryDataset::facts(kSamples, 10, {28, 28, 1});
   Arena images = image_memory(facts);
-  for (std::size_t i = 0; i < images.bytes().size(); ++i) images.bytes()[i] = static_cast<std::byte>(i * 31 >> 3);
-  return std::make_shared<const MemoryDataset>(facts, std::move(images), std::vector<std::uint8_t>(kSamples, 3));
+  for (std::size_t i = 0; i < images.bytes().size(); ++i)
+    images.bytes()[i] = static_cast<std::byte>(i * 31 >> 3);
+  return std::make_shared<const MemoryDataset>(facts, std::move(images),
+                                               std::vector<std::uint8_t>(kSamples, 3));
 }
 
 /// Seconds of one epoch; the consumer reads the labels only.
@@ -42,7 +45,8 @@ double loader_seconds(Loader& loader, std::int64_t epoch, std::uint64_t& sink) {
 }
 
 /// memcpy row by row with the processor's own read-ahead alone.
-double gather_seconds(std::span<const std::byte> images, const Permutation& order, std::uint64_t& sink) {
+double gather_seconds(std::span<const std::byte> images, const Permutation& order,
+                      std::uint64_t& sink) {
   static std::vector<std::byte> buffer(kBatch * kBytes);
   const double start = steady_clock().now();
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -71,15 +75,16 @@ int main() {
   for (int round = 0; round < kRounds; ++round) {
     shuffle(order, 0, round);
     limit.push_back(gather_seconds(copy.bytes(), order, sink));
-    for (const int workers : kWorkers) seconds[workers].push_back(loader_seconds(*loaders[workers], round, sink));
+    for (const int workers : kWorkers)
+      seconds[workers].push_back(loader_seconds(*loaders[workers], round, sink));
   }
   fmt::print("{:<22} {:>16} {:>10}\n", "setting", "samples/s (M)", "of limit");
   const double floor = median(limit);
   fmt::print("{:<22} {:>16.2f} {:>10.2f}\n", "plain gather (limit)", kSamples / floor / 1e6, 1.0);
   for (const int workers : kWorkers) {
     const double middle = median(seconds[workers]);
-    fmt::print("{:<22} {:>16.2f} {:>10.2f}\n", fmt::format("loader, {} workers", workers), kSamples / middle / 1e6,
-               floor / middle);
+    fmt::print("{:<22} {:>16.2f} {:>10.2f}\n", fmt::format("loader, {} workers", workers),
+               kSamples / middle / 1e6, floor / middle);
   }
   return sink == 0 ? 1 : 0;
 }

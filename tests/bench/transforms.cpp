@@ -1,5 +1,5 @@
-// Nanoseconds of transforms a sample on one thread, beside a plain copy of the same bytes. Rounds are interleaved; only
-// the ratios mean anything.
+// Nanoseconds of transforms a sample on one thread, beside a plain copy of the same bytes. Rounds
+// are interleaved; only the ratios mean anything.
 
 #include "base/clock.hpp"
 #include "base/stats.hpp"
@@ -28,10 +28,12 @@ using Transforms = std::vector<std::shared_ptr<const Transform>>;
 
 std::shared_ptr<const Transform> transform(const std::string& type, const std::string& options) {
   config::Diagnostics diagnostics;
-  config::Node node = config::parse_yaml(config::make_source("bench", options), options, diagnostics);
+  config::Node node =
+      config::parse_yaml(config::make_source("bench", options), options, diagnostics);
   node.entries.push_back({"type", {}, config::Node::scalar(type)});
   config::Stage stage;
-  config::Reader(spec::builtin_vocabulary(), diagnostics).stage(node, config::Field{}, "transform", stage);
+  config::Reader(spec::builtin_vocabulary(), diagnostics)
+      .stage(node, config::Field{}, "transform", stage);
   diagnostics.throw_if_errors();
   return builtin_catalogue().transforms.at(type)(stage);
 }
@@ -44,7 +46,8 @@ struct Row {
 };
 
 /// What the loader does for each sample: the transforms through a thread's buffers into the slot.
-void chain(const Transforms& transforms, ImageView image, std::uint64_t sample, ImageTarget target) {
+void chain(const Transforms& transforms, ImageView image, std::uint64_t sample,
+           ImageTarget target) {
   static std::vector<std::uint8_t> between[2];
   for (std::size_t op = 0; op < transforms.size(); ++op) {
     ImageTarget out = op + 1 == transforms.size() ? target : ImageTarget(between[op % 2]);
@@ -57,26 +60,29 @@ void chain(const Transforms& transforms, ImageView image, std::uint64_t sample, 
 void measure(const ImageShape& shape, const std::vector<std::pair<std::string, Transforms>>& lists,
              std::int64_t samples) {
   std::vector<std::uint8_t> images(shape.bytes() * kSet);
-  for (std::size_t i = 0; i < images.size(); ++i) images[i] = static_cast<std::uint8_t>(i * 31 >> 3);
+  for (std::size_t i = 0; i < images.size(); ++i)
+    images[i] = static_cast<std::uint8_t>(i * 31 >> 3);
   std::vector<std::byte> slot(shape.bytes());
   const auto image = [&](std::uint64_t sample) {
     return ImageView(images.data() + sample % kSet * shape.bytes(), shape);
   };
   std::vector<Row> rows;
-  rows.push_back(
-      {"copy", [&](std::uint64_t n) { std::memcpy(slot.data(), image(n).pixels, slot.size()); }, samples, {}});
+  rows.push_back({"copy",
+                  [&](std::uint64_t n) { std::memcpy(slot.data(), image(n).pixels, slot.size()); },
+                  samples,
+                  {}});
   for (const MirrorKernels& kernels : mirror_kernels()) {
-    rows.push_back(
-        {fmt::format("mirror, {}", kernels.name),
-         [&shape, &slot, image, mirror = shape.channels == 3 ? kernels.three : kernels.one](std::uint64_t n) {
-           const ImageView from = image(n);
-           auto* to = reinterpret_cast<std::uint8_t*>(slot.data());
-           for (std::int64_t y = 0; y < shape.height; ++y, to += from.row_bytes()) {
-             mirror(from.row(y), shape.width, to);
-           }
-         },
-         samples,
-         {}});
+    rows.push_back({fmt::format("mirror, {}", kernels.name),
+                    [&shape, &slot, image,
+                     mirror = shape.channels == 3 ? kernels.three : kernels.one](std::uint64_t n) {
+                      const ImageView from = image(n);
+                      auto* to = reinterpret_cast<std::uint8_t*>(slot.data());
+                      for (std::int64_t y = 0; y < shape.height; ++y, to += from.row_bytes()) {
+                        mirror(from.row(y), shape.width, to);
+                      }
+                    },
+                    samples,
+                    {}});
   }
   for (const auto& [name, transforms] : lists) {
     rows.push_back({name,
@@ -108,18 +114,21 @@ int main() {
   measure({32, 32, 3},
           {{"random_crop 32, padding 4", {transform("random_crop", "{size: 32, padding: 4}")}},
            {"random_horizontal_flip", {flip}},
-           {"random_crop 32, padding 4; flip", {transform("random_crop", "{size: 32, padding: 4}"), flip}},
+           {"random_crop 32, padding 4; flip",
+            {transform("random_crop", "{size: 32, padding: 4}"), flip}},
            {"trivial_augment_wide", {transform("trivial_augment_wide", "{}")}}},
           1'000);
   measure(
       {224, 224, 3},
       {{"random_horizontal_flip", {flip}},
-       {"color_jitter 0.4 0.4 0.4", {transform("color_jitter", "{brightness: 0.4, contrast: 0.4, saturation: 0.4}")}},
+       {"color_jitter 0.4 0.4 0.4",
+        {transform("color_jitter", "{brightness: 0.4, contrast: 0.4, saturation: 0.4}")}},
        {"color_jitter 0.4 0.4 0.4, hue 0.1",
         {transform("color_jitter", "{brightness: 0.4, contrast: 0.4, saturation: 0.4, hue: 0.1}")}},
        {"gaussian_blur 23", {transform("gaussian_blur", "{kernel_size: 23}")}},
        {"random_rotation 15, nearest", {transform("random_rotation", "{degrees: 15}")}},
-       {"random_rotation 15, bilinear", {transform("random_rotation", "{degrees: 15, interpolation: bilinear}")}},
+       {"random_rotation 15, bilinear",
+        {transform("random_rotation", "{degrees: 15, interpolation: bilinear}")}},
        {"rand_augment", {transform("rand_augment", "{}")}},
        {"random_erasing", {transform("random_erasing", "{p: 1}")}}},
       40);

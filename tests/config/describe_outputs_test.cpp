@@ -15,11 +15,13 @@ std::string explained(const std::string& key) {
 }  // namespace
 
 TEST_CASE("the JSON schema of a file is drawn from the descriptions") {
-  check_golden("config/schema.json", to_pretty(config::json_schema(sample::schema(), sample::vocabulary())) + "\n");
+  check_golden("config/schema.json",
+               to_pretty(config::json_schema(sample::schema(), sample::vocabulary())) + "\n");
 }
 
 TEST_CASE("the JSON schema of one stage stands alone") {
-  const Json schema = config::json_schema(*sample::vocabulary().find("optimizer", "adam"), sample::vocabulary());
+  const Json schema =
+      config::json_schema(*sample::vocabulary().find("optimizer", "adam"), sample::vocabulary());
   CHECK(schema["properties"]["type"]["const"] == "adam");
   CHECK(schema["additionalProperties"] == false);
   CHECK(schema["properties"]["lr"]["default"] == 0.001);
@@ -28,8 +30,10 @@ TEST_CASE("the JSON schema of one stage stands alone") {
 }
 
 TEST_CASE("values become JSON with their types") {
-  const Json json = config::to_json(sample::tree("{a: 1, b: 0.5, c: true, d: x, e: '1', f: [~], g: .inf, h: 1e3}"));
-  CHECK(to_line(json) == R"({"a":1,"b":0.5,"c":true,"d":"x","e":"1","f":[null],"g":".inf","h":1000.0})");
+  const Json json = config::to_json(
+      sample::tree("{a: 1, b: 0.5, c: true, d: x, e: '1', f: [~], g: .inf, h: 1e3}"));
+  CHECK(to_line(json) ==
+        R"({"a":1,"b":0.5,"c":true,"d":"x","e":"1","f":[null],"g":".inf","h":1000.0})");
 }
 
 TEST_CASE("explain answers for sections, stages, options and lists") {
@@ -69,14 +73,16 @@ TEST_CASE("explain answers for sections, stages, options and lists") {
 TEST_CASE("explain suggests a key for what it does not know") {
   CHECK_THROWS_WITH(explained("lr"), Contains("unknown key 'lr': did you mean optimizer.lr?"));
   CHECK_THROWS_WITH(explained("trainer.max_epoch"), Contains("did you mean 'trainer.max_epochs'?"));
-  CHECK_THROWS_WITH(explained("epochs"),
-                    Contains("did you mean phases.0.epochs?") || Contains("trainctl calls it 'trainer.max_epochs'"));
-  CHECK_THROWS_WITH(explained("optimizer.adam.momentum"), Contains("did you mean optimizer.momentum?"));
+  CHECK_THROWS_WITH(explained("epochs"), Contains("did you mean phases.0.epochs?") ||
+                                             Contains("trainctl calls it 'trainer.max_epochs'"));
+  CHECK_THROWS_WITH(explained("optimizer.adam.momentum"),
+                    Contains("did you mean optimizer.momentum?"));
   CHECK_THROWS_WITH(explained("qqqqqqqqqq"), Contains("the sections are: name, seed"));
 }
 
 TEST_CASE("an explanation is a document too") {
-  const Json json = config::to_json(config::explain("optimizer.adam.lr", sample::schema(), sample::vocabulary()));
+  const Json json =
+      config::to_json(config::explain("optimizer.adam.lr", sample::schema(), sample::vocabulary()));
   CHECK(json["schema"] == "trainctl.explain/1");
   CHECK(json["default"] == "0.001");
   CHECK(json["bounds"] == "above 0");
@@ -90,7 +96,9 @@ TEST_CASE("every key for completion can be explained and comes with its values")
     CHECK_FALSE(known.help.empty());
     CHECK_NOTHROW(explained(known.key));
     if (known.key == "trainer.precision") CHECK(known.values.size() == 3);
-    if (known.key == "optimizer.type") CHECK(known.values == std::vector<std::string>{"adam", "sgd"});
-    if (known.key == "loader.pin_memory") CHECK(known.values == std::vector<std::string>{"true", "false", "auto"});
+    if (known.key == "optimizer.type")
+      CHECK(known.values == std::vector<std::string>{"adam", "sgd"});
+    if (known.key == "loader.pin_memory")
+      CHECK(known.values == std::vector<std::string>{"true", "false", "auto"});
   }
 }

@@ -31,7 +31,8 @@ TEST_CASE("a warning is counted and printed, and does not stop") {
   CHECK(diagnostics.error_count() == 0);
   CHECK_NOTHROW(diagnostics.throw_if_errors());
   CHECK(diagnostics.render() ==
-        "a.yaml:1:6: warning: slow\n    1 | one: 1\n      |      ^ choose another\n1 warning in a.yaml\n");
+        "a.yaml:1:6: warning: slow\n    1 | one: 1\n      |      ^ choose another\n1 warning in "
+        "a.yaml\n");
 }
 
 TEST_CASE("errors are thrown as one error of kind config") {

@@ -24,7 +24,9 @@ class_weights: {cat: 2, "no": 1}
 token: "$${TOKEN}"
 )";
 
-Node written(const sample::Experiment& experiment) { return config::write_options(sample::schema(), &experiment); }
+Node written(const sample::Experiment& experiment) {
+  return config::write_options(sample::schema(), &experiment);
+}
 
 bool same(const Node& a, const Node& b) {
   if (a.type != b.type || a.text != b.text || a.items.size() != b.items.size() ||
@@ -35,7 +37,8 @@ bool same(const Node& a, const Node& b) {
     if (!same(a.items[i], b.items[i])) return false;
   }
   for (std::size_t i = 0; i < a.entries.size(); ++i) {
-    if (a.entries[i].key != b.entries[i].key || !same(a.entries[i].value, b.entries[i].value)) return false;
+    if (a.entries[i].key != b.entries[i].key || !same(a.entries[i].value, b.entries[i].value))
+      return false;
   }
   return true;
 }
@@ -47,7 +50,8 @@ class RandomTree {
   Node map(int depth) {
     Node node = Node::map();
     const int size = pick(5);
-    for (int i = 0; i < size; ++i) node.entries.push_back({"k" + std::to_string(i) + text(), {}, any(depth - 1)});
+    for (int i = 0; i < size; ++i)
+      node.entries.push_back({"k" + std::to_string(i) + text(), {}, any(depth - 1)});
     return node;
   }
 
@@ -159,13 +163,14 @@ TEST_CASE("a resolved dump names the origin of each value") {
 }
 
 TEST_CASE("a minimal dump holds what is not the default") {
-  const Node tree =
-      config::without_defaults(written(sample::experiment(kText)), sample::schema(), sample::vocabulary());
+  const Node tree = config::without_defaults(written(sample::experiment(kText)), sample::schema(),
+                                             sample::vocabulary());
   check_golden("config/minimal.yaml", config::dump(tree));
 }
 
 TEST_CASE("a full dump explains each key") {
-  const config::DumpOptions options{config::Comments::help, &sample::schema(), &sample::vocabulary()};
+  const config::DumpOptions options{config::Comments::help, &sample::schema(),
+                                    &sample::vocabulary()};
   const std::string text = config::dump(written(sample::experiment(kText)), options);
   check_golden("config/full.yaml", text);
   CHECK(sample::problems(text).empty());

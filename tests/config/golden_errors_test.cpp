@@ -9,9 +9,9 @@
 #include <map>
 #include <utility>
 
-// tests/golden/config_errors/*.txt hold cases: `=== title`, then sections `--- FILE` with the text of a file (the first
-// is the config), `--- override` and `--- env` with one entry a line, and `--- expect` with the exact output. In inputs
-// \xNN stands for a byte.
+// tests/golden/config_errors/*.txt hold cases: `=== title`, then sections `--- FILE` with the text
+// of a file (the first is the config), `--- override` and `--- env` with one entry a line, and `---
+// expect` with the exact output. In inputs \xNN stands for a byte.
 
 using namespace trainctl;
 namespace fs = std::filesystem;
@@ -68,7 +68,8 @@ std::string run(const Case& one) {
       overrides = golden::lines_of(text);
     } else if (name == "env") {
       for (const std::string& line : golden::lines_of(text)) {
-        ::setenv(line.substr(0, line.find('=')).c_str(), line.substr(line.find('=') + 1).c_str(), 1);
+        ::setenv(line.substr(0, line.find('=')).c_str(), line.substr(line.find('=') + 1).c_str(),
+                 1);
       }
     } else {
       if (config.empty()) config = folder / name;
@@ -111,7 +112,8 @@ TEST_CASE("each mistake in a config is answered with its golden text") {
     const std::vector<Case> cases = read_cases(file);
     if (approves) approve(file, cases);
     for (const Case& one : read_cases(file)) {
-      INFO(file.filename().string() << ": " << one.title << "; TRAINCTL_APPROVE=1 accepts the new text");
+      INFO(file.filename().string()
+           << ": " << one.title << "; TRAINCTL_APPROVE=1 accepts the new text");
       CHECK_FALSE(one.expected.empty());
       CHECK(golden::normalised(run(one), one.expected) == one.expected);
       ++count;

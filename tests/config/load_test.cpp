@@ -29,10 +29,12 @@ Node load(const std::filesystem::path& path) {
 
 TEST_CASE("a file is laid over what it extends") {
   const TempFolder folder;
-  write(folder / "base.yaml", "seed: 1\ntrainer: {max_epochs: 5, devices: 2}\nmetrics: [accuracy, loss]\nname: base\n");
+  write(folder / "base.yaml",
+        "seed: 1\ntrainer: {max_epochs: 5, devices: 2}\nmetrics: [accuracy, loss]\nname: base\n");
   write(folder / "more.yaml", "trainer: {devices: 4}\n");
-  write(folder / "main.yaml",
-        "extends: [base.yaml, more.yaml]\ntrainer: {max_epochs: 9}\nmetrics: [accuracy]\nname: ~\n");
+  write(
+      folder / "main.yaml",
+      "extends: [base.yaml, more.yaml]\ntrainer: {max_epochs: 9}\nmetrics: [accuracy]\nname: ~\n");
   const Node root = load(folder / "main.yaml");
   CHECK(text_at(root, "seed") == "1");
   CHECK(text_at(root, "trainer.max_epochs") == "9");
@@ -43,8 +45,11 @@ TEST_CASE("a file is laid over what it extends") {
 }
 
 TEST_CASE("another type replaces a stage with all its options, the same type or none merges") {
-  const auto merged = [](const char* base, const char* overlay) { return config::merge(tree(base), tree(overlay)); };
-  const Node other = merged("optimizer: {type: adam, betas: [1, 2]}", "optimizer: {type: sgd, lr: 1}");
+  const auto merged = [](const char* base, const char* overlay) {
+    return config::merge(tree(base), tree(overlay));
+  };
+  const Node other =
+      merged("optimizer: {type: adam, betas: [1, 2]}", "optimizer: {type: sgd, lr: 1}");
   CHECK(text_at(other, "optimizer.type") == "sgd");
   CHECK(config::find_path(other, "optimizer.betas") == nullptr);
   const Node same = merged("optimizer: {type: adam, eps: 3}", "optimizer: {type: adam, lr: 1}");
@@ -55,15 +60,19 @@ TEST_CASE("another type replaces a stage with all its options, the same type or 
   const Node promoted = merged("optimizer: adam", "optimizer: {lr: 1}");
   CHECK(text_at(promoted, "optimizer.type") == "adam");
   CHECK(text_at(promoted, "optimizer.lr") == "1");
-  CHECK(text_at(merged("optimizer: {type: adam, lr: 1}", "optimizer: adam"), "optimizer") == "adam");
+  CHECK(text_at(merged("optimizer: {type: adam, lr: 1}", "optimizer: adam"), "optimizer") ==
+        "adam");
 }
 
-TEST_CASE("base files and paths are relative to the file that names them, and all files are returned") {
+TEST_CASE(
+    "base files and paths are relative to the file that names them, and all files are returned") {
   const TempFolder folder;
-  write(folder / "common/base.yaml", "extends: ../deep.yaml\ndataset: {train: {type: mnist, root: files}}\n");
+  write(folder / "common/base.yaml",
+        "extends: ../deep.yaml\ndataset: {train: {type: mnist, root: files}}\n");
   write(folder / "deep.yaml", "optimizer: adam\n");
   write(folder / "runs/main.yaml",
-        "extends: ../common/base.yaml\ndataset: {val: {type: mnist, root: \"${dataset.train.root}\"}}\n");
+        "extends: ../common/base.yaml\ndataset: {val: {type: mnist, root: "
+        "\"${dataset.train.root}\"}}\n");
   Diagnostics diagnostics;
   const config::LoadedTree loaded = config::load_tree(folder / "runs/main.yaml", {}, diagnostics);
   REQUIRE(loaded.files.size() == 3);
@@ -90,14 +99,16 @@ TEST_CASE("files that extend one another many times over are counted") {
   write(folder / "0.yaml", "seed: 1\n");
   for (int i = 1; i <= 8; ++i) {
     const std::string below = std::to_string(i - 1) + ".yaml";
-    write(folder / (std::to_string(i) + ".yaml"), "extends: [" + below + ", " + below + ", " + below + "]\n");
+    write(folder / (std::to_string(i) + ".yaml"),
+          "extends: [" + below + ", " + below + ", " + below + "]\n");
   }
   CHECK_THROWS_WITH(load(folder / "8.yaml"), Contains("more than 64 base files"));
 }
 
 TEST_CASE("overrides set, add, delete and reach into lists") {
   const char* text =
-      "optimizer: {type: adam, lr: 1}\nmodel: {type: mlp, hidden: [128, 64]}\nmetrics: [accuracy, top_k_accuracy]\n";
+      "optimizer: {type: adam, lr: 1}\nmodel: {type: mlp, hidden: [128, 64]}\nmetrics: [accuracy, "
+      "top_k_accuracy]\n";
   CHECK(text_at(tree(text, {"optimizer.lr=0.5"}), "optimizer.lr") == "0.5");
   CHECK(text_at(tree(text, {"trainer.max_epochs=3"}), "trainer.max_epochs") == "3");
   CHECK(text_at(tree(text, {"+optimizer.eps=2"}), "optimizer.eps") == "2");
@@ -117,19 +128,24 @@ TEST_CASE("an override below a stage in its short form makes it a map") {
   const Node root = tree("optimizer: adam", {"optimizer.lr=0.1"});
   CHECK(text_at(root, "optimizer.type") == "adam");
   CHECK(text_at(root, "optimizer.lr") == "0.1");
-  CHECK(sample::experiment("optimizer: adam", {"optimizer.lr=0.1"}).optimizer.as<sample::Adam>().lr == 0.1);
+  CHECK(
+      sample::experiment("optimizer: adam", {"optimizer.lr=0.1"}).optimizer.as<sample::Adam>().lr ==
+      0.1);
 }
 
 TEST_CASE("another type by override drops the file's options and keeps those of overrides") {
-  const Node root = tree("optimizer: {type: adam, betas: [1, 2]}", {"optimizer.lr=0.1", "optimizer.type=sgd"});
+  const Node root =
+      tree("optimizer: {type: adam, betas: [1, 2]}", {"optimizer.lr=0.1", "optimizer.type=sgd"});
   CHECK(text_at(root, "optimizer.lr") == "0.1");
   CHECK(config::find_path(root, "optimizer.betas") == nullptr);
-  CHECK(text_at(tree("optimizer: {type: adam, lr: 1}", {"optimizer.type=adam"}), "optimizer.lr") == "1");
+  CHECK(text_at(tree("optimizer: {type: adam, lr: 1}", {"optimizer.type=adam"}), "optimizer.lr") ==
+        "1");
 }
 
 TEST_CASE("a reference alone keeps the type, within a text it becomes text") {
   const Node root = tree(
-      "a: {b: 3, c: [1, 2]}\nwhole: ${a.b}\nmap: \"${a}\"\nitem: ${a.c.1}\ntext: x-${a.b}-${item}\nplain: $${a.b} "
+      "a: {b: 3, c: [1, 2]}\nwhole: ${a.b}\nmap: \"${a}\"\nitem: ${a.c.1}\ntext: "
+      "x-${a.b}-${item}\nplain: $${a.b} "
       "$5\n");
   CHECK(text_at(root, "whole") == "3");
   CHECK_FALSE(root.find("whole")->quoted);
@@ -141,7 +157,8 @@ TEST_CASE("a reference alone keeps the type, within a text it becomes text") {
 }
 
 TEST_CASE("references lead through references and see overrides") {
-  const Node root = tree("a: ${b}\nb: {c: \"${d}\"}\nd: 7\nthrough: ${a.c}\n", {"d=8", "e=${through}"});
+  const Node root =
+      tree("a: ${b}\nb: {c: \"${d}\"}\nd: 7\nthrough: ${a.c}\n", {"d=8", "e=${through}"});
   CHECK(text_at(root, "through") == "8");
   CHECK(text_at(root, "e") == "8");
 }
@@ -150,7 +167,8 @@ TEST_CASE("the environment gives values with their type, or the default") {
   ::setenv("TRAINCTL_TEST_N", "12", 1);
   ::unsetenv("TRAINCTL_TEST_NONE");
   const Node root = tree(
-      "n: 5\na: ${env:TRAINCTL_TEST_N}\nb: \"${env:TRAINCTL_TEST_NONE,data}/x\"\nc: ${env:TRAINCTL_TEST_NONE,~}\n"
+      "n: 5\na: ${env:TRAINCTL_TEST_N}\nb: \"${env:TRAINCTL_TEST_NONE,data}/x\"\nc: "
+      "${env:TRAINCTL_TEST_NONE,~}\n"
       "d: ${env:TRAINCTL_TEST_NONE,}\ne: \"${env:TRAINCTL_TEST_NONE,${n}}\"\n");
   CHECK(text_at(root, "a") == "12");
   CHECK_FALSE(root.find("a")->quoted);

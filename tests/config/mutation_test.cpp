@@ -10,17 +10,21 @@ using namespace trainctl;
 namespace {
 
 constexpr std::string_view kSeeds[] = {
-    "name: run\nseed: 42\noptimizer: {type: adam, lr: 1e-3, betas: [0.9, 0.999]}\nloader: {batch_size: 64, "
+    "name: run\nseed: 42\noptimizer: {type: adam, lr: 1e-3, betas: [0.9, 0.999]}\nloader: "
+    "{batch_size: 64, "
     "num_workers: auto}\n",
-    "optimizer:\n  type: sgd\n  momentum: 0.9\ndataset:\n  train:\n    type: digits\n    transforms:\n      - "
+    "optimizer:\n  type: sgd\n  momentum: 0.9\ndataset:\n  train:\n    type: digits\n    "
+    "transforms:\n      - "
     "random_crop\n"
     "      - type: normalize\n        mean: [0.1]\n        std: [0.3]\nmetrics: [accuracy]\n",
-    "a: &a {b: \"${c}\"}\nc: *a\noptimizer: adam\nname: 'x ${seed} $${y}'\nseed: ${env:HOME,3}\ntoken: |\n  two\n  "
+    "a: &a {b: \"${c}\"}\nc: *a\noptimizer: adam\nname: 'x ${seed} $${y}'\nseed: "
+    "${env:HOME,3}\ntoken: |\n  two\n  "
     "lines\n",
 };
 
 std::string mutated(std::mt19937& random) {
-  constexpr std::string_view kAlphabet = "\n\t :-?[]{},#&*!|>'\"%@`$~<=.0123456789eaxn\\\xC3\xA9\x01";
+  constexpr std::string_view kAlphabet =
+      "\n\t :-?[]{},#&*!|>'\"%@`$~<=.0123456789eaxn\\\xC3\xA9\x01";
   const auto pick = [&](std::size_t below) { return static_cast<std::size_t>(random() % below); };
   std::string text(kSeeds[pick(std::size(kSeeds))]);
   for (std::size_t edits = 1 + pick(3); edits > 0; --edits) {
@@ -45,7 +49,8 @@ TEST_CASE("a damaged file is read or answered, and what is read survives its dum
     const std::string text = mutated(random);
     INFO(text);
     config::Diagnostics diagnostics;
-    const config::Node tree = config::load_text("m.yaml", text, {"trainer.max_epochs=3"}, diagnostics);
+    const config::Node tree =
+        config::load_text("m.yaml", text, {"trainer.max_epochs=3"}, diagnostics);
     const sample::Experiment read = sample::read(tree, diagnostics);
     if (diagnostics.error_count() > 0) {
       REQUIRE_FALSE(diagnostics.render().empty());

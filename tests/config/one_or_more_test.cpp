@@ -12,7 +12,9 @@ struct Crop {
   static constexpr auto kSummary = "A crop.";
   config::OneOrMore<int> size{{7}};
 
-  static void describe(config::Describe<Crop>& options) { options.field("size", &Crop::size, "Extent.").at_least(1); }
+  static void describe(config::Describe<Crop>& options) {
+    options.field("size", &Crop::size, "Extent.").at_least(1);
+  }
 };
 
 Crop crop(const std::string& yaml, config::Diagnostics& diagnostics) {

@@ -59,8 +59,8 @@ loggers: []
 }
 
 TEST_CASE("a null is as if the key were absent") {
-  const sample::Experiment read =
-      sample::experiment("optimizer: adam\nscheduler: ~\ntrainer: {max_epochs: null, gradient_clip_val: ~}");
+  const sample::Experiment read = sample::experiment(
+      "optimizer: adam\nscheduler: ~\ntrainer: {max_epochs: null, gradient_clip_val: ~}");
   CHECK(read.scheduler.type == "constant_lr");
   CHECK(read.trainer.max_epochs == 10);
   CHECK_FALSE(read.trainer.gradient_clip_val.has_value());
@@ -90,26 +90,32 @@ TEST_CASE("a relative path starts at the folder of its file, in an override at t
     return sample::read(tree, diagnostics).dataset->train.dataset.as<sample::Mnist>().root;
   };
   CHECK(root(config::parse_yaml(source, text, diagnostics)) == fs::current_path() / "x/data");
-  CHECK(root(sample::tree(text, {"dataset.train.root=../other"})) == fs::current_path().parent_path() / "other");
+  CHECK(root(sample::tree(text, {"dataset.train.root=../other"})) ==
+        fs::current_path().parent_path() / "other");
   CHECK(root(sample::tree(text, {"dataset.train.root=/abs/./z"})) == "/abs/z");
   CHECK(diagnostics.error_count() == 0);
 }
 
 TEST_CASE("a secret is refused where no field takes one, with where its text would end") {
-  const std::string problems = sample::problems("optimizer: adam\ntoken: \"Bearer ${secret:TOKEN}\"");
-  CHECK_THAT(problems, Contains("2:8: error: 'token' takes no secret: its value is written into the run folder"));
-  CHECK_THAT(sample::problems("optimizer: {type: adam, lr: \"${secret:LR}\"}"), Contains("'lr' takes no secret"));
+  const std::string problems =
+      sample::problems("optimizer: adam\ntoken: \"Bearer ${secret:TOKEN}\"");
+  CHECK_THAT(
+      problems,
+      Contains("2:8: error: 'token' takes no secret: its value is written into the run folder"));
+  CHECK_THAT(sample::problems("optimizer: {type: adam, lr: \"${secret:LR}\"}"),
+             Contains("'lr' takes no secret"));
 }
 
 TEST_CASE("every problem of a file is found in one pass") {
-  const std::string text =
-      sample::problems("optimizer: {type: adam, lr: x, eps: y}\nloader: {batch_size: z, w: 1}\ntrainer: 3");
+  const std::string text = sample::problems(
+      "optimizer: {type: adam, lr: x, eps: y}\nloader: {batch_size: z, w: 1}\ntrainer: 3");
   CHECK_THAT(text, EndsWith("5 errors in test.yaml\n"));
 }
 
 TEST_CASE("a vocabulary lists its kinds and stages and knows no others") {
   const config::Vocabulary& all = sample::vocabulary();
-  CHECK(all.kinds() == std::vector<std::string>{"dataset", "metric", "model", "optimizer", "scheduler", "transform"});
+  CHECK(all.kinds() == std::vector<std::string>{"dataset", "metric", "model", "optimizer",
+                                                "scheduler", "transform"});
   CHECK(all.names("optimizer") == std::vector<std::string>{"adam", "sgd"});
   CHECK(all.names("nothing").empty());
   CHECK(all.find("optimizer", "mlp") == nullptr);

@@ -53,7 +53,10 @@ struct StepLr {
   double gamma = 0.1;
 
   static void describe(Describe<StepLr>& options) {
-    options.field("step_size", &StepLr::step_size, "Epochs between two decays.").at_least(1).required().example("2");
+    options.field("step_size", &StepLr::step_size, "Epochs between two decays.")
+        .at_least(1)
+        .required()
+        .example("2");
     options.field("gamma", &StepLr::gamma, "Factor of each decay.").above(0);
   }
 };
@@ -73,7 +76,9 @@ struct Mlp {
   double dropout = 0;
 
   static void describe(Describe<Mlp>& options) {
-    options.field("hidden", &Mlp::hidden, "Width of each hidden layer.").at_least(1).at_most(1 << 20);
+    options.field("hidden", &Mlp::hidden, "Width of each hidden layer.")
+        .at_least(1)
+        .at_most(1 << 20);
     options.field("activation", &Mlp::activation, "Activation after each layer.");
     options.field("dropout", &Mlp::dropout, "Probability of dropping a unit.").at_least(0).below(1);
   }
@@ -105,15 +110,23 @@ struct Normalize {
   std::vector<double> std;
 
   static void describe(Describe<Normalize>& options) {
-    options.field("mean", &Normalize::mean, "Mean of each channel.").not_empty().required().example("[0.1307]");
-    options.field("std", &Normalize::std, "Deviation of each channel.").above(0).required().example("[0.3081]");
+    options.field("mean", &Normalize::mean, "Mean of each channel.")
+        .not_empty()
+        .required()
+        .example("[0.1307]");
+    options.field("std", &Normalize::std, "Deviation of each channel.")
+        .above(0)
+        .required()
+        .example("[0.3081]");
   }
 };
 
 struct Crop {
   static constexpr auto kSummary = "A random crop.";
   std::int64_t padding = 4;
-  static void describe(Describe<Crop>& options) { options.field("padding", &Crop::padding, "Pixels.").at_least(0); }
+  static void describe(Describe<Crop>& options) {
+    options.field("padding", &Crop::padding, "Pixels.").at_least(0);
+  }
 };
 
 struct Accuracy {
@@ -124,7 +137,9 @@ struct Accuracy {
 struct TopK {
   static constexpr auto kSummary = "Fraction of right answers among k.";
   int k = 5;
-  static void describe(Describe<TopK>& options) { options.field("k", &TopK::k, "How many count.").at_least(1); }
+  static void describe(Describe<TopK>& options) {
+    options.field("k", &TopK::k, "How many count.").at_least(1);
+  }
 };
 
 struct Split {
@@ -134,7 +149,8 @@ struct Split {
 
   static void describe(Describe<Split>& options) {
     options.inline_stage(&Split::dataset, "dataset");
-    options.stages("transforms", &Split::transforms, "transform", "Applied to each sample, in order.");
+    options.stages("transforms", &Split::transforms, "transform",
+                   "Applied to each sample, in order.");
   }
 };
 
@@ -156,14 +172,18 @@ struct Loader {
   Auto<bool> pin_memory;
 
   static void describe(Describe<Loader>& options) {
-    options.field("batch_size", &Loader::batch_size, "Samples a step.").at_least(1).at_most(1 << 24);
+    options.field("batch_size", &Loader::batch_size, "Samples a step.")
+        .at_least(1)
+        .at_most(1 << 24);
     options.field("num_workers", &Loader::num_workers, "Loader threads.").at_least(0).at_most(256);
     options.field("pin_memory", &Loader::pin_memory, "Page-locked batches.");
   }
 };
 
 enum class Precision { full, mixed16, mixed_bf16 };
-constexpr std::array<const char*, 3> enum_names(Precision) { return {"32-true", "16-mixed", "bf16-mixed"}; }
+constexpr std::array<const char*, 3> enum_names(Precision) {
+  return {"32-true", "16-mixed", "bf16-mixed"};
+}
 
 struct Trainer {
   static constexpr auto kSummary = "The training loop.";
@@ -177,10 +197,12 @@ struct Trainer {
   static void describe(Describe<Trainer>& options) {
     options.field("max_epochs", &Trainer::max_epochs, "Epochs to train.").at_least(1);
     options.field("precision", &Trainer::precision, "Arithmetic.");
-    options.field("gradient_clip_val", &Trainer::gradient_clip_val, "Largest gradient norm.").above(0);
+    options.field("gradient_clip_val", &Trainer::gradient_clip_val, "Largest gradient norm.")
+        .above(0);
     options.field("deterministic", &Trainer::deterministic, "Only deterministic kernels.");
     options.field("verbosity", &Trainer::verbosity, "How much is said.");
-    options.field("divergence_limit", &Trainer::divergence_limit, "Loss that ends the run.").allows_non_finite();
+    options.field("divergence_limit", &Trainer::divergence_limit, "Loss that ends the run.")
+        .allows_non_finite();
   }
 };
 
@@ -220,8 +242,10 @@ struct Experiment {
     options.field("dataset", &Experiment::dataset, "The data.");
     options.field("loader", &Experiment::loader, "How batches are made.");
     options.stage("model", &Experiment::model, "model", "The network.");
-    options.stage("optimizer", &Experiment::optimizer, "optimizer", "How weights are updated.").required();
-    options.stage("scheduler", &Experiment::scheduler, "scheduler", "How the learning rate changes.");
+    options.stage("optimizer", &Experiment::optimizer, "optimizer", "How weights are updated.")
+        .required();
+    options.stage("scheduler", &Experiment::scheduler, "scheduler",
+                  "How the learning rate changes.");
     options.stages("metrics", &Experiment::metrics, "metric", "What is measured.");
     options.field("trainer", &Experiment::trainer, "The training loop.");
     options.field("phases", &Experiment::phases, "Parts of the run.");
@@ -256,9 +280,11 @@ inline const trainctl::config::Schema& schema() {
 }
 
 /// Reads a tree; what is wrong goes into `diagnostics`.
-inline Experiment read(const trainctl::config::Node& tree, trainctl::config::Diagnostics& diagnostics) {
+inline Experiment read(const trainctl::config::Node& tree,
+                       trainctl::config::Diagnostics& diagnostics) {
   Experiment experiment;
-  trainctl::config::Reader(vocabulary(), diagnostics).object(tree, schema(), "the experiment", &experiment);
+  trainctl::config::Reader(vocabulary(), diagnostics)
+      .object(tree, schema(), "the experiment", &experiment);
   return experiment;
 }
 

@@ -13,7 +13,8 @@
 namespace sample {
 
 /// The tree of a text that must be sound.
-inline trainctl::config::Node tree(std::string_view text, const std::vector<std::string>& overrides = {}) {
+inline trainctl::config::Node tree(std::string_view text,
+                                   const std::vector<std::string>& overrides = {}) {
   trainctl::config::Diagnostics diagnostics;
   auto tree = trainctl::config::load_text("test.yaml", text, overrides, diagnostics);
   diagnostics.throw_if_errors();
@@ -21,9 +22,11 @@ inline trainctl::config::Node tree(std::string_view text, const std::vector<std:
 }
 
 /// The typed experiment of a text that must be sound.
-inline Experiment experiment(std::string_view text, const std::vector<std::string>& overrides = {}) {
+inline Experiment experiment(std::string_view text,
+                             const std::vector<std::string>& overrides = {}) {
   trainctl::config::Diagnostics diagnostics;
-  Experiment read_back = read(trainctl::config::load_text("test.yaml", text, overrides, diagnostics), diagnostics);
+  Experiment read_back =
+      read(trainctl::config::load_text("test.yaml", text, overrides, diagnostics), diagnostics);
   diagnostics.throw_if_errors();
   return read_back;
 }

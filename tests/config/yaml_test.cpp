@@ -39,8 +39,10 @@ TEST_CASE("no surprise of yaml-cpp reaches the reader") {
     const char* message;
   };
   const std::string bomb =
-      "a: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
-      "d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n";
+      "a: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c "
+      "[*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
+      "d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: "
+      "[*e,*e,*e,*e,*e,*e,*e,*e,*e]\n";
   std::string keys;
   for (int i = 0; i < 20'000; ++i) keys += "k" + std::to_string(i) + ": 1\n";
   const Row rows[] = {
@@ -50,7 +52,8 @@ TEST_CASE("no surprise of yaml-cpp reaches the reader") {
       {"quoted merge key", "{'<<': 1}", "merge keys are not supported"},
       {"second document", "a: 1\n---\nb: 1", "a second YAML document begins here"},
       {"second empty document", "a: 1\n---\n", "a second YAML document begins here"},
-      {"tag", "a: !!python/name:os.system x", "tags such as '!!python/name:os.system' are not supported"},
+      {"tag", "a: !!python/name:os.system x",
+       "tags such as '!!python/name:os.system' are not supported"},
       {"non-specific tag", "a: ! 12", "tags such as '!' are not supported"},
       {"tag behind an anchor", "a: &x !!int 12", "tags such as '!!int' are not supported"},
       {"alias bomb", bomb, "more than 100,000 values, aliases expanded"},
@@ -61,12 +64,16 @@ TEST_CASE("no surprise of yaml-cpp reaches the reader") {
       {"cycle", "&a [*a]", "an alias stands inside its own anchor"},
       {"cycle through a map", "a: &a {b: {c: *a}}", "an alias stands inside its own anchor"},
       {"20,000 keys", keys, "more than 10000 keys in one map"},
-      {"nested lists", repeat("[", 200) + repeat("]", 200), "nested 65 deep on line 1, the limit is 64"},
-      {"nested maps", repeat("{a: ", 200) + "1" + repeat("}", 200), "nested 65 deep on line 1, the limit is 64"},
+      {"nested lists", repeat("[", 200) + repeat("]", 200),
+       "nested 65 deep on line 1, the limit is 64"},
+      {"nested maps", repeat("{a: ", 200) + "1" + repeat("}", 200),
+       "nested 65 deep on line 1, the limit is 64"},
       {"nested block lists", repeat("- ", 500) + "1", "nested 65 deep on line 1, the limit is 64"},
-      {"nested explicit keys", repeat("? ", 500) + "1", "nested 65 deep on line 1, the limit is 64"},
+      {"nested explicit keys", repeat("? ", 500) + "1",
+       "nested 65 deep on line 1, the limit is 64"},
       {"depth through aliases",
-       "a: &a " + repeat("[", 40) + repeat("]", 40) + "\nb: " + repeat("[", 40) + "*a" + repeat("]", 40),
+       "a: &a " + repeat("[", 40) + repeat("]", 40) + "\nb: " + repeat("[", 40) + "*a" +
+           repeat("]", 40),
        "nested 81 deep on line 2, the limit is 64"},
       {"a million brackets", repeat("[", 1'000'000), "nested 4097 deep, the limit is 64"},
       {"a million braces", repeat("{", 1'000'000), "nested 4097 deep, the limit is 64"},
@@ -98,8 +105,9 @@ TEST_CASE("no surprise of yaml-cpp reaches the reader") {
 
 TEST_CASE("values keep their text, their quotes and their places") {
   Diagnostics diagnostics;
-  const Node root =
-      parse("a: 1e-3\nb: \"1\\x41\"\nc: [x, 'y']\nd: ~\ne: |\n  two\n  lines\nf: &x v # note\ng: *x\n", diagnostics);
+  const Node root = parse(
+      "a: 1e-3\nb: \"1\\x41\"\nc: [x, 'y']\nd: ~\ne: |\n  two\n  lines\nf: &x v # note\ng: *x\n",
+      diagnostics);
   CHECK(diagnostics.render().empty());
   CHECK(sample::text_at(root, "a") == "1e-3");
   CHECK_FALSE(root.find("a")->quoted);
@@ -138,6 +146,8 @@ TEST_CASE("a file beyond 1 MiB is refused") {
   const TempFolder folder;
   std::ofstream(folder / "big.yaml") << "a: " << std::string(config::kMaxFileBytes, 'x');
   Diagnostics diagnostics;
-  CHECK_THROWS_WITH(config::load_tree(folder / "big.yaml", {}, diagnostics), Contains("larger than the limit"));
-  CHECK_THROWS_WITH(config::load_tree(folder / "none.yaml", {}, diagnostics), Contains("No such file"));
+  CHECK_THROWS_WITH(config::load_tree(folder / "big.yaml", {}, diagnostics),
+                    Contains("larger than the limit"));
+  CHECK_THROWS_WITH(config::load_tree(folder / "none.yaml", {}, diagnostics),
+                    Contains("No such file"));
 }

@@ -23,22 +23,26 @@ using Pixels = std::vector<std::uint8_t>;
 
 std::shared_ptr<const Transform> transform(const std::string& type, const std::string& options) {
   config::Diagnostics diagnostics;
-  config::Node node = config::parse_yaml(config::make_source("test", options), options, diagnostics);
+  config::Node node =
+      config::parse_yaml(config::make_source("test", options), options, diagnostics);
   node.entries.push_back({"type", {}, config::Node::scalar(type)});
   config::Stage stage;
-  config::Reader(spec::builtin_vocabulary(), diagnostics).stage(node, config::Field{}, "transform", stage);
+  config::Reader(spec::builtin_vocabulary(), diagnostics)
+      .stage(node, config::Field{}, "transform", stage);
   diagnostics.throw_if_errors();
   return builtin_catalogue().transforms.at(type)(stage);
 }
 
 Pixels picture(const ImageShape& shape) {
   Pixels pixels(shape.bytes());
-  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i * 37 + i * i / 11);
+  for (std::size_t i = 0; i < pixels.size(); ++i)
+    pixels[i] = static_cast<std::uint8_t>(i * 37 + i * i / 11);
   return pixels;
 }
 
 /// The transform of the picture for one position, into memory that held `before`.
-Pixels applied(const Transform& transform, const ImageShape& shape, std::uint64_t position, std::uint8_t before) {
+Pixels applied(const Transform& transform, const ImageShape& shape, std::uint64_t position,
+               std::uint8_t before) {
   const Pixels input = picture(shape);
   Pixels scratch(4 * shape.bytes() + 64, before);
   ImageTarget output(scratch);
@@ -53,7 +57,8 @@ const std::vector<std::pair<std::string, std::string>> kStages{
     {"color_jitter", "{brightness: 0.4, contrast: 0.4, saturation: [0.2, 1.9], hue: 0.1}"},
     {"gaussian_blur", "{kernel_size: [5, 3]}"},
     {"rand_augment", "{num_ops: 3, magnitude: 20}"},
-    {"random_affine", "{degrees: 30, translate: [0.2, 0.1], scale: [0.7, 1.4], shear: [-20, 20, -10, 10]}"},
+    {"random_affine",
+     "{degrees: 30, translate: [0.2, 0.1], scale: [0.7, 1.4], shear: [-20, 20, -10, 10]}"},
     {"random_crop", "{size: [9, 12], padding: [1, 2, 3, 4], padding_mode: reflect}"},
     {"random_erasing", "{p: 0.9}"},
     {"random_grayscale", "{p: 0.5}"},
@@ -66,7 +71,8 @@ const std::vector<std::pair<std::string, std::string>> kStages{
 
 }  // namespace
 
-TEST_CASE("a transform is a function of the image and the counter, and writes every byte of its output") {
+TEST_CASE(
+    "a transform is a function of the image and the counter, and writes every byte of its output") {
   for (const auto& [type, options] : kStages) {
     INFO(type << " " << options);
     const auto stage = transform(type, options);
@@ -86,11 +92,15 @@ TEST_CASE("a transform is a function of the image and the counter, and writes ev
   }
 }
 
-TEST_CASE("a colour jitter draws its order, then the factors of brightness, contrast, saturation and hue") {
+TEST_CASE(
+    "a colour jitter draws its order, then the factors of brightness, contrast, saturation and "
+    "hue") {
   const ImageShape shape{13, 17, 3};
-  const auto stage = transform("color_jitter", "{brightness: 0.4, contrast: [0.5, 1.5], saturation: 2, hue: 0.1}");
+  const auto stage =
+      transform("color_jitter", "{brightness: 0.4, contrast: [0.5, 1.5], saturation: 2, hue: 0.1}");
   using Adjust = void (*)(const ImageView&, double, ImageTarget&);
-  const std::array<Adjust, 4> adjust{adjust_brightness, adjust_contrast, adjust_saturation, adjust_hue};
+  const std::array<Adjust, 4> adjust{adjust_brightness, adjust_contrast, adjust_saturation,
+                                     adjust_hue};
   for (std::uint64_t position = 0; position < 30; ++position) {
     CounterRng rng(5, 2, position, 1);
     std::array<std::size_t, 4> order{0, 1, 2, 3};
@@ -112,24 +122,28 @@ TEST_CASE("a colour jitter draws its order, then the factors of brightness, cont
 
 TEST_CASE("a jitter without options changes nothing") {
   CHECK(applied(*transform("color_jitter", "{}"), {13, 17, 3}, 3, 0) == picture({13, 17, 3}));
-  CHECK(applied(*transform("rand_augment", "{num_ops: 0}"), {13, 17, 3}, 3, 0) == picture({13, 17, 3}));
+  CHECK(applied(*transform("rand_augment", "{num_ops: 0}"), {13, 17, 3}, 3, 0) ==
+        picture({13, 17, 3}));
 }
 
 TEST_CASE("an erased box has its share of the area and lies inside") {
   const ImageShape shape{40, 30, 1};
-  const auto stage = transform("random_erasing", "{p: 1, scale: [0.1, 0.2], ratio: [0.5, 2], value: 255}");
+  const auto stage =
+      transform("random_erasing", "{p: 1, scale: [0.1, 0.2], ratio: [0.5, 2], value: 255}");
   const Pixels input = picture(shape);
   for (std::uint64_t position = 0; position < 100; ++position) {
     const Pixels output = applied(*stage, shape, position, 0);
     int erased = 0;
-    for (std::size_t i = 0; i < output.size(); ++i) erased += output[i] == 255 && input[i] != 255 ? 1 : 0;
+    for (std::size_t i = 0; i < output.size(); ++i)
+      erased += output[i] == 255 && input[i] != 255 ? 1 : 0;
     CHECK(erased > 0.08 * 1200);
     CHECK(erased < 0.22 * 1200);
   }
 }
 
 TEST_CASE("a crop pads what it needs, on the side that is short only") {
-  const auto stage = transform("random_crop", "{size: [20, 8], pad_if_needed: true, fill: [1, 2, 3]}");
+  const auto stage =
+      transform("random_crop", "{size: [20, 8], pad_if_needed: true, fill: [1, 2, 3]}");
   CHECK(stage->output({13, 17, 3}) == ImageShape{20, 8, 3});
   CHECK(applied(*stage, {13, 17, 3}, 1, 0).size() == 20 * 8 * 3);
   CHECK_THAT(failure_of([&] { stage->output({13, 17, 1}); }), Contains("fill has 3 values"));
@@ -139,7 +153,8 @@ TEST_CASE("a crop without padding says which box it needs, with the draws of one
   const auto plain = transform("random_crop", "{size: 8}");
   const auto* crop = dynamic_cast<const CropTransform*>(plain.get());
   REQUIRE(crop != nullptr);
-  CHECK(dynamic_cast<const CropTransform*>(transform("random_crop", "{size: 8, padding: 1}").get()) == nullptr);
+  CHECK(dynamic_cast<const CropTransform*>(
+            transform("random_crop", "{size: 8, padding: 1}").get()) == nullptr);
   const auto padded = transform("random_crop", "{size: 8, pad_if_needed: true}");
   for (std::uint64_t position = 0; position < 50; ++position) {
     CHECK(applied(*plain, {13, 17, 3}, position, 0) == applied(*padded, {13, 17, 3}, position, 0));
@@ -171,21 +186,36 @@ TEST_CASE("options that make no sense are refused with what to write") {
   };
   for (const auto& [type, options, message] : mistakes) {
     INFO(type << " " << options);
-    CHECK_THAT(failure_of([&, &type = type, &options = options] { transform(type, options); }), Contains(message));
+    CHECK_THAT(failure_of([&, &type = type, &options = options] { transform(type, options); }),
+               Contains(message));
   }
 }
 
-TEST_CASE("an image that a transform cannot take is refused at the start, or as bad data where sizes are open") {
+TEST_CASE(
+    "an image that a transform cannot take is refused at the start, or as bad data where sizes are "
+    "open") {
   CHECK_THAT(failure_of([] {
                transform("color_jitter", "{hue: 0.1}")->output({4, 4, 2});
              }),
              Contains("2: the images have 2"));
   const auto blur = transform("gaussian_blur", "{kernel_size: 9}");
-  CHECK_THAT(failure_of([&] { blur->output({4, 40, 3}); }), Contains("2: a kernel of 9x9 pixels is too large"));
-  CHECK_THAT(failure_of([&] { applied(*blur, {4, 40, 3}, 0, 0); }), Contains("9: a kernel of 9x9 pixels is too large"));
+  CHECK_THAT(failure_of([&] {
+               blur->output({4, 40, 3});
+             }),
+             Contains("2: a kernel of 9x9 pixels is too large"));
+  CHECK_THAT(failure_of([&] {
+               applied(*blur, {4, 40, 3}, 0, 0);
+             }),
+             Contains("9: a kernel of 9x9 pixels is too large"));
   const auto crop = transform("random_crop", "{size: 8, padding: 6, padding_mode: reflect}");
-  CHECK_THAT(failure_of([&] { crop->output({6, 40, 3}); }), Contains("2: an image of 6x40 cannot be mirrored"));
-  CHECK_THAT(failure_of([&] { applied(*crop, {6, 40, 3}, 0, 0); }), Contains("9: an image of 6x40 cannot be mirrored"));
+  CHECK_THAT(failure_of([&] {
+               crop->output({6, 40, 3});
+             }),
+             Contains("2: an image of 6x40 cannot be mirrored"));
+  CHECK_THAT(failure_of([&] {
+               applied(*crop, {6, 40, 3}, 0, 0);
+             }),
+             Contains("9: an image of 6x40 cannot be mirrored"));
   CHECK_THAT(failure_of([&] {
                applied(*transform("random_crop", "{size: 8}"), {6, 40, 3}, 0, 0);
              }),

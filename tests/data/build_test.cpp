@@ -23,11 +23,13 @@ spec::DataSplit digits(std::vector<config::Stage> transforms) {
 }
 
 config::Stage normalize(std::vector<double> mean, std::vector<double> std) {
-  return config::make_stage("transform", "normalize", spec::transform::Normalize{std::move(mean), std::move(std)});
+  return config::make_stage("transform", "normalize",
+                            spec::transform::Normalize{std::move(mean), std::move(std)});
 }
 
 config::Stage flip() {
-  return config::make_stage("transform", "random_horizontal_flip", spec::transform::RandomHorizontalFlip{});
+  return config::make_stage("transform", "random_horizontal_flip",
+                            spec::transform::RandomHorizontalFlip{});
 }
 
 config::Stage crop(int size) {
@@ -48,11 +50,14 @@ TEST_CASE("a split becomes a pipeline whose normalisation is left to the device"
   CHECK(loader.classes() == 10);
 }
 
-TEST_CASE("a transform behind normalize, a second normalize and wrong channels are config errors that name it") {
+TEST_CASE(
+    "a transform behind normalize, a second normalize and wrong channels are config errors that "
+    "name it") {
   CHECK_THAT(failure_of([] {
                build_pipeline(digits({normalize({0.5}, {1}), flip()}));
              }),
-             Contains("2: transform 'random_horizontal_flip': it stands behind 'normalize', which must be the last"));
+             Contains("2: transform 'random_horizontal_flip': it stands behind 'normalize', which "
+                      "must be the last"));
   CHECK_THAT(failure_of([] {
                build_pipeline(digits({normalize({0.5}, {1}), normalize({0.5}, {1})}));
              }),
@@ -134,10 +139,13 @@ TEST_CASE("a quick run and an overfit run limit the batches") {
 
 TEST_CASE("num_workers auto is 0 where batches are only gathered or the CPU trains") {
   spec::Experiment experiment;
-  const auto workers = [&](TrainsOn device) { return loader_options(experiment, Role::train, {}, device).num_workers; };
+  const auto workers = [&](TrainsOn device) {
+    return loader_options(experiment, Role::train, {}, device).num_workers;
+  };
   experiment.dataset.train.transforms = {normalize({0.5}, {1})};
   CHECK(workers(TrainsOn::gpu) == 0);
   experiment.dataset.train.transforms = {flip(), normalize({0.5}, {1})};
-  CHECK(workers(TrainsOn::gpu) == std::min(usable_cores() - 1, 4));  // the device, not the word in the config
+  CHECK(workers(TrainsOn::gpu) ==
+        std::min(usable_cores() - 1, 4));  // the device, not the word in the config
   CHECK(workers(TrainsOn::cpu) == 0);
 }

@@ -32,7 +32,8 @@ config::Stage crop(int size, int line) {
 }
 
 config::Stage normalize(std::size_t channels, int line) {
-  spec::transform::Normalize options{std::vector<double>(channels, 0.5), std::vector<double>(channels, 1)};
+  spec::transform::Normalize options{std::vector<double>(channels, 0.5),
+                                     std::vector<double>(channels, 1)};
   return at_line(config::make_stage("transform", "normalize", options), line);
 }
 
@@ -56,13 +57,15 @@ TEST_CASE("missing files are one problem at the data set's place") {
   const SplitCheck check = check_split(mnist(folder.path()));
   REQUIRE(check.problems.size() == 1);
   CHECK(check.problems[0].position.line == 3);
-  CHECK_THAT(check.problems[0].message, Contains("dataset 'mnist': ") && Contains("scripts/fetch-data mnist"));
+  CHECK_THAT(check.problems[0].message,
+             Contains("dataset 'mnist': ") && Contains("scripts/fetch-data mnist"));
   CHECK_FALSE(check.facts);
 }
 
 TEST_CASE("every transform that does not fit is a problem of its own") {
-  spec::DataSplit split{config::make_stage("dataset", "synthetic_digits", spec::dataset::SyntheticDigits{}),
-                        {crop(29, 4), crop(20, 5), crop(21, 6), normalize(3, 7), normalize(1, 8), crop(4, 9)}};
+  spec::DataSplit split{
+      config::make_stage("dataset", "synthetic_digits", spec::dataset::SyntheticDigits{}),
+      {crop(29, 4), crop(20, 5), crop(21, 6), normalize(3, 7), normalize(1, 8), crop(4, 9)}};
   const SplitCheck check = check_split(split);
   std::vector<int> lines;
   for (const Problem& problem : check.problems) lines.push_back(problem.position.line);

@@ -21,7 +21,8 @@ CifarSplit tiny(std::int64_t records = 1) {
           .classes = 10};
 }
 
-/// Records whose red, green and blue planes count from different values; the label is `first` plus its number.
+/// Records whose red, green and blue planes count from different values; the label is `first` plus
+/// its number.
 std::string records(int first, int count, int label_bytes = 1) {
   std::string bytes;
   for (int i = 0; i < count; ++i) {
@@ -45,7 +46,8 @@ std::string failure(const TempFolder& folder, const CifarSplit& split) {
 TEST_CASE("CIFAR is the same from its files, their folder and the archive, plain or packed") {
   std::vector<std::string> prints;
   const std::string tar = tar_header("bin/", 0, '5') + tar_member("bin/2.bin", records(5, 2)) +
-                          tar_member("bin/readme.html", "?") + tar_member("bin/1.bin", records(3, 2)) + tar_end();
+                          tar_member("bin/readme.html", "?") +
+                          tar_member("bin/1.bin", records(3, 2)) + tar_end();
   for (int way = 0; way < 4; ++way) {
     const TempFolder folder;
     if (way < 2) {
@@ -58,10 +60,12 @@ TEST_CASE("CIFAR is the same from its files, their folder and the archive, plain
     const CifarFiles files(folder.path(), tiny(2));
     CHECK(files.facts().samples == 4);
     const auto dataset = files.load();
-    CHECK(dataset->layout() == Layout{{"image", Dtype::u8, {32, 32, 3}}, {"label", Dtype::i64, {}}});
+    CHECK(dataset->layout() ==
+          Layout{{"image", Dtype::u8, {32, 32, 3}}, {"label", Dtype::i64, {}}});
     CHECK(labels_of(*dataset) == std::vector<std::int64_t>{3, 4, 5, 6});
     const auto pixels = values<std::uint8_t>(*dataset, 2, 0);
-    CHECK(std::vector<int>(pixels.begin(), pixels.begin() + 6) == std::vector<int>{5, 85, 165, 6, 86, 166});
+    CHECK(std::vector<int>(pixels.begin(), pixels.begin() + 6) ==
+          std::vector<int>{5, 85, 165, 6, 86, 166});
     prints.push_back(dataset->fingerprint());
   }
   for (const std::string& print : prints) CHECK(print == prints[0]);
@@ -78,7 +82,8 @@ TEST_CASE("CIFAR-100 has its fine labels behind its coarse ones") {
   CHECK(labels_of(*CifarFiles(folder.path(), split).load()) == std::vector<std::int64_t>{7});
 }
 
-TEST_CASE("every truncation of a CIFAR file is refused with file, byte and the command that mends it") {
+TEST_CASE(
+    "every truncation of a CIFAR file is refused with file, byte and the command that mends it") {
   const TempFolder folder;
   const std::string bytes = records(1, 1);
   put_text(folder / "1.bin", bytes);
@@ -86,11 +91,13 @@ TEST_CASE("every truncation of a CIFAR file is refused with file, byte and the c
     if (length == bytes.size()) continue;
     put_text(folder / "2.bin", (bytes + "x").substr(0, length));
     const std::string failed = failure(folder, tiny());
-    const bool whole = failed.starts_with("9: ") &&
-                       failed.find("2.bin ends at byte " + std::to_string(length)) != std::string::npos &&
-                       failed.find("scripts/fetch-data cifar10") != std::string::npos;
+    const bool whole =
+        failed.starts_with("9: ") &&
+        failed.find("2.bin ends at byte " + std::to_string(length)) != std::string::npos &&
+        failed.find("scripts/fetch-data cifar10") != std::string::npos;
     if (!whole) FAIL("at length " << length << ": " << failed);
-    if (failure_of([&] { (void)CifarFiles(folder.path(), tiny()).facts(); }).empty()) FAIL("facts accept " << length);
+    if (failure_of([&] { (void)CifarFiles(folder.path(), tiny()).facts(); }).empty())
+      FAIL("facts accept " << length);
   }
 }
 
@@ -102,7 +109,8 @@ TEST_CASE("every truncation of a packed CIFAR archive is refused") {
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     put_text(folder / "c.tar.gz", bytes.substr(0, length));
     const std::string failed = failure(folder, split);
-    if (!failed.starts_with("9: ") || failed.find("c.tar.gz") == std::string::npos) FAIL(length << ": " << failed);
+    if (!failed.starts_with("9: ") || failed.find("c.tar.gz") == std::string::npos)
+      FAIL(length << ": " << failed);
   }
 }
 
@@ -126,8 +134,11 @@ TEST_CASE("CIFAR that is not there is named with the command that fetches it") {
   spec::dataset::Cifar10 options;
   options.root = folder.path();
   const std::string failed = failure_of([&] { (void)facts("cifar10", options); });
-  CHECK_THAT(failed, Contains("holds neither cifar-10-binary.tar.gz nor data_batch_1.bin; fetch the files with "
-                              "'scripts/fetch-data cifar10'"));
+  CHECK_THAT(
+      failed,
+      Contains("holds neither cifar-10-binary.tar.gz nor data_batch_1.bin; fetch the files with "
+               "'scripts/fetch-data cifar10'"));
   options.root = folder / "nowhere";
-  CHECK_THAT(failure_of([&] { (void)build("cifar10", options); }), Contains("nowhere does not exist"));
+  CHECK_THAT(failure_of([&] { (void)build("cifar10", options); }),
+             Contains("nowhere does not exist"));
 }

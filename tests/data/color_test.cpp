@@ -12,7 +12,9 @@ using namespace trainctl::data::testing;
 namespace {
 
 Operation plain(void (*operation)(const ImageView&, ImageTarget&)) {
-  return [operation](const Json&, const ImageView& input, ImageTarget& output) { operation(input, output); };
+  return [operation](const Json&, const ImageView& input, ImageTarget& output) {
+    operation(input, output);
+  };
 }
 
 Operation with_factor(void (*operation)(const ImageView&, double, ImageTarget&)) {
@@ -36,8 +38,8 @@ std::map<std::string, Operation> pointwise() {
           {"adjust_hue", with_factor(adjust_hue)},
           {"to_grayscale", plain(to_grayscale)},
           {"solarize", with_factor(solarize)},
-          {"posterize",
-           [](const Json& golden, const ImageView& in, ImageTarget& out) { posterize(in, golden["factor"], out); }},
+          {"posterize", [](const Json& golden, const ImageView& in,
+                           ImageTarget& out) { posterize(in, golden["factor"], out); }},
           {"autocontrast", plain(autocontrast)},
           {"equalize", plain(equalize)},
           {"invert", plain(invert)}};

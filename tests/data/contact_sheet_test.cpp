@@ -45,8 +45,8 @@ TEST_CASE("the class stands below its image, and nothing where there is none") {
 
 TEST_CASE("a class number wider than the sheet is cut off") {
   const std::vector<std::uint8_t> thin(96, 1);
-  const Sheet sheet =
-      contact_sheet(std::vector<Exhibit>{{ImageView(thin.data(), {96, 1, 1}), 1'234'567'890'123'456'789}});
+  const Sheet sheet = contact_sheet(
+      std::vector<Exhibit>{{ImageView(thin.data(), {96, 1, 1}), 1'234'567'890'123'456'789}});
   CHECK(sheet.shape.width == 17);
 }
 
@@ -61,7 +61,8 @@ TEST_CASE("a PNG file holds the pixels row by row behind a header of its size") 
   CHECK(number_at(file, 20) == 4);
   std::string rows(4 * (1 + 5 * 3), '?');
   uLong size = rows.size();
-  REQUIRE(::uncompress(reinterpret_cast<Bytef*>(rows.data()), &size, reinterpret_cast<const Bytef*>(file.data() + 41),
+  REQUIRE(::uncompress(reinterpret_cast<Bytef*>(rows.data()), &size,
+                       reinterpret_cast<const Bytef*>(file.data() + 41),
                        number_at(file, 33)) == Z_OK);
   CHECK(size == rows.size());
   CHECK(static_cast<std::uint8_t>(rows[16]) == 0);

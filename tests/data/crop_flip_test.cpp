@@ -19,7 +19,8 @@ void golden_crop(const Json& golden, const ImageView& input, ImageTarget& output
   const Json& box = golden["box"];
   const std::int64_t top = box[0].get<std::int64_t>() - golden["padding"][1].get<std::int64_t>();
   const std::int64_t left = box[1].get<std::int64_t>() - golden["padding"][0].get<std::int64_t>();
-  crop_padded(input, {top, left, box[2], box[3]}, {modes.at(golden["mode"]), Fill(golden["fill"])}, output);
+  crop_padded(input, {top, left, box[2], box[3]}, {modes.at(golden["mode"]), Fill(golden["fill"])},
+              output);
 }
 
 std::vector<std::uint8_t> numbered(std::size_t count) {
@@ -31,15 +32,15 @@ std::vector<std::uint8_t> numbered(std::size_t count) {
 }  // namespace
 
 TEST_CASE("flips, padded crops and erasing give torchvision's bytes") {
-  check_golden(
-      "crop",
-      {{"horizontal_flip", [](const Json&, const ImageView& in, ImageTarget& out) { horizontal_flip(in, out); }},
-       {"vertical_flip", [](const Json&, const ImageView& in, ImageTarget& out) { vertical_flip(in, out); }},
-       {"crop_padded", golden_crop},
-       {"erase", [](const Json& golden, const ImageView& in, ImageTarget& out) {
-          const Json& box = golden["box"];
-          erase(in, {box[0], box[1], box[2], box[3]}, Fill(golden["value"]), out);
-        }}});
+  check_golden("crop", {{"horizontal_flip", [](const Json&, const ImageView& in,
+                                               ImageTarget& out) { horizontal_flip(in, out); }},
+                        {"vertical_flip", [](const Json&, const ImageView& in,
+                                             ImageTarget& out) { vertical_flip(in, out); }},
+                        {"crop_padded", golden_crop},
+                        {"erase", [](const Json& golden, const ImageView& in, ImageTarget& out) {
+                           const Json& box = golden["box"];
+                           erase(in, {box[0], box[1], box[2], box[3]}, Fill(golden["value"]), out);
+                         }}});
 }
 
 TEST_CASE("every mirror kernel gives the scalar one's bytes and touches no other") {
@@ -50,7 +51,8 @@ TEST_CASE("every mirror kernel gives the scalar one's bytes and touches no other
     for (std::int64_t width = 1; width < 300; ++width) {
       for (const std::int64_t channels : {1, 3}) {
         const auto bytes = static_cast<std::size_t>(width * channels);
-        const std::vector<std::uint8_t> row = numbered(bytes);  // exactly: AddressSanitizer sees a read beyond
+        const std::vector<std::uint8_t> row =
+            numbered(bytes);  // exactly: AddressSanitizer sees a read beyond
         std::vector<std::uint8_t> expected(bytes + 2, 0xEE);
         std::vector<std::uint8_t> made(bytes + 2, 0xEE);
         (channels == 1 ? scalar.one : scalar.three)(row.data(), width, expected.data() + 1);
@@ -85,5 +87,6 @@ TEST_CASE("a flip keeps the channels of a pixel together, however many there are
 TEST_CASE("a fill has one value, or one for each channel") {
   CHECK_NOTHROW(Fill({7}).check(3));
   CHECK_NOTHROW(Fill({7, 8, 9}).check(3));
-  CHECK_THROWS_WITH(Fill({7, 8}).check(3), Contains("fill has 2 values and the images have 3 channel(s)"));
+  CHECK_THROWS_WITH(Fill({7, 8}).check(3),
+                    Contains("fill has 2 values and the images have 3 channel(s)"));
 }

@@ -35,7 +35,8 @@ std::vector<int> size_of(const Json& golden) {
 TEST_CASE("resize gives torchvision's shape for a short side, with a limit, and for both sides") {
   for (const Json& golden : golden_cases("images", "resize")) {
     const ImageShape input = shape_of(golden["input"]);
-    const auto max_size = golden["max_size"].is_null() ? std::nullopt : std::optional(golden["max_size"].get<int>());
+    const auto max_size =
+        golden["max_size"].is_null() ? std::nullopt : std::optional(golden["max_size"].get<int>());
     const Transforms resize = resize_to(size_of(golden["size"]), max_size);
     INFO(golden["input"] << " to " << golden["size"]);
     const Picture expected = golden_picture(golden);
@@ -48,7 +49,8 @@ TEST_CASE("center_crop gives torchvision's pixels, with a margin where the image
   for (const Json& golden : golden_cases("images", "center_crop")) {
     INFO(golden["input"] << " to " << golden["size"]);
     const Transforms crop = center_crop(size_of(golden["size"]));
-    CHECK(distance(applied(*crop, noise(shape_of(golden["input"])).view()), golden_picture(golden)) == 0);
+    CHECK(distance(applied(*crop, noise(shape_of(golden["input"])).view()),
+                   golden_picture(golden)) == 0);
   }
 }
 
@@ -68,9 +70,11 @@ TEST_CASE("random_resized_crop scales a given box as torchvision") {
   }
 }
 
-TEST_CASE("random_resized_crop draws the boxes that torchvision's arithmetic makes of the same numbers") {
+TEST_CASE(
+    "random_resized_crop draws the boxes that torchvision's arithmetic makes of the same numbers") {
   for (const Json& golden : golden_cases("images", "random_resized_crop")) {
-    const auto options = spec::transform::RandomResizedCrop{{{10}}, golden["scale"], golden["ratio"]};
+    const auto options =
+        spec::transform::RandomResizedCrop{{{10}}, golden["scale"], golden["ratio"]};
     const auto crop = std::dynamic_pointer_cast<const CropTransform>(random_resized_crop(options));
     std::uint64_t position = 0;
     for (const Json& b : golden["boxes"]) {
@@ -90,7 +94,8 @@ TEST_CASE("resize with center_crop behind it reads less and has the same bytes")
   for (const auto& [resize, crop] : pairs) {
     const auto joined = std::dynamic_pointer_cast<const CropTransform>(resize->then(*crop));
     REQUIRE(joined != nullptr);
-    for (const ImageShape& shape : {ImageShape{75, 100, 3}, {100, 75, 3}, {9, 9, 1}, {37, 300, 3}}) {
+    for (const ImageShape& shape :
+         {ImageShape{75, 100, 3}, {100, 75, 3}, {9, 9, 1}, {37, 300, 3}}) {
       const Picture input = noise(shape);
       const Picture expected = applied(*crop, applied(*resize, input.view()).view());
       CHECK(distance(applied(*joined, input.view()), expected) == 0);
@@ -98,7 +103,8 @@ TEST_CASE("resize with center_crop behind it reads less and has the same bytes")
     }
   }
   CounterRng rng(0, 0, 0, 0);
-  const auto joined = std::dynamic_pointer_cast<const CropTransform>(resize_to({256})->then(*center_crop({224})));
+  const auto joined =
+      std::dynamic_pointer_cast<const CropTransform>(resize_to({256})->then(*center_crop({224})));
   const Box box = joined->box({375, 500, 3}, rng);
   CHECK(box.height < 335);
   CHECK(box.width < 335);
@@ -106,16 +112,24 @@ TEST_CASE("resize with center_crop behind it reads less and has the same bytes")
 }
 
 TEST_CASE("sizes that make no sense are config errors that say what to write") {
-  CHECK_THAT(failure_of([] { resize_to({1, 2, 3}); }), Contains("2: size has 3 values; write size: 224"));
+  CHECK_THAT(failure_of([] {
+               resize_to({1, 2, 3});
+             }),
+             Contains("2: size has 3 values; write size: 224"));
   CHECK_THAT(failure_of([] { center_crop({}); }), Contains("2: size has 0 values"));
-  CHECK_THAT(failure_of([] { resize_to({10, 20}, 30); }), Contains("2: max_size is of use only where size is one"));
+  CHECK_THAT(failure_of([] {
+               resize_to({10, 20}, 30);
+             }),
+             Contains("2: max_size is of use only where size is one"));
   CHECK_THAT(failure_of([] { resize_to({10}, 10); }),
              Contains("2: max_size is 10 and size 10; max_size must be larger"));
   const auto crop_of = [](std::array<double, 2> scale, std::array<double, 2> ratio) {
     return failure_of([&] { random_resized_crop({{{10}}, scale, ratio}); });
   };
-  CHECK_THAT(crop_of({0.9, 0.1}, {1, 1}), Contains("2: scale is [0.9, 0.1]; write the smaller number first"));
-  CHECK_THAT(crop_of({0.1, 0.9}, {2, 1}), Contains("2: ratio is [2, 1]; write the smaller number first"));
+  CHECK_THAT(crop_of({0.9, 0.1}, {1, 1}),
+             Contains("2: scale is [0.9, 0.1]; write the smaller number first"));
+  CHECK_THAT(crop_of({0.1, 0.9}, {2, 1}),
+             Contains("2: ratio is [2, 1]; write the smaller number first"));
 }
 
 TEST_CASE("an image so narrow that its resize would fill the memory is a data error") {

@@ -38,7 +38,8 @@ TEST_CASE("CSV is read as RFC 4180 says") {
   CHECK(read("\"\"\n") == Table{{""}});
 }
 
-TEST_CASE("the place of a CSV field counts lines within quotes, and the byte-order mark not at all") {
+TEST_CASE(
+    "the place of a CSV field counts lines within quotes, and the byte-order mark not at all") {
   const std::string text = "\xEF\xBB\xBFx,\"1\n2\",y\nlast,z\n";
   CsvReader reader(text, "t.csv", ',');
   std::vector<CsvField> record;
@@ -52,13 +53,15 @@ TEST_CASE("the place of a CSV field counts lines within quotes, and the byte-ord
 TEST_CASE("what is no CSV is refused with file, line and column") {
   CHECK_THAT(failure("a,b\n1,x\"y\n"), StartsWith("9: t.csv:2:4: a quote within a field"));
   CHECK_THAT(failure("\"a\"b,c\n"), StartsWith("9: t.csv:1:4: text behind a closing quote"));
-  CHECK_THAT(failure("a\rb\r"), StartsWith("9: t.csv:1:2: a carriage return that no line feed follows"));
+  CHECK_THAT(failure("a\rb\r"),
+             StartsWith("9: t.csv:1:2: a carriage return that no line feed follows"));
   CHECK_THAT(failure(std::string("a,\0b\n", 5)), StartsWith("9: t.csv has a zero byte at byte 2"));
   CHECK_THAT(failure("\xFF\xFE"
                      "a"),
              StartsWith("9: t.csv is UTF-16"));
-  CHECK_THAT(failure("a,\"b\nc"),
-             Contains("t.csv ends at byte 6 (line 2), within the quotes that open at line 1, column 3"));
+  CHECK_THAT(
+      failure("a,\"b\nc"),
+      Contains("t.csv ends at byte 6 (line 2), within the quotes that open at line 1, column 3"));
 }
 
 TEST_CASE("every truncation of a CSV within a line is refused with its byte") {
@@ -70,7 +73,8 @@ TEST_CASE("every truncation of a CSV within a line is refused with its byte") {
     if (found.empty()) {
       // Only at the end of a record: then the rows before are whole.
       const Table rows = read(part);
-      if (!std::equal(rows.begin(), rows.end(), whole.begin()) || !(part.empty() || part.ends_with("\r\n")))
+      if (!std::equal(rows.begin(), rows.end(), whole.begin()) ||
+          !(part.empty() || part.ends_with("\r\n")))
         FAIL(length);
     } else if (found.find("t.csv ends at byte " + std::to_string(length)) == std::string::npos) {
       FAIL(length << ": " << found);

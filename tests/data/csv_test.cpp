@@ -65,14 +65,16 @@ TEST_CASE("CSV classes may be names, in a fixed order if told") {
   CHECK(dataset->classes() == 3);
   CHECK(values<std::int64_t>(*dataset, 1, 1) == std::vector<std::int64_t>{2});
   options.classes = {"yes"};
-  CHECK_THAT(Tables::failure(options), Contains("train.csv:2:3: the label 'no, never' is none of the 1 classes"));
+  CHECK_THAT(Tables::failure(options),
+             Contains("train.csv:2:3: the label 'no, never' is none of the 1 classes"));
 }
 
 TEST_CASE("a split is standardised by the training table's statistics, not by its own") {
   Tables tables;
   auto train = tables.with("a,b,y\n1,7,0\n3,7,1\n5,7,0\n");
   train.standardize = true;
-  CHECK_THAT(Tables::failure(train), StartsWith("2: 'standardize' is learnt from data; write 'statistics_from'"));
+  CHECK_THAT(Tables::failure(train),
+             StartsWith("2: 'standardize' is learnt from data; write 'statistics_from'"));
   train.statistics_from = train.path;
   auto val = tables.with("a,b,y\n3,8,1\n", "val.csv");
   val.standardize = true;
@@ -86,7 +88,8 @@ TEST_CASE("a split is standardised by the training table's statistics, not by it
   CHECK(build("csv", val)->classes() == 2);
   val = tables.with("a,b,y\n3,8,2\n", "val.csv");
   val.statistics_from = train.path;
-  CHECK_THAT(Tables::failure(val), Contains("val.csv has label 2; the table of statistics_from has labels up to 1"));
+  CHECK_THAT(Tables::failure(val),
+             Contains("val.csv has label 2; the table of statistics_from has labels up to 1"));
 }
 
 TEST_CASE("categories become one feature each, learnt from the training table") {
@@ -101,8 +104,9 @@ TEST_CASE("categories become one feature each, learnt from the training table") 
   auto val = tables.with("c,a,y\ngreen,1,0\n", "val.csv");
   val.categorical = {"c"};
   val.statistics_from = train.path;
-  CHECK_THAT(Tables::failure(val),
-             Contains("val.csv:2:1: 'green' is none of the 2 names of 'c' in ") && Contains("train.csv"));
+  CHECK_THAT(
+      Tables::failure(val),
+      Contains("val.csv:2:1: 'green' is none of the 2 names of 'c' in ") && Contains("train.csv"));
   val = tables.with("c,a,y\n,1,0\n", "val.csv");
   val.categorical = {"c"};
   val.statistics_from = train.path;
@@ -114,8 +118,9 @@ TEST_CASE("categories become one feature each, learnt from the training table") 
 TEST_CASE("missing numbers are refused, filled or dropped as told") {
   Tables tables;
   auto options = tables.with("a,b,y\n1,NA,0\n3,5,1\n,7,0\n");
-  CHECK_THAT(Tables::failure(options),
-             Contains("train.csv:2:3: the value of 'b' is missing; say what to do with 'missing: mean'"));
+  CHECK_THAT(
+      Tables::failure(options),
+      Contains("train.csv:2:3: the value of 'b' is missing; say what to do with 'missing: mean'"));
   options.missing = Missing::constant;
   options.missing_value = -1;
   CHECK(features(*build("csv", options)) == Matrix{{1, -1}, {3, 5}, {-1, 7}});
@@ -139,13 +144,17 @@ TEST_CASE("what is wrong with a CSV names line and column") {
   CHECK_THAT(failure("a,price\n1,2\n"), Contains("train.csv has no column 'y'"));
   auto near = tables.with("a,price\n1,2\n");
   near.label = "prize";
-  CHECK_THAT(Tables::failure(near), Contains("train.csv has no column 'prize'; did you mean 'price'?"));
+  CHECK_THAT(Tables::failure(near),
+             Contains("train.csv has no column 'prize'; did you mean 'price'?"));
   CHECK_THAT(failure("y\n1\n"), Contains("has no column but its label"));
   CHECK_THAT(failure("a,a,y\n1,2,0\n"), Contains("has two columns 'a'"));
-  CHECK_THAT(failure("a,y\n1,0\n1,2,3\n"), Contains("train.csv:3:1: 3 fields; the first line names 2 columns"));
-  CHECK_THAT(failure("a,y\n1,0\n1x,1\n"), Contains("train.csv:3:1: '1x' in column 'a' is no number; if it is a name"));
+  CHECK_THAT(failure("a,y\n1,0\n1,2,3\n"),
+             Contains("train.csv:3:1: 3 fields; the first line names 2 columns"));
+  CHECK_THAT(failure("a,y\n1,0\n1x,1\n"),
+             Contains("train.csv:3:1: '1x' in column 'a' is no number; if it is a name"));
   CHECK_THAT(failure("a,y\ninf,0\n"), Contains("'inf' in column 'a' is no number"));
-  CHECK_THAT(failure("a,y\n1e99,0\n"), Contains("train.csv:2:1: 1e+99 does not fit a 32-bit float"));
+  CHECK_THAT(failure("a,y\n1e99,0\n"),
+             Contains("train.csv:2:1: 1e+99 does not fit a 32-bit float"));
   CHECK_THAT(failure("a,y\n1 ,0\n"), Contains("'1 ' in column 'a' is no number"));
   auto options = tables.with("a,y\n1,0\n");
   options.rows = 2;
@@ -161,7 +170,9 @@ TEST_CASE("what is wrong with a CSV names line and column") {
   CHECK(values<float>(*build("csv", options), 0, 1) == std::vector<float>{0.5});
 }
 
-TEST_CASE("every truncation of a CSV of 4 KiB is refused, or leaves whole rows that the row count catches") {
+TEST_CASE(
+    "every truncation of a CSV of 4 KiB is refused, or leaves whole rows that the row count "
+    "catches") {
   Tables tables;
   std::string text = "a,b,y\n";
   std::int64_t rows = 0;
@@ -174,6 +185,7 @@ TEST_CASE("every truncation of a CSV of 4 KiB is refused, or leaves whole rows t
     options = tables.with(text.substr(0, length));
     options.rows = rows;
     const std::string failure = Tables::failure(options);
-    if (!failure.starts_with("9: ") || failure.find("train.csv") == std::string::npos) FAIL(length << ": " << failure);
+    if (!failure.starts_with("9: ") || failure.find("train.csv") == std::string::npos)
+      FAIL(length << ": " << failure);
   }
 }

@@ -33,7 +33,8 @@ std::vector<NamedFile> sound_files(std::int64_t count) {
   std::vector<NamedFile> files;
   for (std::int64_t i = 0; i < count; ++i) {
     const JpegKind kind{.horizontal = 1 + static_cast<int>(i % 2), .progressive = i % 5 == 0};
-    files.push_back({fmt::format("cat/{}.jpg", i), jpeg_file(shades({30 + i % 17, 40 + i % 13, 3}), kind)});
+    files.push_back(
+        {fmt::format("cat/{}.jpg", i), jpeg_file(shades({30 + i % 17, 40 + i % 13, 3}), kind)});
   }
   return files;
 }
@@ -80,7 +81,9 @@ std::vector<std::string> names(const Loader& loader) {
 
 }  // namespace
 
-TEST_CASE("decoded batches are the same bytes for any workers, in a later epoch, and from decoded images") {
+TEST_CASE(
+    "decoded batches are the same bytes for any workers, in a later epoch, and from decoded "
+    "images") {
   const std::vector<NamedFile> files = sound_files(53);
   std::vector<Picture> pictures;
   for (const NamedFile& file : files) pictures.push_back(decoded(file.bytes));
@@ -105,16 +108,18 @@ TEST_CASE("a damaged file ends the run with its name") {
   LoaderOptions options = options_of(2);
   options.order = Order::sequential;
   Loader loader({dataset, augmented()}, options);
-  CHECK_THAT(failure_of([&] { read_epoch(loader, 0); }), Contains("9: epoch 0, batch 0: cat/cut.jpg: damaged JPEG: "));
+  CHECK_THAT(failure_of([&] { read_epoch(loader, 0); }),
+             Contains("9: epoch 0, batch 0: cat/cut.jpg: damaged JPEG: "));
   CHECK(loader.skipped().empty());
 }
 
-TEST_CASE("damaged files are replaced by the same others for any number of workers, and named once") {
+TEST_CASE(
+    "damaged files are replaced by the same others for any number of workers, and named once") {
   const auto dataset = std::make_shared<const ImageFiles>(folder_with_damage());
   Loader reference({dataset, augmented()}, skipping(0, 4));
   const std::vector<std::vector<Copy>> expected{read_epoch(reference, 0), read_epoch(reference, 1)};
-  CHECK(names(reference) ==
-        std::vector<std::string>{"cat/cut.jpg", "cat/empty.jpg", "cat/flipped.png", "cat/text.jpg"});
+  CHECK(names(reference) == std::vector<std::string>{"cat/cut.jpg", "cat/empty.jpg",
+                                                     "cat/flipped.png", "cat/text.jpg"});
   CHECK_THAT(reference.skipped()[1].reason, Contains("the image file is empty"));
   for (const int workers : {1, 2, 8}) {
     Loader loader({dataset, augmented()}, skipping(workers, 4));
@@ -156,7 +161,8 @@ TEST_CASE("more damaged files than the budget allows end the run") {
   const std::string failure = failure_of([&] { read_epoch(loader, 0); });
   CHECK_THAT(failure, Contains("9: "));
   CHECK_THAT(failure, Contains("cat/flipped.png: damaged PNG: "));
-  CHECK_THAT(failure, Contains("one more than the 2 damaged sample(s) that dataset.max_skipped allows"));
+  CHECK_THAT(failure,
+             Contains("one more than the 2 damaged sample(s) that dataset.max_skipped allows"));
   CHECK(names(loader) == std::vector<std::string>{"cat/cut.jpg", "cat/empty.jpg"});
 }
 
@@ -169,7 +175,9 @@ TEST_CASE("a data set of which nothing can be read ends the run whatever the bud
 
 TEST_CASE("a sample without an image can be skipped too") {
   auto dataset = std::make_shared<CountingDataset>(40);
-  dataset->before = [](std::int64_t index) { ENSURE(data, index != 13, "row {} is damaged", index); };
+  dataset->before = [](std::int64_t index) {
+    ENSURE(data, index != 13, "row {} is damaged", index);
+  };
   const auto read = [&](int workers) {
     Loader loader({dataset, {}, {}}, skipping(workers, 1));
     auto epoch = read_epoch(loader, 0);
@@ -179,7 +187,8 @@ TEST_CASE("a sample without an image can be skipped too") {
   CHECK(read(0) == read(3));
 }
 
-TEST_CASE("by default a thousandth of the samples may be skipped, at least one and at most a hundred") {
+TEST_CASE(
+    "by default a thousandth of the samples may be skipped, at least one and at most a hundred") {
   CHECK(default_max_skipped(5) == 1);
   CHECK(default_max_skipped(4'500) == 4);
   CHECK(default_max_skipped(1'281'167) == 100);

@@ -31,12 +31,15 @@ class CountingDataset : public Dataset, public ImageStore {
   [[nodiscard]] std::string fingerprint() const override { return "counting"; }
 
   [[nodiscard]] const ImageStore* images() const override { return this; }
-  [[nodiscard]] StoredImage read(std::int64_t index, std::vector<std::byte>& scratch) const override {
+  [[nodiscard]] StoredImage read(std::int64_t index,
+                                 std::vector<std::byte>& scratch) const override {
     scratch.resize(16);
     draw(index, scratch);
     return {scratch, {4, 4, 1}};
   }
-  [[nodiscard]] std::string name(std::int64_t index) const override { return "sample " + std::to_string(index); }
+  [[nodiscard]] std::string name(std::int64_t index) const override {
+    return "sample " + std::to_string(index);
+  }
 
   std::function<void(std::int64_t)> before;  // called with each sample; may throw or wait
 
@@ -51,12 +54,15 @@ class CountingDataset : public Dataset, public ImageStore {
   Layout layout_{{"image", Dtype::u8, {4, 4, 1}}, {"label", Dtype::i64, {}}};
 };
 
-inline Pipeline counting(std::int64_t size) { return {std::make_shared<CountingDataset>(size), {}, {}}; }
+inline Pipeline counting(std::int64_t size) {
+  return {std::make_shared<CountingDataset>(size), {}, {}};
+}
 
 /// The same images, with labels that are classes.
 class ClassedDataset final : public CountingDataset {
  public:
-  ClassedDataset(std::int64_t size, std::function<std::int64_t(std::int64_t)> label, std::int64_t classes)
+  ClassedDataset(std::int64_t size, std::function<std::int64_t(std::int64_t)> label,
+                 std::int64_t classes)
       : CountingDataset(size), label_(std::move(label)), classes_(classes) {}
 
   [[nodiscard]] std::int64_t classes() const override { return classes_; }
@@ -93,7 +99,8 @@ struct Copy {
   std::vector<std::vector<std::byte>> fields;
   bool operator==(const Copy&) const = default;
 
-  explicit Copy(const Batch& batch) : numbers(batch.epoch, batch.index, batch.rows, batch.valid, batch.global_valid) {
+  explicit Copy(const Batch& batch)
+      : numbers(batch.epoch, batch.index, batch.rows, batch.valid, batch.global_valid) {
     for (const auto field : batch.fields) fields.emplace_back(field.begin(), field.end());
   }
 };

@@ -12,7 +12,8 @@
 #include <string>
 #include <vector>
 
-// torchvision's output of small pictures: tests/golden/torch/transforms_NAME.json, made by make/transforms.py.
+// torchvision's output of small pictures: tests/golden/torch/transforms_NAME.json, made by
+// make/transforms.py.
 
 namespace trainctl::data::testing {
 
@@ -38,7 +39,8 @@ struct Tolerance {
   double share = 0;
 };
 
-using Operation = std::function<void(const Json& parameters, const ImageView& input, ImageTarget& output)>;
+using Operation =
+    std::function<void(const Json& parameters, const ImageView& input, ImageTarget& output)>;
 
 inline Json golden_transforms(const std::string& name) {
   std::ifstream file(std::string(TRAINCTL_GOLDEN_DIR) + "/torch/transforms_" + name + ".json");
@@ -55,12 +57,14 @@ inline void compare(const Picture& expected, const ImageTarget& made, const Tole
     most = std::max(most, distance);
   }
   CHECK(most <= tolerance.levels);
-  CHECK(static_cast<double>(differing) <= tolerance.share * static_cast<double>(expected.pixels.size()));
+  CHECK(static_cast<double>(differing) <=
+        tolerance.share * static_cast<double>(expected.pixels.size()));
 }
 
-/// Runs every case of a golden file through the operation of its name. An operation that is missing fails. What reads
-/// the nearest pixel has no tolerance.
-inline void check_golden(const std::string& name, const std::map<std::string, Operation>& operations,
+/// Runs every case of a golden file through the operation of its name. An operation that is missing
+/// fails. What reads the nearest pixel has no tolerance.
+inline void check_golden(const std::string& name,
+                         const std::map<std::string, Operation>& operations,
                          const Tolerance& tolerance = {}) {
   const Json golden = golden_transforms(name);
   std::map<std::string, Picture> pictures;
@@ -73,7 +77,8 @@ inline void check_golden(const std::string& name, const std::map<std::string, Op
     std::vector<std::uint8_t> scratch;
     ImageTarget output(scratch);
     operations.at(one["op"])(one, pictures.at(one["picture"]).view(), output);
-    compare(read_picture(one), output, one.value("mode", "") == "nearest" ? Tolerance{} : tolerance);
+    compare(read_picture(one), output,
+            one.value("mode", "") == "nearest" ? Tolerance{} : tolerance);
   }
 }
 

@@ -13,7 +13,8 @@ namespace trainctl::data::testing {
 using Bytes = std::vector<std::uint8_t>;
 
 inline void append_word(Bytes& bytes, std::uint32_t value) {
-  for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<std::uint8_t>(value >> shift));
+  for (int shift = 24; shift >= 0; shift -= 8)
+    bytes.push_back(static_cast<std::uint8_t>(value >> shift));
 }
 
 /// An IDX file of `count` images of 28x28; pixel k of image i is (i + k) mod 256.
@@ -37,7 +38,8 @@ inline Bytes idx_labels(std::uint32_t count) {
 
 inline void write_file(const std::filesystem::path& path, const Bytes& bytes) {
   std::ofstream out(path, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  out.write(reinterpret_cast<const char*>(bytes.data()),
+            static_cast<std::streamsize>(bytes.size()));
 }
 
 inline Bytes gzip(const Bytes& bytes) {

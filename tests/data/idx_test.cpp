@@ -14,7 +14,8 @@ using namespace trainctl::data::testing;
 
 namespace {
 
-spec::dataset::Idx options_of(const std::filesystem::path& root, spec::Split split = spec::Split::train) {
+spec::dataset::Idx options_of(const std::filesystem::path& root,
+                              spec::Split split = spec::Split::train) {
   spec::dataset::Idx options;
   options.root = root;
   options.split = split;
@@ -45,13 +46,15 @@ TEST_CASE("IDX files are read the same plain and gzipped") {
     if (packed) {
       for (const char* name : {kImages, kLabels}) {
         std::filesystem::remove(folder / name);
-        write_file(folder / (std::string(name) + ".gz"), gzip(name == kImages ? idx_images(13) : idx_labels(13)));
+        write_file(folder / (std::string(name) + ".gz"),
+                   gzip(name == kImages ? idx_images(13) : idx_labels(13)));
       }
     }
     const auto dataset = IdxFiles(options_of(folder.path()), "mnist").load();
     CHECK(dataset->size() == 13);
     CHECK(dataset->classes() == 10);
-    CHECK(dataset->layout() == Layout{{"image", Dtype::u8, {28, 28, 1}}, {"label", Dtype::i64, {}}});
+    CHECK(dataset->layout() ==
+          Layout{{"image", Dtype::u8, {28, 28, 1}}, {"label", Dtype::i64, {}}});
     fingerprints.push_back(dataset->fingerprint());
 
     std::vector<std::byte> pixels(2 * 784);
@@ -67,14 +70,17 @@ TEST_CASE("IDX files are read the same plain and gzipped") {
   CHECK(fingerprints[0] == fingerprints[1]);
 }
 
-TEST_CASE("every truncation of an IDX file is refused with file, place and the command that mends it") {
+TEST_CASE(
+    "every truncation of an IDX file is refused with file, place and the command that mends it") {
   const TempFolder folder;
   write_split(folder.path(), 5);
   const Bytes images = idx_images(5);
   for (std::size_t length = 0; length < images.size(); ++length) {
-    write_file(folder / kImages, Bytes(images.begin(), images.begin() + static_cast<std::ptrdiff_t>(length)));
+    write_file(folder / kImages,
+               Bytes(images.begin(), images.begin() + static_cast<std::ptrdiff_t>(length)));
     const std::string failure = load_failure(folder);
-    const bool complete_sentence = failure.starts_with("9: ") && failure.find(kImages) != std::string::npos &&
+    const bool complete_sentence = failure.starts_with("9: ") &&
+                                   failure.find(kImages) != std::string::npos &&
                                    failure.find("byte") != std::string::npos &&
                                    failure.find("'scripts/fetch-data mnist'") != std::string::npos;
     if (!complete_sentence) FAIL("at length " << length << ": " << failure);
@@ -108,7 +114,8 @@ TEST_CASE("no flipped bit of a gzipped IDX file goes unnoticed") {
     write_file(folder / "train-labels-idx1-ubyte.gz", bad);
     try {
       // Bits of the gzip header that carry no content (time, system) may differ.
-      if (IdxFiles(options_of(folder.path()), "mnist").load()->fingerprint() != reference) FAIL("bit " << bit);
+      if (IdxFiles(options_of(folder.path()), "mnist").load()->fingerprint() != reference)
+        FAIL("bit " << bit);
     } catch (const Error& error) {
       CHECK(error.kind() == ErrorKind::data);
     }
@@ -124,17 +131,22 @@ TEST_CASE("a wrong header is refused with what was found and what was expected")
     write_file(folder / kImages, images);
     return load_failure(folder);
   };
-  CHECK_THAT(failure_with(0, 0x801),
-             Contains("starts with 0x00000801 at byte 0; an IDX file of images starts with 0x00000803"));
+  CHECK_THAT(
+      failure_with(0, 0x801),
+      Contains("starts with 0x00000801 at byte 0; an IDX file of images starts with 0x00000803"));
   CHECK_THAT(failure_with(0, 0x1F8B0808), Contains("is gzip without .gz in its name"));
   CHECK_THAT(failure_with(4, 0), Contains("says at byte 4 that it has no samples"));
-  CHECK_THAT(failure_with(4, 4), Contains("has 3936 bytes; its header promises 4 samples, which take 3152"));
-  CHECK_THAT(failure_with(4, 6),
-             Contains("says at byte 4 that it has 6 samples, which take 4720 bytes; the file has 3936"));
+  CHECK_THAT(failure_with(4, 4),
+             Contains("has 3936 bytes; its header promises 4 samples, which take 3152"));
+  CHECK_THAT(
+      failure_with(4, 6),
+      Contains("says at byte 4 that it has 6 samples, which take 4720 bytes; the file has 3936"));
   CHECK_THAT(failure_with(4, 0x80000000), Contains("has 2147483648 samples"));
   CHECK_THAT(failure_with(4, 0xFFFFFFFF), Contains("has 4294967295 samples"));
-  CHECK_THAT(failure_with(8, 27), Contains("says at byte 8 that its images have 27 rows; expected 28"));
-  CHECK_THAT(failure_with(12, 0xFFFFFFFF), Contains("says at byte 12 that its images have 4294967295 columns"));
+  CHECK_THAT(failure_with(8, 27),
+             Contains("says at byte 8 that its images have 27 rows; expected 28"));
+  CHECK_THAT(failure_with(12, 0xFFFFFFFF),
+             Contains("says at byte 12 that its images have 4294967295 columns"));
 }
 
 TEST_CASE("images and labels of different number are refused") {
@@ -180,21 +192,25 @@ TEST_CASE("a gzip bomb is stopped at the size that the header promises") {
   CHECK_THAT(load_failure(folder), Contains("goes on behind byte 10, where its 2 samples end"));
 }
 
-TEST_CASE("a gzip header that promises more than the file can hold is refused before memory is taken") {
+TEST_CASE(
+    "a gzip header that promises more than the file can hold is refused before memory is taken") {
   const TempFolder folder;
   write_split(folder.path(), 2);
   std::filesystem::remove(folder / kImages);
   Bytes images = idx_images(2);
   put(images, 4, 0xFFFFFFFF);
   write_file(folder / "train-images-idx3-ubyte.gz", gzip(images));
-  CHECK_THAT(load_failure(folder), Contains("has 4294967295 samples") && Contains("unpacked it has at most"));
+  CHECK_THAT(load_failure(folder),
+             Contains("has 4294967295 samples") && Contains("unpacked it has at most"));
 }
 
 TEST_CASE("missing files and folders are named") {
   const TempFolder folder;
-  CHECK_THAT(load_failure(folder), Contains("holds neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz"));
-  CHECK_THAT(failure_of([&] { (void)IdxFiles(options_of(folder / "nowhere"), "fashion_mnist").load(); }),
-             Contains("nowhere does not exist") && Contains("'scripts/fetch-data fashion_mnist'"));
+  CHECK_THAT(load_failure(folder),
+             Contains("holds neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz"));
+  CHECK_THAT(
+      failure_of([&] { (void)IdxFiles(options_of(folder / "nowhere"), "fashion_mnist").load(); }),
+      Contains("nowhere does not exist") && Contains("'scripts/fetch-data fashion_mnist'"));
   std::filesystem::create_directory(folder / kImages);
   write_file(folder / kLabels, idx_labels(2));
   CHECK_THAT(load_failure(folder), Contains("it is not a regular file"));
@@ -202,7 +218,8 @@ TEST_CASE("missing files and folders are named") {
 
 TEST_CASE("a folder name cannot send control characters to the terminal") {
   const TempFolder folder;
-  const std::string failure = failure_of([&] { (void)IdxFiles(options_of(folder / "a\x1b[31m"), "mnist").load(); });
+  const std::string failure =
+      failure_of([&] { (void)IdxFiles(options_of(folder / "a\x1b[31m"), "mnist").load(); });
   CHECK(failure.find('\x1b') == std::string::npos);
 }
 
@@ -210,7 +227,9 @@ TEST_CASE("real MNIST has its known size, mean and deviation") {
   const char* data = std::getenv("TRAINCTL_DATA");
   if (data == nullptr) skip("TRAINCTL_DATA is not set: real MNIST is not here");
   const auto train = IdxFiles(options_of(std::filesystem::path(data) / "mnist"), "mnist").load();
-  const auto test = IdxFiles(options_of(std::filesystem::path(data) / "mnist", spec::Split::test), "mnist").load();
+  const auto test =
+      IdxFiles(options_of(std::filesystem::path(data) / "mnist", spec::Split::test), "mnist")
+          .load();
   REQUIRE(train->size() == 60'000);
   REQUIRE(test->size() == 10'000);
   double sum = 0;

@@ -19,8 +19,8 @@ spec::dataset::ImageFolder at(const fs::path& root) {
 }
 
 void plant(const fs::path& root) {
-  for (const char* name : {"dog/b.JPG", "dog/a.png", "cat/x/y/2.jpeg", "cat/x-1/3.webp", "cat/1.bmp", "cat/notes.txt",
-                           "Zebra/z.tiff", "stray.jpg"}) {
+  for (const char* name : {"dog/b.JPG", "dog/a.png", "cat/x/y/2.jpeg", "cat/x-1/3.webp",
+                           "cat/1.bmp", "cat/notes.txt", "Zebra/z.tiff", "stray.jpg"}) {
     put_text(root / name, std::string("bytes of ") + name);
   }
   settle(root);
@@ -46,8 +46,8 @@ TEST_CASE("an image folder has the classes and the order of torchvision's") {
   std::vector<std::string> found;
   for (std::int64_t i = 0; i < dataset->size(); ++i) found.push_back(stored(*dataset, i).substr(9));
   // By the folder's path, and '-' sorts before '/'.
-  CHECK(found == std::vector<std::string>{"Zebra/z.tiff", "cat/1.bmp", "cat/x-1/3.webp", "cat/x/y/2.jpeg", "dog/a.png",
-                                          "dog/b.JPG"});
+  CHECK(found == std::vector<std::string>{"Zebra/z.tiff", "cat/1.bmp", "cat/x-1/3.webp",
+                                          "cat/x/y/2.jpeg", "dog/a.png", "dog/b.JPG"});
   CHECK(dataset->images()->name(0) == (folder / "Zebra/z.tiff").string());
 }
 
@@ -124,7 +124,8 @@ TEST_CASE("a file changed behind a kept manifest ends the run once") {
   put_text(folder / "cat/1.bmp", "longer than it was before");
   const auto dataset = build("image_folder", at(folder.path()));
   const std::string failed = failure_of([&] { (void)stored(*dataset, 1); });
-  CHECK_THAT(failed, StartsWith("9: ") && Contains("has changed since it was listed (18 bytes, then 25)"));
+  CHECK_THAT(failed,
+             StartsWith("9: ") && Contains("has changed since it was listed (18 bytes, then 25)"));
   CHECK(stored(*build("image_folder", at(folder.path())), 1) == "longer than it was before");
 }
 
@@ -140,14 +141,17 @@ TEST_CASE("a file that vanished or is empty is named") {
              StartsWith("9: cannot read ") && Contains("dog/b.JPG: No such"));
 }
 
-TEST_CASE("a root without classes, classes without images and what is no file are refused with advice") {
+TEST_CASE(
+    "a root without classes, classes without images and what is no file are refused with advice") {
   const CacheHome cache;
   const TempFolder folder;
-  CHECK_THAT(failure(at(folder / "nowhere")), StartsWith("9: the folder ") && Contains("nowhere does not exist"));
+  CHECK_THAT(failure(at(folder / "nowhere")),
+             StartsWith("9: the folder ") && Contains("nowhere does not exist"));
   CHECK_THAT(failure(at(folder.path())), Contains("holds no class folders; expected "));
   put_text(folder / "cat/1.jpg", "one");
   put_text(folder / "dog/readme.txt", "none");
-  CHECK_THAT(failure(at(folder.path())), Contains("dog holds no images") && Contains("allow_empty: true"));
+  CHECK_THAT(failure(at(folder.path())),
+             Contains("dog holds no images") && Contains("allow_empty: true"));
   auto options = at(folder.path());
   options.allow_empty = true;
   CHECK(build("image_folder", options)->classes() == 2);
@@ -164,7 +168,8 @@ TEST_CASE("symbolic links are refused by name, or followed when told so") {
   put_text(elsewhere / "in/2.jpg", "two");
   put_text(folder / "cat/1.jpg", "one");
   fs::create_symlink(elsewhere / "in/2.jpg", folder / "cat/2.jpg");
-  CHECK_THAT(failure(at(folder.path())), Contains("2.jpg is a symbolic link; write follow_links: true"));
+  CHECK_THAT(failure(at(folder.path())),
+             Contains("2.jpg is a symbolic link; write follow_links: true"));
   auto options = at(folder.path());
   options.follow_links = true;
   CHECK(stored(*build("image_folder", options), 1) == "two");
@@ -173,7 +178,8 @@ TEST_CASE("symbolic links are refused by name, or followed when told so") {
   CHECK_THAT(failure(at(folder.path())), Contains("dog is a symbolic link"));
   CHECK(build("image_folder", options)->class_names() == std::vector<std::string>{"cat", "dog"});
   fs::create_directory_symlink(folder / "cat", folder / "cat/again");
-  CHECK_THAT(failure(options), Contains("cat/again is a link that leads back to a folder above it"));
+  CHECK_THAT(failure(options),
+             Contains("cat/again is a link that leads back to a folder above it"));
   fs::remove(folder / "cat/again");
   fs::create_symlink("nowhere.jpg", folder / "cat/lost.jpg");
   CHECK_THAT(failure(options), Contains("a link that leads nowhere"));

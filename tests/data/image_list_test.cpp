@@ -39,7 +39,8 @@ class Listed {
 TEST_CASE("an image list gives paths with classes by name") {
   Listed listed;
   const auto dataset =
-      build("image_list", listed.with("path,label\na/2.jpg,owl\n\"3, \"\"x\"\".png\",crow\r\na/1.jpg,owl\n"));
+      build("image_list",
+            listed.with("path,label\na/2.jpg,owl\n\"3, \"\"x\"\".png\",crow\r\na/1.jpg,owl\n"));
   CHECK(dataset->class_names() == std::vector<std::string>{"crow", "owl"});
   CHECK(labels_of(*dataset) == std::vector<std::int64_t>{1, 0, 1});
   CHECK(stored(*dataset, 1) == "three");
@@ -85,17 +86,22 @@ TEST_CASE("the list may lie apart from its images, and is read again when it cha
 
 TEST_CASE("what is wrong with an image list names line and column") {
   Listed listed;
-  CHECK_THAT(listed.failure("path,label\n"), Contains("names no images; expected a line 'path,label' for each"));
+  CHECK_THAT(listed.failure("path,label\n"),
+             Contains("names no images; expected a line 'path,label' for each"));
   CHECK_THAT(listed.failure("a/1.jpg\n"), Contains("list.csv:1:1: a path without a label"));
-  CHECK_THAT(listed.failure("a/1.jpg,1\na/2.jpg,1,2\n"), Contains("list.csv:2:1: 3 fields; the first row has 2"));
-  CHECK_THAT(listed.failure("a/1.jpg,1,2\na/2.jpg,1,two\n"), Contains("list.csv:2:11: 'two' is no number"));
+  CHECK_THAT(listed.failure("a/1.jpg,1\na/2.jpg,1,2\n"),
+             Contains("list.csv:2:1: 3 fields; the first row has 2"));
+  CHECK_THAT(listed.failure("a/1.jpg,1,2\na/2.jpg,1,two\n"),
+             Contains("list.csv:2:11: 'two' is no number"));
   CHECK_THAT(listed.failure("a/1.jpg,1,2\na/2.jpg,1,nan\n"), Contains("'nan' is no number"));
-  CHECK_THAT(listed.failure("a/1.jpg,1\na/2.exe,1\n"), Contains("list.csv:2:1: 'a/2.exe' is no image's name"));
+  CHECK_THAT(listed.failure("a/1.jpg,1\na/2.exe,1\n"),
+             Contains("list.csv:2:1: 'a/2.exe' is no image's name"));
   CHECK_THAT(listed.failure("a/1.jpg,\n"), Contains("list.csv:1: the label is empty"));
   CHECK_THAT(listed.failure("a/9.jpg,1\n"), Contains("a/9.jpg: No such file"));
   auto options = listed.with("a/1.jpg,1\n");
   options.rows = 2;
-  CHECK_THAT(failure_of([&] { (void)build("image_list", options); }), Contains("ends with 1 rows; 'rows' says 2"));
+  CHECK_THAT(failure_of([&] { (void)build("image_list", options); }),
+             Contains("ends with 1 rows; 'rows' says 2"));
 }
 
 TEST_CASE("a listed path cannot lead out of the root") {
@@ -103,7 +109,8 @@ TEST_CASE("a listed path cannot lead out of the root") {
   const TempFolder outside;
   put_text(outside / "s.jpg", "secret");
   const std::string up = "a/../../" + outside.path().filename().string() + "/s.jpg";
-  CHECK_THAT(listed.failure((outside / "s.jpg").string() + ",1\n"), Contains("leads out of the folder"));
+  CHECK_THAT(listed.failure((outside / "s.jpg").string() + ",1\n"),
+             Contains("leads out of the folder"));
   CHECK_THAT(listed.failure(up + ",1\n"), Contains("leads out of the folder"));
   fs::create_directory_symlink(outside.path(), listed.folder() / "door");
   CHECK_THAT(listed.failure("door/s.jpg,1\n"), StartsWith("9: ") && Contains("symbolic link"));

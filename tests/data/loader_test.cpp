@@ -30,8 +30,8 @@ Pipeline augmented(std::int64_t size) {
   Pipeline pipeline = counting(size);
   pipeline.transforms = {
       catalogue.transforms.at("random_crop")(config::make_stage("transform", "random_crop", crop)),
-      catalogue.transforms.at("random_horizontal_flip")(
-          config::make_stage("transform", "random_horizontal_flip", spec::transform::RandomHorizontalFlip{})),
+      catalogue.transforms.at("random_horizontal_flip")(config::make_stage(
+          "transform", "random_horizontal_flip", spec::transform::RandomHorizontalFlip{})),
   };
   return pipeline;
 }
@@ -56,7 +56,8 @@ TEST_CASE("batches are the same bytes for any workers, prefetch depth and tile s
       options.shard = {ranks - 1, ranks};
       std::vector<std::vector<Copy>> expected;
       Loader reference(pipeline, options);
-      for (int epoch = 0; epoch < kEpochs; ++epoch) expected.push_back(read_epoch(reference, epoch));
+      for (int epoch = 0; epoch < kEpochs; ++epoch)
+        expected.push_back(read_epoch(reference, epoch));
       for (const int workers : {0, 1, 2, 8}) {
         for (const int prefetch : {1, 2, 4}) {
           for (const std::int64_t tile : {0, 3}) {
@@ -103,7 +104,9 @@ TEST_CASE("the sequential order is the order of the data set") {
   CHECK(loader.next() == nullptr);
 }
 
-TEST_CASE("a rank without samples left gets one row of padding that repeats a sample and does not count") {
+TEST_CASE(
+    "a rank without samples left gets one row of padding that repeats a sample and does not "
+    "count") {
   LoaderOptions options = options_of(0, 1, 0);
   options.order = Order::sequential;
   options.batch_size = 2;
@@ -134,7 +137,8 @@ TEST_CASE("a resume at any epoch, and after an epoch left early, gives the batch
 TEST_CASE("an epoch of one batch keeps several epochs in flight") {
   Loader reference(counting(5), options_of(0, 1, 0));
   Loader loader(counting(5), options_of(3, 4, 2));
-  for (std::int64_t epoch = 0; epoch < 50; ++epoch) REQUIRE(read_epoch(loader, epoch) == read_epoch(reference, epoch));
+  for (std::int64_t epoch = 0; epoch < 50; ++epoch)
+    REQUIRE(read_epoch(loader, epoch) == read_epoch(reference, epoch));
 }
 
 TEST_CASE("workers start on the next epoch before it is asked for") {
@@ -143,15 +147,20 @@ TEST_CASE("workers start on the next epoch before it is asked for") {
   dataset->before = [&](std::int64_t) { ++filled; };
   Loader loader({dataset, {}, {}}, options_of(1, 4, 0));
   read_epoch(loader, 0);
-  for (int wait = 0; wait < 2000 && filled < 64; ++wait) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int wait = 0; wait < 2000 && filled < 64; ++wait)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   CHECK(filled == 64);
 }
 
-TEST_CASE("a worker's exception reaches next() wherever it is thrown, and the batches behind it still come") {
+TEST_CASE(
+    "a worker's exception reaches next() wherever it is thrown, and the batches behind it still "
+    "come") {
   for (const int workers : {0, 1, 2, 8}) {
     for (std::int64_t bad = 0; bad < 24; bad += 5) {
       auto dataset = std::make_shared<CountingDataset>(24);
-      dataset->before = [bad](std::int64_t index) { ENSURE(data, index != bad, "sample {} is damaged", index); };
+      dataset->before = [bad](std::int64_t index) {
+        ENSURE(data, index != bad, "sample {} is damaged", index);
+      };
       LoaderOptions options = options_of(workers, 2, 3);
       options.order = Order::sequential;
       Loader loader({dataset, {}, {}}, options);
@@ -159,10 +168,13 @@ TEST_CASE("a worker's exception reaches next() wherever it is thrown, and the ba
         loader.start_epoch(epoch);
         for (std::int64_t batch = 0; batch < 3; ++batch) {
           std::int64_t first = -1;
-          const std::string failure = failure_of([&] { first = labels_of(*loader.next()).front(); });
+          const std::string failure =
+              failure_of([&] { first = labels_of(*loader.next()).front(); });
           const bool hit = bad / 8 == batch;
           CHECK(first == (hit ? -1 : 8 * batch));
-          CHECK(failure == (hit ? fmt::format("9: epoch {}, batch {}: sample {} is damaged", epoch, batch, bad) : ""));
+          CHECK(failure ==
+                (hit ? fmt::format("9: epoch {}, batch {}: sample {} is damaged", epoch, batch, bad)
+                     : ""));
         }
         CHECK(loader.next() == nullptr);
       }
@@ -182,7 +194,8 @@ TEST_CASE("a loader can be destroyed at any moment") {
   for (int round = 0; round < 60; ++round) {
     auto dataset = std::make_shared<CountingDataset>(200);
     if (round % 3 == 1) dataset->before = [](std::int64_t) { std::this_thread::yield(); };
-    if (round % 3 == 2) dataset->before = [](std::int64_t index) { ENSURE(data, index % 2 == 0, "odd"); };
+    if (round % 3 == 2)
+      dataset->before = [](std::int64_t index) { ENSURE(data, index % 2 == 0, "odd"); };
     Loader loader({dataset, {}, {}}, options_of(round % 5, 2, 3));
     if (round % 2 == 0) continue;  // never started
     loader.start_epoch(round);
@@ -249,11 +262,14 @@ TEST_CASE("the ring shrinks to its memory budget and refuses what does not fit a
   CHECK_THAT(failure, Contains("lower loader.batch_size"));
 }
 
-TEST_CASE("a loader's threads run below the trainer where they are told to, and the caller never does") {
+TEST_CASE(
+    "a loader's threads run below the trainer where they are told to, and the caller never does") {
   const auto nice_value = [](LoaderOptions options) {
     auto dataset = std::make_shared<CountingDataset>(40);
     std::atomic<int> seen = -100;
-    dataset->before = [&](std::int64_t) { seen = ::getpriority(PRIO_PROCESS, static_cast<id_t>(::gettid())); };
+    dataset->before = [&](std::int64_t) {
+      seen = ::getpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()));
+    };
     options.batch_size = 8;
     Loader loader({dataset, {}, {}}, options);
     read_epoch(loader, 0);
@@ -262,6 +278,7 @@ TEST_CASE("a loader's threads run below the trainer where they are told to, and 
   const int ours = ::getpriority(PRIO_PROCESS, 0);
   CHECK(nice_value({.num_workers = 0, .priority = Priority::below_trainer}) == ours);
   CHECK(nice_value({.num_workers = 2, .priority = Priority::normal}) == ours);
-  CHECK(nice_value({.num_workers = 2, .priority = Priority::below_trainer}) == std::min(ours + 5, 19));
+  CHECK(nice_value({.num_workers = 2, .priority = Priority::below_trainer}) ==
+        std::min(ours + 5, 19));
   CHECK(::getpriority(PRIO_PROCESS, 0) == ours);
 }

@@ -21,12 +21,14 @@ class TickingClock final : public Clock {
   mutable double now_ = 0;
 };
 
-LoaderOptions batches_of(std::int64_t size, int workers) { return {.batch_size = size, .num_workers = workers}; }
+LoaderOptions batches_of(std::int64_t size, int workers) {
+  return {.batch_size = size, .num_workers = workers};
+}
 
 std::shared_ptr<const Dataset> in_memory(std::int64_t samples) {
   const Facts facts = MemoryDataset::facts(samples, 10, {8, 8, 3});
-  return std::make_shared<const MemoryDataset>(facts, image_memory(facts),
-                                               std::vector<std::uint8_t>(static_cast<std::size_t>(samples), 3));
+  return std::make_shared<const MemoryDataset>(
+      facts, image_memory(facts), std::vector<std::uint8_t>(static_cast<std::size_t>(samples), 3));
 }
 
 /// Halves the size, as a resize would.
@@ -44,10 +46,13 @@ class Halve final : public Transform {
 /// The box in the corner, as a random crop would choose it.
 class Corner final : public CropTransform {
  public:
-  [[nodiscard]] ImageShape output(const ImageShape& input) const override { return {4, 4, input.channels}; }
+  [[nodiscard]] ImageShape output(const ImageShape& input) const override {
+    return {4, 4, input.channels};
+  }
   [[nodiscard]] bool random() const override { return false; }
   [[nodiscard]] Box box(const ImageShape&, CounterRng&) const override { return {0, 0, 4, 4}; }
-  void apply_to_box(const ImageView& window, const ImageShape&, ImageTarget& output, CounterRng&) const override {
+  void apply_to_box(const ImageView& window, const ImageShape&, ImageTarget& output,
+                    CounterRng&) const override {
     output.copy(window);
   }
 };
@@ -75,11 +80,13 @@ class TableDataset final : public Dataset {
 
 TEST_CASE("a loader is measured over whole epochs or until its time is up") {
   for (const int workers : {0, 2}) {
-    const LoaderFigures epochs = measure_loader(counting(100), batches_of(10, workers), {.epochs = 3}, TickingClock());
+    const LoaderFigures epochs =
+        measure_loader(counting(100), batches_of(10, workers), {.epochs = 3}, TickingClock());
     CHECK(epochs.samples_per_s == Approx(10 / 1e-3));
     CHECK(epochs.p50_ms == Approx(1));
     CHECK(epochs.p99_ms == Approx(1));
-    const LoaderFigures seconds = measure_loader(counting(95), batches_of(10, workers), {.seconds = 1}, TickingClock());
+    const LoaderFigures seconds =
+        measure_loader(counting(95), batches_of(10, workers), {.seconds = 1}, TickingClock());
     CHECK(seconds.samples_per_s == Approx(9.5 / 1e-3).epsilon(0.01));
   }
 }
@@ -87,7 +94,8 @@ TEST_CASE("a loader is measured over whole epochs or until its time is up") {
 TEST_CASE("the digest of a measurement is that of the first epoch, for any workers") {
   const std::uint64_t expected = digest_epochs(counting(100), batches_of(10, 0), 1).epochs[0];
   for (const int workers : {0, 1, 3})
-    CHECK(measure_loader(counting(100), batches_of(10, workers), {.epochs = 1}, TickingClock()).digest == expected);
+    CHECK(measure_loader(counting(100), batches_of(10, workers), {.epochs = 1}, TickingClock())
+              .digest == expected);
 }
 
 TEST_CASE("a failing sample ends a measurement with its name") {
@@ -122,7 +130,9 @@ TEST_CASE("raw images that are resized are measured against the transforms alone
   CHECK(limit.per_thread);
 }
 
-TEST_CASE("images that are made on reading are measured against the reading of what the first crop needs") {
+TEST_CASE(
+    "images that are made on reading are measured against the reading of what the first crop "
+    "needs") {
   Pipeline pipeline = counting(100);
   CHECK(measure_limit(pipeline, batches_of(16, 0), 0.05, TickingClock()).name == "decode");
   pipeline.transforms = {std::make_shared<const Corner>()};

@@ -18,7 +18,8 @@ CacheBudget budget_of(spec::CacheMode mode, std::uint64_t bytes) {
 
 Pipeline cut_to(std::vector<std::int64_t> sides) {
   Pipeline pipeline{std::make_shared<VariedDataset>(40), {}, {}, {}};
-  for (const std::int64_t side : sides) pipeline.transforms.push_back(std::make_shared<Corner>(side));
+  for (const std::int64_t side : sides)
+    pipeline.transforms.push_back(std::make_shared<Corner>(side));
   return pipeline;
 }
 
@@ -38,7 +39,8 @@ TEST_CASE("the memory of a split is that of its slots, orders, cache and threads
   CHECK(plan.cache.bytes == 40 * (4 * 4 * 3 + 1));
   CHECK(budget.left == 10'000 - plan.cache.bytes);
   CHECK(plan.threads == 3);
-  CHECK(plan.scratch == 8 * 8 * 3 + 5 * 5 * 3);  // the largest image, and one between the transforms
+  CHECK(plan.scratch ==
+        8 * 8 * 3 + 5 * 5 * 3);  // the largest image, and one between the transforms
   CHECK(plan.total() == 6 * plan.slot + 320 + plan.cache.bytes + 3 * plan.scratch);
   const Loader loader(cut_to({5, 4}), options);
   CHECK(loader.memory().size() == plan.ring());

@@ -20,7 +20,9 @@ namespace {
 config::Stage mixup(double alpha) {
   return config::make_stage("batch_transform", "mixup", spec::batch_transform::Mixup{alpha});
 }
-config::Stage cutmix() { return config::make_stage("batch_transform", "cutmix", spec::batch_transform::Cutmix{}); }
+config::Stage cutmix() {
+  return config::make_stage("batch_transform", "cutmix", spec::batch_transform::Cutmix{});
+}
 
 std::shared_ptr<const BatchTransform> built(const config::Stage& stage) {
   return builtin_catalogue().batch_transforms.at(stage.type)(stage);
@@ -62,11 +64,14 @@ std::uint64_t digest_of(const Pipeline& pipeline, const Setting& setting) {
 template <class T>
 T value_at(const Batch& batch, std::size_t field, std::int64_t row) {
   T value;
-  std::memcpy(&value, batch.fields[field].data() + static_cast<std::size_t>(row) * sizeof value, sizeof value);
+  std::memcpy(&value, batch.fields[field].data() + static_cast<std::size_t>(row) * sizeof value,
+              sizeof value);
   return value;
 }
 
-int pixel_of(std::int64_t sample, std::int64_t k) { return static_cast<int>((7 * sample + k) & 255); }
+int pixel_of(std::int64_t sample, std::int64_t k) {
+  return static_cast<int>((7 * sample + k) & 255);
+}
 
 }  // namespace
 
@@ -115,7 +120,8 @@ TEST_CASE("draws of Beta have its mean, variance and quantiles") {
     CHECK(std::abs(sum / kDraws - 0.5) < 6 * std::sqrt(variance / kDraws));
     CHECK(std::abs(squares / kDraws / variance - 1) < 0.05);
     if (alpha == 1.0) CHECK(std::abs(below_tenth / (0.1 * kDraws) - 1) < 0.1);
-    if (alpha == 0.5) CHECK(std::abs(below_tenth / (0.204833 * kDraws) - 1) < 0.07);  // 2 asin(sqrt(0.1)) / pi
+    if (alpha == 0.5)
+      CHECK(std::abs(below_tenth / (0.204833 * kDraws) - 1) < 0.07);  // 2 asin(sqrt(0.1)) / pi
   }
 }
 
@@ -167,7 +173,8 @@ TEST_CASE("a mixed row is what its two labels and its lambda say") {
   CHECK(lambdas.size() > 6);  // a lambda for each batch
 }
 
-TEST_CASE("rows without a partner in the last batch stay as they are, and padding is labelled too") {
+TEST_CASE(
+    "rows without a partner in the last batch stay as they are, and padding is labelled too") {
   LoaderOptions options;
   options.batch_size = 8;
   options.order = Order::sequential;
@@ -185,13 +192,13 @@ TEST_CASE("rows without a partner in the last batch stay as they are, and paddin
 }
 
 TEST_CASE("what cannot be mixed is refused with what to do") {
-  CHECK_THAT(
-      failure_of([] {
-        LoaderOptions options;
-        options.batch_size = 9;
-        const Loader loader(mixed(40, {mixup(1)}), options);
-      }),
-      Contains("2: batch_transforms pair rows half a batch apart") && Contains("set loader.batch_size to 8 or 10"));
+  CHECK_THAT(failure_of([] {
+               LoaderOptions options;
+               options.batch_size = 9;
+               const Loader loader(mixed(40, {mixup(1)}), options);
+             }),
+             Contains("2: batch_transforms pair rows half a batch apart") &&
+                 Contains("set loader.batch_size to 8 or 10"));
   const Layout table{{"features", Dtype::f32, {5}}, {"label", Dtype::i64, {}}};
   CHECK_THAT(failure_of([&] { mixed_layout(table, 4); }), Contains("the data set has none"));
   const Layout regression{{"image", Dtype::u8, {2, 2, 1}}, {"label", Dtype::f32, {}}};
@@ -200,7 +207,8 @@ TEST_CASE("what cannot be mixed is refused with what to do") {
 
 TEST_CASE("the training split brings its batch transforms into the pipeline") {
   spec::TrainSplit split;
-  split.dataset = config::make_stage("dataset", "synthetic_digits", spec::dataset::SyntheticDigits{});
+  split.dataset =
+      config::make_stage("dataset", "synthetic_digits", spec::dataset::SyntheticDigits{});
   split.batch_transforms = {mixup(0.2), cutmix()};
   CHECK(build_pipeline(split).batch_transforms.size() == 2);
   CHECK(build_pipeline(static_cast<const spec::DataSplit&>(split)).batch_transforms.empty());

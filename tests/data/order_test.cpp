@@ -19,7 +19,9 @@ Permutation order_of(std::size_t count, std::uint64_t seed, std::int64_t epoch) 
   return order;
 }
 
-std::uint64_t hash_of(const Permutation& order) { return hash_bytes(std::as_bytes(std::span(order))); }
+std::uint64_t hash_of(const Permutation& order) {
+  return hash_bytes(std::as_bytes(std::span(order)));
+}
 
 }  // namespace
 
@@ -36,7 +38,8 @@ TEST_CASE("an epoch's order holds every sample once") {
 TEST_CASE("the order differs with the epoch and with the seed, and repeats for the same two") {
   std::set<std::uint64_t> seen;
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
-    for (std::int64_t epoch = 0; epoch < 8; ++epoch) seen.insert(hash_of(order_of(500, seed, epoch)));
+    for (std::int64_t epoch = 0; epoch < 8; ++epoch)
+      seen.insert(hash_of(order_of(500, seed, epoch)));
   }
   CHECK(seen.size() == 64);
   CHECK(order_of(500, 5, 6) == order_of(500, 5, 6));
@@ -48,7 +51,8 @@ TEST_CASE("the order of a seed and an epoch never changes between versions") {
 }
 
 TEST_CASE("every sample is equally likely at every place") {
-  // 20,000 orders of 5: each (sample, place) is expected 4,000 times; 6 standard deviations are 340.
+  // 20,000 orders of 5: each (sample, place) is expected 4,000 times; 6 standard deviations are
+  // 340.
   int counts[5][5] = {};
   for (std::int64_t epoch = 0; epoch < 20'000; ++epoch) {
     const Permutation order = order_of(5, 9, epoch);
@@ -96,7 +100,8 @@ TEST_CASE("drop_last leaves out the batch that is not full, and refuses to leave
   CHECK(BatchPlan(39, options).batches() == 3);
   CHECK(BatchPlan(40, options).batches() == 4);
   const std::string failure = failure_of([&] { BatchPlan(9, options); });
-  CHECK_THAT(failure, Contains("2: a batch of 10 samples on each of 1 ranks is more than the 9 samples"));
+  CHECK_THAT(failure,
+             Contains("2: a batch of 10 samples on each of 1 ranks is more than the 9 samples"));
   CHECK_THAT(failure, Contains("lower loader.batch_size to at most 9"));
 }
 

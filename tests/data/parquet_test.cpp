@@ -11,7 +11,8 @@ using spec::dataset::Missing;
 
 namespace {
 
-const std::filesystem::path kTable = std::filesystem::path(TRAINCTL_GOLDEN_DIR) / "data/table.parquet";
+const std::filesystem::path kTable =
+    std::filesystem::path(TRAINCTL_GOLDEN_DIR) / "data/table.parquet";
 
 spec::dataset::Parquet at(const std::filesystem::path& path) {
   spec::dataset::Parquet options;
@@ -29,13 +30,15 @@ std::string failure(const spec::dataset::Parquet& options) {
 
 TEST_CASE("a build without Arrow refuses Parquet and says what to do") {
   if (has_parquet()) skip("this build reads Parquet");
-  CHECK_THAT(failure(at(kTable)), StartsWith("2: this build does not read Parquet; write the table as CSV"));
+  CHECK_THAT(failure(at(kTable)),
+             StartsWith("2: this build does not read Parquet; write the table as CSV"));
 }
 
 TEST_CASE("a Parquet table gives the same data set as its CSV") {
   if (!has_parquet()) skip("this build does not read Parquet");
   auto options = at(kTable);
-  CHECK_THAT(failure(options), Contains("table.parquet: row 1, column 'b': the value of 'b' is missing"));
+  CHECK_THAT(failure(options),
+             Contains("table.parquet: row 1, column 'b': the value of 'b' is missing"));
   options.missing = Missing::constant;
   options.missing_value = -1;
   const auto dataset = build("parquet", options);

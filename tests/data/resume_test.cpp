@@ -38,7 +38,8 @@ TEST_CASE("an epoch resumed at any batch gives the rest of its bytes, and the ne
         Loader resumed(classed(61, 3), options);
         for (std::size_t first = 0; first <= expected.size(); ++first) {
           const auto rest = rest_of(resumed, 4, static_cast<std::int64_t>(first));
-          REQUIRE(rest == std::vector<Copy>(expected.begin() + static_cast<std::ptrdiff_t>(first), expected.end()));
+          REQUIRE(rest == std::vector<Copy>(expected.begin() + static_cast<std::ptrdiff_t>(first),
+                                            expected.end()));
           REQUIRE(read_epoch(resumed, 5) == after);
         }
       }
@@ -48,8 +49,10 @@ TEST_CASE("an epoch resumed at any batch gives the rest of its bytes, and the ne
 
 TEST_CASE("a batch beyond the epoch's last is refused with the number of batches") {
   Loader loader(counting(20), options_of(0, 0));
-  CHECK_THAT(failure_of([&] { loader.start_epoch(0, 5); }), Contains("2: batch 5 is out of range: an epoch has 4"));
-  CHECK_THAT(failure_of([&] { loader.start_epoch(0, -1); }), Contains("2: batch -1 is out of range"));
+  CHECK_THAT(failure_of([&] { loader.start_epoch(0, 5); }),
+             Contains("2: batch 5 is out of range: an epoch has 4"));
+  CHECK_THAT(failure_of([&] { loader.start_epoch(0, -1); }),
+             Contains("2: batch -1 is out of range"));
   loader.start_epoch(0, 4);
   CHECK(loader.next() == nullptr);
 }

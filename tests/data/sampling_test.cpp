@@ -21,13 +21,16 @@ std::array<int, 3> drawn(std::vector<double> weights) {
   const ClassedDataset dataset(
       10, [](std::int64_t index) { return std::min<std::int64_t>(index, 2); }, 3);
   std::array<int, 3> counts{};
-  for (const std::uint32_t sample : ClassSampler(dataset, {std::move(weights), kDraws}).draw(1, 0)) {
+  for (const std::uint32_t sample :
+       ClassSampler(dataset, {std::move(weights), kDraws}).draw(1, 0)) {
     ++counts[std::min<std::uint32_t>(sample, 2)];
   }
   return counts;
 }
 
-bool near(int count, double expected) { return std::abs(count - expected) < 6 * std::sqrt(expected); }
+bool near(int count, double expected) {
+  return std::abs(count - expected) < 6 * std::sqrt(expected);
+}
 
 LoaderOptions balanced(int workers, int world_size) {
   LoaderOptions options;
@@ -40,7 +43,8 @@ LoaderOptions balanced(int workers, int world_size) {
 
 }  // namespace
 
-TEST_CASE("class_balanced draws every class equally often, weights draw samples in their proportion") {
+TEST_CASE(
+    "class_balanced draws every class equally often, weights draw samples in their proportion") {
   const auto equal = drawn({});
   CHECK((near(equal[0], 10'000) && near(equal[1], 10'000) && near(equal[2], 10'000)));
   const auto plain = drawn({1, 1, 1});
@@ -51,7 +55,8 @@ TEST_CASE("class_balanced draws every class equally often, weights draw samples 
   CHECK((one[0] == 30'000 && one[1] == 0 && one[2] == 0));
 }
 
-TEST_CASE("what is drawn is a pure function of seed and epoch, and never changes between versions") {
+TEST_CASE(
+    "what is drawn is a pure function of seed and epoch, and never changes between versions") {
   const ClassSampler sampler(ClassedDataset(
                                  10, [](std::int64_t i) { return i % 3; }, 3),
                              {});
@@ -87,10 +92,12 @@ TEST_CASE("sampling that cannot be done is refused with what to change") {
   const auto refused = [](const Dataset& dataset, const ClassSampling& options) {
     return failure_of([&] { ClassSampler(dataset, options); });
   };
-  CHECK_THAT(refused(CountingDataset(4), {}), Contains("2: the samples of this data set have no classes"));
+  CHECK_THAT(refused(CountingDataset(4), {}),
+             Contains("2: the samples of this data set have no classes"));
   const ClassedDataset three(
       9, [](std::int64_t i) { return i % 2; }, 3);  // nothing of class 2
-  CHECK_THAT(refused(three, {{1, 1}, {}}), Contains("2: loader.sampler has 2 weights, but the data has 3 classes"));
+  CHECK_THAT(refused(three, {{1, 1}, {}}),
+             Contains("2: loader.sampler has 2 weights, but the data has 3 classes"));
   CHECK_THAT(refused(three, {{0, 0, 1}, {}}), Contains("leave no sample to draw"));
   CHECK_THAT(refused(ClassedDataset(
                          4, [](std::int64_t i) { return i; }, 3),

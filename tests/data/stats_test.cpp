@@ -24,11 +24,14 @@ class Growing final : public Dataset, public ImageStore {
   }
   [[nodiscard]] std::string fingerprint() const override { return "growing"; }
   [[nodiscard]] const ImageStore* images() const override { return this; }
-  [[nodiscard]] StoredImage read(std::int64_t index, std::vector<std::byte>& scratch) const override {
+  [[nodiscard]] StoredImage read(std::int64_t index,
+                                 std::vector<std::byte>& scratch) const override {
     scratch.assign(static_cast<std::size_t>(index) + 1, static_cast<std::byte>(10 * index));
     return {scratch, {1, index + 1, 1}};
   }
-  [[nodiscard]] std::string name(std::int64_t index) const override { return std::to_string(index); }
+  [[nodiscard]] std::string name(std::int64_t index) const override {
+    return std::to_string(index);
+  }
 
  private:
   Layout layout_{{"image", Dtype::u8, {0, 0, 1}}, {"label", Dtype::i64, {}}};
@@ -42,8 +45,10 @@ TEST_CASE("mean and deviation are those of each channel over all pixels, as valu
   const Facts facts = MemoryDataset::facts(2, 3, {1, 2, 3});
   Arena images = image_memory(facts);
   const std::vector<int> pixels{0, 10, 255, 0, 20, 255, 255, 10, 255, 255, 20, 255};
-  for (std::size_t i = 0; i < pixels.size(); ++i) images.bytes()[i] = static_cast<std::byte>(pixels[i]);
-  const auto dataset = std::make_shared<const MemoryDataset>(facts, std::move(images), std::vector<std::uint8_t>{2, 2});
+  for (std::size_t i = 0; i < pixels.size(); ++i)
+    images.bytes()[i] = static_cast<std::byte>(pixels[i]);
+  const auto dataset = std::make_shared<const MemoryDataset>(facts, std::move(images),
+                                                             std::vector<std::uint8_t>{2, 2});
   const SplitStats stats = split_stats(dataset, 0, kSilent);
   CHECK(stats.samples == 2);
   REQUIRE(stats.mean.size() == 3);
@@ -58,7 +63,8 @@ TEST_CASE("mean and deviation are those of each channel over all pixels, as valu
 
 TEST_CASE("images that differ in size count by their pixels, and their sizes are listed") {
   std::int64_t told = 0;
-  const SplitStats stats = split_stats(std::make_shared<const Growing>(), 0, [&](std::int64_t done) { told = done; });
+  const SplitStats stats =
+      split_stats(std::make_shared<const Growing>(), 0, [&](std::int64_t done) { told = done; });
   CHECK(stats.mean[0] == Approx((0 + 2 * 10 + 3 * 20) / 6.0 / 255));
   CHECK(stats.per_class == std::vector<std::int64_t>{2, 1});
   CHECK(stats.sizes.size() == 3);

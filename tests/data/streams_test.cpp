@@ -9,7 +9,8 @@ using namespace trainctl::data::testing;
 
 namespace {
 
-spec::dataset::Tokens stream(const TempFolder& folder, const std::string& bytes, std::int64_t length) {
+spec::dataset::Tokens stream(const TempFolder& folder, const std::string& bytes,
+                             std::int64_t length) {
   put_text(folder / "t.bin", bytes);
   spec::dataset::Tokens options;
   options.path = folder / "t.bin";
@@ -49,15 +50,18 @@ TEST_CASE("a token sample is a window, and its targets the same one token furthe
 TEST_CASE("a token stream cut within a token or too short for one sample is refused") {
   const TempFolder folder;
   for (std::size_t length = 0; length < 20; ++length) {
-    const std::string failure =
-        failure_of([&] { (void)facts("tokens", stream(folder, counting16(10).substr(0, length), 3)); });
-    if ((length % 2 == 1 || length < 8) != failure.starts_with("9: ")) FAIL(length << ": " << failure);
-    if (!failure.empty() && failure.find("t.bin ends at byte " + std::to_string(length)) == std::string::npos)
+    const std::string failure = failure_of(
+        [&] { (void)facts("tokens", stream(folder, counting16(10).substr(0, length), 3)); });
+    if ((length % 2 == 1 || length < 8) != failure.starts_with("9: "))
+      FAIL(length << ": " << failure);
+    if (!failure.empty() &&
+        failure.find("t.bin ends at byte " + std::to_string(length)) == std::string::npos)
       FAIL(failure);
   }
   auto options = stream(folder, "abc", 1);
   options.header_bytes = 4;
-  CHECK_THAT(failure_of([&] { (void)build("tokens", options); }), Contains("within its header of 4 bytes"));
+  CHECK_THAT(failure_of([&] { (void)build("tokens", options); }),
+             Contains("within its header of 4 bytes"));
 }
 
 TEST_CASE("a token beyond the vocabulary ends the run with its place") {
@@ -67,9 +71,9 @@ TEST_CASE("a token beyond the vocabulary ends the run with its place") {
   const auto dataset = build("tokens", options);
   CHECK(dataset->classes() == 264);
   CHECK(values<std::int64_t>(*dataset, 1, 0) == Numbers{259, 260, 261});
-  CHECK_THAT(
-      failure_of([&] { (void)values<std::int64_t>(*dataset, 2, 0); }),
-      StartsWith("9: sample 2: ") && Contains("t.bin has token 264 between the bytes 12 and 20; expected 0 to 263"));
+  CHECK_THAT(failure_of([&] { (void)values<std::int64_t>(*dataset, 2, 0); }),
+             StartsWith("9: sample 2: ") &&
+                 Contains("t.bin has token 264 between the bytes 12 and 20; expected 0 to 263"));
 }
 
 TEST_CASE("synthetic images depend on seed, split and sample, and come the same both ways") {
@@ -102,5 +106,6 @@ TEST_CASE("the synthetic images are the same bytes on every machine and in every
   spec::dataset::SyntheticImages options;
   options.height = options.width = 2;
   const auto pixels = values<std::uint8_t>(*build("synthetic_images", options), 9'999, 0);
-  CHECK(std::vector<int>(pixels.begin(), pixels.begin() + 4) == std::vector<int>{163, 172, 115, 192});
+  CHECK(std::vector<int>(pixels.begin(), pixels.begin() + 4) ==
+        std::vector<int>{163, 172, 115, 192});
 }

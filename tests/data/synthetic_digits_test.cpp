@@ -35,7 +35,8 @@ TEST_CASE("the synthetic digits are the same bytes on every machine and in every
   std::uint64_t digest = 0;
   for (std::uint64_t index = 0; index < 500; ++index) {
     Picture picture{};
-    const std::uint8_t label = render_digit({0, static_cast<std::uint32_t>(index % 2), index}, picture);
+    const std::uint8_t label =
+        render_digit({0, static_cast<std::uint32_t>(index % 2), index}, picture);
     digest = hash_bytes(std::as_bytes(std::span(picture)), digest + label);
   }
   CHECK(to_hex(digest) == "a5973273585dd59e");
@@ -52,7 +53,8 @@ TEST_CASE("a synthetic digit depends on seed, split and index") {
 TEST_CASE("the classes of the synthetic digits are equally frequent") {
   std::array<int, 10> counts{};
   Picture picture{};
-  for (std::uint64_t index = 0; index < 5000; ++index) ++counts.at(render_digit({0, 0, index}, picture));
+  for (std::uint64_t index = 0; index < 5000; ++index)
+    ++counts.at(render_digit({0, 0, index}, picture));
   for (const int count : counts) CHECK(std::abs(count - 500) < 130);  // 6 standard deviations
 }
 
@@ -78,6 +80,7 @@ TEST_CASE("no digit is empty and none fills its picture") {
   for (std::uint64_t index = 0; index < 2000; ++index) {
     int bright = 0;
     for (const std::uint8_t pixel : draw({3, 0, index})) bright += pixel > 80 ? 1 : 0;
-    if (bright < 10 || bright > 400) FAIL("sample " << index << " has " << bright << " bright pixels");
+    if (bright < 10 || bright > 400)
+      FAIL("sample " << index << " has " << bright << " bright pixels");
   }
 }

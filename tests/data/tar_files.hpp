@@ -33,8 +33,10 @@ inline std::string tar_header(const std::string& name, std::uint64_t size, char 
 }
 
 /// Header, content and padding.
-inline std::string tar_member(const std::string& name, const std::string& content, char type = '0') {
-  return tar_header(name, content.size(), type) + content + std::string((512 - content.size() % 512) % 512, '\0');
+inline std::string tar_member(const std::string& name, const std::string& content,
+                              char type = '0') {
+  return tar_header(name, content.size(), type) + content +
+         std::string((512 - content.size() % 512) % 512, '\0');
 }
 
 inline std::string tar_end() { return std::string(1024, '\0'); }

@@ -49,11 +49,13 @@ TEST_CASE("tar members come with name, content and place, whatever wrote them") 
   large.replace(124, 12, std::string("\x80\0\0\0\0\0\0\0\0\0\0\x04", 12));
   seal(large);
   const std::string bytes =
-      tar_member("a.txt", "alpha") + tar_member("empty", "") + prefixed + "xyz" + std::string(509, '\0') +
-      tar_member("././@LongLink", long_name + '\0', 'L') + tar_member("nnn", "gnu") +
-      tar_member("h", pax_record("path", "p/\xC3\xA9") + pax_record("size", "6"), 'x') + tar_header("e", 0) + "six by" +
-      std::string(506, '\0') + large + "four" + std::string(508, '\0') +
-      tar_member("g", pax_record("comment", "all"), 'g') + tar_member("last", std::string(512, 'l')) + tar_end();
+      tar_member("a.txt", "alpha") + tar_member("empty", "") + prefixed + "xyz" +
+      std::string(509, '\0') + tar_member("././@LongLink", long_name + '\0', 'L') +
+      tar_member("nnn", "gnu") +
+      tar_member("h", pax_record("path", "p/\xC3\xA9") + pax_record("size", "6"), 'x') +
+      tar_header("e", 0) + "six by" + std::string(506, '\0') + large + "four" +
+      std::string(508, '\0') + tar_member("g", pax_record("comment", "all"), 'g') +
+      tar_member("last", std::string(512, 'l')) + tar_end();
   CHECK(archive.read(bytes) == Found{{"a.txt", "alpha"},
                                      {"empty", ""},
                                      {"dir/file", "xyz"},
@@ -65,16 +67,18 @@ TEST_CASE("tar members come with name, content and place, whatever wrote them") 
 
 TEST_CASE("evil names are labels, and what is no file is passed over") {
   Archive archive;
-  const std::string bytes = tar_member("../../up", "1") + tar_member("/etc/passwd", "2") + tar_header("link", 0, '2') +
-                            tar_header("hard", 77, '1') + tar_header("null", 0, '3') + tar_header("pipe", 0, '6') +
-                            tar_header("folder/", 0, '5') + tar_header("old/", 0) + tar_member("end", "3") + tar_end();
+  const std::string bytes =
+      tar_member("../../up", "1") + tar_member("/etc/passwd", "2") + tar_header("link", 0, '2') +
+      tar_header("hard", 77, '1') + tar_header("null", 0, '3') + tar_header("pipe", 0, '6') +
+      tar_header("folder/", 0, '5') + tar_header("old/", 0) + tar_member("end", "3") + tar_end();
   CHECK(archive.read(bytes) == Found{{"../../up", "1"}, {"/etc/passwd", "2"}, {"end", "3"}});
 }
 
 TEST_CASE("every truncation of a tar archive is refused with file and offset") {
   Archive archive;
   const std::string bytes = tar_member("a.jpg", std::string(700, 'a')) +
-                            tar_member("x", pax_record("path", "b.jpg"), 'x') + tar_member("b", "bee") + tar_end();
+                            tar_member("x", pax_record("path", "b.jpg"), 'x') +
+                            tar_member("b", "bee") + tar_end();
   REQUIRE(archive.read(bytes).size() == 2);
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     const std::string failure = archive.failure(bytes.substr(0, length));
@@ -101,7 +105,8 @@ TEST_CASE("no flipped bit of a tar header or end mark goes unnoticed") {
 TEST_CASE("what a tar header claims is checked before memory is taken") {
   Archive archive;
   CHECK_THAT(archive.failure(tar_header("a", 07777777777) + tar_end()),
-             Contains("says at byte 0 that a member has 1073741823 bytes; that is more than the archive holds"));
+             Contains("says at byte 0 that a member has 1073741823 bytes; that is more than the "
+                      "archive holds"));
   std::string huge = tar_header("a", 0);
   huge.replace(124, 12, std::string(12, '\x7F'));
   seal(huge);
@@ -109,9 +114,12 @@ TEST_CASE("what a tar header claims is checked before memory is taken") {
   huge.replace(124, 12, "\x80" + std::string(11, '\xFF'));
   seal(huge);
   CHECK_THAT(archive.failure(huge + tar_end()), StartsWith("9: "));
-  CHECK_THAT(archive.failure(tar_header("a", 2 << 20, 'L') + tar_end()), Contains("extended header at byte 0"));
-  CHECK_THAT(archive.failure(tar_member("a", "99 path=x\n", 'x') + tar_end()), Contains("damaged at byte 512"));
-  CHECK_THAT(archive.failure(tar_member("a", "7 x=1\n8 path\n", 'x') + tar_end()), StartsWith("9: "));
+  CHECK_THAT(archive.failure(tar_header("a", 2 << 20, 'L') + tar_end()),
+             Contains("extended header at byte 0"));
+  CHECK_THAT(archive.failure(tar_member("a", "99 path=x\n", 'x') + tar_end()),
+             Contains("damaged at byte 512"));
+  CHECK_THAT(archive.failure(tar_member("a", "7 x=1\n8 path\n", 'x') + tar_end()),
+             StartsWith("9: "));
   CHECK_THAT(archive.failure(tar_member("a", pax_record("size", "-1"), 'x') + tar_end()),
              Contains("whose size is no number"));
   CHECK_THAT(archive.failure(tar_member("a", "", 'S') + tar_end()), Contains("sparse"));
@@ -122,6 +130,8 @@ TEST_CASE("a joined archive and a lone zero block are named") {
   const std::string one = tar_member("a", "1") + tar_end();
   CHECK_THAT(archive.failure(one + one), Contains("goes on at byte 2048 behind its end mark"));
   CHECK(archive.read(one + std::string(8192, '\0')).size() == 1);
-  CHECK_THAT(archive.failure(std::string(512, '\0') + one), Contains("a single zero block at byte 0"));
-  CHECK_THAT(archive.failure("not a tar archive" + std::string(600, 'x')), Contains("no sound tar header at byte 0"));
+  CHECK_THAT(archive.failure(std::string(512, '\0') + one),
+             Contains("a single zero block at byte 0"));
+  CHECK_THAT(archive.failure("not a tar archive" + std::string(600, 'x')),
+             Contains("no sound tar header at byte 0"));
 }

@@ -14,7 +14,8 @@ std::shared_ptr<const Transform> transform_of(const std::string& name, const Opt
   return builtin_catalogue().transforms.at(name)(config::make_stage("transform", name, options));
 }
 
-inline Picture applied(const Transform& transform, const ImageView& image, CounterRng rng = {0, 0, 0, 0}) {
+inline Picture applied(const Transform& transform, const ImageView& image,
+                       CounterRng rng = {0, 0, 0, 0}) {
   Picture out;
   ImageTarget target(out.pixels);
   transform.apply(image, target, rng);

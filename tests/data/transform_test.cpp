@@ -22,7 +22,8 @@ std::shared_ptr<const Transform> crop_of(int size, int padding, int fill) {
   options.size = {{size}};
   options.padding = {{padding}};
   options.fill = {{fill}};
-  return builtin_catalogue().transforms.at("random_crop")(config::make_stage("transform", "random_crop", options));
+  return builtin_catalogue().transforms.at("random_crop")(
+      config::make_stage("transform", "random_crop", options));
 }
 
 std::shared_ptr<const Transform> flip_of(double probability) {
@@ -46,7 +47,8 @@ Pixels applied(const Transform& transform, const Pixels& input, const Field& fro
   const ImageShape to = transform.output(image_shape(from));
   Pixels output(to.bytes(), std::byte{0xEE});
   ImageTarget target(output, to);
-  transform.apply({reinterpret_cast<const std::uint8_t*>(input.data()), image_shape(from)}, target, rng);
+  transform.apply({reinterpret_cast<const std::uint8_t*>(input.data()), image_shape(from)}, target,
+                  rng);
   return output;
 }
 
@@ -62,8 +64,9 @@ Pixels plain_crop(const Pixels& input, const Field& from, std::array<std::int64_
         const std::int64_t row = y - padding;
         const std::int64_t column = x - padding;
         const bool inside = row >= 0 && row < from.shape[0] && column >= 0 && column < width;
-        output.push_back(inside ? input[static_cast<std::size_t>((row * width + column) * channels + c)]
-                                : static_cast<std::byte>(fill));
+        output.push_back(
+            inside ? input[static_cast<std::size_t>((row * width + column) * channels + c)]
+                   : static_cast<std::byte>(fill));
       }
     }
   }
@@ -89,7 +92,8 @@ TEST_CASE("a random crop is a window of the padded image, at offsets drawn top f
           };
           const auto top = static_cast<std::int64_t>(copy.below(places(0)));
           const auto left = static_cast<std::int64_t>(copy.below(places(1)));
-          REQUIRE(applied(*crop, input, from, rng) == plain_crop(input, from, {size, padding, 77, top, left}));
+          REQUIRE(applied(*crop, input, from, rng) ==
+                  plain_crop(input, from, {size, padding, 77, top, left}));
         }
       }
     }
@@ -107,11 +111,12 @@ TEST_CASE("a random crop of 28 with padding 4 reaches all 81 places") {
 }
 
 TEST_CASE("a crop larger than the padded image is a config error that names the largest size") {
-  CHECK_THAT(failure_of([] {
-               crop_of(37, 4, 0)->output({28, 30, 1});
-             }),
-             Contains("2: a crop of 37x37 pixels does not fit into an image of 28x30, padded to 36x38") &&
-                 Contains("set size to at most [36, 38]"));
+  CHECK_THAT(
+      failure_of([] {
+        crop_of(37, 4, 0)->output({28, 30, 1});
+      }),
+      Contains("2: a crop of 37x37 pixels does not fit into an image of 28x30, padded to 36x38") &&
+          Contains("set size to at most [36, 38]"));
 }
 
 TEST_CASE("a flip mirrors each row and keeps the channels of a pixel together") {
@@ -122,7 +127,8 @@ TEST_CASE("a flip mirrors each row and keeps the channels of a pixel together") 
     for (const std::size_t place : places) pixels.push_back(input[place]);
     return pixels;
   };
-  CHECK(applied(*flip_of(1), input, from, CounterRng(0, 0, 0, 0)) == at({4, 5, 2, 3, 0, 1, 10, 11, 8, 9, 6, 7}));
+  CHECK(applied(*flip_of(1), input, from, CounterRng(0, 0, 0, 0)) ==
+        at({4, 5, 2, 3, 0, 1, 10, 11, 8, 9, 6, 7}));
   CHECK(applied(*flip_of(0), input, from, CounterRng(0, 0, 0, 0)) == input);
 }
 

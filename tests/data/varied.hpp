@@ -7,8 +7,8 @@
 
 namespace trainctl::data::testing {
 
-/// Images that differ in size: sample i is (5 + i mod 4) x (6 + i mod 3) x 3, of pixels that no other sample has.
-/// Counts the images that were read; those in `bad` cannot be.
+/// Images that differ in size: sample i is (5 + i mod 4) x (6 + i mod 3) x 3, of pixels that no
+/// other sample has. Counts the images that were read; those in `bad` cannot be.
 class VariedDataset final : public Dataset, public ImageStore {
  public:
   explicit VariedDataset(std::int64_t size) : size_(size) {}
@@ -27,7 +27,8 @@ class VariedDataset final : public Dataset, public ImageStore {
   [[nodiscard]] const ImageStore* images() const override { return this; }
   [[nodiscard]] std::string fingerprint() const override { return content; }
 
-  [[nodiscard]] StoredImage read(std::int64_t index, std::vector<std::byte>& scratch) const override {
+  [[nodiscard]] StoredImage read(std::int64_t index,
+                                 std::vector<std::byte>& scratch) const override {
     ++reads;
     ENSURE(data, !bad.contains(index), "the image is damaged");
     const ImageShape shape{5 + index % 4, 6 + index % 3, 3};
@@ -36,12 +37,15 @@ class VariedDataset final : public Dataset, public ImageStore {
       scratch[i] = static_cast<std::byte>(index * 31 + static_cast<int>(i));
     return {scratch, shape};
   }
-  [[nodiscard]] std::string name(std::int64_t index) const override { return "picture " + std::to_string(index); }
+  [[nodiscard]] std::string name(std::int64_t index) const override {
+    return "picture " + std::to_string(index);
+  }
 
   /// Bytes of all images.
   [[nodiscard]] std::uint64_t bytes() const {
     std::uint64_t sum = 0;
-    for (std::int64_t i = 0; i < size_; ++i) sum += static_cast<std::uint64_t>((5 + i % 4) * (6 + i % 3) * 3);
+    for (std::int64_t i = 0; i < size_; ++i)
+      sum += static_cast<std::uint64_t>((5 + i % 4) * (6 + i % 3) * 3);
     return sum;
   }
 
@@ -58,7 +62,9 @@ class VariedDataset final : public Dataset, public ImageStore {
 class Corner final : public Transform {
  public:
   explicit Corner(std::int64_t side) : side_(side) {}
-  [[nodiscard]] ImageShape output(const ImageShape& input) const override { return {side_, side_, input.channels}; }
+  [[nodiscard]] ImageShape output(const ImageShape& input) const override {
+    return {side_, side_, input.channels};
+  }
   [[nodiscard]] bool random() const override { return false; }
   void apply(const ImageView& input, ImageTarget& output, CounterRng&) const override {
     output.copy(input.window({0, 0, side_, side_}));

@@ -18,7 +18,8 @@ using spec::transform::Interpolation;
 
 Sampling sampling_of(const Json& golden) {
   Sampling sampling;
-  sampling.interpolation = golden["mode"] == "nearest" ? Interpolation::nearest : Interpolation::bilinear;
+  sampling.interpolation =
+      golden["mode"] == "nearest" ? Interpolation::nearest : Interpolation::bilinear;
   if (!golden["fill"].is_null()) sampling.fill = Fill(golden["fill"]);
   return sampling;
 }
@@ -29,7 +30,8 @@ double tangent(double degrees) {
 }
 
 void golden_rotate(const Json& golden, const ImageView& input, ImageTarget& output) {
-  Rotation rotation{golden["angle"], golden["expand"].get<bool>() ? Frame::expanded : Frame::kept, {}};
+  Rotation rotation{
+      golden["angle"], golden["expand"].get<bool>() ? Frame::expanded : Frame::kept, {}};
   if (golden.contains("center")) rotation.center = {golden["center"][0], golden["center"][1]};
   rotate(input, rotation, sampling_of(golden), output);
 }
@@ -43,15 +45,18 @@ void golden_affine(const Json& golden, const ImageView& input, ImageTarget& outp
   motion.shear_x = tangent(golden["shear"][0]);
   motion.shear_y = tangent(golden["shear"][1]);
   if (!golden["center"].is_null()) {
-    motion.center_x = golden["center"][0].get<double>() - 0.5 * static_cast<double>(input.shape.width);
-    motion.center_y = golden["center"][1].get<double>() - 0.5 * static_cast<double>(input.shape.height);
+    motion.center_x =
+        golden["center"][0].get<double>() - 0.5 * static_cast<double>(input.shape.width);
+    motion.center_y =
+        golden["center"][1].get<double>() - 0.5 * static_cast<double>(input.shape.height);
   }
   warp_affine(input, inverse_of(motion), input.shape, sampling_of(golden), output);
 }
 
 void golden_perspective(const Json& golden, const ImageView& input, ImageTarget& output) {
   std::array<Point, 4> corners;
-  for (std::size_t i = 0; i < 4; ++i) corners[i] = {golden["corners"][i][0], golden["corners"][i][1]};
+  for (std::size_t i = 0; i < 4; ++i)
+    corners[i] = {golden["corners"][i][0], golden["corners"][i][1]};
   warp_perspective(input, perspective_of(input.shape, corners), sampling_of(golden), output);
 }
 
@@ -73,9 +78,13 @@ const std::map<std::string, AugmentOp> kOps{{"identity", AugmentOp::identity},
 
 }  // namespace
 
-TEST_CASE("nearest warps are torchvision's bytes; bilinear ones differ by a level in at most one byte of a hundred") {
-  check_golden("warp", {{"rotate", golden_rotate}, {"affine", golden_affine}, {"perspective", golden_perspective}},
-               {1, 0.01});
+TEST_CASE(
+    "nearest warps are torchvision's bytes; bilinear ones differ by a level in at most one byte of "
+    "a hundred") {
+  check_golden(
+      "warp",
+      {{"rotate", golden_rotate}, {"affine", golden_affine}, {"perspective", golden_perspective}},
+      {1, 0.01});
 }
 
 TEST_CASE("the operations of the AutoAugment family are torchvision's, as closely as the warps") {
@@ -91,13 +100,15 @@ TEST_CASE("the magnitudes are torchvision's, bit for bit") {
   for (const Json& golden : file["spaces"]) {
     INFO(golden.dump());
     const AugmentOp op = kOps.at(golden["op"]);
-    const AugmentSpace space = golden["space"] == "wide" ? AugmentSpace::wide : AugmentSpace::standard;
+    const AugmentSpace space =
+        golden["space"] == "wide" ? AugmentSpace::wide : AugmentSpace::standard;
     CHECK((magnitude_kind(op) == MagnitudeKind::none) == golden["values"].is_null());
     CHECK((magnitude_kind(op) == MagnitudeKind::either_sign) == golden["signed"].get<bool>());
     if (golden["values"].is_null()) continue;
     const std::int64_t bins = golden["bins"];
     for (std::int64_t bin = 0; bin < bins; ++bin) {
-      CHECK(magnitude(space, op, {bin, bins}, {33, 47, 3}) == golden["values"][static_cast<std::size_t>(bin)]);
+      CHECK(magnitude(space, op, {bin, bins}, {33, 47, 3}) ==
+            golden["values"][static_cast<std::size_t>(bin)]);
     }
   }
 }

@@ -42,8 +42,9 @@ std::string sample(const std::string& key, const std::string& image, const std::
 TEST_CASE("webdataset shards give samples in their order, read in place") {
   Shards shards;
   const auto options =
-      shards.with({sample("a/0", "zero", "2") + tar_member("a/0.txt", "seen") + tar_member("readme", "not a sample") +
-                       tar_member("__meta__.json", "{}") + tar_member(".hidden.jpg", "neither"),
+      shards.with({sample("a/0", "zero", "2") + tar_member("a/0.txt", "seen") +
+                       tar_member("readme", "not a sample") + tar_member("__meta__.json", "{}") +
+                       tar_member(".hidden.jpg", "neither"),
                    tar_member("1.CLS", "0\n") + tar_member("1.PNG", "one")});
   CHECK(facts("webdataset", options).samples == 2);
   const auto dataset = build("webdataset", options);
@@ -57,8 +58,9 @@ TEST_CASE("webdataset shards give samples in their order, read in place") {
 
 TEST_CASE("webdataset labels come from text or a json key, by name or number") {
   Shards shards;
-  auto options = shards.with({tar_member("0.jpg", "x") + tar_member("0.json", R"({"kind": "owl", "n": 4})") +
-                              tar_member("1.jpg", "y") + tar_member("1.json", R"({"kind": "crow", "n": 1})")});
+  auto options =
+      shards.with({tar_member("0.jpg", "x") + tar_member("0.json", R"({"kind": "owl", "n": 4})") +
+                   tar_member("1.jpg", "y") + tar_member("1.json", R"({"kind": "crow", "n": 1})")});
   options.label = "json";
   options.label_key = "kind";
   CHECK(build("webdataset", options)->class_names() == std::vector<std::string>{"crow", "owl"});
@@ -66,9 +68,10 @@ TEST_CASE("webdataset labels come from text or a json key, by name or number") {
   CHECK(labels_of(*build("webdataset", options)) == std::vector<std::int64_t>{4, 1});
   options.label_key = "label";
   CHECK_THAT(failure_of([&] { (void)build("webdataset", options); }),
-             Contains("sample '0' has a .json at byte 1536 without 'label'; name the label's key with 'label_key'"));
-  options =
-      shards.with({tar_member("0.left.jpg", "l") + tar_member("0.right.jpg", "r") + tar_member("0.txt", " owl \n")});
+             Contains("sample '0' has a .json at byte 1536 without 'label'; name the label's key "
+                      "with 'label_key'"));
+  options = shards.with({tar_member("0.left.jpg", "l") + tar_member("0.right.jpg", "r") +
+                         tar_member("0.txt", " owl \n")});
   options.label = "txt";
   options.image = {"right.jpg"};
   const auto named = build("webdataset", options);
@@ -101,7 +104,8 @@ TEST_CASE("a shard that changes while it is in use ends the run") {
   Shards shards;
   const auto dataset = build("webdataset", shards.with({sample("0", "zero", "0")}));
   put_text(shards.folder() / "s-0.tar", sample("0", "one", "0"));
-  CHECK_THAT(failure_of([&] { (void)stored(*dataset, 0); }), StartsWith("9: the file has changed since it was listed"));
+  CHECK_THAT(failure_of([&] { (void)stored(*dataset, 0); }),
+             StartsWith("9: the file has changed since it was listed"));
 }
 
 TEST_CASE("a webdataset sample without its parts is named") {
@@ -112,14 +116,19 @@ TEST_CASE("a webdataset sample without its parts is named") {
              Contains("sample '0' has a label and no image"));
   CHECK_THAT(shards.failure(tar_member("0.jpg", "x") + tar_member("0.png", "y")),
              Contains("sample '0' has two images"));
-  CHECK_THAT(shards.failure(sample("0", "x", "1") + tar_member("0.cls", "2")), Contains("sample '0' has two labels"));
-  CHECK_THAT(shards.failure(sample("0", "x", " \n")), Contains("sample '0' has an empty label at byte 1536"));
-  CHECK_THAT(shards.failure(tar_member("readme.md", "?")), Contains("holds no samples: no member ends in .jpg, .jpeg"));
+  CHECK_THAT(shards.failure(sample("0", "x", "1") + tar_member("0.cls", "2")),
+             Contains("sample '0' has two labels"));
+  CHECK_THAT(shards.failure(sample("0", "x", " \n")),
+             Contains("sample '0' has an empty label at byte 1536"));
+  CHECK_THAT(shards.failure(tar_member("readme.md", "?")),
+             Contains("holds no samples: no member ends in .jpg, .jpeg"));
   auto options = shards.with({sample("0", "x", "1")});
   options.shards = {"s.tar.gz"};
-  CHECK_THAT(failure_of([&] { (void)build("webdataset", options); }), Contains("unpack it with gunzip"));
+  CHECK_THAT(failure_of([&] { (void)build("webdataset", options); }),
+             Contains("unpack it with gunzip"));
   options.shards = {shards.folder() / "nowhere.tar"};
-  CHECK_THAT(failure_of([&] { (void)facts("webdataset", options); }), Contains("nowhere.tar: No such file"));
+  CHECK_THAT(failure_of([&] { (void)facts("webdataset", options); }),
+             Contains("nowhere.tar: No such file"));
 }
 
 TEST_CASE("every truncation of a shard is refused") {
@@ -129,7 +138,8 @@ TEST_CASE("every truncation of a shard is refused") {
   for (std::size_t length = 0; length < whole.size(); ++length) {
     put_text(shards.folder() / "s-0.tar", whole.substr(0, length));
     const std::string failure = failure_of([&] { (void)build("webdataset", options); });
-    if (!failure.starts_with("9: ") || failure.find("byte") == std::string::npos) FAIL(length << ": " << failure);
+    if (!failure.starts_with("9: ") || failure.find("byte") == std::string::npos)
+      FAIL(length << ": " << failure);
   }
 }
 
@@ -138,8 +148,8 @@ TEST_CASE("braces stand for a range of shards") {
   CHECK(expand_braces("a.tar") == Paths{"a.tar"});
   CHECK(expand_braces("a-{08..10}.tar") == Paths{"a-08.tar", "a-09.tar", "a-10.tar"});
   CHECK(expand_braces("{0..1}/{2..3}") == Paths{"0/2", "0/3", "1/2", "1/3"});
-  for (const char* bad :
-       {"{", "{}", "{a..b}", "{3..1}", "{1..", "{1}", "{-1..2}", "{0..99999999}", "{0..9999}{0..9999}"}) {
+  for (const char* bad : {"{", "{}", "{a..b}", "{3..1}", "{1..", "{1}", "{-1..2}", "{0..99999999}",
+                          "{0..9999}{0..9999}"}) {
     CHECK_THAT(failure_of([&] { (void)expand_braces(bad); }), StartsWith("2: "));
   }
 }

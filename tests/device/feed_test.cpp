@@ -19,9 +19,11 @@ struct Images {
 
   Images(std::int64_t rows, std::int64_t height, std::int64_t width, std::int64_t channels) {
     pixels.resize(static_cast<std::size_t>(rows * height * width * channels));
-    for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i * 37 + i / 251);
+    for (std::size_t i = 0; i < pixels.size(); ++i)
+      pixels[i] = static_cast<std::uint8_t>(i * 37 + i / 251);
     for (std::int64_t r = 0; r < rows; ++r) labels.push_back(r * 3);
-    layout = {{"image", data::Dtype::u8, {height, width, channels}}, {"label", data::Dtype::i64, {}}};
+    layout = {{"image", data::Dtype::u8, {height, width, channels}},
+              {"label", data::Dtype::i64, {}}};
     batch.rows = batch.valid = batch.global_valid = rows;
     batch.fields = {std::as_bytes(std::span(pixels)), std::as_bytes(std::span(labels))};
   }
@@ -32,7 +34,8 @@ at::Tensor torchvision(const Images& images, const data::Normalization& by) {
   const auto& shape = images.layout[0].shape;
   auto raw = torch::tensor(images.pixels).view({images.batch.rows, shape[0], shape[1], shape[2]});
   auto scaled = raw.permute({0, 3, 1, 2}).contiguous().to(torch::kFloat).div(255);
-  return scaled.sub(torch::tensor(by.mean).view({1, -1, 1, 1})).div(torch::tensor(by.std).view({1, -1, 1, 1}));
+  return scaled.sub(torch::tensor(by.mean).view({1, -1, 1, 1}))
+      .div(torch::tensor(by.std).view({1, -1, 1, 1}));
 }
 
 }  // namespace
@@ -74,7 +77,8 @@ TEST_CASE("the feed reuses its tensors and shows only the rows that count") {
 
 TEST_CASE("a label that is no class is a data error that names it") {
   Images images(4, 2, 2, 1);
-  const auto feed = device::make_feed(at::kCPU, {.layout = images.layout, .max_rows = 4, .classes = 10});
+  const auto feed =
+      device::make_feed(at::kCPU, {.layout = images.layout, .max_rows = 4, .classes = 10});
   CHECK(feed->put(images.batch).targets.size(0) == 4);
   images.labels[2] = GENERATE(10, -1, -100);
   try {
@@ -82,7 +86,8 @@ TEST_CASE("a label that is no class is a data error that names it") {
     FAIL("the label was taken");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::data);
-    CHECK_THAT(error.what(), Contains(fmt::format("the label {}, but the data set has 10 classes", images.labels[2])));
+    CHECK_THAT(error.what(), Contains(fmt::format("the label {}, but the data set has 10 classes",
+                                                  images.labels[2])));
   }
   images.batch.valid = 2;  // the rows that count are sound
   CHECK(feed->put(images.batch).targets.size(0) == 2);
@@ -90,7 +95,8 @@ TEST_CASE("a label that is no class is a data error that names it") {
 
 TEST_CASE("a normalization for another number of channels is a config error") {
   Images images(2, 4, 4, 1);
-  CHECK_THROWS_AS(device::make_feed(at::kCPU, {images.layout, data::Normalization{{0.1F, 0.2F}, {1.0F, 1.0F}}, 2}),
+  CHECK_THROWS_AS(device::make_feed(at::kCPU, {images.layout,
+                                               data::Normalization{{0.1F, 0.2F}, {1.0F, 1.0F}}, 2}),
                   Error);
 }
 

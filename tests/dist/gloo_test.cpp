@@ -16,7 +16,8 @@ std::vector<at::Tensor> parameters_of(int rank) {
 }
 
 at::Tensor loss_of(const std::vector<at::Tensor>& p, double input) {
-  return (at::linear(torch::full({1, 2}, input), p[0], p[1]) * torch::tensor({1.0F, 2.0F, 3.0F})).sum();
+  return (at::linear(torch::full({1, 2}, input), p[0], p[1]) * torch::tensor({1.0F, 2.0F, 3.0F}))
+      .sum();
 }
 
 std::string message_of(const std::exception_ptr& thrown, ErrorKind kind) {
@@ -59,12 +60,14 @@ TEST_CASE("Gloo ranks add and broadcast through the supervisor's store") {
     communicator->barrier("end");
   });
   for (std::size_t rank = 0; rank < sums.size(); ++rank) {
-    CHECK(torch::equal(sums[rank], torch::tensor({(std::int64_t{1} << world) - 1, std::int64_t{-world}})));
+    CHECK(torch::equal(sums[rank],
+                       torch::tensor({(std::int64_t{1} << world) - 1, std::int64_t{-world}})));
     CHECK(torch::equal(copies[rank], torch::full({2}, 10.0)));
   }
 }
 
-TEST_CASE("the Reducer starts from rank 0's weights and averages gradients, also after accumulation") {
+TEST_CASE(
+    "the Reducer starts from rank 0's weights and averages gradients, also after accumulation") {
   RankGroup group(3);
   std::vector<std::vector<at::Tensor>> parameters;
   for (int rank = 0; rank < 3; ++rank) parameters.push_back(parameters_of(rank));
@@ -107,7 +110,8 @@ TEST_CASE("a rank that is gone is an error that names the call") {
     communicator->sum(torch::ones({1}), "sum of the losses");
   });
   CHECK_FALSE(thrown[1]);
-  CHECK_THAT(message_of(thrown[0], ErrorKind::rank_failed), Contains("rank 0 of 2: 'sum of the losses'"));
+  CHECK_THAT(message_of(thrown[0], ErrorKind::rank_failed),
+             Contains("rank 0 of 2: 'sum of the losses'"));
 }
 
 TEST_CASE("a rank that is gone during backward is an error that names the gradients") {
@@ -119,7 +123,8 @@ TEST_CASE("a rank that is gone during backward is an error that names the gradie
     sync->before_forward();
     sync->backward(loss_of(p, 1.0));
   });
-  CHECK_THAT(message_of(thrown[0], ErrorKind::rank_failed), Contains("all-reduce of the gradients"));
+  CHECK_THAT(message_of(thrown[0], ErrorKind::rank_failed),
+             Contains("all-reduce of the gradients"));
 }
 
 TEST_CASE("a rank that does not come in time is a hang") {
@@ -138,7 +143,8 @@ TEST_CASE("a rank that does not come in time is a hang") {
         while (rank == 1 && !over) std::this_thread::sleep_for(std::chrono::milliseconds(5));
       },
       std::chrono::milliseconds(300));
-  CHECK_THAT(message_of(thrown[0], ErrorKind::hang), Contains("'late'") && Contains("distributed.timeout_s"));
+  CHECK_THAT(message_of(thrown[0], ErrorKind::hang),
+             Contains("'late'") && Contains("distributed.timeout_s"));
 }
 
 TEST_CASE("a group that nobody joins ends with the time-out") {

@@ -29,7 +29,8 @@ class Inventor {
                                   -0.0,
                                   0.1,
                                   1e22};
-    value = below(2) == 0 ? kSpecial[below(kSpecial.size())] : std::ldexp(static_cast<double>(rng_()), -40);
+    value = below(2) == 0 ? kSpecial[below(kSpecial.size())]
+                          : std::ldexp(static_cast<double>(rng_()), -40);
   }
   void fill(std::string& value) {
     constexpr std::array kPieces{"\n", "\r\n", "\"",  "\\", "\x1b[31m", "\t", "é",
@@ -46,7 +47,8 @@ class Inventor {
     for (std::size_t i = below(4); i > 0; --i) fill(values[std::to_string(i) + "\n"]);
   }
   void fill(Metrics& values) {
-    for (std::size_t i = below(4); i > 0; --i) fill(values.emplace_back("val/m" + std::to_string(i), 0).second);
+    for (std::size_t i = below(4); i > 0; --i)
+      fill(values.emplace_back("val/m" + std::to_string(i), 0).second);
   }
   void fill(Timing& timing) { fill_record(timing); }
   template <class Record>
@@ -117,7 +119,8 @@ TEST_CASE("control characters and broken UTF-8 in a message cannot break the lin
   const std::string line = encode(Warning{"one\ntwo\x1b[2J \xff\xfe three"});
   CHECK(line.find('\n') == std::string::npos);
   CHECK(line.find('\x1b') == std::string::npos);
-  CHECK_THAT(std::get<Warning>(decode(line)).message, Contains("one\ntwo\x1b[2J ") && Contains(" three"));
+  CHECK_THAT(std::get<Warning>(decode(line)).message,
+             Contains("one\ntwo\x1b[2J ") && Contains(" three"));
 }
 
 TEST_CASE("fields of a newer worker are passed over") {
@@ -133,8 +136,10 @@ TEST_CASE("a line that is no event says what was expected") {
   CHECK_THAT(refusal("{\"event\":\"party\"}"), Contains("'party'"));
   CHECK_THAT(refusal("{\"event\":\"warning\"}"), Contains("a field 'message'"));
   CHECK_THAT(refusal("{\"event\":\"warning\",\"message\":1}"), Contains("a string in 'message'"));
-  CHECK_THAT(refusal(R"({"event":"stopped_early","epoch":1.5,"reason":""})"), Contains("an integer in 'epoch'"));
-  CHECK_THAT(refusal(R"({"event":"stopped_early","epoch":9223372036854775808,"reason":""})"), Contains("64 bits"));
+  CHECK_THAT(refusal(R"({"event":"stopped_early","epoch":1.5,"reason":""})"),
+             Contains("an integer in 'epoch'"));
+  CHECK_THAT(refusal(R"({"event":"stopped_early","epoch":9223372036854775808,"reason":""})"),
+             Contains("64 bits"));
   const std::string long_control = "\x1b" + std::string(100'000, 'x');
   CHECK(refusal(long_control).size() < 300);
   CHECK(refusal(long_control).find('\x1b') == std::string::npos);
@@ -142,7 +147,8 @@ TEST_CASE("a line that is no event says what was expected") {
 
 TEST_CASE("half an event is refused, wherever it is cut") {
   const std::string line = encode(EpochEnded{});
-  for (std::size_t cut = 0; cut < line.size(); ++cut) CHECK_THROWS_AS(decode(line.substr(0, cut)), Error);
+  for (std::size_t cut = 0; cut < line.size(); ++cut)
+    CHECK_THROWS_AS(decode(line.substr(0, cut)), Error);
 }
 
 TEST_CASE("shared documents write metrics as an object in their order") {

@@ -35,7 +35,8 @@ struct Reading {
 Reading read_all(LineReader& reader, int fd) {
   Reading reading;
   while (reading.end == LineReader::State::more) {
-    reading.end = reader.read_some(fd, [&](std::string_view line) { reading.lines.emplace_back(line); });
+    reading.end =
+        reader.read_some(fd, [&](std::string_view line) { reading.lines.emplace_back(line); });
   }
   return reading;
 }
@@ -51,13 +52,15 @@ TEST_CASE("events of many threads arrive as whole lines") {
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&writer, t] {
-      for (int i = 0; i < kEach; ++i) writer.write(StoppedEarly{t * kEach + i, std::string(3000, 'x')});
+      for (int i = 0; i < kEach; ++i)
+        writer.write(StoppedEarly{t * kEach + i, std::string(3000, 'x')});
     });
   }
   std::set<std::int64_t> seen;
   while (seen.size() < kThreads * kEach) {
-    reader.read_some(pipe.reader.get(),
-                     [&](std::string_view line) { seen.insert(std::get<StoppedEarly>(decode(line)).epoch); });
+    reader.read_some(pipe.reader.get(), [&](std::string_view line) {
+      seen.insert(std::get<StoppedEarly>(decode(line)).epoch);
+    });
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(seen.size() == kThreads * kEach);

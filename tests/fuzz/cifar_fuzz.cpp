@@ -8,8 +8,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const char* name : {"1.bin", "c.tar", "c.tar.gz"}) fs::remove(fuzz::folder() / name);
   fuzz::put(data[0] == 'z' ? "c.tar.gz" : data[0] == 't' ? "c.tar" : "1.bin", data + 1, size - 1);
   fuzz::expect_data_error([] {
-    const data::CifarSplit split{
-        .type = "cifar10", .archive = "c.tar.gz", .folder = "none", .files = {"1.bin"}, .records = 1, .classes = 10};
+    const data::CifarSplit split{.type = "cifar10",
+                                 .archive = "c.tar.gz",
+                                 .folder = "none",
+                                 .files = {"1.bin"},
+                                 .records = 1,
+                                 .classes = 10};
     const data::CifarFiles files(fuzz::folder(), split);
     (void)files.facts();
     if (files.load()->size() != 1) std::abort();

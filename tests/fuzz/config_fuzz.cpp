@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <string_view>
 
-// libFuzzer: any bytes are read or answered, and what is read survives its dump. The first line, if it begins with '=',
-// is an override.
+// libFuzzer: any bytes are read or answered, and what is read survives its dump. The first line, if
+// it begins with '=', is an override.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string_view text(reinterpret_cast<const char*>(data), size);
   std::vector<std::string> overrides;
@@ -23,8 +23,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (diagnostics.render().empty()) std::abort();
     return 0;
   }
-  const std::string dumped = trainctl::config::dump(trainctl::config::write_options(sample::schema(), &read));
+  const std::string dumped =
+      trainctl::config::dump(trainctl::config::write_options(sample::schema(), &read));
   const sample::Experiment back = sample::experiment(dumped);
-  if (trainctl::config::dump(trainctl::config::write_options(sample::schema(), &back)) != dumped) std::abort();
+  if (trainctl::config::dump(trainctl::config::write_options(sample::schema(), &back)) != dumped)
+    std::abort();
   return 0;
 }

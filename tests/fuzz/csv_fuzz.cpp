@@ -3,7 +3,8 @@
 
 #include <string_view>
 
-// libFuzzer: any bytes are read as CSV or answered, and what is read, written out in quotes, reads as the same.
+// libFuzzer: any bytes are read as CSV or answered, and what is read, written out in quotes, reads
+// as the same.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace trainctl;
   const std::string_view text(reinterpret_cast<const char*>(data), size);

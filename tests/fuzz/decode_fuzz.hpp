@@ -12,7 +12,8 @@
 namespace trainctl::data::fuzz {
 
 /// The pixels, or nothing where the file is refused as damaged; any other error ends the program.
-inline std::optional<std::vector<std::uint8_t>> pixels(FormatDecoder& decoder, std::span<const std::byte> file, Box box,
+inline std::optional<std::vector<std::uint8_t>> pixels(FormatDecoder& decoder,
+                                                       std::span<const std::byte> file, Box box,
                                                        Reading reading) {
   try {
     const ImageShape shape = decoder.open(file);
@@ -26,8 +27,8 @@ inline std::optional<std::vector<std::uint8_t>> pixels(FormatDecoder& decoder, s
   }
 }
 
-/// Any bytes are decoded or refused; a part has the bytes of the whole, and the same verdict. The last four bytes
-/// choose the part.
+/// Any bytes are decoded or refused; a part has the bytes of the whole, and the same verdict. The
+/// last four bytes choose the part.
 template <class Decoder>
 int decode(const std::uint8_t* data, std::size_t size) {
   static Decoder decoder({.pixels = 1 << 16, .scans = 20, .scanned_pixels = 1 << 18});
@@ -51,7 +52,8 @@ int decode(const std::uint8_t* data, std::size_t size) {
   const auto bytes = static_cast<std::size_t>(box.width) * 3;
   for (std::int64_t y = 0; whole && y < box.height; ++y) {
     const auto* expected = whole->data() + ((box.top + y) * shape.width + box.left) * 3;
-    if (std::memcmp(expected, part->data() + static_cast<std::size_t>(y) * bytes, bytes) != 0) std::abort();
+    if (std::memcmp(expected, part->data() + static_cast<std::size_t>(y) * bytes, bytes) != 0)
+      std::abort();
   }
   return 0;
 }

@@ -10,7 +10,8 @@
 
 namespace trainctl::fuzz {
 
-/// A folder in memory for readers that open paths, kept for the life of the process; no cache is written meanwhile.
+/// A folder in memory for readers that open paths, kept for the life of the process; no cache is
+/// written meanwhile.
 inline const fs::path& folder() {
   static const fs::path path = [] {
     ::unsetenv("XDG_CACHE_HOME");

@@ -1,7 +1,8 @@
 #include "data/idx.hpp"
 #include "fuzz/folder.hpp"
 
-// libFuzzer: any bytes as an IDX file of images are read or answered. The first byte says whether they are gzip.
+// libFuzzer: any bytes as an IDX file of images are read or answered. The first byte says whether
+// they are gzip.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace trainctl;
   if (size == 0) return 0;

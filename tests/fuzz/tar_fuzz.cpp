@@ -1,7 +1,8 @@
 #include "data/shard_index.hpp"
 #include "fuzz/folder.hpp"
 
-// libFuzzer: any bytes as a webdataset shard are indexed or answered, and every sample lies within them.
+// libFuzzer: any bytes as a webdataset shard are indexed or answered, and every sample lies within
+// them.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace trainctl;
   fuzz::put("shard.tar", data, size);

@@ -58,7 +58,8 @@ TEST_CASE("kills for memory are counted in the cgroup, or else on the machine") 
   write(root / "sys/fs/cgroup/job/1/memory.events", "low 0\noom 1\noom_kill 8\n");
   CHECK(memory_kills(root.path()) == 8U);
   write(root / "proc/self/cgroup", "9:cpu:/\n4:memory:/old\n0::/\n");
-  write(root / "sys/fs/cgroup/memory/old/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
+  write(root / "sys/fs/cgroup/memory/old/memory.oom_control",
+        "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
   CHECK(memory_kills(root.path()) == 2U);
 }
 

@@ -1,5 +1,6 @@
-// A worker that does what its arguments say, one after the other: "hello", "1:kill=9" (rank 1 only), "finish".
-// "supervise WORLD LOGS WORDS..." makes it the supervisor of such workers, so that tests can kill that as well.
+// A worker that does what its arguments say, one after the other: "hello", "1:kill=9" (rank 1
+// only), "finish". "supervise WORLD LOGS WORDS..." makes it the supervisor of such workers, so that
+// tests can kill that as well.
 
 #include "base/clock.hpp"
 #include "events/heartbeat.hpp"
@@ -58,7 +59,8 @@ class Worker {
   static void print_fds() {
     DIR* folder = ::opendir("/proc/self/fd");
     while (const dirent* entry = ::readdir(folder)) {
-      if (entry->d_name[0] != '.' && std::stoi(entry->d_name) != ::dirfd(folder)) std::printf("fd %s\n", entry->d_name);
+      if (entry->d_name[0] != '.' && std::stoi(entry->d_name) != ::dirfd(folder))
+        std::printf("fd %s\n", entry->d_name);
     }
     ::closedir(folder);
     std::fflush(stdout);
@@ -86,7 +88,8 @@ class Worker {
     launch::StoreClient store(env_.store_fd);
     store.set("rank" + std::to_string(env_.rank), "here");
     std::vector<std::string> keys;
-    for (int rank = 0; rank < env_.world_size; ++rank) keys.push_back("rank" + std::to_string(rank));
+    for (int rank = 0; rank < env_.world_size; ++rank)
+      keys.push_back("rank" + std::to_string(rank));
     store.wait(keys, std::chrono::seconds(30));
     if (store.add("met", 1) == env_.world_size) store.set("all", "yes");
     store.wait({"all"}, std::chrono::seconds(30));
@@ -112,8 +115,10 @@ class Worker {
   events::EventWriter events_;
   events::HeartbeatPage page_;
   std::map<std::string, Action> actions_{
-      {"hello", [this](const auto&) { events_.write(events::Hello{.rank = env_.rank, .pid = ::getpid()}); }},
-      {"finish", [this](const auto&) { events_.write(events::Finished{.stop_reason = "max_epochs"}); }},
+      {"hello",
+       [this](const auto&) { events_.write(events::Hello{.rank = env_.rank, .pid = ::getpid()}); }},
+      {"finish",
+       [this](const auto&) { events_.write(events::Finished{.stop_reason = "max_epochs"}); }},
       {"warn", [this](const auto& text) { events_.write(events::Warning{text}); }},
       {"step", [this](const auto& n) { page_.get().stamp(events::Phase::train, std::stoll(n)); }},
       {"train", [this](const auto&) { train(); }},
@@ -124,7 +129,10 @@ class Worker {
        }},
       {"kill", [](const auto& signal) { die_by(std::stoi(signal)); }},
       {"exit", [](const auto& code) { ::_exit(std::stoi(code)); }},
-      {"sleep_ms", [](const auto& ms) { std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(ms))); }},
+      {"sleep_ms",
+       [](const auto& ms) {
+         std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(ms)));
+       }},
       {"catch_term", [](const auto&) { launch::install_stop_flag(); }},
       {"ignore_term", [](const auto&) { ::signal(SIGTERM, SIG_IGN); }},
       {"wait",

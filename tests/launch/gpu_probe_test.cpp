@@ -34,7 +34,8 @@ TEST_CASE("a driver that is not there, refuses, crashes or hangs means no GPU, w
   CHECK(missing.count == 0);
   CHECK_THAT(missing.problem, Contains("libno_such_driver.so.1 cannot be loaded"));
   CHECK_THAT(probe_gpus("libm.so.6").problem, Contains("is no CUDA driver"));
-  CHECK_THAT(probe({{"FAKE_CUDA_INIT", "803"}, {"FAKE_CUDA_COUNT", "4"}}).problem, Contains("error 803"));
+  CHECK_THAT(probe({{"FAKE_CUDA_INIT", "803"}, {"FAKE_CUDA_COUNT", "4"}}).problem,
+             Contains("error 803"));
   CHECK_THAT(probe({{"FAKE_CUDA", "crash"}}).problem, Contains("crashed"));
   const GpuProbe late = probe({{"FAKE_CUDA", "hang"}}, 0.2);
   CHECK(late.count == 0);

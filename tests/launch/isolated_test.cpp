@@ -45,7 +45,9 @@ TEST_CASE("an error of the body keeps its kind and words") {
   CHECK(kind_of([]() -> std::string { throw Error(ErrorKind::data, "x"); }) == ErrorKind::data);
   CHECK(kind_of([]() -> std::string { throw std::runtime_error("x"); }) == ErrorKind::unexpected);
   CHECK_THROWS_WITH(run_isolated([]() -> std::string {
-                      return in_context("sample 7", []() -> std::string { throw Error(ErrorKind::data, "torn"); });
+                      return in_context("sample 7", []() -> std::string {
+                        throw Error(ErrorKind::data, "torn");
+                      });
                     }),
                     std::string("sample 7: torn"));
 }

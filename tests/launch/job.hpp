@@ -17,7 +17,8 @@ namespace trainctl::launch {
 inline std::string contents(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::string bytes;
-  for (std::string part; std::getline(file, part, '\0');) bytes += part + '\0';  // does not throw when a process ends
+  for (std::string part; std::getline(file, part, '\0');)
+    bytes += part + '\0';  // does not throw when a process ends
   if (!bytes.empty()) bytes.pop_back();
   return bytes;
 }
@@ -52,7 +53,8 @@ class Job {
     for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
       const std::string name = entry.path().filename().string();
       if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-      if (contents(entry.path() / "environ").find(mark) != std::string::npos) found.push_back(std::stoi(name));
+      if (contents(entry.path() / "environ").find(mark) != std::string::npos)
+        found.push_back(std::stoi(name));
     }
     return found;
   }
@@ -73,7 +75,8 @@ class Job {
   template <class Record>
   [[nodiscard]] int count() const {
     int number = 0;
-    for (const auto& [rank, event] : events) number += std::holds_alternative<Record>(event) ? 1 : 0;
+    for (const auto& [rank, event] : events)
+      number += std::holds_alternative<Record>(event) ? 1 : 0;
     return number;
   }
 
@@ -85,7 +88,8 @@ class Job {
 
 inline std::size_t open_descriptors() {
   std::size_t number = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++number;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    ++number;
   return number;
 }
 

@@ -31,8 +31,8 @@ class SupervisorProcess {
     ::setenv("TRAINCTL_TEST_MARK", job.folder.path().c_str(), 1);
     std::array<int, 2> ends{};
     REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
-    words.insert(words.begin(),
-                 {TRAINCTL_FAKE_WORKER, "supervise", std::to_string(world), job.spec.log_folder.string()});
+    words.insert(words.begin(), {TRAINCTL_FAKE_WORKER, "supervise", std::to_string(world),
+                                 job.spec.log_folder.string()});
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
@@ -104,7 +104,8 @@ TEST_CASE("a second signal kills at once") {
     std::raise(SIGTERM);
   };
   const Outcome outcome = job.run(twice);
-  CHECK((outcome.exit_code == 130 || outcome.exit_code == 143));  // the kernel decides which of the two comes first
+  CHECK((outcome.exit_code == 130 ||
+         outcome.exit_code == 143));  // the kernel decides which of the two comes first
   CHECK(job.survivors() == 0);
 }
 
@@ -138,7 +139,8 @@ TEST_CASE("the caller's mask, dispositions and ignored SIGHUP are as before") {
   CHECK(::signal(SIGCHLD, SIG_DFL) == SIG_IGN);
   CHECK(::signal(SIGHUP, SIG_DFL) == SIG_IGN);
   ::pthread_sigmask(SIG_SETMASK, nullptr, &after);
-  for (int signal = 1; signal < NSIG; ++signal) CHECK(sigismember(&before, signal) == sigismember(&after, signal));
+  for (int signal = 1; signal < NSIG; ++signal)
+    CHECK(sigismember(&before, signal) == sigismember(&after, signal));
 }
 
 TEST_CASE("a verb's own guard keeps late signals away until it has written its results") {

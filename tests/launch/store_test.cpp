@@ -23,7 +23,8 @@ struct Ends {
 
 Ends socket_pair() {
   std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) throw std::runtime_error("socketpair");
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    throw std::runtime_error("socketpair");
   return {Fd(ends[0]), Fd(ends[1])};
 }
 
@@ -68,8 +69,8 @@ std::optional<std::string> reaction(StoreServer& server, const std::string& byte
   server.add_client(5, std::move(ends.server));
   std::size_t sent = 0;
   for (int i = 0; i < 400 && sent < bytes.size(); ++i) {
-    const ssize_t count =
-        ::send(ends.client.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t count = ::send(ends.client.get(), bytes.data() + sent, bytes.size() - sent,
+                                 MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count > 0) sent += static_cast<std::size_t>(count);
     server.serve();
   }
@@ -126,7 +127,8 @@ TEST_CASE("ranks wait for each other's keys") {
   CHECK(met == kWorld * 20);
 }
 
-TEST_CASE("a wait that is not answered ends with a hang that names the key, and the client goes on") {
+TEST_CASE(
+    "a wait that is not answered ends with a hang that names the key, and the client goes on") {
   Service service(1);
   StoreClient store(service.socket(0));
   try {
@@ -197,7 +199,8 @@ TEST_CASE("a request that breaks the form is cut off with its reason") {
   CHECK_THAT(reaction(server, std::string("\xff\xff\xff\xff", 4)).value(),
              Contains("4294967295 bytes is above the limit"));
   CHECK_THAT(reaction(server, std::string("\0\0\0\0", 4)).value(), Contains("too early"));
-  CHECK_THAT(reaction(server, std::string("\5\0\0\0\0\0\0\0\x63", 9)).value(), Contains("operation 99"));
+  CHECK_THAT(reaction(server, std::string("\5\0\0\0\0\0\0\0\x63", 9)).value(),
+             Contains("operation 99"));
   std::string keys = encode_request({.operation = Operation::wait});
   keys[9] = keys[10] = keys[11] = '\x7f';
   CHECK_THAT(reaction(server, keys).value(), Contains("keys are above the limit"));
@@ -212,10 +215,12 @@ TEST_CASE("a request that breaks the form is cut off with its reason") {
 
 TEST_CASE("a client that asks and never reads costs a bounded amount") {
   StoreServer server;
-  CHECK_FALSE(
-      reaction(server, encode_request({.operation = Operation::set, .keys = {"k"}, .value = std::string(1000, 'v')})));
+  CHECK_FALSE(reaction(
+      server, encode_request(
+                  {.operation = Operation::set, .keys = {"k"}, .value = std::string(1000, 'v')})));
   std::string many;
-  for (int i = 0; i < 100'000; ++i) many += encode_request({.operation = Operation::look, .keys = {"k"}});
+  for (int i = 0; i < 100'000; ++i)
+    many += encode_request({.operation = Operation::look, .keys = {"k"}});
   CHECK_FALSE(reaction(server, many));  // it is not read on while its replies are waiting
 }
 
@@ -226,7 +231,8 @@ TEST_CASE("pipelined requests are all answered, in order") {
   std::string many;
   for (std::uint32_t id = 0; id < 50; ++id)
     many += encode_request({.id = id, .operation = Operation::add, .keys = {"n"}, .delta = 1});
-  REQUIRE(::send(ends.client.get(), many.data(), many.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(many.size()));
+  REQUIRE(::send(ends.client.get(), many.data(), many.size(), MSG_NOSIGNAL) ==
+          static_cast<ssize_t>(many.size()));
   std::string input;
   std::uint32_t expected = 0;
   for (int turn = 0; turn < 200 && expected < 50; ++turn) {
@@ -255,12 +261,14 @@ TEST_CASE("hostile bytes neither crash the server nor fill its memory") {
     } else {  // valid requests with a few bits turned
       for (std::size_t n = 1 + rng() % 4; n > 0; --n) {
         const auto operation = static_cast<Operation>(1 + rng() % 6);
-        Request request{
-            .operation = operation, .value = std::string(rng() % 50, 'v'), .delta = static_cast<std::int64_t>(rng())};
+        Request request{.operation = operation,
+                        .value = std::string(rng() % 50, 'v'),
+                        .delta = static_cast<std::int64_t>(rng())};
         if (operation != Operation::size) request.keys = {std::to_string(rng() % 9)};
         bytes += encode_request(request);
       }
-      for (std::size_t n = rng() % 4; n > 0; --n) bytes[rng() % bytes.size()] ^= static_cast<char>(1 << (rng() % 8));
+      for (std::size_t n = rng() % 4; n > 0; --n)
+        bytes[rng() % bytes.size()] ^= static_cast<char>(1 << (rng() % 8));
     }
     reaction(server, bytes);
     CHECK(server.clients() == 0);

@@ -41,7 +41,9 @@ TEST_CASE("a rank that dies by a signal ends the job with 7 and is named with it
     for (const int world : {1, 2, 4}) {
       const int victim = world - 1;
       const std::string last = std::to_string(victim);
-      Job job({"catch_term", "hello", last + ":step=41", last + ":kill=" + std::to_string(signal), "train"}, world);
+      Job job({"catch_term", "hello", last + ":step=41", last + ":kill=" + std::to_string(signal),
+               "train"},
+              world);
       const Outcome outcome = job.run();
       CHECK(outcome.exit_code == 7);
       CHECK(outcome.verdict == "failed");
@@ -52,7 +54,8 @@ TEST_CASE("a rank that dies by a signal ends the job with 7 and is named with it
       CHECK(outcome.first_failure->step == 41);
       CHECK(outcome.first_failure->phase == "train");
       CHECK(outcome.first_failure->pid > 0);
-      CHECK_THAT(outcome.message, Contains("rank " + last) && Contains(signal_name(signal)) && Contains("step 41"));
+      CHECK_THAT(outcome.message,
+                 Contains("rank " + last) && Contains(signal_name(signal)) && Contains("step 41"));
       CHECK(outcome.consequences.empty());
       check_nothing_left(job);
     }
@@ -103,7 +106,8 @@ TEST_CASE("the error file speaks for a worker whose event did not arrive") {
   CHECK(outcome.first_failure->message == "row 7 is damaged");
 
   job.spec.argv = {TRAINCTL_FAKE_WORKER, "hello", "exit=3"};
-  CHECK(job.run().first_failure->message != "row 7 is damaged");  // the file of the run before does not
+  CHECK(job.run().first_failure->message !=
+        "row 7 is damaged");  // the file of the run before does not
 }
 
 TEST_CASE("an exit that nobody explains is a failed rank") {
@@ -119,8 +123,9 @@ TEST_CASE("an exit that nobody explains is a failed rank") {
 
 TEST_CASE("workers are given their place, policies and descriptors, and no others") {
   ::unsetenv("OMP_WAIT_POLICY");
-  Job job({"hello", "print_env=RANK", "print_env=WORLD_SIZE", "print_env=LOCAL_RANK", "print_env=OMP_WAIT_POLICY",
-           "print_env=KINETO_LOG_LEVEL", "print_env=CUBLAS_WORKSPACE_CONFIG", "print_env=TRAINCTL_ENV_READY",
+  Job job({"hello", "print_env=RANK", "print_env=WORLD_SIZE", "print_env=LOCAL_RANK",
+           "print_env=OMP_WAIT_POLICY", "print_env=KINETO_LOG_LEVEL",
+           "print_env=CUBLAS_WORKSPACE_CONFIG", "print_env=TRAINCTL_ENV_READY",
            "print_env=LD_LIBRARY_PATH", "print_env=OMP_NUM_THREADS", "print_fds", "finish"},
           2);
   ::setenv("LD_LIBRARY_PATH", "/of/the/user", 1);
@@ -130,10 +135,13 @@ TEST_CASE("workers are given their place, policies and descriptors, and no other
   CHECK(job.run().exit_code == 0);
   ::unsetenv("LD_LIBRARY_PATH");
   const std::string log = job.log(1);
-  CHECK_THAT(log, Contains("RANK=1\nWORLD_SIZE=2\nLOCAL_RANK=1\nOMP_WAIT_POLICY=passive\nKINETO_LOG_LEVEL=5\n"
-                           "CUBLAS_WORKSPACE_CONFIG=:4096:8\nTRAINCTL_ENV_READY=1\n"
-                           "LD_LIBRARY_PATH=/opt/a:/opt/b:/of/the/user\nOMP_NUM_THREADS=3\n"));
-  CHECK(std::ranges::count(log.substr(log.find("fd ")), '\n') == 6);  // 0, 1, 2, events, heartbeat, store
+  CHECK_THAT(
+      log,
+      Contains("RANK=1\nWORLD_SIZE=2\nLOCAL_RANK=1\nOMP_WAIT_POLICY=passive\nKINETO_LOG_LEVEL=5\n"
+               "CUBLAS_WORKSPACE_CONFIG=:4096:8\nTRAINCTL_ENV_READY=1\n"
+               "LD_LIBRARY_PATH=/opt/a:/opt/b:/of/the/user\nOMP_NUM_THREADS=3\n"));
+  CHECK(std::ranges::count(log.substr(log.find("fd ")), '\n') ==
+        6);  // 0, 1, 2, events, heartbeat, store
 }
 
 TEST_CASE("a value that the user has set is kept where that is asked for") {
@@ -147,7 +155,8 @@ TEST_CASE("a value that the user has set is kept where that is asked for") {
   CHECK(job.run().exit_code == 0);
   ::unsetenv("OMP_WAIT_POLICY");
   ::unsetenv("OMP_NUM_THREADS");
-  CHECK(job.log(0) == "OMP_WAIT_POLICY=active\nOMP_NUM_THREADS=7\nOMP_WAIT_POLICY=active\nOMP_NUM_THREADS=3\n");
+  CHECK(job.log(0) ==
+        "OMP_WAIT_POLICY=active\nOMP_NUM_THREADS=7\nOMP_WAIT_POLICY=active\nOMP_NUM_THREADS=3\n");
 }
 
 TEST_CASE("a worker that does not report in time ends the job with 8, listing the missing ranks") {
@@ -166,7 +175,8 @@ TEST_CASE("a program that cannot be started is named, and no rank is left") {
   const std::size_t descriptors = open_descriptors();
   CHECK_THROWS_WITH(job.run(), Contains("/no/such/program") && Contains("No such file"));
   job.spec.argv = {TRAINCTL_FAKE_WORKER, "hello", "wait"};
-  std::filesystem::create_directories(job.spec.log_folder / "rank_2.log");  // a folder: rank 2 cannot write it
+  std::filesystem::create_directories(job.spec.log_folder /
+                                      "rank_2.log");  // a folder: rank 2 cannot write it
   job.spec.world_size = 3;
   CHECK_THROWS_WITH(job.run(), Contains("rank_2.log"));
   check_nothing_left(job);
@@ -175,7 +185,9 @@ TEST_CASE("a program that cannot be started is named, and no rank is left") {
 
 TEST_CASE("what a handler throws ends the job and comes through") {
   Job job({"hello", "ignore_term", "wait"}, 2);
-  const EventHandler full_disk = [](int, const events::Event&) { throw Error(ErrorKind::resource, "disk full"); };
+  const EventHandler full_disk = [](int, const events::Event&) {
+    throw Error(ErrorKind::resource, "disk full");
+  };
   CHECK_THROWS_WITH(job.run(full_disk), "disk full");
   check_nothing_left(job);
 }

@@ -8,18 +8,22 @@ namespace trainctl::launch {
 namespace {
 
 RankEnd finished(int rank) { return {.rank = rank, .exit_code = 0, .finished = true}; }
-RankEnd killed(int rank, int round) { return {.rank = rank, .seen_in_round = round, .signal = SIGKILL}; }
+RankEnd killed(int rank, int round) {
+  return {.rank = rank, .seen_in_round = round, .signal = SIGKILL};
+}
 RankEnd reported(int rank, int round, Report report) {
   return {.rank = rank, .seen_in_round = round, .exit_code = report.kind, .report = report};
 }
 
-int first_rank(std::vector<RankEnd> ends) { return judge({std::move(ends), {}, "host"}).first_failure->rank; }
+int first_rank(std::vector<RankEnd> ends) {
+  return judge({std::move(ends), {}, "host"}).first_failure->rank;
+}
 
 }  // namespace
 
 TEST_CASE("the rank that failed first is the cause, the others are consequences") {
-  const Outcome outcome =
-      judge({{reported(0, 5, {9, "later"}), reported(1, 3, {11, "disk full"}), finished(2)}, {}, "host"});
+  const Outcome outcome = judge(
+      {{reported(0, 5, {9, "later"}), reported(1, 3, {11, "disk full"}), finished(2)}, {}, "host"});
   CHECK(outcome.exit_code == 11);
   CHECK(outcome.first_failure->rank == 1);
   CHECK(outcome.first_failure->host == "host");
@@ -30,7 +34,8 @@ TEST_CASE("the rank that failed first is the cause, the others are consequences"
 TEST_CASE("a lost peer is a consequence of what killed the peer, even if it was seen earlier") {
   CHECK(first_rank({reported(0, 3, {7, "connection reset by peer"}), killed(1, 9)}) == 1);
   CHECK(first_rank({reported(0, 3, {1, "connection reset by peer"}), killed(1, 9)}) == 1);
-  CHECK(first_rank({reported(0, 3, {7, "lost"}), reported(1, 4, {7, "lost"}), reported(2, 9, {9, "bad row"})}) == 2);
+  CHECK(first_rank({reported(0, 3, {7, "lost"}), reported(1, 4, {7, "lost"}),
+                    reported(2, 9, {9, "bad row"})}) == 2);
   CHECK(first_rank({{.rank = 0, .seen_in_round = 2, .exit_code = 1}, killed(1, 9)}) == 1);
 }
 

@@ -32,8 +32,9 @@ class Environment {
   }
 
  private:
-  static constexpr std::array kNames{kRank,        kWorldSize, kLocalRank,     kLocalWorldSize, kEventFd,
-                                     kHeartbeatFd, kStoreFd,   kSupervisorPid, kAccelerator};
+  static constexpr std::array kNames{kRank,           kWorldSize,     kLocalRank,
+                                     kLocalWorldSize, kEventFd,       kHeartbeatFd,
+                                     kStoreFd,        kSupervisorPid, kAccelerator};
   Fd open_{::dup(STDOUT_FILENO)};
 };
 
@@ -63,7 +64,8 @@ TEST_CASE("a worker reads its place from the environment") {
 }
 
 TEST_CASE("a worker is told where to compute") {
-  const Environment environment({{kSupervisorPid, std::to_string(::getppid())}, {kAccelerator, "gpu"}});
+  const Environment environment(
+      {{kSupervisorPid, std::to_string(::getppid())}, {kAccelerator, "gpu"}});
   CHECK(read_worker_env().accelerator == "gpu");
 }
 
@@ -76,15 +78,20 @@ TEST_CASE("a worker started by hand is rank 0 of 1") {
 }
 
 TEST_CASE("garbage in a variable is refused by name") {
-  for (const char* garbage : {"", "x", "1x", " 1", "+1", "-1", "4", "99999999999999999999", "1.0", "\x1b"}) {
-    CHECK_THAT(refusal({{kRank, garbage}}), Contains("2 environment variable RANK is") && Contains("from 0 to 3"));
+  for (const char* garbage :
+       {"", "x", "1x", " 1", "+1", "-1", "4", "99999999999999999999", "1.0", "\x1b"}) {
+    CHECK_THAT(refusal({{kRank, garbage}}),
+               Contains("2 environment variable RANK is") && Contains("from 0 to 3"));
   }
   CHECK_THAT(refusal({{kRank, "unset"}}), Contains("RANK is not set"));
   CHECK_THAT(refusal({{kWorldSize, "0"}}), Contains("WORLD_SIZE"));
-  CHECK_THAT(refusal({{kLocalRank, "2"}}), Contains("LOCAL_RANK is '2', expected a whole number from 0 to 1"));
-  CHECK_THAT(refusal({{kEventFd, "987654"}}), Contains("TRAINCTL_EVENT_FD names descriptor 987654, which is not open"));
+  CHECK_THAT(refusal({{kLocalRank, "2"}}),
+             Contains("LOCAL_RANK is '2', expected a whole number from 0 to 1"));
+  CHECK_THAT(refusal({{kEventFd, "987654"}}),
+             Contains("TRAINCTL_EVENT_FD names descriptor 987654, which is not open"));
   CHECK_THAT(refusal({{kStoreFd, "0"}}), Contains("TRAINCTL_STORE_FD"));
-  CHECK_THAT(refusal({{kAccelerator, "tpu"}}), Contains("2 environment variable TRAINCTL_ACCELERATOR is 'tpu'"));
+  CHECK_THAT(refusal({{kAccelerator, "tpu"}}),
+             Contains("2 environment variable TRAINCTL_ACCELERATOR is 'tpu'"));
 }
 
 TEST_CASE("a worker whose supervisor is gone does not start") {

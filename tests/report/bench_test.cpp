@@ -79,12 +79,14 @@ TEST_CASE("a time of zero or without a value drops its pair instead of dividing 
 
 TEST_CASE("the bench table gives totals, speed-ups against the first row, losses and identity") {
   const auto rows = three_rows();
-  check_golden("report/bench.txt", to_text(bench_table(rows), {.glyphs = Glyphs::unicode}) + bench_notes(rows));
+  check_golden("report/bench.txt",
+               to_text(bench_table(rows), {.glyphs = Glyphs::unicode}) + bench_notes(rows));
   check_golden("report/bench.md", to_markdown(bench_table(rows)));
   check_golden("report/bench.json", to_pretty(bench_document(rows, "mnist.yaml")) + "\n");
 }
 
-TEST_CASE("a row is identical only where every repeat has the batches and losses of the first row") {
+TEST_CASE(
+    "a row is identical only where every repeat has the batches and losses of the first row") {
   auto rows = three_rows();
   rows[1].trials[2].losses[1] = 0.25000000000000006;
   auto summaries = summarize(rows);
@@ -98,7 +100,8 @@ TEST_CASE("a row is identical only where every repeat has the batches and losses
 }
 
 TEST_CASE("losses that are NaN in the same epochs are the same losses") {
-  const std::vector<BenchRow> rows{{"a", {}, {trial(1, {0.5, kNaN})}}, {"b", {}, {trial(1, {0.5, kNaN})}}};
+  const std::vector<BenchRow> rows{{"a", {}, {trial(1, {0.5, kNaN})}},
+                                   {"b", {}, {trial(1, {0.5, kNaN})}}};
   CHECK(summarize(rows)[1].same_losses == true);
   CHECK(bench_document(rows, "x")["rows"][1]["loss"][1] == "nan");
 }
@@ -115,7 +118,8 @@ TEST_CASE("the notes say what is weak: few repeats, a single epoch") {
   CHECK_THAT(bench_notes(rows), Contains("75 % sure at most") && Contains("after the first"));
   for (auto& row : rows) row.trials.resize(1);
   rows[0].trials[0].epoch_s.resize(1);
-  CHECK_THAT(bench_notes(rows), Contains("without an interval below 3 repeats") && Contains("warm-up is included"));
+  CHECK_THAT(bench_notes(rows),
+             Contains("without an interval below 3 repeats") && Contains("warm-up is included"));
   CHECK(bench_notes({}).empty());
 }
 
@@ -135,7 +139,8 @@ TEST_CASE("a failed row keeps its place beside the others, in the table and in J
   rows[1].failure = TrialFailure{6, "num_workers=4 (run 1 of 3): loss is nan"};
   const std::string text = to_text(bench_table(rows), {});
   CHECK_THAT(text, Contains("failed (exit 6)") && !Contains("nan"));
-  CHECK_THAT(bench_notes(rows), Contains("3 interleaved runs") && Contains("Failed: num_workers=4 (run 1 of 3)"));
+  CHECK_THAT(bench_notes(rows),
+             Contains("3 interleaved runs") && Contains("Failed: num_workers=4 (run 1 of 3)"));
   const Json document = bench_document(rows, "a.yaml");
   CHECK(document["rows"][1]["failure"]["exit_code"] == 6);
   CHECK(document["rows"][0]["failure"].is_null());

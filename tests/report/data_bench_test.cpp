@@ -20,14 +20,17 @@ LoaderTrial trial(double samples_per_s, std::string digest = "00000000000000d1")
 DataBench two_rows() {
   return {"w3.yaml",
           "decode",
-          {{0, {trial(1000), trial(1200), trial(1100)}, 1250}, {2, {trial(2000), trial(2100), trial(1900)}, 2500}}};
+          {{0, {trial(1000), trial(1200), trial(1100)}, 1250},
+           {2, {trial(2000), trial(2100), trial(1900)}, 2500}}};
 }
 
 }  // namespace
 
-TEST_CASE("the table of data bench gives rates, CPU, intervals, memory and the share of the limit") {
+TEST_CASE(
+    "the table of data bench gives rates, CPU, intervals, memory and the share of the limit") {
   const DataBench bench = two_rows();
-  check_golden("report/data_bench.txt", to_text(data_bench_table(bench), {}) + data_bench_notes(bench));
+  check_golden("report/data_bench.txt",
+               to_text(data_bench_table(bench), {}) + data_bench_notes(bench));
   check_golden("report/data_bench.json", to_pretty(data_bench_document(bench)) + "\n");
 }
 

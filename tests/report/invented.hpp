@@ -17,7 +17,9 @@ inline events::EpochEnded epoch(std::int64_t number) {
   ended.epoch = number;
   ended.global_step = 938 * (number + 1);
   ended.lr = number < 2 ? 0.001 : 0.0005;
-  ended.metrics = {{"train/loss", 0.25 / (n + 1)}, {"val/loss", 0.125 / (n + 1)}, {"val/accuracy", 0.95 + n / 100}};
+  ended.metrics = {{"train/loss", 0.25 / (n + 1)},
+                   {"val/loss", 0.125 / (n + 1)},
+                   {"val/accuracy", 0.95 + n / 100}};
   events::Timing& timing = ended.timing;
   timing.wall_s = number == 0 ? 2.5 : 2.0;
   timing.data_wait_s = number == 0 ? 0.54 : 0.04;

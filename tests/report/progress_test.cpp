@@ -30,7 +30,8 @@ TEST_CASE("the bar has the look of tqdm") {
   bar.tick(100);
   bar.update(at(210, 0.193));
   bar.tick(131);
-  CHECK(screen.text == "\repoch 3/90  42%|████▏     | 210/500 [00:31<00:42, 6.8 it/s, loss=0.193]\x1b[K");
+  CHECK(screen.text ==
+        "\repoch 3/90  42%|████▏     | 210/500 [00:31<00:42, 6.8 it/s, loss=0.193]\x1b[K");
 }
 
 TEST_CASE("without Unicode the bar counts tenths, as tqdm does") {
@@ -71,7 +72,8 @@ TEST_CASE("the bar is wiped before other lines and drawn again after") {
 TEST_CASE("the line fits a narrow terminal: the bar goes first, then the numbers") {
   for (const int width : {100, 64, 50, 30, 12}) {
     Screen screen;
-    ProgressBar bar({ProgressMode::tty, {.glyphs = Glyphs::ascii, .width = width}, 90}, screen.write());
+    ProgressBar bar({ProgressMode::tty, {.glyphs = Glyphs::ascii, .width = width}, 90},
+                    screen.write());
     bar.update(at(0));
     bar.tick(0);
     bar.update(at(210, 0.193));
@@ -90,7 +92,8 @@ TEST_CASE("plain mode writes one whole line every 10 seconds") {
     bar.tick(second);
   }
   CHECK(screen.text ==
-        "epoch 3/90  20% 100/500 [00:10<00:40, 10.0 it/s]\nepoch 3/90  40% 200/500 [00:20<00:30, 10.0 it/s]\n");
+        "epoch 3/90  20% 100/500 [00:10<00:40, 10.0 it/s]\nepoch 3/90  40% 200/500 [00:20<00:30, "
+        "10.0 it/s]\n");
 }
 
 TEST_CASE("no progress is shown where none is wanted") {

@@ -73,7 +73,8 @@ TEST_CASE("epochs of other ranks are not rows, and the first failure of a rank s
 
 TEST_CASE("a wait of 15 % or more is the bottleneck even where compute takes longer") {
   events::Timing timing{.wall_s = 10, .data_wait_s = 2, .forward_s = 3, .backward_s = 5};
-  Bottleneck found = find_bottleneck(timing, {.num_workers = 2, .batch_size = 64, .levers = {.cpu_cores = 8}});
+  Bottleneck found =
+      find_bottleneck(timing, {.num_workers = 2, .batch_size = 64, .levers = {.cpu_cores = 8}});
   CHECK(found.limit == Limit::input);
   CHECK(found.share == Approx(0.2));
   CHECK(found.headroom == Approx(1.25));
@@ -82,35 +83,50 @@ TEST_CASE("a wait of 15 % or more is the bottleneck even where compute takes lon
   CHECK(find_bottleneck(timing, {}).limit == Limit::compute);
 }
 
-TEST_CASE("advice for input asks for as many workers as the step can use, and for a cache once all cores load") {
+TEST_CASE(
+    "advice for input asks for as many workers as the step can use, and for a cache once all cores "
+    "load") {
   const events::Timing starved{.wall_s = 10, .data_wait_s = 8, .forward_s = 2};
-  CHECK(find_bottleneck(starved, {.num_workers = 0, .levers = {.cpu_cores = 16}}).setting == "loader.num_workers=4");
-  CHECK(find_bottleneck(starved, {.num_workers = 2, .levers = {.cpu_cores = 16}}).setting == "loader.num_workers=10");
-  CHECK(find_bottleneck(starved, {.num_workers = 2, .levers = {.cpu_cores = 4}}).setting == "loader.num_workers=4");
+  CHECK(find_bottleneck(starved, {.num_workers = 0, .levers = {.cpu_cores = 16}}).setting ==
+        "loader.num_workers=4");
+  CHECK(find_bottleneck(starved, {.num_workers = 2, .levers = {.cpu_cores = 16}}).setting ==
+        "loader.num_workers=10");
+  CHECK(find_bottleneck(starved, {.num_workers = 2, .levers = {.cpu_cores = 4}}).setting ==
+        "loader.num_workers=4");
   const Levers uncached{.cpu_cores = 4, .cache_mode = "none", .cache_modes = {"none", "decoded"}};
-  CHECK(find_bottleneck(starved, {.num_workers = 4, .levers = uncached}).setting == "dataset.cache.mode=decoded");
-  CHECK(find_bottleneck({.wall_s = 10, .data_wait_s = 10}, {.num_workers = 1}).setting == "loader.num_workers=8");
+  CHECK(find_bottleneck(starved, {.num_workers = 4, .levers = uncached}).setting ==
+        "dataset.cache.mode=decoded");
+  CHECK(find_bottleneck({.wall_s = 10, .data_wait_s = 10}, {.num_workers = 1}).setting ==
+        "loader.num_workers=8");
 }
 
 TEST_CASE("each kind of bottleneck is told by its share and proposes one setting") {
-  const BottleneckContext context{.batch_size = 64, .train_samples = 60000, .max_epochs = 10, .on_gpu = true};
+  const BottleneckContext context{
+      .batch_size = 64, .train_samples = 60000, .max_epochs = 10, .on_gpu = true};
   const auto verdict = [&](const events::Timing& timing) {
     const Bottleneck found = find_bottleneck(timing, context);
     return std::string(name_of(found.limit)) + " " + found.setting;
   };
   CHECK(verdict({.wall_s = 10, .h2d_s = 4, .forward_s = 5}) == "h2d_bound loader.pin_memory=true");
-  CHECK(verdict({.wall_s = 10, .forward_s = 5, .allreduce_exposed_s = 3}) == "allreduce_bound loader.batch_size=128");
-  CHECK(verdict({.wall_s = 10, .forward_s = 5, .checkpoint_s = 3}) == "checkpoint_bound checkpoint.every_n_epochs=5");
-  CHECK(verdict({.wall_s = 10, .forward_s = 4, .backward_s = 4}) == "compute_bound loader.batch_size=128");
-  CHECK(verdict({.wall_s = 10, .forward_s = 2, .optimizer_s = 6}) == "optimizer_bound loader.batch_size=128");
-  CHECK(verdict({.wall_s = 10, .forward_s = 2, .eval_s = 6}) == "evaluation_bound trainer.check_val_every_n_epoch=2");
-  CHECK(verdict({.wall_s = 10, .forward_s = 2, .other_s = 6}) == "overhead_bound loader.batch_size=128");
+  CHECK(verdict({.wall_s = 10, .forward_s = 5, .allreduce_exposed_s = 3}) ==
+        "allreduce_bound loader.batch_size=128");
+  CHECK(verdict({.wall_s = 10, .forward_s = 5, .checkpoint_s = 3}) ==
+        "checkpoint_bound checkpoint.every_n_epochs=5");
+  CHECK(verdict({.wall_s = 10, .forward_s = 4, .backward_s = 4}) ==
+        "compute_bound loader.batch_size=128");
+  CHECK(verdict({.wall_s = 10, .forward_s = 2, .optimizer_s = 6}) ==
+        "optimizer_bound loader.batch_size=128");
+  CHECK(verdict({.wall_s = 10, .forward_s = 2, .eval_s = 6}) ==
+        "evaluation_bound trainer.check_val_every_n_epoch=2");
+  CHECK(verdict({.wall_s = 10, .forward_s = 2, .other_s = 6}) ==
+        "overhead_bound loader.batch_size=128");
   CHECK(verdict({.wall_s = 10, .forward_s = 3, .optimizer_s = 3, .eval_s = 3}) == "balanced ");
   CHECK(verdict({}) == "balanced ");
 }
 
 TEST_CASE("compute that is bound has only waits and overhead to win") {
-  const Bottleneck found = find_bottleneck({.wall_s = 10, .data_wait_s = 1, .forward_s = 8, .other_s = 1}, {});
+  const Bottleneck found =
+      find_bottleneck({.wall_s = 10, .data_wait_s = 1, .forward_s = 8, .other_s = 1}, {});
   CHECK(found.headroom == Approx(1.25));
   CHECK(find_bottleneck({.wall_s = 10, .data_wait_s = 10}, {}).headroom == Approx(1000));
 }

@@ -51,8 +51,10 @@ TEST_CASE("a column that comes later is added to every row, and a cut last line 
 TEST_CASE("metrics.jsonl has one object for each logged step and each epoch") {
   TempFolder folder;
   const auto sink = make_jsonl_sink(folder.path());
-  sink->on_event(0, events::StepLogged{.global_step = 50, .loss = 0.5, .lr = 0.001, .elapsed_s = 0.25});
-  sink->on_event(0, events::StepLogged{.global_step = 100, .loss = 0.0 / 0.0, .lr = 0.001, .elapsed_s = 0.5});
+  sink->on_event(
+      0, events::StepLogged{.global_step = 50, .loss = 0.5, .lr = 0.001, .elapsed_s = 0.25});
+  sink->on_event(
+      0, events::StepLogged{.global_step = 100, .loss = 0.0 / 0.0, .lr = 0.001, .elapsed_s = 0.5});
   sink->on_event(0, invented::epoch(0));
   check_golden("report/metrics.jsonl", golden::read(folder / "metrics.jsonl"));
 }

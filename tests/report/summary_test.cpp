@@ -40,7 +40,8 @@ TEST_CASE("the summary of a run without an epoch says so and shows no averages")
 }
 
 TEST_CASE("a run of one epoch says that its speed includes the warm-up") {
-  CHECK_THAT(summary_text(invented::run(1), invented::ending(), {}), Contains("one epoch, warm-up included"));
+  CHECK_THAT(summary_text(invented::run(1), invented::ending(), {}),
+             Contains("one epoch, warm-up included"));
 }
 
 TEST_CASE("the next command keeps the overrides and the folder of the run, quoted for a shell") {
@@ -50,24 +51,30 @@ TEST_CASE("the next command keeps the overrides and the folder of the run, quote
                     .overrides = {"~early_stopping", "seed=3", "trainer.devices=1"},
                     .out = "elsewhere"};
   CHECK_THAT(summary_text(invented::run(), ending, {}),
-             Contains("bin/trainctl bench 'my configs/a.yaml' '~early_stopping' seed=3 --devices 1,2 --out elsewhere"));
+             Contains("bin/trainctl bench 'my configs/a.yaml' '~early_stopping' seed=3 --devices "
+                      "1,2 --out elsewhere"));
 }
 
 TEST_CASE("early stopping and its reason stand in the first line") {
   RunRecord record = invented::run();
-  record.add(0, events::StoppedEarly{.epoch = 3, .reason = "val/loss has not improved for 3 epochs"});
-  CHECK_THAT(summary_text(record, invented::ending(), {}), Contains("stopped early: val/loss has not improved"));
+  record.add(0,
+             events::StoppedEarly{.epoch = 3, .reason = "val/loss has not improved for 3 epochs"});
+  CHECK_THAT(summary_text(record, invented::ending(), {}),
+             Contains("stopped early: val/loss has not improved"));
 }
 
-TEST_CASE("a failure names rank, signal, step, what was saved, the log's end and the next command") {
+TEST_CASE(
+    "a failure names rank, signal, step, what was saved, the log's end and the next command") {
   check_golden("report/failure.txt", failure_text(invented::run(2), killed(), {}));
 }
 
 TEST_CASE("a failure names the weights that were saved, each file as it was written last") {
   RunRecord record = invented::run(2);
-  record.add(0, events::CheckpointSaved{.path = "checkpoints/last.safetensors", .epoch = 1, .global_step = 1900});
+  record.add(0, events::CheckpointSaved{
+                    .path = "checkpoints/last.safetensors", .epoch = 1, .global_step = 1900});
   CHECK_THAT(failure_text(record, killed(), {}),
-             Contains("checkpoints/best.safetensors (step 1,876), checkpoints/last.safetensors (step 1,900); weights "
+             Contains("checkpoints/best.safetensors (step 1,876), checkpoints/last.safetensors "
+                      "(step 1,900); weights "
                       "only, not resumable"));
   CHECK(result_document(record, killed())["checkpoint"]["path"] == "checkpoints/last.safetensors");
   CHECK(result_document(record, killed())["checkpoint"]["step"] == 1900);
@@ -76,7 +83,8 @@ TEST_CASE("a failure names the weights that were saved, each file as it was writ
 TEST_CASE("a rank that hung did not die by the signal that we sent") {
   Ending ending = killed();
   ending.verdict = "hang";
-  CHECK_THAT(failure_text(invented::run(2), ending, {}), StartsWith("error: rank 0 of 1 stopped answering at step"));
+  CHECK_THAT(failure_text(invented::run(2), ending, {}),
+             StartsWith("error: rank 0 of 1 stopped answering at step"));
 }
 
 TEST_CASE("a failure that no rank caused is one sentence") {
@@ -88,13 +96,16 @@ TEST_CASE("a failure that no rank caused is one sentence") {
 }
 
 TEST_CASE("result.json has every field of the contract") {
-  check_golden("report/result.json", to_pretty(result_document(invented::run(), invented::ending())) + "\n");
-  check_golden("report/result_failed.json", to_pretty(result_document(invented::run(2), killed())) + "\n");
+  check_golden("report/result.json",
+               to_pretty(result_document(invented::run(), invented::ending())) + "\n");
+  check_golden("report/result_failed.json",
+               to_pretty(result_document(invented::run(2), killed())) + "\n");
 }
 
 TEST_CASE("result.json of a run that never started has the same keys") {
   const Json whole = result_document(invented::run(), invented::ending());
-  const Json empty = result_document(RunRecord{}, Ending{.verdict = "failed", .exit_code = 9, .message = "no data"});
+  const Json empty = result_document(
+      RunRecord{}, Ending{.verdict = "failed", .exit_code = 9, .message = "no data"});
   for (const auto& [key, value] : whole.items()) CHECK(empty.contains(key));
   CHECK(empty.size() == whole.size());
   CHECK(empty["best"].is_null());

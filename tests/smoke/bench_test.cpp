@@ -33,14 +33,17 @@ TEST_CASE("bench says what is wrong with a list of values", "[smoke]") {
   CHECK_THAT(bench(folder, {"--workers", "0,,4"}).err, Contains("an empty value in '0,,4'"));
   CHECK_THAT(bench(folder, {"--workers", "4,4"}).err, Contains("the value 4 is given twice"));
   CHECK_THAT(bench(folder, {"--grid", "lr"}).err, Contains("'lr' is no axis"));
-  CHECK_THAT(bench(folder, {"--workers", "0", "--grid", "loader.num_workers=1"}).err, Contains("is given twice"));
+  CHECK_THAT(bench(folder, {"--workers", "0", "--grid", "loader.num_workers=1"}).err,
+             Contains("is given twice"));
   CHECK(bench(folder, {"--repeats", "0"}).exit_code == 2);
 }
 
 TEST_CASE("an override behind any flag of bench is an override", "[smoke]") {
   const std::vector<std::vector<std::string>> flags{
-      {"--workers", "0"},       {"--devices", "1"},     {"--batch-size", "64"}, {"--precision", "32-true"},
-      {"--pin-memory", "true"}, {"--grid", "seed=1,2"}, {"--repeats", "1"},     {"--out", "elsewhere"},
+      {"--workers", "0"},       {"--devices", "1"},
+      {"--batch-size", "64"},   {"--precision", "32-true"},
+      {"--pin-memory", "true"}, {"--grid", "seed=1,2"},
+      {"--repeats", "1"},       {"--out", "elsewhere"},
       {"--save", "saved.json"}, {"--markdown"}};
   for (std::vector<std::string> words : flags) {
     TempFolder folder;

@@ -11,8 +11,9 @@ namespace {
 
 std::string config_of(const TempFolder& folder, const std::string& name, const std::string& split) {
   const std::string path = (folder / name).string();
-  std::ofstream(path) << "dataset: {train: " << split << "}\n"
-                      << "model: {type: mlp, hidden: [8]}\noptimizer: {type: adam}\ntrainer: {max_epochs: 2}\n";
+  std::ofstream(path)
+      << "dataset: {train: " << split << "}\n"
+      << "model: {type: mlp, hidden: [8]}\noptimizer: {type: adam}\ntrainer: {max_epochs: 2}\n";
   return path;
 }
 
@@ -27,9 +28,11 @@ std::string digest_of(const std::string& config) {
 
 TEST_CASE("data pack writes a file that gives the batches of its source", "[smoke]") {
   const TempFolder folder;
-  const std::string source = config_of(folder, "source.yaml", "{type: synthetic_digits, samples: 300}");
+  const std::string source =
+      config_of(folder, "source.yaml", "{type: synthetic_digits, samples: 300}");
   const std::string pack = (folder / "digits.pack").string();
-  const ProgramRun run = run_program({"data", "pack", source, "--out", pack, "--mode", "raw", "--json"});
+  const ProgramRun run =
+      run_program({"data", "pack", source, "--out", pack, "--mode", "raw", "--json"});
   CAPTURE(run.err);
   REQUIRE(run.exit_code == 0);
   CHECK(run.json()["schema"] == "trainctl.data_pack/1");
@@ -43,17 +46,19 @@ TEST_CASE("data pack writes a file that gives the batches of its source", "[smok
   CHECK(run_program({"data", "pack", source, "--out", pack}).exit_code == 2);
 }
 
-TEST_CASE("data pack refuses options that do nothing, and a pack that is cut off is a data error", "[smoke]") {
+TEST_CASE("data pack refuses options that do nothing, and a pack that is cut off is a data error",
+          "[smoke]") {
   const TempFolder folder;
-  const std::string source = config_of(folder, "source.yaml", "{type: synthetic_digits, samples: 100}");
+  const std::string source =
+      config_of(folder, "source.yaml", "{type: synthetic_digits, samples: 100}");
   const std::string pack = (folder / "digits.pack").string();
   const ProgramRun size = run_program({"data", "pack", source, "--out", pack, "--size", "8"});
   CHECK(size.exit_code == 2);
   CHECK_THAT(size.err, Contains("add --mode resize or raw"));
   REQUIRE(run_program({"data", "pack", source, "--out", pack}).exit_code == 0);
   std::filesystem::resize_file(pack, std::filesystem::file_size(pack) - 1);
-  const ProgramRun cut =
-      run_program({"data", "hash", config_of(folder, "cut.yaml", "{type: pack, path: digits.pack}")});
+  const ProgramRun cut = run_program(
+      {"data", "hash", config_of(folder, "cut.yaml", "{type: pack, path: digits.pack}")});
   CHECK(cut.exit_code == 9);
   CHECK_THAT(cut.err, Contains("digits.pack ends at byte"));
 }

@@ -68,14 +68,16 @@ TEST_CASE("data without a verb, and a number out of range, are usage errors", "[
 
 TEST_CASE("data hash on missing files ends with 9 and says how to fetch them", "[smoke]") {
   const TempFolder folder;
-  const std::string nowhere = "dataset.train={type: mnist, root: " + (folder / "nowhere").string() + "}";
+  const std::string nowhere =
+      "dataset.train={type: mnist, root: " + (folder / "nowhere").string() + "}";
   const ProgramRun run = run_program({"data", "hash", small_config(folder), nowhere});
   CAPTURE(run.err);
   CHECK(run.exit_code == 9);
   CHECK_THAT(run.err, Contains("scripts/fetch-data mnist"));
 }
 
-TEST_CASE("data bench measures each worker count in a process of its own, beside the limit", "[smoke]") {
+TEST_CASE("data bench measures each worker count in a process of its own, beside the limit",
+          "[smoke]") {
   const TempFolder folder;
   const std::string config = small_config(folder);
   // Numbers of any width stand in columns of any width.
@@ -85,7 +87,8 @@ TEST_CASE("data bench measures each worker count in a process of its own, beside
                      [](char a, char b) { return (a == ' ' || a == '-') && a == b; });
     return line;
   };
-  const std::vector<std::string> words{"data", "bench", config, "--workers", "0,2", "--repeats", "2", "--epochs", "2"};
+  const std::vector<std::string> words{"data",      "bench", config,     "--workers", "0,2",
+                                       "--repeats", "2",     "--epochs", "2"};
   const ProgramRun table = run_program(words, {.environment = {{"LC_ALL", "C"}}});
   CAPTURE(table.err);
   CHECK(table.exit_code == 0);
@@ -109,8 +112,8 @@ TEST_CASE("data bench measures each worker count in a process of its own, beside
 
 TEST_CASE("data bench takes loader.num_workers where no workers are given", "[smoke]") {
   const TempFolder folder;
-  const ProgramRun run = run_program({"data", "bench", small_config(folder), "loader.num_workers=3", "--repeats", "1",
-                                      "--epochs", "1", "--quiet", "--json"});
+  const ProgramRun run = run_program({"data", "bench", small_config(folder), "loader.num_workers=3",
+                                      "--repeats", "1", "--epochs", "1", "--quiet", "--json"});
   CHECK(run.json()["rows"][0]["workers"] == 3);
   CHECK(run.err.empty());
 }
@@ -123,7 +126,8 @@ TEST_CASE("data bench refuses worker counts that are none, and two lengths at on
     CHECK(run.exit_code == 2);
     return run.err;
   };
-  CHECK_THAT(bench({"--workers", "0,two"}), Contains("'two' is no number of threads from 0 to 256"));
+  CHECK_THAT(bench({"--workers", "0,two"}),
+             Contains("'two' is no number of threads from 0 to 256"));
   CHECK_THAT(bench({"--workers", "257"}), Contains("'257' is no number"));
   CHECK_THAT(bench({"--workers", "2,2"}), Contains("given twice"));
   bench({"--epochs", "1", "--seconds", "1"});
@@ -132,10 +136,12 @@ TEST_CASE("data bench refuses worker counts that are none, and two lengths at on
 
 TEST_CASE("data stats prints the line for normalize, the classes and the sizes", "[smoke]") {
   const TempFolder folder;
-  const ProgramRun table = run_program({"data", "stats", small_config(folder)}, {.environment = {{"LC_ALL", "C"}}});
+  const ProgramRun table =
+      run_program({"data", "stats", small_config(folder)}, {.environment = {{"LC_ALL", "C"}}});
   CHECK(table.exit_code == 0);
   check_golden("cli/data_stats.txt", table.out);
-  const Json document = run_program({"data", "stats", small_config(folder), "--json", "--workers", "2"}).json();
+  const Json document =
+      run_program({"data", "stats", small_config(folder), "--json", "--workers", "2"}).json();
   CHECK(document["schema"] == "trainctl.data_stats/1");
   CHECK(document["samples"] == 1000);
   CHECK(document["mean"].size() == 1);
@@ -145,17 +151,20 @@ TEST_CASE("data stats prints the line for normalize, the classes and the sizes",
 
 TEST_CASE("data stats and data show say which split is missing", "[smoke]") {
   const TempFolder folder;
-  const ProgramRun missing = run_program({"data", "stats", small_config(folder), "--split", "test"});
+  const ProgramRun missing =
+      run_program({"data", "stats", small_config(folder), "--split", "test"});
   CHECK(missing.exit_code == 2);
   CHECK_THAT(missing.err, Contains("the experiment has no dataset.test"));
-  CHECK(run_program({"data", "show", small_config(folder), "--split", "tests", "--out", "x.png"}).exit_code == 2);
+  CHECK(run_program({"data", "show", small_config(folder), "--split", "tests", "--out", "x.png"})
+            .exit_code == 2);
 }
 
 TEST_CASE("data show writes a picture of the first samples of an epoch", "[smoke]") {
   const TempFolder folder;
   const std::string config = small_config(folder);
   const std::string out = (folder / "sheet.png").string();
-  const Json document = run_program({"data", "show", config, "--out", out, "--samples", "5", "--json"}).json();
+  const Json document =
+      run_program({"data", "show", config, "--out", out, "--samples", "5", "--json"}).json();
   CHECK(document["schema"] == "trainctl.data_show/1");
   CHECK(document["labels"].size() == 5);
   CHECK(document["image"] == Json::array({28, 28, 1}));
@@ -169,7 +178,8 @@ TEST_CASE("data show writes a picture of the first samples of an epoch", "[smoke
 
 TEST_CASE("data show into a missing folder ends with 11, without a file with 2", "[smoke]") {
   const TempFolder folder;
-  const ProgramRun run = run_program({"data", "show", small_config(folder), "--out", (folder / "a/b.png").string()});
+  const ProgramRun run =
+      run_program({"data", "show", small_config(folder), "--out", (folder / "a/b.png").string()});
   CHECK(run.exit_code == 11);
   CHECK(run_program({"data", "show", small_config(folder)}).exit_code == 2);
 }

@@ -22,7 +22,8 @@ struct FlagOfVerb {
 };
 
 std::string without(std::string text, const std::string& part) {
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part)) text.erase(at, part.size());
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part))
+    text.erase(at, part.size());
   return text;
 }
 
@@ -33,9 +34,10 @@ std::vector<FlagOfVerb> flags() {
     const std::size_t first = line.find("-n '");
     const std::size_t last = line.find("' -l ");
     if (first == std::string::npos || last == std::string::npos) continue;
-    const std::string verb =
-        without(without(without(line.substr(first + 4, last - first - 4), "__fish_seen_subcommand_from "), "; and"),
-                " check");  // the alias of validate
+    const std::string verb = without(
+        without(without(line.substr(first + 4, last - first - 4), "__fish_seen_subcommand_from "),
+                "; and"),
+        " check");  // the alias of validate
     const std::string flag = line.substr(last + 5);
     found.push_back({verb, "--" + flag.substr(0, flag.find(' '))});
   }
@@ -106,7 +108,8 @@ TEST_CASE("a wrong command line ends with 2 and names what was meant", "[smoke]"
   fails({"completion"}, "shell");
   fails({"completion", "tcsh"}, "unknown shell 'tcsh'");
   fails({"list", "optimiser"}, "did you mean 'optimizer'?");
-  fails({"--config", "x.yaml", "validate"}, "the flag '--config' belongs to 'validate': write it after the verb");
+  fails({"--config", "x.yaml", "validate"},
+        "the flag '--config' belongs to 'validate': write it after the verb");
   fails({"validate", "x.yaml", "++"}, "'++' has no key");
 }
 
@@ -176,11 +179,13 @@ TEST_CASE("schema prints the JSON Schema of the file, a kind or a stage", "[smok
 
 TEST_CASE("show-config prints the resolved experiment with the origin of each value", "[smoke]") {
   const ProgramOptions in_configs{.folder = TRAINCTL_SOURCE_DIR "/configs"};
-  check_golden("cli/show_config.txt",
-               run_program({"show-config", "quickstart.yaml", "trainer.max_epochs=3"}, in_configs).out);
+  check_golden(
+      "cli/show_config.txt",
+      run_program({"show-config", "quickstart.yaml", "trainer.max_epochs=3"}, in_configs).out);
   check_golden("cli/show_config_minimal.txt",
                run_program({"show-config", "--minimal", "quickstart.yaml"}, in_configs).out);
-  check_golden("cli/show_config_full.txt", run_program({"show-config", "--full", "quickstart.yaml"}, in_configs).out);
+  check_golden("cli/show_config_full.txt",
+               run_program({"show-config", "--full", "quickstart.yaml"}, in_configs).out);
   const trainctl::Json document =
       run_program({"show-config", "-c", "quickstart.yaml", "seed=7", "--json"}, in_configs).json();
   CHECK(document["schema"] == "trainctl.config/1");
@@ -199,17 +204,17 @@ TEST_CASE("show-config takes one config and says so", "[smoke]") {
 }
 
 TEST_CASE("doctor names what it looked at and what is missing", "[smoke]") {
-  const ProgramRun run =
-      run_program({"doctor", "--json"},
-                  {.environment = {{"TRAINCTL_TORCH_ROOT", "/no/such/torch"}, {"OMP_WAIT_POLICY", "ACTIVE"}}});
+  const ProgramRun run = run_program(
+      {"doctor", "--json"},
+      {.environment = {{"TRAINCTL_TORCH_ROOT", "/no/such/torch"}, {"OMP_WAIT_POLICY", "ACTIVE"}}});
   CHECK(run.exit_code == 11);
   const trainctl::Json document = run.json();
   CHECK(document["schema"] == "trainctl.doctor/1");
   CHECK(document["health"] == "broken");
   std::map<std::string, trainctl::Json> findings;
   for (const trainctl::Json& one : document["findings"]) findings[one["name"]] = one;
-  for (const char* name :
-       {"system", "cpu", "memory", "disk", "limits", "engine", "libtorch", "gpu", "threads", "data"}) {
+  for (const char* name : {"system", "cpu", "memory", "disk", "limits", "engine", "libtorch", "gpu",
+                           "threads", "data"}) {
     CAPTURE(name);
     CHECK(findings.contains(name));
   }
@@ -254,19 +259,22 @@ TEST_CASE("bash completes verbs, flags, keys and values", "[smoke]") {
 }
 
 TEST_CASE("the surface grows only on purpose", "[smoke]") {
-  const std::vector<std::string> shared{"--help", "--json", "--quiet", "--verbose", "--color", "--progress"};
+  const std::vector<std::string> shared{"--help",    "--json",  "--quiet",
+                                        "--verbose", "--color", "--progress"};
   std::string surface = "# Verbs and flags. A change here is a change of what scripts rely on.\n";
   for (const std::string& flag : shared) surface += "* " + flag + "\n";
   for (const FlagOfVerb& one : flags()) {
     if (one.flag == "--help") surface += one.verb + "\n";
-    if (std::ranges::find(shared, one.flag) == shared.end()) surface += one.verb + " " + one.flag + "\n";
+    if (std::ranges::find(shared, one.flag) == shared.end())
+      surface += one.verb + " " + one.flag + "\n";
   }
   surface += "# Keys of the experiment file, and what they may be where that is a choice.\n";
   const std::string mark = "from validate check' -a '";
   for (const std::string& line : golden::lines_of(run_program({"completion", "fish"}).out)) {
     const std::size_t at = line.find(mark);
     if (at == std::string::npos) continue;
-    for (const std::string& word : words_of(line.substr(at + mark.size(), line.size() - at - mark.size() - 1)))
+    for (const std::string& word :
+         words_of(line.substr(at + mark.size(), line.size() - at - mark.size() - 1)))
       surface += word + "\n";
   }
   check_golden("surface.txt", surface);

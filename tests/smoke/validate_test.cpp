@@ -21,7 +21,8 @@ std::string write(const TempFolder& folder, const std::string& name, const std::
 }  // namespace
 
 TEST_CASE("validate finds twelve planted mistakes in one pass, each on its line", "[smoke]") {
-  const ProgramRun run = run_program({"validate", "mistakes.yaml"}, {.folder = TRAINCTL_GOLDEN_DIR "/cli"});
+  const ProgramRun run =
+      run_program({"validate", "mistakes.yaml"}, {.folder = TRAINCTL_GOLDEN_DIR "/cli"});
   CHECK(run.exit_code == 2);
   CHECK(run.out.empty());
   check_golden("cli/mistakes.txt", run.err);
@@ -32,7 +33,8 @@ TEST_CASE("validate finds twelve planted mistakes in one pass, each on its line"
   const trainctl::Json document = as_json.json();
   CHECK(document["schema"] == "trainctl.validate/1");
   std::vector<int> lines;
-  for (const trainctl::Json& problem : document["files"][0]["errors"]) lines.push_back(problem["line"]);
+  for (const trainctl::Json& problem : document["files"][0]["errors"])
+    lines.push_back(problem["line"]);
   CHECK(lines == std::vector{2, 4, 7, 9, 10, 11, 14, 15, 16, 19, 22, 23});
 }
 
@@ -48,7 +50,8 @@ TEST_CASE("the configs that come with trainctl are fine", "[smoke]") {
 
 TEST_CASE("the MNIST configs are fine where the data is", "[smoke]") {
   if (std::getenv("TRAINCTL_DATA") == nullptr) skip("TRAINCTL_DATA is not set");
-  const ProgramRun run = run_program({"check", kConfigs + "mnist/ffn.yaml", kConfigs + "mnist/lenet.yaml"});
+  const ProgramRun run =
+      run_program({"check", kConfigs + "mnist/ffn.yaml", kConfigs + "mnist/lenet.yaml"});
   CAPTURE(run.err);
   CHECK(run.exit_code == 0);
   CHECK(std::ranges::count(run.out, '\n') == 2);
@@ -57,17 +60,20 @@ TEST_CASE("the MNIST configs are fine where the data is", "[smoke]") {
 TEST_CASE("validate takes several files and lays the overrides over each", "[smoke]") {
   const TempFolder folder;
   const std::string broken = write(folder, "broken.yaml", "model: mlp\n");
-  const ProgramRun run = run_program({"validate", kConfigs + "quickstart.yaml", broken, "optimizer=sgd", "--json"});
+  const ProgramRun run =
+      run_program({"validate", kConfigs + "quickstart.yaml", broken, "optimizer=sgd", "--json"});
   CHECK(run.exit_code == 2);
   const trainctl::Json document = run.json();
   CHECK(document["ok"] == false);
   CHECK(document["files"][0]["ok"] == true);
   CHECK(document["files"][1]["ok"] == false);
-  CHECK(document["files"][1]["errors"].size() == 1);  // only the data set: the override brought the optimizer
+  CHECK(document["files"][1]["errors"].size() ==
+        1);  // only the data set: the override brought the optimizer
 }
 
 TEST_CASE("an override's mistake is shown in the override", "[smoke]") {
-  const ProgramRun run = run_program({"validate", kConfigs + "quickstart.yaml", "trainer.max_epoch=3"});
+  const ProgramRun run =
+      run_program({"validate", kConfigs + "quickstart.yaml", "trainer.max_epoch=3"});
   CHECK(run.exit_code == 2);
   CHECK_THAT(run.err, Contains("trainer.max_epoch=3") && Contains("did you mean 'max_epochs'?"));
 }
@@ -85,10 +91,12 @@ TEST_CASE("what depends on the data is told in the same pass as every other erro
   const TempFolder folder;
   const std::string none = (folder / "none").string();
   const ProgramRun run =
-      run_program({"validate", kConfigs + "quickstart.yaml", "optimizer.learning_rate=1", "loader.batch_size=100000",
-                   "loss={type: cross_entropy, weight: [1, 2]}", "dataset.val={type: mnist, root: " + none + "}"});
+      run_program({"validate", kConfigs + "quickstart.yaml", "optimizer.learning_rate=1",
+                   "loader.batch_size=100000", "loss={type: cross_entropy, weight: [1, 2]}",
+                   "dataset.val={type: mnist, root: " + none + "}"});
   CHECK(run.exit_code == 2);
-  CHECK_THAT(run.err, Contains("unknown key 'learning_rate'") && Contains("a batch of 100,000 is larger") &&
+  CHECK_THAT(run.err, Contains("unknown key 'learning_rate'") &&
+                          Contains("a batch of 100,000 is larger") &&
                           Contains("the loss has 2 weights") && Contains("does not exist") &&
                           Contains("4 errors and 1 warning in"));
 }
@@ -96,8 +104,9 @@ TEST_CASE("what depends on the data is told in the same pass as every other erro
 TEST_CASE("a mistake in one split does not hide what the other lacks", "[smoke]") {
   const TempFolder folder;
   const std::string none = (folder / "none").string();
-  const ProgramRun run = run_program({"validate", kConfigs + "quickstart.yaml", "dataset.train.splt=train",
-                                      "dataset.val={type: mnist, root: " + none + ", transforms: [normalise]}"});
+  const ProgramRun run =
+      run_program({"validate", kConfigs + "quickstart.yaml", "dataset.train.splt=train",
+                   "dataset.val={type: mnist, root: " + none + ", transforms: [normalise]}"});
   CHECK(run.exit_code == 2);
   CHECK_THAT(run.err, Contains("unknown key 'splt'") && Contains("unknown transform 'normalise'") &&
                           Contains("does not exist") && Contains("3 errors in"));
@@ -105,7 +114,8 @@ TEST_CASE("a mistake in one split does not hide what the other lacks", "[smoke]"
 
 TEST_CASE("transforms that do not fit are an error of the config", "[smoke]") {
   const auto with = [](const std::string& transforms) {
-    return run_program({"validate", kConfigs + "quickstart.yaml", "dataset.train.transforms=" + transforms,
+    return run_program({"validate", kConfigs + "quickstart.yaml",
+                        "dataset.train.transforms=" + transforms,
                         "dataset.val.transforms=" + transforms});
   };
   const std::string normalize = "{type: normalize, mean: [0.1], std: [0.3]}";
@@ -119,26 +129,30 @@ TEST_CASE("transforms that do not fit are an error of the config", "[smoke]") {
   CHECK_THAT(small.err, Contains("the images are 8x8: lenet needs 28x28 or 32x32"));
 }
 
-TEST_CASE("data that cannot be read ends with 9, a config that does not fit its data with 2", "[smoke]") {
+TEST_CASE("data that cannot be read ends with 9, a config that does not fit its data with 2",
+          "[smoke]") {
   const TempFolder folder;
   const std::string quickstart = kConfigs + "quickstart.yaml";
-  const ProgramRun missing =
-      run_program({"validate", quickstart, "dataset.train={type: mnist, root: " + (folder / "none").string() + "}",
-                   "~dataset.val"});
+  const ProgramRun missing = run_program(
+      {"validate", quickstart,
+       "dataset.train={type: mnist, root: " + (folder / "none").string() + "}", "~dataset.val"});
   CHECK(missing.exit_code == 9);
   CHECK_THAT(missing.err, Contains("does not exist"));
   const ProgramRun large = run_program({"validate", quickstart, "loader.batch_size=100000"});
   CHECK(large.exit_code == 2);
-  CHECK_THAT(large.err, Contains("a batch of 100,000 is larger than the training data: 60,000 samples"));
+  CHECK_THAT(large.err,
+             Contains("a batch of 100,000 is larger than the training data: 60,000 samples"));
 }
 
 TEST_CASE("a file whose path holds an '=' is a file", "[smoke]") {
   const TempFolder folder;
   std::filesystem::create_directory(folder / "lr=1");
-  const ProgramRun there = run_program({"validate", write(folder, "lr=1/a=b.yaml", "model: mlp\n")});
+  const ProgramRun there =
+      run_program({"validate", write(folder, "lr=1/a=b.yaml", "model: mlp\n")});
   CHECK_THAT(there.err, Contains("a=b.yaml:1:1: error: the experiment needs 'dataset'"));
   write(folder, "c=d.yaml", "model: mlp\n");
-  CHECK_THAT(run_program({"validate", "c=d.yaml"}, {.folder = folder.path()}).err, Contains("c=d.yaml:1:1: error"));
+  CHECK_THAT(run_program({"validate", "c=d.yaml"}, {.folder = folder.path()}).err,
+             Contains("c=d.yaml:1:1: error"));
   CHECK_THAT(run_program({"validate", "no/lr=1.yaml"}).err, Contains("cannot read no/lr=1.yaml"));
 }
 

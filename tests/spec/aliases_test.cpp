@@ -15,7 +15,8 @@ TEST_CASE("every hint for a key of another runner names a key of ours") {
   for (const config::Alias& alias : config::aliases()) {
     INFO(alias.word << " -> " << alias.key);
     const bool has_no_key = alias.key.empty() || alias.key == "type" || alias.key == "extends";
-    if (!has_no_key) CHECK_NOTHROW(config::explain(std::string(alias.key), schema, spec::builtin_vocabulary()));
+    if (!has_no_key)
+      CHECK_NOTHROW(config::explain(std::string(alias.key), schema, spec::builtin_vocabulary()));
   }
 }
 
@@ -23,13 +24,16 @@ TEST_CASE("the example of every stage can be laid over an experiment", "[spec]")
   const config::Vocabulary& vocabulary = spec::builtin_vocabulary();
   for (const std::string& kind : vocabulary.kinds()) {
     for (const std::string& name : vocabulary.names(kind)) {
-      const std::string example = config::explain(kind + "." + name, spec::experiment_schema(), vocabulary).example;
+      const std::string example =
+          config::explain(kind + "." + name, spec::experiment_schema(), vocabulary).example;
       CAPTURE(kind, name, example);
       config::Diagnostics diagnostics;
       const auto overlay = config::load_text("example.yaml", example, {}, diagnostics);
-      const auto merged = config::merge(config::load_text("base.yaml", kSound, {}, diagnostics), overlay);
+      const auto merged =
+          config::merge(config::load_text("base.yaml", kSound, {}, diagnostics), overlay);
       spec::Experiment experiment;
-      config::Reader(vocabulary, diagnostics).object(merged, spec::experiment_schema(), "it", &experiment);
+      config::Reader(vocabulary, diagnostics)
+          .object(merged, spec::experiment_schema(), "it", &experiment);
       CHECK(diagnostics.render().empty());
     }
   }
@@ -42,14 +46,16 @@ TEST_CASE("the example of every option is one the option takes", "[spec]") {
       const config::StageType& stage = *vocabulary.find(kind, name);
       for (const config::Field& field : stage.schema.fields) {
         const std::string key = kind + "." + name + "." + field.key;
-        const std::string example = config::explain(key, spec::experiment_schema(), vocabulary).example;
+        const std::string example =
+            config::explain(key, spec::experiment_schema(), vocabulary).example;
         CAPTURE(key, example);
         if (example.empty()) continue;
         config::Diagnostics diagnostics;
         const config::Node tree = config::load_text("example.yaml", example, {}, diagnostics);
         config::Reader reader(vocabulary, diagnostics);
         const std::shared_ptr<void> options = stage.schema.make_default();
-        if (const config::Node* value = tree.find(field.key)) field.read(reader, *value, field, options.get());
+        if (const config::Node* value = tree.find(field.key))
+          field.read(reader, *value, field, options.get());
         CHECK(diagnostics.render().empty());
       }
     }

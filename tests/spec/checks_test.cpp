@@ -7,43 +7,55 @@
 namespace spec = trainctl::spec;
 using Catch::Matchers::Equals;
 
-TEST_CASE("a sound experiment has no problems", "[spec]") { CHECK_THAT(problems_of({}), Equals("")); }
+TEST_CASE("a sound experiment has no problems", "[spec]") {
+  CHECK_THAT(problems_of({}), Equals(""));
+}
 
 TEST_CASE("a monitor names a value that will exist, with a suggestion", "[spec]") {
   const std::string stop = "early_stopping={type: patience, monitor: ";
   CHECK_THAT(problems_of({stop + "val/accuracy}"}), Equals(""));
   CHECK_THAT(problems_of({stop + "val_loss}"}),
-             Contains("'early_stopping.monitor' names 'val_loss'") && Contains("did you mean 'val/loss'?"));
+             Contains("'early_stopping.monitor' names 'val_loss'") &&
+                 Contains("did you mean 'val/loss'?"));
   CHECK_THAT(problems_of({stop + "val/acc}"}), Contains("did you mean 'val/accuracy'?"));
   CHECK_THAT(problems_of({stop + "val/f1}"}), Contains("no such value is measured"));
   CHECK_THAT(problems_of({"checkpoint.monitor=val/top_5_accuracy"}),
              Contains("'checkpoint.monitor' names 'val/top_5_accuracy'"));
-  CHECK_THAT(problems_of({"checkpoint.monitor=val/top_5_accuracy", "metrics=[top_k_accuracy]"}), Equals(""));
+  CHECK_THAT(problems_of({"checkpoint.monitor=val/top_5_accuracy", "metrics=[top_k_accuracy]"}),
+             Equals(""));
 }
 
 TEST_CASE("a monitor of val/... needs a validation", "[spec]") {
-  CHECK_THAT(problems_of({"early_stopping=patience", "~dataset.val"}),
-             Contains("'early_stopping.monitor' names 'val/loss', but this run has no validation") &&
-                 Contains("add 'dataset.val'"));
+  CHECK_THAT(
+      problems_of({"early_stopping=patience", "~dataset.val"}),
+      Contains("'early_stopping.monitor' names 'val/loss', but this run has no validation") &&
+          Contains("add 'dataset.val'"));
   CHECK_THAT(problems_of({"scheduler=reduce_lr_on_plateau", "trainer.limit_val_batches=0"}),
-             Contains("'scheduler.monitor' names 'val/loss'") && Contains("raise 'trainer.limit_val_batches'"));
-  CHECK_THAT(problems_of({"early_stopping={type: patience, monitor: train/loss}", "~dataset.val"}), Equals(""));
+             Contains("'scheduler.monitor' names 'val/loss'") &&
+                 Contains("raise 'trainer.limit_val_batches'"));
+  CHECK_THAT(problems_of({"early_stopping={type: patience, monitor: train/loss}", "~dataset.val"}),
+             Equals(""));
 }
 
 TEST_CASE("a mode that does not fit its monitor is an error", "[spec]") {
   CHECK_THAT(problems_of({"checkpoint={monitor: val/accuracy, mode: min}"}),
              Contains("mode 'min' does not fit 'val/accuracy': higher is better"));
-  CHECK_THAT(problems_of({"checkpoint={monitor: val/loss, mode: max}"}), Contains("lower is better"));
+  CHECK_THAT(problems_of({"checkpoint={monitor: val/loss, mode: max}"}),
+             Contains("lower is better"));
   CHECK(problems_of({"checkpoint={monitor: val/accuracy, mode: auto}"}).empty());
 }
 
-TEST_CASE("without a monitor of its own the checkpoint's mode is held against early stopping's, else the loss",
-          "[spec]") {
+TEST_CASE(
+    "without a monitor of its own the checkpoint's mode is held against early stopping's, else the "
+    "loss",
+    "[spec]") {
   CHECK_THAT(problems_of({"checkpoint.mode=max"}), Contains("mode 'max' does not fit 'val/loss'"));
-  CHECK_THAT(problems_of({"checkpoint.mode=min", "early_stopping={type: patience, monitor: train/accuracy}"}),
+  CHECK_THAT(problems_of({"checkpoint.mode=min",
+                          "early_stopping={type: patience, monitor: train/accuracy}"}),
              Contains("mode 'min' does not fit 'train/accuracy'"));
-  CHECK_THAT(problems_of({"checkpoint.mode=min", "early_stopping={type: patience, monitor: val/acc}"}),
-             Contains("1 error in"));
+  CHECK_THAT(
+      problems_of({"checkpoint.mode=min", "early_stopping={type: patience, monitor: val/acc}"}),
+      Contains("1 error in"));
   CHECK(spec::checkpoint_monitor(load_sound({"~dataset.val"}).experiment) == "train/loss");
 }
 
@@ -55,7 +67,8 @@ TEST_CASE("the automatic mode goes by the monitor's name", "[spec]") {
 }
 
 TEST_CASE("an unreadable metric raises no false alarm about a monitor", "[spec]") {
-  const std::string problems = problems_of({"metrics=[acuracy]", "checkpoint.monitor=val/accuracy"});
+  const std::string problems =
+      problems_of({"metrics=[acuracy]", "checkpoint.monitor=val/accuracy"});
   CHECK_THAT(problems, Contains("unknown metric 'acuracy'"));
   CHECK_THAT(problems, !Contains("monitor"));
 }
@@ -64,25 +77,31 @@ TEST_CASE("an unreadable metric hides no monitor that no metric could provide", 
   const auto problems = [](const std::string& monitor) {
     return problems_of({"metrics=[acuracy, f1]", "checkpoint.monitor=" + monitor});
   };
-  CHECK_THAT(problems("val/acc"), Contains("'checkpoint.monitor' names 'val/acc'") && Contains("3 errors"));
+  CHECK_THAT(problems("val/acc"),
+             Contains("'checkpoint.monitor' names 'val/acc'") && Contains("3 errors"));
   CHECK_THAT(problems("val_loss"), Contains("did you mean 'val/loss'?"));
   CHECK_THAT(problems("val/f1"), Contains("2 errors"));
   CHECK_THAT(problems("train/top_5_accuracy"), Contains("2 errors"));
 }
 
 TEST_CASE("class weights weigh at least one class", "[spec]") {
-  CHECK_THAT(problems_of({"loss={type: cross_entropy, weight: [0, 0]}"}), Contains("the loss weighs no class"));
+  CHECK_THAT(problems_of({"loss={type: cross_entropy, weight: [0, 0]}"}),
+             Contains("the loss weighs no class"));
   CHECK(problems_of({"loss={type: cross_entropy, weight: [0, 1]}"}).empty());
 }
 
 TEST_CASE("a backend fits the devices that the run will have", "[spec]") {
   const bool has_gpus = !trainctl::read_machine().gpus.empty();
   const std::string automatic = "trainer.accelerator=auto";
-  const std::string nccl = problems_of({automatic, "distributed.backend=nccl", "trainer.devices=2"});
-  const std::string gloo = problems_of({automatic, "distributed.backend=gloo", "trainer.devices=2"});
-  CHECK((nccl.find("nccl works on GPUs only, and this machine has none") == std::string::npos) == has_gpus);
+  const std::string nccl =
+      problems_of({automatic, "distributed.backend=nccl", "trainer.devices=2"});
+  const std::string gloo =
+      problems_of({automatic, "distributed.backend=gloo", "trainer.devices=2"});
+  CHECK((nccl.find("nccl works on GPUs only, and this machine has none") == std::string::npos) ==
+        has_gpus);
   CHECK((gloo.find("gloo works on CPUs only") == std::string::npos) != has_gpus);
-  CHECK_THAT(problems_of({automatic, "distributed.backend=nccl", "trainer.devices=1"}), !Contains("backend"));
+  CHECK_THAT(problems_of({automatic, "distributed.backend=nccl", "trainer.devices=1"}),
+             !Contains("backend"));
 }
 
 TEST_CASE("thousands of problems take no longer than they are many", "[spec]") {
@@ -99,15 +118,16 @@ TEST_CASE("thousands of problems take no longer than they are many", "[spec]") {
   CHECK_THROWS_AS(spec::load_experiment_text("many.yaml", yaml, {}, diagnostics), trainctl::Error);
   CHECK(clock.now() - start < 10);  // 0.1 s; every problem held against every other took minutes
   const std::string problems = diagnostics.render();
-  CHECK_THAT(problems, Contains("1000 errors in") && Contains("the check stops collecting after 1,000"));
+  CHECK_THAT(problems,
+             Contains("1000 errors in") && Contains("the check stops collecting after 1,000"));
 }
 
 TEST_CASE("a warm-up is shorter than the run", "[spec]") {
   CHECK_THAT(problems_of({"scheduler={type: constant_lr, warmup: 5}"}),
              Contains("the warm-up of 5 epochs must be shorter than the run of 5 epochs"));
-  CHECK_THAT(
-      problems_of({"scheduler={type: step_lr, step_size: 10, warmup: 100, interval: step}", "trainer.max_steps=100"}),
-      Contains("the warm-up of 100 steps"));
+  CHECK_THAT(problems_of({"scheduler={type: step_lr, step_size: 10, warmup: 100, interval: step}",
+                          "trainer.max_steps=100"}),
+             Contains("the warm-up of 100 steps"));
   CHECK(problems_of({"scheduler={type: constant_lr, warmup: 4}"}).empty());
 }
 
@@ -116,42 +136,51 @@ TEST_CASE("milestones rise and lie within the run", "[spec]") {
              Contains("the milestones must rise, but 3 follows 3"));
   CHECK_THAT(problems_of({"scheduler={type: multi_step_lr, milestones: [2, 30]}"}),
              Contains("warning: the milestone at 30 is never reached"));
-  CHECK_THAT(problems_of({"scheduler={type: step_lr, step_size: 5}"}), Contains("warning: the rate never drops"));
+  CHECK_THAT(problems_of({"scheduler={type: step_lr, step_size: 5}"}),
+             Contains("warning: the rate never drops"));
   CHECK_THAT(problems_of({"scheduler={type: reduce_lr_on_plateau, interval: step}"}),
              Contains("reduce_lr_on_plateau counts epochs"));
 }
 
 TEST_CASE("nesterov needs momentum and no dampening", "[spec]") {
-  CHECK_THAT(problems_of({"optimizer={type: sgd, nesterov: true}"}), Contains("nesterov needs a momentum above 0"));
+  CHECK_THAT(problems_of({"optimizer={type: sgd, nesterov: true}"}),
+             Contains("nesterov needs a momentum above 0"));
   CHECK_THAT(problems_of({"optimizer={type: sgd, nesterov: true, momentum: 0.9, dampening: 0.5}"}),
              Contains("dampening of 0, found 0.5"));
   CHECK(problems_of({"optimizer={type: sgd, nesterov: true, momentum: 0.9}"}).empty());
 }
 
 TEST_CASE("normalize has as many means as deviations", "[spec]") {
-  CHECK_THAT(problems_of({"dataset.train.transforms.0.std=[0.3, 0.2]", "dataset.val.transforms.0.std=[0.3, 0.2]"}),
+  CHECK_THAT(problems_of({"dataset.train.transforms.0.std=[0.3, 0.2]",
+                          "dataset.val.transforms.0.std=[0.3, 0.2]"}),
              Contains("normalize has 1 value(s) of mean, but 2 of std"));
 }
 
 TEST_CASE("a validation that cannot tell anything is warned of", "[spec]") {
   CHECK_THAT(problems_of({"dataset.val.split=train"}),
              Contains("warning: validation uses the very samples that are trained on"));
-  CHECK_THAT(problems_of({"~dataset.val.transforms"}),
-             Contains("warning: validation samples are not normalized as the training samples are"));
-  CHECK_THAT(problems_of({"trainer.check_val_every_n_epoch=6"}), Contains("ends before its first validation"));
+  CHECK_THAT(
+      problems_of({"~dataset.val.transforms"}),
+      Contains("warning: validation samples are not normalized as the training samples are"));
+  CHECK_THAT(problems_of({"trainer.check_val_every_n_epoch=6"}),
+             Contains("ends before its first validation"));
 }
 
 TEST_CASE("a metric is listed once", "[spec]") {
-  CHECK_THAT(problems_of({"metrics=[accuracy, accuracy]"}), Contains("the metric 'accuracy' is listed twice"));
-  CHECK(problems_of({"metrics=[{type: top_k_accuracy, k: 2}, {type: top_k_accuracy, k: 3}]"}).empty());
+  CHECK_THAT(problems_of({"metrics=[accuracy, accuracy]"}),
+             Contains("the metric 'accuracy' is listed twice"));
+  CHECK(problems_of({"metrics=[{type: top_k_accuracy, k: 2}, {type: top_k_accuracy, k: 3}]"})
+            .empty());
 }
 
 TEST_CASE("trainer keys that contradict one another are told", "[spec]") {
-  CHECK_THAT(problems_of({"trainer.max_time=soon"}), Contains("'max_time' must be a span of time, found 'soon'"));
+  CHECK_THAT(problems_of({"trainer.max_time=soon"}),
+             Contains("'max_time' must be a span of time, found 'soon'"));
   CHECK(problems_of({"trainer.max_time=00:12:00:00"}).empty());
   CHECK_THAT(problems_of({"trainer.overfit_batches=1", "trainer.limit_train_batches=2"}),
              Contains("both say how long an epoch is"));
-  CHECK_THAT(problems_of({"trainer.gradient_clip_algorithm=value"}), Contains("warning: nothing is clipped"));
+  CHECK_THAT(problems_of({"trainer.gradient_clip_algorithm=value"}),
+             Contains("warning: nothing is clipped"));
   CHECK_THAT(problems_of({"distributed.backend=nccl"}), Contains("nccl works on GPUs only"));
   CHECK_THAT(problems_of({"trainer.devices=1000"}), Contains("warning: 1000 processes share"));
 }
@@ -159,17 +188,19 @@ TEST_CASE("trainer keys that contradict one another are told", "[spec]") {
 TEST_CASE("a mistake elsewhere in a section does not hide a contradiction", "[spec]") {
   CHECK_THAT(problems_of({"optimizer={type: sgd, learning_rate: 1, nesterov: true}"}),
              Contains("nesterov needs") && Contains("2 errors"));
-  CHECK_THAT(problems_of({"early_stopping={type: patience, monitor: val/acc}", "dataset.val.split=valid"}),
-             Contains("2 errors"));
-  CHECK_THAT(problems_of({"scheduler={type: multi_step_lr, milestones: [3, 2]}", "trainer.max_epochs=05"}),
-             Contains("2 errors"));
+  CHECK_THAT(
+      problems_of({"early_stopping={type: patience, monitor: val/acc}", "dataset.val.split=valid"}),
+      Contains("2 errors"));
+  CHECK_THAT(
+      problems_of({"scheduler={type: multi_step_lr, milestones: [3, 2]}", "trainer.max_epochs=05"}),
+      Contains("2 errors"));
   CHECK_THAT(problems_of({"early_stopping=patience", "dataset=3"}), Contains("1 error in"));
 }
 
 TEST_CASE("all problems come at once, each at its own place", "[spec]") {
-  const std::string problems =
-      problems_of({"optimizer.learning_rate=1", "trainer.max_epochs=0", "checkpoint.monitor=val/f1"});
-  CHECK_THAT(problems,
-             Contains("unknown key 'learning_rate'") && Contains("'max_epochs' must be") && Contains("names 'val/f1'"));
+  const std::string problems = problems_of(
+      {"optimizer.learning_rate=1", "trainer.max_epochs=0", "checkpoint.monitor=val/f1"});
+  CHECK_THAT(problems, Contains("unknown key 'learning_rate'") &&
+                           Contains("'max_epochs' must be") && Contains("names 'val/f1'"));
   CHECK_THAT(problems, Contains("3 errors in"));
 }

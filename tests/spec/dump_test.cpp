@@ -21,14 +21,14 @@ spec::Loaded load_again(const std::string& yaml) {
 
 const std::vector<std::vector<std::string>> kVariants{
     {},
-    {"trainer.limit_train_batches=0.1", "trainer.limit_val_batches=3", "trainer.max_time=00:01:00:00",
-     "trainer.num_threads=2"},
+    {"trainer.limit_train_batches=0.1", "trainer.limit_val_batches=3",
+     "trainer.max_time=00:01:00:00", "trainer.num_threads=2"},
     {"trainer.overfit_batches=2", "trainer.gradient_clip_val=1e-3", "seed=9223372036854775807",
      "loader.pin_memory=false"},
-    {"optimizer={type: adamw, betas: [0.8, 0.99], eps: 1e-12}", "loss={type: cross_entropy, label_smoothing: 0.1}",
-     "model=lenet"},
-    {"scheduler={type: multi_step_lr, milestones: [2, 4]}", "early_stopping={type: patience, mode: min}",
-     "metrics=[accuracy, top_k_accuracy]"},
+    {"optimizer={type: adamw, betas: [0.8, 0.99], eps: 1e-12}",
+     "loss={type: cross_entropy, label_smoothing: 0.1}", "model=lenet"},
+    {"scheduler={type: multi_step_lr, milestones: [2, 4]}",
+     "early_stopping={type: patience, mode: min}", "metrics=[accuracy, top_k_accuracy]"},
     {"dataset.train={type: mnist, root: \"a b: 'c' # d\"}", "~dataset.val", "name=\"yes: [no]\""},
 };
 
@@ -55,8 +55,8 @@ TEST_CASE("without its defaults the experiment still reads back the same", "[spe
   for (const std::vector<std::string>& overrides : kVariants) {
     CAPTURE(overrides);
     const spec::Loaded loaded = load_sound(overrides);
-    const config::Node minimal =
-        config::without_defaults(spec::resolved_tree(loaded), spec::experiment_schema(), spec::builtin_vocabulary());
+    const config::Node minimal = config::without_defaults(
+        spec::resolved_tree(loaded), spec::experiment_schema(), spec::builtin_vocabulary());
     CHECK(plain(load_again(config::dump(minimal))) == plain(loaded));
   }
 }

@@ -26,8 +26,11 @@ TEST_CASE("what a file leaves out has PyTorch's and Lightning's defaults", "[spe
   CHECK(experiment.loader.num_workers.is_auto());
   CHECK_FALSE(experiment.dataset.test.has_value());
   CHECK(experiment.trainer.limit_val_batches.of(10) == 10);
-  CHECK(experiment.loggers == std::vector{spec::Logger::console, spec::Logger::csv, spec::Logger::jsonl});
-  CHECK(load_sound({"optimizer=adamw"}).experiment.optimizer.as<spec::optimizer::Adamw>().weight_decay == 0.01);
+  CHECK(experiment.loggers ==
+        std::vector{spec::Logger::console, spec::Logger::csv, spec::Logger::jsonl});
+  CHECK(load_sound({"optimizer=adamw"})
+            .experiment.optimizer.as<spec::optimizer::Adamw>()
+            .weight_decay == 0.01);
 }
 
 TEST_CASE("a split holds its data set's keys beside its transforms", "[spec]") {
@@ -39,14 +42,17 @@ TEST_CASE("a split holds its data set's keys beside its transforms", "[spec]") {
 }
 
 TEST_CASE("a split may be the bare name of a data set", "[spec]") {
-  const spec::DataSplit split = load_sound({"dataset.train=synthetic_digits", "~dataset.val"}).experiment.dataset.train;
+  const spec::DataSplit split =
+      load_sound({"dataset.train=synthetic_digits", "~dataset.val"}).experiment.dataset.train;
   CHECK(split.dataset.type == "synthetic_digits");
   CHECK(split.transforms.empty());
 }
 
-TEST_CASE("a wrong key in a split is told with the keys of the data set and of the split", "[spec]") {
+TEST_CASE("a wrong key in a split is told with the keys of the data set and of the split",
+          "[spec]") {
   CHECK_THAT(problems_of({"dataset.train.transform=[]"}),
-             Contains("unknown key 'transform' in dataset 'synthetic_digits'") && Contains("'transforms'"));
+             Contains("unknown key 'transform' in dataset 'synthetic_digits'") &&
+                 Contains("'transforms'"));
 }
 
 TEST_CASE("the relative root of a data set starts at the current folder in an override", "[spec]") {
@@ -67,27 +73,33 @@ TEST_CASE("what this release does not do is refused, not ignored", "[spec]") {
   CHECK_THAT(problems_of({"trainer.precision=16-mixed"}),
              Contains("'precision' must be one of 32-true") && Contains("not in this release"));
   CHECK_THAT(problems_of({"dataset.cache.mode=device"}),
-             Contains("this release keeps no data set in the memory of a device") && Contains("write 'mode: auto'"));
-  CHECK_THAT(problems_of({"trainer.num_nodes=2"}),
-             Contains("unknown key 'num_nodes'") && Contains("not in this release: remove the key"));
-  CHECK_THAT(problems_of({"trainer.sync_batchnorm=true"}), Contains("not in this release: remove the key"));
+             Contains("this release keeps no data set in the memory of a device") &&
+                 Contains("write 'mode: auto'"));
+  CHECK_THAT(
+      problems_of({"trainer.num_nodes=2"}),
+      Contains("unknown key 'num_nodes'") && Contains("not in this release: remove the key"));
+  CHECK_THAT(problems_of({"trainer.sync_batchnorm=true"}),
+             Contains("not in this release: remove the key"));
   CHECK_THAT(problems_of({"trainer.amp=true"}), Contains("not in this release: remove the key"));
-  CHECK_THAT(problems_of({"loggers=[tensorboard]"}), Contains("'loggers' must be one of console, csv, jsonl"));
+  CHECK_THAT(problems_of({"loggers=[tensorboard]"}),
+             Contains("'loggers' must be one of console, csv, jsonl"));
   CHECK_THAT(problems_of({"checkpoint.save_top_k=3"}), Contains("'save_top_k' must be"));
 }
 
 TEST_CASE("an override may go below a default", "[spec]") {
   const spec::Experiment experiment =
-      load_sound({"loss.label_smoothing=0.1", "scheduler.warmup=1", "optimizer.betas.0=0.5", "loggers.0=csv",
-                  "~metrics", "trainer.max_epochs=7"})
+      load_sound({"loss.label_smoothing=0.1", "scheduler.warmup=1", "optimizer.betas.0=0.5",
+                  "loggers.0=csv", "~metrics", "trainer.max_epochs=7"})
           .experiment;
   CHECK(experiment.loss.as<spec::loss::CrossEntropy>().label_smoothing == 0.1);
   CHECK(experiment.scheduler.type == "constant_lr");
   CHECK(experiment.optimizer.as<spec::optimizer::Adam>().betas == std::array{0.5, 0.999});
   CHECK(experiment.loggers.front() == spec::Logger::csv);
   CHECK(experiment.loggers.size() == 3);
-  CHECK_THAT(problems_of({"scheduler.step_size=3"}), Contains("unknown key 'step_size' in scheduler 'constant_lr'"));
-  CHECK_THAT(problems_of({"loss=~", "loss.label_smoothing=2"}), Contains("'label_smoothing' must be"));
+  CHECK_THAT(problems_of({"scheduler.step_size=3"}),
+             Contains("unknown key 'step_size' in scheduler 'constant_lr'"));
+  CHECK_THAT(problems_of({"loss=~", "loss.label_smoothing=2"}),
+             Contains("'label_smoothing' must be"));
   CHECK_THAT(problems_of({"early_stopping.patience=2"}), Contains("has no 'type'"));
   CHECK_THAT(problems_of({"loggers.7=csv"}), Contains("'loggers' is a list of 3: it has no '7'"));
 }
@@ -97,7 +109,8 @@ TEST_CASE("an override whose value is null by accident is refused", "[spec]") {
     CAPTURE(text);
     CHECK_FALSE(problems_of({text}).empty());
   }
-  CHECK_THAT(problems_of({"seed=&a"}), Contains("'&a' is no value") && Contains("write '~seed' to delete the key"));
+  CHECK_THAT(problems_of({"seed=&a"}),
+             Contains("'&a' is no value") && Contains("write '~seed' to delete the key"));
   CHECK(problems_of({"seed=~"}).empty());
   CHECK(problems_of({"seed=null"}).empty());
 }

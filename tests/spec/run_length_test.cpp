@@ -6,7 +6,8 @@ using namespace trainctl::spec;
 
 namespace {
 
-Experiment experiment_of(std::optional<std::int64_t> max_epochs, std::optional<std::int64_t> max_steps) {
+Experiment experiment_of(std::optional<std::int64_t> max_epochs,
+                         std::optional<std::int64_t> max_steps) {
   Experiment experiment;
   experiment.loader.batch_size = 10;
   experiment.trainer.accumulate_grad_batches = 3;
@@ -25,7 +26,8 @@ TEST_CASE("max_epochs is 10 where nothing else ends the run") {
 }
 
 TEST_CASE("the shorter of max_epochs and max_steps is the length of a run") {
-  const RunLength by_epochs = schedule_length(experiment_of(4, std::nullopt), 195, 2);  // 10 batches, 4 steps
+  const RunLength by_epochs =
+      schedule_length(experiment_of(4, std::nullopt), 195, 2);  // 10 batches, 4 steps
   CHECK(by_epochs.steps_per_epoch == 4);
   CHECK(by_epochs.steps == 16);
   const RunLength by_steps = schedule_length(experiment_of(4, 9), 195, 2);

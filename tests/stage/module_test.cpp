@@ -11,7 +11,9 @@ namespace {
 
 class Probe final : public stage::Module {
  public:
-  Probe() : weight_(add_parameter("weight", at::ones({2}))), mean_(add_buffer("mean", at::zeros({2}))) {}
+  Probe()
+      : weight_(add_parameter("weight", at::ones({2}))),
+        mean_(add_buffer("mean", at::zeros({2}))) {}
   at::Tensor forward(const at::Tensor& x) override { return training() ? x * weight_ : x - mean_; }
 
  private:

@@ -35,10 +35,11 @@ class FakeScheduler final : public stage::Scheduler {
 
 stage::Catalogue fakes() {
   stage::Catalogue catalogue;
-  catalogue.schedulers.add<FakeOptions>("fake", [](const FakeOptions& options, const stage::SchedulerContext& context) {
-    ENSURE(config, options.value >= 0, "value is {}", options.value);
-    return std::make_unique<FakeScheduler>(options.value * context.initial_lr);
-  });
+  catalogue.schedulers.add<FakeOptions>(
+      "fake", [](const FakeOptions& options, const stage::SchedulerContext& context) {
+        ENSURE(config, options.value >= 0, "value is {}", options.value);
+        return std::make_unique<FakeScheduler>(options.value * context.initial_lr);
+      });
   return catalogue;
 }
 
@@ -64,7 +65,8 @@ TEST_CASE("an error of a stage says which stage it was") {
 TEST_CASE("a stage that nobody registered is refused by name") {
   const auto stage = config::make_stage("scheduler", "real", FakeOptions{});
   CHECK_FALSE(fakes().schedulers.has("real"));
-  CHECK_THROWS_WITH(fakes().schedulers.build(stage, {}), "scheduler 'real' is not part of this build; it has: fake");
+  CHECK_THROWS_WITH(fakes().schedulers.build(stage, {}),
+                    "scheduler 'real' is not part of this build; it has: fake");
 }
 
 TEST_CASE("options of another type are a bug, not an undefined read") {

@@ -25,7 +25,8 @@ const at::Tensor& weight() {
 void build(const config::Stage& stage, const stage::Catalogue& all) {
   if (stage.kind == "model") CHECK(all.models.build(stage, {{1, 28, 28}, 10}) != nullptr);
   if (stage.kind == "loss") CHECK(all.losses.build(stage, {10}) != nullptr);
-  if (stage.kind == "optimizer") CHECK(all.optimizers.build(stage, {{{"weight", weight()}}}) != nullptr);
+  if (stage.kind == "optimizer")
+    CHECK(all.optimizers.build(stage, {{{"weight", weight()}}}) != nullptr);
   if (stage.kind == "scheduler") CHECK(all.schedulers.build(stage, {0.1, 10, 100}) != nullptr);
   if (stage.kind == "stopper") CHECK(all.stoppers.build(stage, {}) != nullptr);
   if (stage.kind == "metric") CHECK(all.metrics.build(stage, {10}) != nullptr);

@@ -13,7 +13,8 @@ using stages_test::difference;
 namespace {
 
 /// Losses of 8 steps from the same weights; the rate drops after 4.
-std::vector<double> losses(at::Device device, const std::string& optimizer_type, const std::string& options) {
+std::vector<double> losses(at::Device device, const std::string& optimizer_type,
+                           const std::string& options) {
   const stage::Catalogue all = stages::builtin_catalogue();
   at::manual_seed(5);
   const at::Tensor inputs = at::randn({16, 1, 28, 28});
@@ -21,12 +22,14 @@ std::vector<double> losses(at::Device device, const std::string& optimizer_type,
   const auto model = all.models.build(stages_test::stage("model", "lenet"), {{1, 28, 28}, 10});
   model->to(device);
   const auto loss = all.losses.build(
-      stages_test::stage("loss", "cross_entropy", "{weight: [1, 2, 1, 1, 1, 1, 1, 1, 1, 1]}"), {10, device});
-  const auto optimizer =
-      all.optimizers.build(stages_test::stage("optimizer", optimizer_type, options), {model->parameters()});
+      stages_test::stage("loss", "cross_entropy", "{weight: [1, 2, 1, 1, 1, 1, 1, 1, 1, 1]}"),
+      {10, device});
+  const auto optimizer = all.optimizers.build(
+      stages_test::stage("optimizer", optimizer_type, options), {model->parameters()});
   std::vector<double> values;
   for (int step = 0; step < 8; ++step) {
-    const at::Tensor value = loss->forward(model->forward(inputs.to(device)), targets.to(device)).mean();
+    const at::Tensor value =
+        loss->forward(model->forward(inputs.to(device)), targets.to(device)).mean();
     optimizer->zero_grad();
     value.backward();
     optimizer->step();
@@ -41,10 +44,10 @@ std::vector<double> losses(at::Device device, const std::string& optimizer_type,
 TEST_CASE("a GPU trains as the CPU does, with each optimizer") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   at::globalContext().setAllowTF32CuDNN(false);
-  for (const auto& [type, options] :
-       std::vector<std::pair<std::string, std::string>>{{"sgd", "{lr: 0.1, momentum: 0.9, dampening: 0.1}"},
-                                                        {"adam", "{lr: 0.01, amsgrad: true}"},
-                                                        {"adamw", "{lr: 0.01}"}}) {
+  for (const auto& [type, options] : std::vector<std::pair<std::string, std::string>>{
+           {"sgd", "{lr: 0.1, momentum: 0.9, dampening: 0.1}"},
+           {"adam", "{lr: 0.01, amsgrad: true}"},
+           {"adamw", "{lr: 0.01}"}}) {
     const std::vector<double> host = losses(at::kCPU, type, options);
     const std::vector<double> device = losses(at::kCUDA, type, options);
     for (std::size_t i = 0; i < host.size(); ++i) {
@@ -56,7 +59,8 @@ TEST_CASE("a GPU trains as the CPU does, with each optimizer") {
 
 TEST_CASE("a model moved to a GPU keeps each parameter's identity") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
-  const auto model = stages::builtin_catalogue().models.build(stages_test::stage("model", "mlp"), {{1, 28, 28}, 10});
+  const auto model = stages::builtin_catalogue().models.build(stages_test::stage("model", "mlp"),
+                                                              {{1, 28, 28}, 10});
   const auto before = model->parameters();
   model->to(at::kCUDA);
   for (std::size_t i = 0; i < before.size(); ++i) {
@@ -80,6 +84,6 @@ TEST_CASE("metrics and losses count on a GPU as on the CPU") {
     CHECK(device->value() == host->value());
   }
   const auto mse = all.losses.build(stages_test::stage("loss", "mse"), {10, at::kCUDA});
-  CHECK(difference(mse->forward(logits.cuda(), targets.cuda()).value.cpu(), mse->forward(logits, targets).value) <=
-        1e-6);
+  CHECK(difference(mse->forward(logits.cuda(), targets.cuda()).value.cpu(),
+                   mse->forward(logits, targets).value) <= 1e-6);
 }

@@ -13,8 +13,10 @@ using stages_test::tensor;
 
 namespace {
 
-std::unique_ptr<stage::Loss> make(const std::string& type, const std::string& options, std::int64_t classes = 3) {
-  return stages::builtin_catalogue().losses.build(stages_test::stage("loss", type, options), {classes});
+std::unique_ptr<stage::Loss> make(const std::string& type, const std::string& options,
+                                  std::int64_t classes = 3) {
+  return stages::builtin_catalogue().losses.build(stages_test::stage("loss", type, options),
+                                                  {classes});
 }
 
 }  // namespace
@@ -25,7 +27,8 @@ TEST_CASE("losses and their gradients are PyTorch's") {
   for (const Json& run : golden["cases"]) {
     INFO(run["type"] << " " << run["options"]);
     const at::Tensor logits = tensor(golden["logits"]).requires_grad_(true);
-    const at::Tensor loss = make(run["type"], run["options"].dump())->forward(logits, targets).mean();
+    const at::Tensor loss =
+        make(run["type"], run["options"].dump())->forward(logits, targets).mean();
     CHECK(loss.dim() == 0);
     CHECK(loss.scalar_type() == at::kFloat);
     loss.backward();
@@ -60,6 +63,7 @@ TEST_CASE("a label beyond the classes is refused, not read out of bounds") {
 }
 
 TEST_CASE("class weights have to fit the classes") {
-  CHECK_THROWS_WITH(make("cross_entropy", "{weight: [1, 2]}"), Contains("weight has 2 values, but the data has 3"));
+  CHECK_THROWS_WITH(make("cross_entropy", "{weight: [1, 2]}"),
+                    Contains("weight has 2 values, but the data has 3"));
   CHECK_THROWS_WITH(make("cross_entropy", "{weight: [0, 0, 0]}"), Contains("only zeros"));
 }

@@ -13,8 +13,10 @@ using stages_test::tensor;
 
 namespace {
 
-std::unique_ptr<stage::Metric> make(const std::string& type, const std::string& options, std::int64_t classes = 6) {
-  return stages::builtin_catalogue().metrics.build(stages_test::stage("metric", type, options), {classes});
+std::unique_ptr<stage::Metric> make(const std::string& type, const std::string& options,
+                                    std::int64_t classes = 6) {
+  return stages::builtin_catalogue().metrics.build(stages_test::stage("metric", type, options),
+                                                   {classes});
 }
 
 }  // namespace
@@ -82,6 +84,7 @@ TEST_CASE("the front half knows each metric by the same name") {
 }
 
 TEST_CASE("more places than classes are refused") {
-  CHECK_THROWS_WITH(make("top_k_accuracy", "{k: 7}"),
-                    "metric 'top_k_accuracy': k is 7, but the data has 6 classes: k must be at most that");
+  CHECK_THROWS_WITH(
+      make("top_k_accuracy", "{k: 7}"),
+      "metric 'top_k_accuracy': k is 7, but the data has 6 classes: k must be at most that");
 }

@@ -15,7 +15,8 @@ namespace {
 
 std::unique_ptr<stage::Model> make(const std::string& type, const std::string& options,
                                    const stage::ModelContext& context) {
-  return stages::builtin_catalogue().models.build(stages_test::stage("model", type, options), context);
+  return stages::builtin_catalogue().models.build(stages_test::stage("model", type, options),
+                                                  context);
 }
 
 /// The input of tests/golden/make/models.py: sin(0), sin(1), ... in two rows.
@@ -26,7 +27,9 @@ at::Tensor ramp(std::vector<std::int64_t> shape) {
   return at::arange(count, at::kDouble).sin().to(at::kFloat).view(shape);
 }
 
-std::vector<std::int64_t> shape_of(const Json& numbers) { return numbers.get<std::vector<std::int64_t>>(); }
+std::vector<std::int64_t> shape_of(const Json& numbers) {
+  return numbers.get<std::vector<std::int64_t>>();
+}
 
 }  // namespace
 
@@ -35,7 +38,8 @@ TEST_CASE("a seeded model has PyTorch's names, shapes, weights and logits") {
   for (const Json& run : golden["cases"]) {
     INFO(run["type"] << " " << run["options"]);
     at::manual_seed(golden["seed"]);
-    const auto model = make(run["type"], run["options"].dump(), {shape_of(run["input_shape"]), run["classes"]});
+    const auto model =
+        make(run["type"], run["options"].dump(), {shape_of(run["input_shape"]), run["classes"]});
     const auto parameters = model->parameters();
     REQUIRE(parameters.size() == run["parameters"].size());
     for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -46,7 +50,8 @@ TEST_CASE("a seeded model has PyTorch's names, shapes, weights and logits") {
       CHECK(difference(values, tensor(expected["first"])) <= 1e-7);
     }
     CHECK(model->buffers().empty());
-    CHECK(difference(model->forward(ramp(shape_of(run["input_shape"]))).detach(), tensor(run["logits"])) <= 1e-5);
+    CHECK(difference(model->forward(ramp(shape_of(run["input_shape"]))).detach(),
+                     tensor(run["logits"])) <= 1e-5);
   }
 }
 
@@ -85,11 +90,12 @@ TEST_CASE("dropout is random in training and absent in evaluation") {
 TEST_CASE("lenet says which images it takes") {
   CHECK_NOTHROW(make("lenet", "{}", {{1, 28, 28}, 10}));
   CHECK_NOTHROW(make("lenet", "{}", {{4, 32, 32}, 10}));
-  CHECK_THROWS_WITH(
-      make("lenet", "{}", {{3, 64, 64}, 10}),
-      "model 'lenet': the input is 64x64: lenet needs 28x28 or 32x32; resize the images or choose model mlp");
+  CHECK_THROWS_WITH(make("lenet", "{}", {{3, 64, 64}, 10}),
+                    "model 'lenet': the input is 64x64: lenet needs 28x28 or 32x32; resize the "
+                    "images or choose model mlp");
   CHECK_THROWS_WITH(make("lenet", "{}", {{1, 28, 32}, 10}), Contains("the input is 28x32"));
-  CHECK_THROWS_WITH(make("lenet", "{}", {{784}, 10}), Contains("the shape 784: lenet needs images, C x H x W"));
+  CHECK_THROWS_WITH(make("lenet", "{}", {{784}, 10}),
+                    Contains("the shape 784: lenet needs images, C x H x W"));
 }
 
 TEST_CASE("a model needs an input and classes") {

@@ -17,8 +17,8 @@ namespace {
 
 std::unique_ptr<stage::Optimizer> make(const std::string& type, const std::string& options,
                                        std::vector<stage::NamedTensor> parameters) {
-  return stages::builtin_catalogue().optimizers.build(stages_test::stage("optimizer", type, options),
-                                                      {std::move(parameters)});
+  return stages::builtin_catalogue().optimizers.build(
+      stages_test::stage("optimizer", type, options), {std::move(parameters)});
 }
 
 at::Tensor leaf(const at::Tensor& values) { return values.clone().requires_grad_(true); }
@@ -43,7 +43,8 @@ double replay(const Json& golden, const Json& run, const std::string& form) {
     optimizer->step();
     if (golden["kept_steps"][kept] == step) {
       for (std::size_t i = 0; i < 2; ++i) {
-        worst = std::max(worst, difference(parameters[i].tensor.detach(), tensor(run[form][kept][i])));
+        worst =
+            std::max(worst, difference(parameters[i].tensor.detach(), tensor(run[form][kept][i])));
       }
       ++kept;
     }
@@ -67,8 +68,10 @@ TEST_CASE("20 steps of each optimizer give PyTorch's weights") {
 TEST_CASE("a parameter without a gradient is left alone, and its own steps count later") {
   for (const std::string type : {"adam", "adamw", "sgd"}) {
     INFO(type);
-    const std::string options = type == "sgd" ? "{lr: 0.1, momentum: 0.9, dampening: 0.5}" : "{lr: 0.1}";
-    const std::vector<stage::NamedTensor> both{{"early", leaf(at::ones({3}))}, {"late", leaf(at::ones({3}))}};
+    const std::string options =
+        type == "sgd" ? "{lr: 0.1, momentum: 0.9, dampening: 0.5}" : "{lr: 0.1}";
+    const std::vector<stage::NamedTensor> both{{"early", leaf(at::ones({3}))},
+                                               {"late", leaf(at::ones({3}))}};
     const std::vector<stage::NamedTensor> alone{{"late", leaf(at::ones({3}))}};
     const auto joint = make(type, options, both);
     const auto single = make(type, options, alone);
@@ -79,7 +82,8 @@ TEST_CASE("a parameter without a gradient is left alone, and its own steps count
     CHECK(both[1].tensor.equal(at::ones({3})));
     CHECK(both[0].tensor.lt(1).all().item<bool>());
 
-    for (const at::Tensor& late : {both[1].tensor, alone[0].tensor}) late.mutable_grad() = at::full({3}, 0.5);
+    for (const at::Tensor& late : {both[1].tensor, alone[0].tensor})
+      late.mutable_grad() = at::full({3}, 0.5);
     joint->step();
     single->step();
     single->step();
@@ -102,7 +106,8 @@ TEST_CASE("a gradient laid out otherwise than its parameter is refused") {
   const at::Tensor weight = leaf(at::ones({2, 3, 4, 4}).contiguous(at::MemoryFormat::ChannelsLast));
   const auto optimizer = make("adam", "{}", {{"conv.weight", weight}});
   weight.mutable_grad() = at::ones({2, 3, 4, 4});
-  CHECK_THROWS_WITH(optimizer->step(), Contains("'conv.weight'") && Contains("strides [48, 16, 4, 1]"));
+  CHECK_THROWS_WITH(optimizer->step(),
+                    Contains("'conv.weight'") && Contains("strides [48, 16, 4, 1]"));
   weight.mutable_grad() = at::ones({2, 3, 4, 4}).contiguous(at::MemoryFormat::ChannelsLast);
   CHECK_NOTHROW(optimizer->step());
   CHECK(weight.lt(1).all().item<bool>());
@@ -145,14 +150,17 @@ TEST_CASE("zero_grad clears gradients in place, so that views into a bucket stay
 }
 
 TEST_CASE("parameters of several types are updated together") {
-  const std::vector<stage::NamedTensor> parameters{
-      {"single", leaf(at::ones({3}))}, {"double", leaf(at::ones({3}, at::kDouble))}, {"last", leaf(at::ones({2}))}};
+  const std::vector<stage::NamedTensor> parameters{{"single", leaf(at::ones({3}))},
+                                                   {"double", leaf(at::ones({3}, at::kDouble))},
+                                                   {"last", leaf(at::ones({2}))}};
   const auto optimizer = make("sgd", "{lr: 0.5}", parameters);
-  for (const auto& [name, parameter] : parameters) parameter.mutable_grad() = at::ones_like(parameter);
+  for (const auto& [name, parameter] : parameters)
+    parameter.mutable_grad() = at::ones_like(parameter);
   optimizer->step();
   optimizer->set_lr(0.25);
   optimizer->step();
-  for (const auto& [name, parameter] : parameters) CHECK(parameter.equal(at::full_like(parameter, 0.25)));
+  for (const auto& [name, parameter] : parameters)
+    CHECK(parameter.equal(at::full_like(parameter, 0.25)));
 }
 
 TEST_CASE("the rate starts as configured") {
@@ -161,7 +169,8 @@ TEST_CASE("the rate starts as configured") {
 }
 
 TEST_CASE("an optimizer says what it cannot do") {
-  CHECK_THROWS_WITH(make("adam", "{}", {}), "optimizer 'adam': there is nothing to train: every parameter is frozen");
+  CHECK_THROWS_WITH(make("adam", "{}", {}),
+                    "optimizer 'adam': there is nothing to train: every parameter is frozen");
   CHECK_THROWS_WITH(make("sgd", "{nesterov: true}", {{"w", leaf(at::ones({1}))}}),
                     Contains("nesterov is on with momentum 0 and dampening 0"));
 }

@@ -12,7 +12,8 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 std::unique_ptr<stage::Stopper> make(const std::string& options) {
-  return stages::builtin_catalogue().stoppers.build(stages_test::stage("stopper", "patience", options), {});
+  return stages::builtin_catalogue().stoppers.build(
+      stages_test::stage("stopper", "patience", options), {});
 }
 
 /// One letter an epoch: + improved, . not, ! stopped, * improved and stopped.
@@ -44,7 +45,9 @@ TEST_CASE("patience stops after that many validations without improvement") {
       {"{monitor: val/accuracy, patience: 2}", {0.5, 0.6, 0.6, 0.5}, "++.!"},
       {"{monitor: val/accuracy, mode: min, patience: 2}", {0.5, 0.6, 0.6}, "+.!"},
       {"{patience: 2, min_delta: 0.5}", {3, 2.6, 2.4, 2, 2}, "+.+.!"},
-      {"{monitor: val/accuracy, patience: 2, min_delta: 0.1}", {0.5, 0.55, 0.65, 0.7, 0.7}, "+.+.!"},
+      {"{monitor: val/accuracy, patience: 2, min_delta: 0.1}",
+       {0.5, 0.55, 0.65, 0.7, 0.7},
+       "+.+.!"},
       {"{stopping_threshold: 1}", {3, 1.1, 1}, "++*"},
       {"{monitor: val/accuracy, stopping_threshold: 0.9}", {0.5, 0.95}, "+*"},
       {"{divergence_threshold: 10}", {3, 10, 10.5}, "+.!"},
@@ -65,12 +68,15 @@ TEST_CASE("patience says why it stops") {
   const auto bored = make("{patience: 2}");
   bored->observe(0, 0.25);
   bored->observe(1, 0.5);
-  CHECK(bored->observe(2, 0.5).reason == "val/loss has not improved for 2 validations (best 0.25 in epoch 1)");
+  CHECK(bored->observe(2, 0.5).reason ==
+        "val/loss has not improved for 2 validations (best 0.25 in epoch 1)");
 
   CHECK(make("{patience: 1}")->observe(0, kNan).reason ==
         "val/loss has not improved for 1 validation (no finite value yet)");
-  CHECK(make("{stopping_threshold: 0.5}")->observe(0, 0.25).reason == "val/loss reached 0.25 (stopping_threshold 0.5)");
-  CHECK(make("{divergence_threshold: 2}")->observe(0, 3).reason == "val/loss is 3, worse than divergence_threshold 2");
+  CHECK(make("{stopping_threshold: 0.5}")->observe(0, 0.25).reason ==
+        "val/loss reached 0.25 (stopping_threshold 0.5)");
+  CHECK(make("{divergence_threshold: 2}")->observe(0, 3).reason ==
+        "val/loss is 3, worse than divergence_threshold 2");
 }
 
 TEST_CASE("patience hands on its monitor and whether the best weights come back") {

@@ -11,7 +11,8 @@ namespace {
 
 std::unique_ptr<stage::Scheduler> make(const std::string& type, const std::string& options,
                                        const stage::SchedulerContext& context = {0.1, 30, 100}) {
-  return stages::builtin_catalogue().schedulers.build(stages_test::stage("scheduler", type, options), context);
+  return stages::builtin_catalogue().schedulers.build(
+      stages_test::stage("scheduler", type, options), context);
 }
 
 }  // namespace
@@ -20,7 +21,8 @@ TEST_CASE("the rates of 30 epochs are PyTorch's") {
   const Json golden = stages_test::golden("schedulers");
   for (const Json& run : golden["cases"]) {
     INFO(run["type"] << " " << run["options"]);
-    const auto scheduler = make(run["type"], run["options"].dump(), {golden["initial_lr"], 30, 100});
+    const auto scheduler =
+        make(run["type"], run["options"].dump(), {golden["initial_lr"], 30, 100});
     for (std::int64_t epoch = 0; epoch < 30; ++epoch) {
       INFO("epoch " << epoch);
       const double expected = run["lr"][static_cast<std::size_t>(epoch)];
@@ -57,18 +59,22 @@ TEST_CASE("t_max: auto ends the cosine where max_steps ends the run") {
   const auto by_step = make("cosine_annealing_lr", "{interval: step}", {0.1, 30, 100, 250});
   CHECK(by_step->lr(1, 125) == Approx(0.05));
   CHECK(by_step->lr(2, 250) == Approx(0).margin(1e-12));
-  CHECK_THROWS_WITH(make("cosine_annealing_lr", "{}", {0.1, 0, 100}), Contains("length of the run is not known"));
+  CHECK_THROWS_WITH(make("cosine_annealing_lr", "{}", {0.1, 0, 100}),
+                    Contains("length of the run is not known"));
   CHECK_NOTHROW(make("cosine_annealing_lr", "{t_max: 5}", {0.1, 0, 100}));
 }
 
 TEST_CASE("a warm-up as long as the run leaves no cosine") {
-  CHECK_THROWS_WITH(make("cosine_annealing_lr", "{warmup: 30}"), Contains("the warm-up of 30 leaves nothing"));
+  CHECK_THROWS_WITH(make("cosine_annealing_lr", "{warmup: 30}"),
+                    Contains("the warm-up of 30 leaves nothing"));
   CHECK_NOTHROW(make("cosine_annealing_lr", "{warmup: 30, t_max: 5}"));
 }
 
 TEST_CASE("milestones that fall are refused") {
-  CHECK_THROWS_WITH(make("multi_step_lr", "{milestones: [30, 60, 60]}"), Contains("milestones has 60 after 60"));
-  CHECK_THROWS_WITH(make("multi_step_lr", "{milestones: [60, 30]}"), Contains("milestones has 30 after 60"));
+  CHECK_THROWS_WITH(make("multi_step_lr", "{milestones: [30, 60, 60]}"),
+                    Contains("milestones has 60 after 60"));
+  CHECK_THROWS_WITH(make("multi_step_lr", "{milestones: [60, 30]}"),
+                    Contains("milestones has 30 after 60"));
 }
 
 TEST_CASE("only the plateau scheduler watches a value") {

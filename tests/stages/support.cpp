@@ -13,7 +13,8 @@ using namespace trainctl;
 namespace stages_test {
 namespace {
 
-void flatten(const Json& numbers, std::size_t depth, std::vector<std::int64_t>& shape, std::vector<double>& values) {
+void flatten(const Json& numbers, std::size_t depth, std::vector<std::int64_t>& shape,
+             std::vector<double>& values) {
   if (numbers.is_number()) {
     values.push_back(numbers.get<double>());
     return;
@@ -26,7 +27,8 @@ void flatten(const Json& numbers, std::size_t depth, std::vector<std::int64_t>& 
 
 config::Stage stage(const std::string& kind, const std::string& type, const std::string& options) {
   config::Diagnostics diagnostics;
-  config::Node node = config::parse_yaml(config::make_source("test", options), options, diagnostics);
+  config::Node node =
+      config::parse_yaml(config::make_source("test", options), options, diagnostics);
   node.entries.push_back({"type", {}, config::Node::scalar(type)});
   config::Stage out;
   config::Reader(spec::builtin_vocabulary(), diagnostics).stage(node, config::Field{}, kind, out);

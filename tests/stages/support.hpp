@@ -8,12 +8,15 @@
 #include <string>
 #include <vector>
 
-// What the tests of the stages share: stages from a few words of YAML, numbers of PyTorch, comparisons.
+// What the tests of the stages share: stages from a few words of YAML, numbers of PyTorch,
+// comparisons.
 
 namespace stages_test {
 
-/// The stage as an experiment would hold it; a bad option fails the test. `options` is a YAML map such as "{lr: 0.1}".
-trainctl::config::Stage stage(const std::string& kind, const std::string& type, const std::string& options = "{}");
+/// The stage as an experiment would hold it; a bad option fails the test. `options` is a YAML map
+/// such as "{lr: 0.1}".
+trainctl::config::Stage stage(const std::string& kind, const std::string& type,
+                              const std::string& options = "{}");
 
 /// tests/golden/torch/NAME.json, written by tests/golden/make.
 trainctl::Json golden(const std::string& name);

@@ -12,7 +12,8 @@ using stages_test::tensor;
 TEST_CASE("10 steps of a tiny MLP give PyTorch's losses") {
   const Json golden = stages_test::golden("models")["training"];
   const stage::Catalogue all = stages::builtin_catalogue();
-  const auto model = all.models.build(stages_test::stage("model", "mlp", "{hidden: [5]}"), {{1, 2, 3}, 3});
+  const auto model =
+      all.models.build(stages_test::stage("model", "mlp", "{hidden: [5]}"), {{1, 2, 3}, 3});
   const auto parameters = model->parameters();
   REQUIRE(parameters.size() == golden["weights"].size());
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -21,7 +22,8 @@ TEST_CASE("10 steps of a tiny MLP give PyTorch's losses") {
     parameters[i].tensor.copy_(tensor(golden["weights"][i]["values"]));
   }
   const auto loss = all.losses.build(stages_test::stage("loss", "cross_entropy"), {3});
-  const auto optimizer = all.optimizers.build(stages_test::stage("optimizer", "adam", "{lr: 0.05}"), {parameters});
+  const auto optimizer =
+      all.optimizers.build(stages_test::stage("optimizer", "adam", "{lr: 0.05}"), {parameters});
   const at::Tensor inputs = tensor(golden["inputs"]);
   const at::Tensor targets = tensor(golden["targets"], at::kLong);
   for (const Json& expected : golden["losses"]) {

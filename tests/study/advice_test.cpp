@@ -42,13 +42,14 @@ std::vector<BottleneckContext> contexts() {
       for (const std::int64_t batch : {64, 1 << 20, 1 << 24}) {
         for (const bool on_gpu : {false, true}) {
           for (const std::string& mode : cache_modes()) {
-            all.push_back(
-                {.num_workers = workers,
-                 .batch_size = batch,
-                 .train_samples = std::int64_t{1} << 40,
-                 .max_epochs = epochs,
-                 .on_gpu = on_gpu,
-                 .levers = {.cpu_cores = workers == 256 ? 512 : 8, .cache_mode = mode, .cache_modes = cache_modes()}});
+            all.push_back({.num_workers = workers,
+                           .batch_size = batch,
+                           .train_samples = std::int64_t{1} << 40,
+                           .max_epochs = epochs,
+                           .on_gpu = on_gpu,
+                           .levers = {.cpu_cores = workers == 256 ? 512 : 8,
+                                      .cache_mode = mode,
+                                      .cache_modes = cache_modes()}});
           }
         }
       }
@@ -67,10 +68,12 @@ TEST_CASE("every setting that is proposed is one that the experiment file accept
       if (found.setting.empty()) continue;
       ++proposed;
       config::Diagnostics diagnostics;
-      const std::vector<std::string> overrides{fmt::format("trainer.max_epochs={}", context.max_epochs), found.setting};
+      const std::vector<std::string> overrides{
+          fmt::format("trainer.max_epochs={}", context.max_epochs), found.setting};
       CHECK_NOTHROW(spec::load_experiment_text("a.yaml", kExperiment, overrides, diagnostics));
       INFO(found.setting);
-      CHECK_THAT(diagnostics.render(config::Color::off), !Contains("ends before its first validation"));
+      CHECK_THAT(diagnostics.render(config::Color::off),
+                 !Contains("ends before its first validation"));
     }
   }
   CHECK(proposed > 100);

@@ -41,7 +41,8 @@ TEST_CASE("a range leaves out its stop and steps by 1 unless told otherwise") {
 }
 
 TEST_CASE("a list with a hole or a value given twice is refused") {
-  CHECK_THROWS_WITH(parse_axis("loader.num_workers", "0,,4"), Contains("loader.num_workers: an empty value in '0,,4'"));
+  CHECK_THROWS_WITH(parse_axis("loader.num_workers", "0,,4"),
+                    Contains("loader.num_workers: an empty value in '0,,4'"));
   CHECK_THROWS_WITH(parse_axis("k", ""), Contains("an empty value"));
   CHECK_THROWS_WITH(parse_axis("k", "4,4"), Contains("the value 4 is given twice"));
 }
@@ -58,14 +59,16 @@ TEST_CASE("settings are all combinations, named by the last words of their keys"
         Strings{"num_workers=0, devices=1", "num_workers=0, devices=2", "num_workers=4, devices=1",
                 "num_workers=4, devices=2"});
   CHECK(techniques({}) == Strings{"as configured"});
-  CHECK(techniques({{"optimizer.lr", {"1"}}, {"scheduler.lr", {"2"}}}) == Strings{"optimizer.lr=1, scheduler.lr=2"});
+  CHECK(techniques({{"optimizer.lr", {"1"}}, {"scheduler.lr", {"2"}}}) ==
+        Strings{"optimizer.lr=1, scheduler.lr=2"});
   CHECK(product(std::vector<Axis>{{"a.b", {"1"}}}).front().overrides() == Strings{"a.b=1"});
 }
 
 TEST_CASE("a key given twice and a grid that explodes are refused") {
   CHECK_THROWS_WITH(techniques({{"a", {"1"}}, {"a", {"2"}}}), Contains("a is given twice"));
   const Axis wide = parse_axis("k", "range(0,100)");
-  CHECK_THROWS_WITH(techniques({wide, {"l", wide.values}}), Contains("more than 1000 combinations"));
+  CHECK_THROWS_WITH(techniques({wide, {"l", wide.values}}),
+                    Contains("more than 1000 combinations"));
 }
 
 TEST_CASE("rounds are interleaved: every setting once, then all again") {
@@ -102,10 +105,11 @@ TEST_CASE("a failing run is noted in its row, which is not run again, and the ot
 TEST_CASE("a run stopped by a signal ends the bench with that code, whatever failed before") {
   const auto settings = product(std::vector<Axis>{{"k", {"a", "b", "c"}}});
   int runs = 0;
-  const auto rows = run_rounds(settings, 5, [&](std::size_t setting, int /*repeat*/) -> TrialResult {
-    ++runs;
-    return report::TrialFailure{setting == 0 ? 9 : 130, "over"};
-  });
+  const auto rows =
+      run_rounds(settings, 5, [&](std::size_t setting, int /*repeat*/) -> TrialResult {
+        ++runs;
+        return report::TrialFailure{setting == 0 ? 9 : 130, "over"};
+      });
   CHECK(runs == 2);
   CHECK(exit_code_of(rows) == 130);
 }

@@ -17,7 +17,9 @@ Machine with_files(std::size_t count) {
 }
 
 launch::ProbeGpus driver_with(int count) {
-  return [count] { return launch::GpuProbe{count, count == 0 ? "the CUDA driver refuses with error 999" : ""}; };
+  return [count] {
+    return launch::GpuProbe{count, count == 0 ? "the CUDA driver refuses with error 999" : ""};
+  };
 }
 
 launch::GpuProbe never() {
@@ -56,7 +58,8 @@ TEST_CASE("device files without a driver end on the CPU with one rank and a warn
   const DeviceChoice choice = choose_devices(trainer(automatic), with_files(4), driver_with(0));
   CHECK_FALSE(choice.gpu);
   CHECK(choice.ranks == 1);
-  CHECK_THAT(choice.warning, Contains("4 GPU device file(s)") && Contains("error 999") && Contains("on the CPU"));
+  CHECK_THAT(choice.warning,
+             Contains("4 GPU device file(s)") && Contains("error 999") && Contains("on the CPU"));
 }
 
 TEST_CASE("a GPU that was asked for and is not there is a resource error with the reason") {
@@ -70,6 +73,7 @@ TEST_CASE("a GPU that was asked for and is not there is a resource error with th
   CHECK_THROWS_WITH(choose_devices(trainer(automatic, 3), with_files(4), driver_with(2)),
                     Contains("trainer.devices is 3, but the CUDA driver has 2 GPUs"));
   ::setenv("CUDA_VISIBLE_DEVICES", "-1", 1);
-  CHECK_THROWS_WITH(choose_devices(trainer(gpu), with_files(0), never), Contains("CUDA_VISIBLE_DEVICES is '-1'"));
+  CHECK_THROWS_WITH(choose_devices(trainer(gpu), with_files(0), never),
+                    Contains("CUDA_VISIBLE_DEVICES is '-1'"));
   ::unsetenv("CUDA_VISIBLE_DEVICES");
 }

@@ -46,7 +46,8 @@ inline std::string two_epochs() {
   return say(events::Hello{.host = "here", .device = "cpu", .startup_s = 0.25}) +
          say(events::RunStarted{.max_epochs = 2, .num_threads = 3, .num_threads_why = "asked"}) +
          say(invented::epoch(0)) + say(invented::epoch(1)) +
-         say(events::Finished{.epochs = 2, .global_step = 1876, .data_digest = "abc", .stop_reason = "max_epochs"});
+         say(events::Finished{
+             .epochs = 2, .global_step = 1876, .data_digest = "abc", .stop_reason = "max_epochs"});
 }
 
 }  // namespace fake_run

@@ -36,7 +36,8 @@ TEST_CASE("a folder outside any repository has no git state") {
 
 TEST_CASE("git state tells commit and changes") {
   const TempFolder folder;
-  const std::string git = "git -C " + folder.path().string() + " -c user.name=t -c user.email=t@example.org ";
+  const std::string git =
+      "git -C " + folder.path().string() + " -c user.name=t -c user.email=t@example.org ";
   if (std::system((git + "init -q 2>/dev/null").c_str()) != 0) skip("git is not installed");
   write_atomically(folder / "a", "1");
   REQUIRE(std::system((git + "add a && " + git + "commit -qm first").c_str()) == 0);

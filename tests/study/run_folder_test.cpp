@@ -49,7 +49,8 @@ TEST_CASE("a fixed folder belongs to one run at a time, and the other is told wh
       FAIL("nothing was thrown");
     } catch (const Error& error) {
       CHECK(error.exit_code() == 11);
-      CHECK_THAT(error.what(), Contains("in use by pid " + std::to_string(::getpid())) && Contains("--run-dir"));
+      CHECK_THAT(error.what(),
+                 Contains("in use by pid " + std::to_string(::getpid())) && Contains("--run-dir"));
     }
   }
   CHECK(fs::is_empty(root / "a"));

@@ -54,7 +54,8 @@ Json read_result(const study::RunOutcome& outcome) {
 TEST_CASE("a run leaves result.json and neither lock nor reserve") {
   TempFolder folder;
   int closed = 0;
-  const study::RunOutcome outcome = run(fake_run::request(folder, fake_run::two_epochs()), closed, nullptr, nullptr);
+  const study::RunOutcome outcome =
+      run(fake_run::request(folder, fake_run::two_epochs()), closed, nullptr, nullptr);
   CHECK(outcome.ending.exit_code == 0);
   CHECK(outcome.unwritten.empty());
   CHECK(read_result(outcome) == outcome.result);
@@ -66,19 +67,25 @@ TEST_CASE("a run leaves result.json and neither lock nor reserve") {
 TEST_CASE("what a run has chosen stands in the log of its rank and in the manifest") {
   TempFolder folder;
   int closed = 0;
-  const study::RunOutcome outcome = run(fake_run::request(folder, fake_run::two_epochs()), closed, nullptr, nullptr);
-  const std::string log = read_file(outcome.folder / "logs/rank_0.log", 1 << 20, ReadFailure::resource);
-  CHECK_THAT(log, Contains("computes on cpu, up after 0.25 s") && Contains("3 CPU threads (asked)"));
-  const Json manifest = Json::parse(read_file(outcome.folder / "manifest.json", 1 << 20, ReadFailure::resource));
+  const study::RunOutcome outcome =
+      run(fake_run::request(folder, fake_run::two_epochs()), closed, nullptr, nullptr);
+  const std::string log =
+      read_file(outcome.folder / "logs/rank_0.log", 1 << 20, ReadFailure::resource);
+  CHECK_THAT(log,
+             Contains("computes on cpu, up after 0.25 s") && Contains("3 CPU threads (asked)"));
+  const Json manifest =
+      Json::parse(read_file(outcome.folder / "manifest.json", 1 << 20, ReadFailure::resource));
   CHECK(manifest["num_threads"]["why"] == "asked");
 }
 
 TEST_CASE("columns are those of training, then those of validation") {
   config::Diagnostics diagnostics;
   const auto columns = [&](const std::string& more) {
-    const std::string text = "dataset: { train: { type: synthetic_digits }" + more +
-                             " }\nmodel: { type: linear }\noptimizer: { type: sgd, lr: 0.1 }\nmetrics: [accuracy]\n";
-    return study::metric_columns(spec::load_experiment_text("a.yaml", text, {}, diagnostics).experiment);
+    const std::string text =
+        "dataset: { train: { type: synthetic_digits }" + more +
+        " }\nmodel: { type: linear }\noptimizer: { type: sgd, lr: 0.1 }\nmetrics: [accuracy]\n";
+    return study::metric_columns(
+        spec::load_experiment_text("a.yaml", text, {}, diagnostics).experiment);
   };
   CHECK(columns(", val: { type: synthetic_digits }") ==
         std::vector<std::string>{"train/loss", "train/accuracy", "val/loss", "val/accuracy"});
@@ -88,7 +95,8 @@ TEST_CASE("columns are those of training, then those of validation") {
 TEST_CASE("a sink that cannot close fails a good run, and does not hide why a bad one failed") {
   TempFolder folder;
   int closed = 0;
-  const auto good = run(fake_run::request(folder, fake_run::two_epochs()), closed, nullptr, disk_is_full);
+  const auto good =
+      run(fake_run::request(folder, fake_run::two_epochs()), closed, nullptr, disk_is_full);
   CHECK(good.ending.exit_code == 11);
   CHECK(closed == 2);
   const auto bad = run(fake_run::request(folder, "kill -9 $$\n"), closed, nullptr, disk_is_full);
@@ -101,7 +109,8 @@ TEST_CASE("a sink that cannot close fails a good run, and does not hide why a ba
 TEST_CASE("a sink that cannot take an event ends the run, and all sinks are closed") {
   TempFolder folder;
   int closed = 0;
-  const auto outcome = run(fake_run::request(folder, fake_run::two_epochs()), closed, disk_is_full, nullptr);
+  const auto outcome =
+      run(fake_run::request(folder, fake_run::two_epochs()), closed, disk_is_full, nullptr);
   CHECK(outcome.ending.exit_code == 11);
   CHECK(outcome.ending.message == "no space left");
   CHECK(closed == 2);

@@ -7,8 +7,8 @@ using namespace trainctl;
 
 TEST_CASE("a trial is what a run in fresh processes told") {
   TempFolder folder;
-  const auto trial =
-      std::get<report::Trial>(study::run_trial(fake_run::request(folder, fake_run::two_epochs()), steady_clock()));
+  const auto trial = std::get<report::Trial>(
+      study::run_trial(fake_run::request(folder, fake_run::two_epochs()), steady_clock()));
   CHECK(trial.epoch_s == std::vector<double>{2.5, 2});
   CHECK(trial.losses == std::vector<double>{0.25, 0.125});
   CHECK(trial.data_digest == "abc");
@@ -18,8 +18,8 @@ TEST_CASE("a trial is what a run in fresh processes told") {
 
 TEST_CASE("a trial whose worker dies is a failure with the run's exit code, cause and folder") {
   TempFolder folder;
-  const auto failure =
-      std::get<report::TrialFailure>(study::run_trial(fake_run::request(folder, "kill -9 $$\n"), steady_clock()));
+  const auto failure = std::get<report::TrialFailure>(
+      study::run_trial(fake_run::request(folder, "kill -9 $$\n"), steady_clock()));
   CHECK(failure.exit_code == 7);
   CHECK_THAT(failure.message, Contains("SIGKILL") && Contains((folder / "runs").string()));
 }
@@ -33,6 +33,7 @@ TEST_CASE("a trial that gets no folder is a failure, too") {
 
 TEST_CASE("a warm-up tells the number of threads") {
   TempFolder folder;
-  CHECK(study::warm_up(fake_run::request(folder, fake_run::two_epochs()), steady_clock()).threads == 3);
+  CHECK(study::warm_up(fake_run::request(folder, fake_run::two_epochs()), steady_clock()).threads ==
+        3);
   CHECK_FALSE(study::warm_up(fake_run::request(folder, "exit 1\n"), steady_clock()).threads);
 }

@@ -10,15 +10,17 @@
 #include <string_view>
 #include <vector>
 
-// Golden texts: tests/golden/NAME. TRAINCTL_APPROVE=1 writes what came out instead of comparing; the diff is reviewed.
-// In a golden file %float stands for any number and %path for any text without spaces; approving keeps lines with
-// tokens that still fit.
+// Golden texts: tests/golden/NAME. TRAINCTL_APPROVE=1 writes what came out instead of comparing;
+// the diff is reviewed. In a golden file %float stands for any number and %path for any text
+// without spaces; approving keeps lines with tokens that still fit.
 
 namespace golden {
 
 inline std::size_t number_length(std::string_view text) {
   std::size_t end = 0;
-  while (end < text.size() && std::string_view("0123456789+-.,einfa").find(text[end]) != std::string_view::npos) ++end;
+  while (end < text.size() &&
+         std::string_view("0123456789+-.,einfa").find(text[end]) != std::string_view::npos)
+    ++end;
   return end;
 }
 
@@ -57,7 +59,8 @@ inline std::string read(const std::filesystem::path& path) {
   return text.str();
 }
 
-/// `text` with every line that fits its golden line replaced by it: equal to the golden text where all lines fit.
+/// `text` with every line that fits its golden line replaced by it: equal to the golden text where
+/// all lines fit.
 inline std::string normalised(const std::string& text, const std::string& expected) {
   std::vector<std::string> lines = lines_of(text);
   const std::vector<std::string> wanted = lines_of(expected);
@@ -70,7 +73,8 @@ inline std::string normalised(const std::string& text, const std::string& expect
 
 }  // namespace golden
 
-/// Compares `text` with tests/golden/`name` ("report/epoch_table.txt"). A missing golden file fails.
+/// Compares `text` with tests/golden/`name` ("report/epoch_table.txt"). A missing golden file
+/// fails.
 inline void check_golden(const std::string& name, const std::string& text) {
   const std::filesystem::path path = std::filesystem::path(TRAINCTL_GOLDEN_DIR) / name;
   const std::string expected = golden::read(path);

@@ -26,7 +26,8 @@ std::string content(int fd) {
   }
 }
 
-[[noreturn]] void become(const std::vector<std::string>& arguments, const ProgramOptions& options, int out, int err) {
+[[noreturn]] void become(const std::vector<std::string>& arguments, const ProgramOptions& options,
+                         int out, int err) {
   ::setpgid(0, 0);
   ::dup2(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);

@@ -23,13 +23,14 @@ struct ProgramRun {
 };
 
 struct ProgramOptions {
-  std::map<std::string, std::string> environment = {};  // added to ours; NO_COLOR and COLUMNS are always removed
-  std::filesystem::path folder = {};                    // where it runs; empty: the current folder
+  std::map<std::string, std::string> environment =
+      {};                             // added to ours; NO_COLOR and COLUMNS are always removed
+  std::filesystem::path folder = {};  // where it runs; empty: the current folder
   double timeout_s = 120;
 };
 
-/// trainctl as a child process in a group of its own, its output in temporary files. Killed with its group if the
-/// object ends first.
+/// trainctl as a child process in a group of its own, its output in temporary files. Killed with
+/// its group if the object ends first.
 class Program {
  public:
   explicit Program(const std::vector<std::string>& arguments, ProgramOptions options = {});

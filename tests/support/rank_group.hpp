@@ -21,7 +21,8 @@ inline void expect(bool holds, const char* what) {
   if (!holds) throw std::runtime_error(what);
 }
 
-/// Ranks as threads of the test, with a rendezvous store in one more thread: what the supervisor gives to processes.
+/// Ranks as threads of the test, with a rendezvous store in one more thread: what the supervisor
+/// gives to processes.
 class RankGroup {
  public:
   explicit RankGroup(int world_size) : world_size_(world_size) {
@@ -48,7 +49,8 @@ class RankGroup {
   RankGroup(const RankGroup&) = delete;
   RankGroup& operator=(const RankGroup&) = delete;
 
-  [[nodiscard]] trainctl::dist::GroupOptions options(int rank, std::chrono::milliseconds timeout) const {
+  [[nodiscard]] trainctl::dist::GroupOptions options(int rank,
+                                                     std::chrono::milliseconds timeout) const {
     trainctl::dist::GroupOptions options;
     options.place = {rank, world_size_};
     options.store = clients_[static_cast<std::size_t>(rank)];
@@ -56,9 +58,11 @@ class RankGroup {
     return options;
   }
 
-  using Body = std::function<void(int rank, std::unique_ptr<trainctl::dist::Communicator> communicator)>;
+  using Body =
+      std::function<void(int rank, std::unique_ptr<trainctl::dist::Communicator> communicator)>;
   /// Runs `body` once a rank over Gloo; returns what each threw, null where nothing.
-  std::vector<std::exception_ptr> run(const Body& body, std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
+  std::vector<std::exception_ptr> run(
+      const Body& body, std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
     std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(world_size_));
     std::vector<std::thread> ranks;
     for (int rank = 0; rank < world_size_; ++rank) {

@@ -9,7 +9,8 @@
 class TempFolder {
  public:
   TempFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "trainctl-test-XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "trainctl-test-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
     path_ = pattern;
   }

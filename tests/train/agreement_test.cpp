@@ -29,7 +29,8 @@ TEST_CASE("all ranks stop after the same step, whoever got the signal") {
     for (int step = 1; step <= 20; ++step) {
       if (rank == 2 && step == 5) signal = 2;
       const bool logs = step % 4 == 0;
-      const Stop stop = agreement.after_step(logs ? Agreement::At::log_point : Agreement::At::step, 0);
+      const Stop stop =
+          agreement.after_step(logs ? Agreement::At::log_point : Agreement::At::step, 0);
       if (stop == Stop::signal) {
         stopped_after[static_cast<std::size_t>(rank)] = step;
         break;
@@ -44,8 +45,10 @@ TEST_CASE("between epochs the ranks settle at once, and nothing is left under wa
   RankGroup group(2);
   std::array<Stop, 2> found{};
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
-    Agreement agreement(*communicator, {nullptr, rank == 0 ? 5.0 : 0.0}, Agreement::Cadence::every_step);
-    expect(agreement.after_step(Agreement::At::step, 1.0) == Stop::none, "stopped after the first step");
+    Agreement agreement(*communicator, {nullptr, rank == 0 ? 5.0 : 0.0},
+                        Agreement::Cadence::every_step);
+    expect(agreement.after_step(Agreement::At::step, 1.0) == Stop::none,
+           "stopped after the first step");
     expect(agreement.settle(2.0) == Stop::none, "stopped before the deadline");
     found[static_cast<std::size_t>(rank)] = agreement.settle(6.0);
   });

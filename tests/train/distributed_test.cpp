@@ -46,15 +46,17 @@ TEST_CASE("two ranks with batch b train like one with batch 2b, the uneven last 
   const auto steps = one.all<events::StepLogged>();
   const auto epochs = one.all<events::EpochEnded>();
 
-  const auto ranks = run_ranks(2, {.samples = samples, .batch = 3, .val_samples = 7}, [](FakeRun& run, int rank) {
-    if (rank == 1) run.model.weight.data().add_(5);  // rank 0's weights count
-  });
+  const auto ranks =
+      run_ranks(2, {.samples = samples, .batch = 3, .val_samples = 7}, [](FakeRun& run, int rank) {
+        if (rank == 1) run.model.weight.data().add_(5);  // rank 0's weights count
+      });
   CHECK(ranks[0].finished.parameter_digest == ranks[1].finished.parameter_digest);
   CHECK(ranks[0].finished.data_digest == alone.data_digest);
   CHECK(ranks[1].finished.data_digest == alone.data_digest);
   CHECK(torch::allclose(ranks[0].weight, one.model.weight, 1e-5, 1e-7));
   REQUIRE(ranks[0].logged.size() == steps.size());
-  for (std::size_t i = 0; i < steps.size(); ++i) CHECK(ranks[0].logged[i] == Approx(steps[i].loss).epsilon(1e-5));
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    CHECK(ranks[0].logged[i] == Approx(steps[i].loss).epsilon(1e-5));
   REQUIRE(ranks[0].epochs.size() == 3);
   for (std::size_t e = 0; e < 3; ++e) {
     for (const auto& [name, value] : epochs[e].metrics)
@@ -83,10 +85,11 @@ TEST_CASE("class weights mean the same over ranks and windows, a rank without ro
   one.options.max_epochs = 3;
   one.run();
   const auto epochs = one.all<events::EpochEnded>();
-  const auto ranks = run_ranks(2, {.samples = 17, .batch = 4 / accumulate, .val_samples = 9}, [&](FakeRun& run, int) {
-    run.loss.class_weight = weight;
-    run.options.accumulate = accumulate;
-  });
+  const auto ranks = run_ranks(2, {.samples = 17, .batch = 4 / accumulate, .val_samples = 9},
+                               [&](FakeRun& run, int) {
+                                 run.loss.class_weight = weight;
+                                 run.options.accumulate = accumulate;
+                               });
   CHECK(torch::allclose(ranks[0].weight, one.model.weight, 1e-5, 1e-7));
   CHECK(torch::equal(ranks[0].weight, ranks[1].weight));
   for (std::size_t e = 0; e < 3; ++e) {
@@ -99,18 +102,20 @@ TEST_CASE("a rank without rows in the last batch takes part with weight nought")
   FakeRun one({.samples = 9, .batch = 8, .val_samples = 0});
   one.options.max_epochs = 3;
   one.run();
-  const auto ranks = run_ranks(2, {.samples = 9, .batch = 4, .val_samples = 0}, [](FakeRun&, int) {});
+  const auto ranks =
+      run_ranks(2, {.samples = 9, .batch = 4, .val_samples = 0}, [](FakeRun&, int) {});
   CHECK(torch::allclose(ranks[1].weight, one.model.weight, 1e-5, 1e-7));
 }
 
 TEST_CASE("a signal on one rank stops all after the same step") {
-  const auto ranks = run_ranks(2, {.samples = 80, .batch = 2, .val_samples = 0}, [](FakeRun& run, int rank) {
-    if (rank == 0) return;
-    run.loss.after = [&run](const at::Tensor& loss, int call) {
-      if (call == 4) run.stop_signal = 15;
-      return loss;
-    };
-  });
+  const auto ranks =
+      run_ranks(2, {.samples = 80, .batch = 2, .val_samples = 0}, [](FakeRun& run, int rank) {
+        if (rank == 0) return;
+        run.loss.after = [&run](const at::Tensor& loss, int call) {
+          if (call == 4) run.stop_signal = 15;
+          return loss;
+        };
+      });
   CHECK(ranks[0].finished.stop_reason == "signal");
   CHECK(ranks[1].finished.stop_reason == "signal");
   CHECK(ranks[0].finished.global_step == ranks[1].finished.global_step);
@@ -119,13 +124,14 @@ TEST_CASE("a signal on one rank stops all after the same step") {
 
 TEST_CASE("a signal during validation stops all ranks within a few batches") {
   std::array<int, 2> calls{};
-  const auto ranks = run_ranks(2, {.samples = 8, .batch = 2, .val_samples = 400}, [&](FakeRun& run, int rank) {
-    run.loss.after = [&run, &calls, rank](const at::Tensor& loss, int call) {
-      calls[static_cast<std::size_t>(rank)] = call;
-      if (rank == 1 && call == 10) run.stop_signal = 15;
-      return loss;
-    };
-  });
+  const auto ranks =
+      run_ranks(2, {.samples = 8, .batch = 2, .val_samples = 400}, [&](FakeRun& run, int rank) {
+        run.loss.after = [&run, &calls, rank](const at::Tensor& loss, int call) {
+          calls[static_cast<std::size_t>(rank)] = call;
+          if (rank == 1 && call == 10) run.stop_signal = 15;
+          return loss;
+        };
+      });
   CHECK(ranks[0].finished.stop_reason == "signal");
   CHECK(ranks[1].finished.stop_reason == "signal");
   CHECK(calls[0] == calls[1]);
@@ -133,15 +139,16 @@ TEST_CASE("a signal during validation stops all ranks within a few batches") {
 }
 
 TEST_CASE("early stopping ends all ranks in the same epoch with the same best weights") {
-  const auto ranks = run_ranks(2, {.samples = 12, .batch = 2, .val_samples = 6}, [](FakeRun& run, int) {
-    run.options.max_epochs = 9;
-    run.has_stopper = true;
-    run.stopper.stop_in_epoch = 3;
-    run.stopper.restores = true;
-    run.stopper.improves_in = {0, 1};
-    run.options.monitor = "val/score";
-    run.metric().script = {3, 1, 2, 2};
-  });
+  const auto ranks =
+      run_ranks(2, {.samples = 12, .batch = 2, .val_samples = 6}, [](FakeRun& run, int) {
+        run.options.max_epochs = 9;
+        run.has_stopper = true;
+        run.stopper.stop_in_epoch = 3;
+        run.stopper.restores = true;
+        run.stopper.improves_in = {0, 1};
+        run.options.monitor = "val/score";
+        run.metric().script = {3, 1, 2, 2};
+      });
   CHECK(ranks[0].finished.epochs == 4);
   CHECK(ranks[1].finished.epochs == 4);
   CHECK(ranks[0].finished.parameter_digest == ranks[1].finished.parameter_digest);

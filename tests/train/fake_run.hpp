@@ -18,7 +18,8 @@
 #include <string>
 #include <vector>
 
-// A run of fakes: the trainer sees interfaces only, so a test decides what a model, a loss or a metric does.
+// A run of fakes: the trainer sees interfaces only, so a test decides what a model, a loss or a
+// metric does.
 
 /// 2x3 grey images of noise whose class is told by their first pixel.
 class FakeImages final : public trainctl::data::Dataset {
@@ -30,7 +31,8 @@ class FakeImages final : public trainctl::data::Dataset {
   void fill(std::span<const std::int64_t> indices, trainctl::data::Rows rows) const override {
     for (std::size_t i = 0; i < indices.size(); ++i) {
       trainctl::CounterRng draw(7, 0, static_cast<std::uint64_t>(indices[i]), 0);
-      for (std::size_t pixel = 0; pixel < 6; ++pixel) rows[0][i * 6 + pixel] = static_cast<std::byte>(draw.below(256));
+      for (std::size_t pixel = 0; pixel < 6; ++pixel)
+        rows[0][i * 6 + pixel] = static_cast<std::byte>(draw.below(256));
       const std::int64_t label = std::to_integer<int>(rows[0][i * 6]) % 3;
       std::memcpy(rows[1].data() + i * sizeof label, &label, sizeof label);
     }
@@ -57,19 +59,25 @@ struct FakeModel final : trainctl::stage::Model {
   [[nodiscard]] std::vector<trainctl::stage::NamedTensor> parameters() const override {
     return {{"weight", weight}, {"bias", bias}};
   }
-  [[nodiscard]] std::vector<trainctl::stage::NamedTensor> buffers() const override { return {{"batches", batches}}; }
+  [[nodiscard]] std::vector<trainctl::stage::NamedTensor> buffers() const override {
+    return {{"batches", batches}};
+  }
   void set_mode(trainctl::stage::RunMode to) override { mode = to; }
   void to(at::Device /*device*/) override {}
 };
 
-/// Cross entropy, with `class_weight` a weighted one; `after` may bend it and sees the number of the call.
+/// Cross entropy, with `class_weight` a weighted one; `after` may bend it and sees the number of
+/// the call.
 struct FakeLoss final : trainctl::stage::Loss {
-  std::function<at::Tensor(const at::Tensor& loss, int call)> after = [](const at::Tensor& loss, int) { return loss; };
+  std::function<at::Tensor(const at::Tensor& loss, int call)> after = [](const at::Tensor& loss,
+                                                                         int) { return loss; };
   int calls = 0;
   at::Tensor class_weight;
   trainctl::stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {
-    if (!class_weight.defined()) return {after(at::cross_entropy_loss(logits, targets), calls++), {}};
-    const at::Tensor sum = at::cross_entropy_loss(logits, targets, class_weight, at::Reduction::Sum);
+    if (!class_weight.defined())
+      return {after(at::cross_entropy_loss(logits, targets), calls++), {}};
+    const at::Tensor sum =
+        at::cross_entropy_loss(logits, targets, class_weight, at::Reduction::Sum);
     return {after(sum, calls++), class_weight.index_select(0, targets).sum()};
   }
 };
@@ -98,7 +106,9 @@ struct FakeScheduler final : trainctl::stage::Scheduler {
   double rate = 0.5;
   std::string watched;
   std::vector<double> seen;
-  [[nodiscard]] double lr(std::int64_t /*epoch*/, std::int64_t /*global_step*/) const override { return rate; }
+  [[nodiscard]] double lr(std::int64_t /*epoch*/, std::int64_t /*global_step*/) const override {
+    return rate;
+  }
   void observe(std::int64_t /*epoch*/, double monitored) override { seen.push_back(monitored); }
   [[nodiscard]] std::string monitor() const override { return watched; }
 };
@@ -109,7 +119,9 @@ struct FakeStopper final : trainctl::stage::Stopper {
   std::string watched = "val/loss";
   std::set<std::int64_t> improves_in;
   trainctl::stage::StopDecision observe(std::int64_t epoch, double /*monitored*/) override {
-    return {.improved = improves_in.contains(epoch), .stop = epoch >= stop_in_epoch, .reason = "enough"};
+    return {.improved = improves_in.contains(epoch),
+            .stop = epoch >= stop_in_epoch,
+            .reason = "enough"};
   }
   [[nodiscard]] std::string monitor() const override { return watched; }
   [[nodiscard]] bool restore_best() const override { return restores; }
@@ -121,7 +133,9 @@ struct FakeMetric final : trainctl::stage::Metric {
   std::vector<double> script;
   mutable std::size_t asked = 0;
   [[nodiscard]] std::string name() const override { return script.empty() ? "rows" : "score"; }
-  void update(const at::Tensor& logits, const at::Tensor& /*targets*/) override { total.add_(logits.size(0)); }
+  void update(const at::Tensor& logits, const at::Tensor& /*targets*/) override {
+    total.add_(logits.size(0));
+  }
   at::Tensor& sums() override { return total; }
   [[nodiscard]] double value() const override {
     if (script.empty()) return total.item<double>();
@@ -146,12 +160,14 @@ struct FakeRun {
     std::int64_t val_samples = 8;  // 0: no validation
   };
 
-  explicit FakeRun(Sizes wanted, std::unique_ptr<trainctl::dist::Communicator> with = trainctl::dist::make_single())
+  explicit FakeRun(Sizes wanted, std::unique_ptr<trainctl::dist::Communicator> with =
+                                     trainctl::dist::make_single())
       : sizes(wanted), communicator(std::move(with)) {
     optimizer.parameters = {model.weight, model.bias};
     metrics.push_back(std::make_unique<FakeMetric>());
     train = loader(sizes.samples, trainctl::data::Order::shuffled);
-    if (sizes.val_samples > 0) validation = loader(sizes.val_samples, trainctl::data::Order::sequential);
+    if (sizes.val_samples > 0)
+      validation = loader(sizes.val_samples, trainctl::data::Order::sequential);
   }
   FakeRun() : FakeRun(Sizes{}) {}
 

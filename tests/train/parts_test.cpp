@@ -8,8 +8,8 @@ using train::Part;
 namespace {
 
 double sum_of(const events::Timing& t) {
-  return t.data_wait_s + t.h2d_s + t.forward_s + t.backward_s + t.allreduce_exposed_s + t.optimizer_s + t.eval_s +
-         t.checkpoint_s + t.other_s;
+  return t.data_wait_s + t.h2d_s + t.forward_s + t.backward_s + t.allreduce_exposed_s +
+         t.optimizer_s + t.eval_s + t.checkpoint_s + t.other_s;
 }
 
 /// A device whose steps take as long as the test says.
@@ -18,7 +18,8 @@ class InventedLine final : public device::EventLine {
   explicit InventedLine(double forward) : parts_(train::kParts), forward_(forward) {}
   void mark(int /*part*/) override {}
   const std::vector<double>& end_step() override {
-    parts_[static_cast<std::size_t>(Part::forward)] = steps_++ == 0 ? 0 : forward_;  // the first has no step before it
+    parts_[static_cast<std::size_t>(Part::forward)] =
+        steps_++ == 0 ? 0 : forward_;  // the first has no step before it
     return parts_;
   }
 
@@ -35,8 +36,8 @@ TEST_CASE("each part of an epoch gets its time and they sum to the wall time") {
   train::PartTimer timer(clock, nullptr);
   timer.begin_epoch();
   double seconds = 1;
-  for (const Part part : {Part::data_wait, Part::h2d, Part::forward, Part::backward, Part::optimizer, Part::eval,
-                          Part::checkpoint, Part::other}) {
+  for (const Part part : {Part::data_wait, Part::h2d, Part::forward, Part::backward,
+                          Part::optimizer, Part::eval, Part::checkpoint, Part::other}) {
     timer.enter(part);
     clock.advance(seconds++);
   }

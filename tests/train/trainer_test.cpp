@@ -21,8 +21,8 @@ Error error_of(FakeRun& run) {
 }
 
 double sum_of(const events::Timing& t) {
-  return t.data_wait_s + t.h2d_s + t.forward_s + t.backward_s + t.allreduce_exposed_s + t.optimizer_s + t.eval_s +
-         t.checkpoint_s + t.other_s;
+  return t.data_wait_s + t.h2d_s + t.forward_s + t.backward_s + t.allreduce_exposed_s +
+         t.optimizer_s + t.eval_s + t.checkpoint_s + t.other_s;
 }
 
 /// The mean loss of the first weights over all samples.
@@ -31,10 +31,12 @@ double loss_of_all(const FakeImages& images, FakeModel& model) {
   std::vector<std::int64_t> labels(static_cast<std::size_t>(images.size()));
   std::vector<std::int64_t> indices(labels.size());
   std::iota(indices.begin(), indices.end(), 0);
-  const std::array rows{std::as_writable_bytes(std::span(pixels)), std::as_writable_bytes(std::span(labels))};
+  const std::array rows{std::as_writable_bytes(std::span(pixels)),
+                        std::as_writable_bytes(std::span(labels))};
   images.fill(indices, rows);
   const torch::NoGradGuard guard;
-  const at::Tensor logits = model.forward(torch::tensor(pixels).view({-1, 1, 2, 3}).to(torch::kFloat) / 255);
+  const at::Tensor logits =
+      model.forward(torch::tensor(pixels).view({-1, 1, 2, 3}).to(torch::kFloat) / 255);
   return at::cross_entropy_loss(logits, torch::tensor(labels)).item<double>();
 }
 
@@ -144,11 +146,17 @@ TEST_CASE("early stopping ends the run and says why") {
   CHECK(run.all<events::StoppedEarly>()[0].epoch == 2);
 }
 
-TEST_CASE("the best weights are saved, and the stopper's best ones are the last where it asks for it") {
-  // Which epoch improves for the stopper, whose monitor is another one than the checkpoint's: it improves in epoch 1.
+TEST_CASE(
+    "the best weights are saved, and the stopper's best ones are the last where it asks for it") {
+  // Which epoch improves for the stopper, whose monitor is another one than the checkpoint's: it
+  // improves in epoch 1.
   using Epochs = std::set<std::int64_t>;
-  const auto [improves_in, restored] = GENERATE(table<Epochs, std::size_t>(
-      {{Epochs{0, 1}, 1}, {Epochs{0}, 0}, {Epochs{2}, 2}, {Epochs{0, 1, 3}, 3}, {Epochs{0, 2}, 2}, {Epochs{}, 3}}));
+  const auto [improves_in, restored] = GENERATE(table<Epochs, std::size_t>({{Epochs{0, 1}, 1},
+                                                                            {Epochs{0}, 0},
+                                                                            {Epochs{2}, 2},
+                                                                            {Epochs{0, 1, 3}, 3},
+                                                                            {Epochs{0, 2}, 2},
+                                                                            {Epochs{}, 3}}));
   const bool restores = GENERATE(true, false);
   const bool saves_best = GENERATE(true, false);
   FakeRun run;
@@ -162,7 +170,8 @@ TEST_CASE("the best weights are saved, and the stopper's best ones are the last 
   run.stopper.restores = restores;
   std::vector<at::Tensor> weights;
   run.on_event = [&](const events::Event& event) {
-    if (std::holds_alternative<events::EpochEnded>(event)) weights.push_back(run.model.weight.detach().clone());
+    if (std::holds_alternative<events::EpochEnded>(event))
+      weights.push_back(run.model.weight.detach().clone());
   };
   run.run();
 
@@ -251,7 +260,9 @@ TEST_CASE("max_time ends the run at a step") {
 
 TEST_CASE("a loss that is not finite ends the run before it reaches a weight") {
   FakeRun run;
-  run.loss.after = [](const at::Tensor& loss, int call) { return call == 3 ? loss * std::nan("") : loss; };
+  run.loss.after = [](const at::Tensor& loss, int call) {
+    return call == 3 ? loss * std::nan("") : loss;
+  };
   const Error error = error_of(run);
   CHECK(error.kind() == ErrorKind::diverged);
   CHECK_THAT(error.what(), Contains("not finite at step 3 of epoch 1") && Contains("optimizer.lr"));
@@ -260,7 +271,9 @@ TEST_CASE("a loss that is not finite ends the run before it reaches a weight") {
 }
 
 TEST_CASE("weights that are not finite are never judged or written") {
-  FakeRun run({.samples = 4, .batch = 4, .val_samples = 8});  // one step: its loss is that of the first weights
+  FakeRun run({.samples = 4,
+               .batch = 4,
+               .val_samples = 8});  // one step: its loss is that of the first weights
   run.scheduler.rate = std::numeric_limits<double>::infinity();
   const Error error = error_of(run);
   CHECK(error.kind() == ErrorKind::diverged);
@@ -270,7 +283,9 @@ TEST_CASE("weights that are not finite are never judged or written") {
 
 TEST_CASE("a validation loss that is not finite ends the run as diverged") {
   FakeRun run({.samples = 4, .batch = 4, .val_samples = 4});
-  run.loss.after = [](const at::Tensor& loss, int call) { return call == 1 ? loss * std::nan("") : loss; };
+  run.loss.after = [](const at::Tensor& loss, int call) {
+    return call == 1 ? loss * std::nan("") : loss;
+  };
   const Error error = error_of(run);
   CHECK(error.kind() == ErrorKind::diverged);
   CHECK_THAT(error.what(), Contains("the validation loss is nan"));

@@ -27,7 +27,8 @@ TEST_CASE("a snapshot brings weights back in place") {
 TEST_CASE("saved weights hold shape, type and values, whatever the layout in memory") {
   TempFolder folder;
   const at::Tensor transposed = torch::arange(6, torch::kFloat).view({2, 3}).t();
-  train::save_weights(folder / "w.safetensors", {{"w", transposed}, {"count", torch::tensor(5)}}, {{"epoch", "2"}});
+  train::save_weights(folder / "w.safetensors", {{"w", transposed}, {"count", torch::tensor(5)}},
+                      {{"epoch", "2"}});
   const safetensors::File file(folder / "w.safetensors");
   REQUIRE(file.tensors().size() == 2);
   CHECK(file.tensors()[0].shape == std::vector<std::int64_t>{3, 2});
@@ -41,7 +42,8 @@ TEST_CASE("a tensor that is not finite is named, whole numbers are left out") {
   const at::Tensor good = torch::arange(100, torch::kFloat);
   const at::Tensor spoilt = good.clone();
   spoilt[57] = bad;
-  CHECK(train::not_finite({{"a", good}, {"count", torch::tensor(5)}, {"none", torch::zeros({0})}}).empty());
+  CHECK(train::not_finite({{"a", good}, {"count", torch::tensor(5)}, {"none", torch::zeros({0})}})
+            .empty());
   CHECK(train::not_finite({{"a", good}, {"b", spoilt}}) == "b");
   CHECK(train::not_finite({}).empty());
 }

@@ -7,7 +7,8 @@
 namespace trainctl::data {
 namespace {
 
-/// Draws: lambda; then the column and the row of the box's middle. The labels get the share that is left of the image.
+/// Draws: lambda; then the column and the row of the box's middle. The labels get the share that is
+/// left of the image.
 class Cutmix final : public BatchTransform {
  public:
   explicit Cutmix(double alpha) : alpha_(alpha) {}

@@ -12,7 +12,8 @@ const char* name_of(CacheTier tier) { return tier == CacheTier::encoded ? "encod
 }  // namespace
 
 CacheBudget::CacheBudget(const spec::Cache& cache, int ranks)
-    : mode(cache.mode), left(cache.budget.of(available_memory()) / static_cast<std::uint64_t>(ranks)) {}
+    : mode(cache.mode),
+      left(cache.budget.of(available_memory()) / static_cast<std::uint64_t>(ranks)) {}
 
 CacheNeed cache_need(const Pipeline& pipeline, const ImageLook& look) {
   CacheNeed need;
@@ -30,20 +31,24 @@ CacheNeed cache_need(const Pipeline& pipeline, const ImageLook& look) {
 CacheChoice choose_cache(const CacheNeed& need, const CacheBudget& budget) {
   using spec::CacheMode;
   ENSURE(config, budget.mode != CacheMode::device,
-         "dataset.cache.mode=device: this release keeps no data set in the memory of a device; write auto");
+         "dataset.cache.mode=device: this release keeps no data set in the memory of a device; "
+         "write auto");
   const CacheChoice encoded{CacheTier::encoded, need.encoded};
   const CacheChoice decoded{CacheTier::decoded, need.decoded};
-  const auto fits = [&](const CacheChoice& choice) { return choice.bytes > 0 && choice.bytes <= budget.left; };
-  if (budget.mode == CacheMode::automatic) return fits(decoded) ? decoded : fits(encoded) ? encoded : CacheChoice{};
+  const auto fits = [&](const CacheChoice& choice) {
+    return choice.bytes > 0 && choice.bytes <= budget.left;
+  };
+  if (budget.mode == CacheMode::automatic)
+    return fits(decoded) ? decoded : fits(encoded) ? encoded : CacheChoice{};
   if (budget.mode == CacheMode::none) return {};
   const CacheChoice& wanted = budget.mode == CacheMode::encoded ? encoded : decoded;
   if (wanted.bytes == 0) return {};
-  ENSURE(
-      resource, fits(wanted),
-      "the {0} images take about {1}, and {2} of dataset.cache.budget are left for them; raise the budget, free some "
-      "memory, or write 'mode: auto', which keeps what fits",
-      name_of(wanted.tier), human_bytes(static_cast<double>(wanted.bytes)),
-      human_bytes(static_cast<double>(budget.left)));
+  ENSURE(resource, fits(wanted),
+         "the {0} images take about {1}, and {2} of dataset.cache.budget are left for them; raise "
+         "the budget, free some "
+         "memory, or write 'mode: auto', which keeps what fits",
+         name_of(wanted.tier), human_bytes(static_cast<double>(wanted.bytes)),
+         human_bytes(static_cast<double>(budget.left)));
   return wanted;
 }
 
@@ -58,7 +63,8 @@ Pipeline with_cache(Pipeline pipeline, CacheBudget& budget, const Progress& prog
   }
   if (choice.tier == CacheTier::decoded) {
     const std::size_t count = fixed_prefix(pipeline);
-    pipeline.dataset = std::make_shared<CachedDataset>(std::make_unique<Prefix>(pipeline), choice.bytes);
+    pipeline.dataset =
+        std::make_shared<CachedDataset>(std::make_unique<Prefix>(pipeline), choice.bytes);
     pipeline.transforms.erase(pipeline.transforms.begin(),
                               pipeline.transforms.begin() + static_cast<std::ptrdiff_t>(count));
     pipeline.first_operation += count;

@@ -8,7 +8,8 @@
 
 namespace trainctl::data {
 
-/// What is left of the memory for caches: the splits of an experiment share it, and what one takes the next has not.
+/// What is left of the memory for caches: the splits of an experiment share it, and what one takes
+/// the next has not.
 struct CacheBudget {
   spec::CacheMode mode = spec::CacheMode::none;
   std::uint64_t left = 0;
@@ -27,16 +28,17 @@ struct CacheNeed {
 };
 CacheNeed cache_need(const Pipeline& pipeline, const ImageLook& look);
 
-/// The tier that the mode asks for, and the bytes it may take; auto: the highest that fits. Throws Error(resource)
-/// where a tier asked for by name does not fit.
+/// The tier that the mode asks for, and the bytes it may take; auto: the highest that fits. Throws
+/// Error(resource) where a tier asked for by name does not fit.
 struct CacheChoice {
   CacheTier tier = CacheTier::none;
   std::uint64_t bytes = 0;
 };
 CacheChoice choose_cache(const CacheNeed& need, const CacheBudget& budget);
 
-/// The pipeline with its cache: the same batches. Files are read at once, in their order, because a disk gives them
-/// much faster so than shuffled; pixels are kept as the first epoch makes them, which costs it nothing.
+/// The pipeline with its cache: the same batches. Files are read at once, in their order, because a
+/// disk gives them much faster so than shuffled; pixels are kept as the first epoch makes them,
+/// which costs it nothing.
 Pipeline with_cache(Pipeline pipeline, CacheBudget& budget, const Progress& progress = {});
 
 }  // namespace trainctl::data

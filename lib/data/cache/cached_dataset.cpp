@@ -15,8 +15,8 @@ constexpr std::size_t kAhead = 6;
 constexpr std::int64_t kProgressEvery = 64;
 
 std::size_t image_field_of(const Layout& layout) {
-  const auto found =
-      std::find_if(layout.begin(), layout.end(), [](const Field& field) { return field.name == "image"; });
+  const auto found = std::find_if(layout.begin(), layout.end(),
+                                  [](const Field& field) { return field.name == "image"; });
   ASSERT(found != layout.end() && layout.size() <= kMostFields);
   return static_cast<std::size_t>(found - layout.begin());
 }
@@ -41,7 +41,8 @@ CachedDataset::CachedDataset(std::unique_ptr<const Prefix> prefix, std::uint64_t
 StoredImage CachedDataset::read(std::int64_t index, std::vector<std::byte>& scratch) const {
   ASSERT(index >= 0 && index < size());
   if (const auto kept = stash_.find(index)) return *kept;
-  const StoredImage image = prefix_ ? prefix_->make(index, scratch) : source_->images()->read(index, scratch);
+  const StoredImage image =
+      prefix_ ? prefix_->make(index, scratch) : source_->images()->read(index, scratch);
   stash_.keep(index, image);
   return image;
 }
@@ -70,7 +71,8 @@ void CachedDataset::fill(std::span<const std::int64_t> indices, Rows rows) const
   source_->fill(indices, std::span(others).first(rows.size()));
 }
 
-void CachedDataset::fill_images(std::span<const std::int64_t> indices, std::span<std::byte> images) const {
+void CachedDataset::fill_images(std::span<const std::int64_t> indices,
+                                std::span<std::byte> images) const {
   const std::size_t bytes = layout_[image_].bytes();
   std::vector<std::byte> scratch;  // stays empty once the images are kept
   for (std::size_t i = 0; i < std::min(kAhead, indices.size()); ++i) prefetch(indices[i]);

@@ -11,8 +11,9 @@ namespace trainctl::data {
 /// Told how many of how many samples are done; may throw to stop.
 using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
 
-/// A data set whose images stay in memory once they have been read: as they are stored (encoded), or as pixels behind
-/// the fixed transforms (decoded). What does not fit is read again each time: a batch never changes.
+/// A data set whose images stay in memory once they have been read: as they are stored (encoded),
+/// or as pixels behind the fixed transforms (decoded). What does not fit is read again each time: a
+/// batch never changes.
 class CachedDataset final : public Dataset, public ImageStore {
  public:
   /// Encoded, up to `capacity` bytes.
@@ -20,7 +21,8 @@ class CachedDataset final : public Dataset, public ImageStore {
   /// Decoded; `capacity` counts where the images differ in size.
   CachedDataset(std::unique_ptr<const Prefix> prefix, std::uint64_t capacity);
 
-  /// Reads every image once, in the order of the data set. One that cannot be read is left to the loader.
+  /// Reads every image once, in the order of the data set. One that cannot be read is left to the
+  /// loader.
   void load(const Progress& progress = {}) const;
 
   [[nodiscard]] std::int64_t size() const override { return source_->size(); }
@@ -32,8 +34,11 @@ class CachedDataset final : public Dataset, public ImageStore {
   [[nodiscard]] const ImageStore* images() const override { return this; }
   [[nodiscard]] std::string fingerprint() const override { return source_->fingerprint(); }
 
-  [[nodiscard]] StoredImage read(std::int64_t index, std::vector<std::byte>& scratch) const override;
-  [[nodiscard]] std::string name(std::int64_t index) const override { return source_->images()->name(index); }
+  [[nodiscard]] StoredImage read(std::int64_t index,
+                                 std::vector<std::byte>& scratch) const override;
+  [[nodiscard]] std::string name(std::int64_t index) const override {
+    return source_->images()->name(index);
+  }
   void prefetch(std::int64_t index) const override;
 
  private:

@@ -18,7 +18,8 @@ ImageStash::ImageStash(std::int64_t samples, const ImageShape& shape, std::uint6
     : shape_(shape),
       states_(static_cast<std::size_t>(samples)),
       places_(shape.fixed() ? 0 : static_cast<std::size_t>(samples)),
-      bytes_(shape.fixed() ? static_cast<std::size_t>(samples) * shape.bytes() : capacity, Touch::on_use) {}
+      bytes_(shape.fixed() ? static_cast<std::size_t>(samples) * shape.bytes() : capacity,
+             Touch::on_use) {}
 
 std::uint64_t ImageStash::bookkeeping(std::int64_t samples, const ImageShape& shape) {
   return static_cast<std::uint64_t>(samples) * (1 + (shape.fixed() ? 0 : sizeof(Place)));
@@ -27,9 +28,11 @@ std::uint64_t ImageStash::bookkeeping(std::int64_t samples, const ImageShape& sh
 std::optional<StoredImage> ImageStash::find(std::int64_t index) const {
   const auto at = static_cast<std::size_t>(index);
   if (states_[at].load(std::memory_order_acquire) != kKept) return std::nullopt;
-  if (shape_.fixed()) return StoredImage{bytes_.bytes().subspan(at * shape_.bytes(), shape_.bytes()), shape_};
+  if (shape_.fixed())
+    return StoredImage{bytes_.bytes().subspan(at * shape_.bytes(), shape_.bytes()), shape_};
   const Place& place = places_[at];
-  return StoredImage{bytes_.bytes().subspan(place.offset, place.bytes), {place.height, place.width, place.channels}};
+  return StoredImage{bytes_.bytes().subspan(place.offset, place.bytes),
+                     {place.height, place.width, place.channels}};
 }
 
 std::optional<std::uint64_t> ImageStash::room_for(std::int64_t index, std::uint64_t bytes) {
@@ -51,7 +54,8 @@ void ImageStash::keep(std::int64_t index, const StoredImage& image) {
   if (!offset) return;
   if (!shape_.fixed()) {
     places_[at] = {*offset, static_cast<std::uint32_t>(image.bytes.size()),
-                   static_cast<std::uint32_t>(image.raw.height), static_cast<std::uint32_t>(image.raw.width),
+                   static_cast<std::uint32_t>(image.raw.height),
+                   static_cast<std::uint32_t>(image.raw.width),
                    static_cast<std::uint32_t>(image.raw.channels)};
   }
   std::memcpy(bytes_.bytes().data() + *offset, image.bytes.data(), image.bytes.size());
@@ -61,7 +65,8 @@ void ImageStash::keep(std::int64_t index, const StoredImage& image) {
 void ImageStash::prefetch(std::int64_t index) const {
   const auto image = find(index);
   if (!image) return;
-  for (std::size_t offset = 0; offset < std::min(image->bytes.size(), kMostPrefetched); offset += kCacheLine) {
+  for (std::size_t offset = 0; offset < std::min(image->bytes.size(), kMostPrefetched);
+       offset += kCacheLine) {
     __builtin_prefetch(image->bytes.data() + offset);
   }
 }

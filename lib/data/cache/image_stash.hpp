@@ -10,11 +10,12 @@
 
 namespace trainctl::data {
 
-/// Memory for the images of a data set, filled as they come: each image once, by any thread, found without a lock.
-/// The memory is reserved at the start and taken as it is written.
+/// Memory for the images of a data set, filled as they come: each image once, by any thread, found
+/// without a lock. The memory is reserved at the start and taken as it is written.
 class ImageStash {
  public:
-  /// Images of one shape lie at their index; any others, or files, one behind the other up to `capacity` bytes in all.
+  /// Images of one shape lie at their index; any others, or files, one behind the other up to
+  /// `capacity` bytes in all.
   ImageStash(std::int64_t samples, const ImageShape& shape, std::uint64_t capacity);
 
   /// Bytes that the books of so many images take, beside the images.
@@ -34,7 +35,11 @@ class ImageStash {
     std::uint32_t width = 0;
     std::uint32_t channels = 0;
   };
-  enum State : std::uint8_t { kAbsent, kClaimed, kKept };  // claimed for good where there was no room
+  enum State : std::uint8_t {
+    kAbsent,
+    kClaimed,
+    kKept
+  };  // claimed for good where there was no room
 
   [[nodiscard]] std::optional<std::uint64_t> room_for(std::int64_t index, std::uint64_t bytes);
 

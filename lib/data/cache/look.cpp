@@ -44,7 +44,8 @@ ImageLook look_at_images(const Pipeline& pipeline) {
     }
   }
   if (look.images == 0 || look.images == dataset.size()) return look;
-  const double factor = static_cast<double>(dataset.size()) / static_cast<double>(look.images) * kMargin;
+  const double factor =
+      static_cast<double>(dataset.size()) / static_cast<double>(look.images) * kMargin;
   look.stored = static_cast<std::uint64_t>(static_cast<double>(look.stored) * factor);
   look.pixels = static_cast<std::uint64_t>(static_cast<double>(look.pixels) * factor);
   return look;

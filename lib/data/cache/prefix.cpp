@@ -9,14 +9,16 @@ namespace trainctl::data {
 namespace {
 
 const Field& image_of(const Layout& layout) {
-  const auto found =
-      std::find_if(layout.begin(), layout.end(), [](const Field& field) { return field.name == "image"; });
+  const auto found = std::find_if(layout.begin(), layout.end(),
+                                  [](const Field& field) { return field.name == "image"; });
   ASSERT(found != layout.end());
   return *found;
 }
 
 /// No transform of the prefix draws; each must have a generator all the same.
-CounterRng no_draws(std::size_t operation) { return {0, 0, 0, static_cast<std::uint16_t>(operation)}; }
+CounterRng no_draws(std::size_t operation) {
+  return {0, 0, 0, static_cast<std::uint16_t>(operation)};
+}
 
 }  // namespace
 
@@ -62,7 +64,8 @@ StoredImage Prefix::make(std::int64_t index, std::vector<std::byte>& out) const 
   const ImageView image = run(index, *work);
   if (out.size() < image.shape.bytes()) out.resize(image.shape.bytes());
   for (std::int64_t y = 0; y < image.shape.height; ++y) {
-    std::memcpy(out.data() + static_cast<std::size_t>(y) * image.row_bytes(), image.row(y), image.row_bytes());
+    std::memcpy(out.data() + static_cast<std::size_t>(y) * image.row_bytes(), image.row(y),
+                image.row_bytes());
   }
   return {std::span(out).first(image.shape.bytes()), image.shape};
 }

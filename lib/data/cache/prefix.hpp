@@ -14,8 +14,8 @@ namespace trainctl::data {
 /// Number of transforms before the first random one.
 std::size_t fixed_prefix(const Pipeline& pipeline);
 
-/// Makes the pixels of a sample behind the transforms of the fixed prefix: what decoded caches and packs keep. Called
-/// from several threads.
+/// Makes the pixels of a sample behind the transforms of the fixed prefix: what decoded caches and
+/// packs keep. Called from several threads.
 class Prefix {
  public:
   explicit Prefix(const Pipeline& pipeline);

@@ -15,7 +15,8 @@ CifarFiles files_of(const config::Stage& stage) {
                    .records = 10'000,
                    .classes = 10};
   if (options.split == spec::Split::train) {
-    split.files = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"};
+    split.files = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
+                   "data_batch_5.bin"};
   }
   return {options.root, std::move(split)};
 }

@@ -24,7 +24,9 @@ CifarFiles files_of(const config::Stage& stage) {
 }  // namespace
 
 void register_dataset_cifar100(Catalogue& catalogue) {
-  catalogue.datasets["cifar100"] = [](const config::Stage& stage) { return files_of(stage).load(); };
+  catalogue.datasets["cifar100"] = [](const config::Stage& stage) {
+    return files_of(stage).load();
+  };
   catalogue.facts["cifar100"] = [](const config::Stage& stage) { return files_of(stage).facts(); };
 }
 

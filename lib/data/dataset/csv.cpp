@@ -28,20 +28,24 @@ class CsvRows final : public TableRows {
   CsvRows(const Csv& options, const std::filesystem::path& path)
       : options_(options),
         file_(path),
-        reader_({reinterpret_cast<const char*>(file_.bytes().data()), file_.bytes().size()}, path.string(),
-                delimiter_of(options)) {
-    ENSURE(data, reader_.next(record_), "{} is empty; expected a line of column names", file_.name());
+        reader_({reinterpret_cast<const char*>(file_.bytes().data()), file_.bytes().size()},
+                path.string(), delimiter_of(options)) {
+    ENSURE(data, reader_.next(record_), "{} is empty; expected a line of column names",
+           file_.name());
     for (const CsvField& field : record_) columns_.emplace_back(field.text);
   }
 
   [[nodiscard]] const std::vector<std::string>& columns() const override { return columns_; }
   [[nodiscard]] const std::string& name() const override { return file_.name(); }
-  [[nodiscard]] std::string place(std::size_t column) const override { return reader_.place(record_[column]); }
+  [[nodiscard]] std::string place(std::size_t column) const override {
+    return reader_.place(record_[column]);
+  }
 
   bool next() override {
     if (!reader_.next(record_)) return false;
-    ENSURE(data, record_.size() == columns_.size(), "{}: {} fields; the first line names {} columns",
-           reader_.place(record_[0]), record_.size(), columns_.size());
+    ENSURE(data, record_.size() == columns_.size(),
+           "{}: {} fields; the first line names {} columns", reader_.place(record_[0]),
+           record_.size(), columns_.size());
     return true;
   }
 
@@ -49,11 +53,11 @@ class CsvRows final : public TableRows {
     const std::string_view text = record_[column].text;
     if (missing(text)) return std::nullopt;
     double value = 0;
-    ENSURE(
-        data, parse_number(text, value),
-        "{}: '{}' in column '{}' is no number; if it is a name, list the column under 'categorical' or leave it out of "
-        "'features'",
-        place(column), printable(text), printable(columns_[column]));
+    ENSURE(data, parse_number(text, value),
+           "{}: '{}' in column '{}' is no number; if it is a name, list the column under "
+           "'categorical' or leave it out of "
+           "'features'",
+           place(column), printable(text), printable(columns_[column]));
     return value;
   }
 
@@ -77,8 +81,9 @@ class CsvRows final : public TableRows {
 };
 
 std::shared_ptr<const Dataset> load(const Csv& options) {
-  return load_table(options,
-                    [&](const std::filesystem::path& path) { return std::make_unique<CsvRows>(options, path); });
+  return load_table(options, [&](const std::filesystem::path& path) {
+    return std::make_unique<CsvRows>(options, path);
+  });
 }
 
 }  // namespace

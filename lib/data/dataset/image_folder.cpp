@@ -21,7 +21,8 @@ DataRoot::Links links_of(const ImageFolder& options) {
 
 FolderScan scan(const ImageFolder& options, Stamps stamps) {
   return scan_class_folders(
-      options.root, {links_of(options), options.allow_empty ? EmptyClasses::allow : EmptyClasses::refuse, stamps});
+      options.root, {links_of(options),
+                     options.allow_empty ? EmptyClasses::allow : EmptyClasses::refuse, stamps});
 }
 
 Facts facts_of(const ImageFolder& options) {
@@ -37,14 +38,19 @@ std::shared_ptr<const Dataset> load(const ImageFolder& options) {
     cache.save(found.folders, found.files);
     files = std::move(found.files);
   }
-  return image_file_dataset(DataRoot(options.root, links_of(options)), *std::move(files), [cache] { cache.forget(); });
+  return image_file_dataset(DataRoot(options.root, links_of(options)), *std::move(files),
+                            [cache] { cache.forget(); });
 }
 
 }  // namespace
 
 void register_dataset_image_folder(Catalogue& catalogue) {
-  catalogue.datasets["image_folder"] = [](const config::Stage& stage) { return load(stage.as<ImageFolder>()); };
-  catalogue.facts["image_folder"] = [](const config::Stage& stage) { return facts_of(stage.as<ImageFolder>()); };
+  catalogue.datasets["image_folder"] = [](const config::Stage& stage) {
+    return load(stage.as<ImageFolder>());
+  };
+  catalogue.facts["image_folder"] = [](const config::Stage& stage) {
+    return facts_of(stage.as<ImageFolder>());
+  };
 }
 
 }  // namespace trainctl::data

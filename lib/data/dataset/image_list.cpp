@@ -40,8 +40,8 @@ class ListReader {
   explicit ListReader(const ImageList& options)
       : options_(options),
         file_(options.path),
-        reader_({reinterpret_cast<const char*>(file_.bytes().data()), file_.bytes().size()}, options.path.string(),
-                options.path.extension() == ".csv" ? ',' : '\t') {}
+        reader_({reinterpret_cast<const char*>(file_.bytes().data()), file_.bytes().size()},
+                options.path.string(), options.path.extension() == ".csv" ? ',' : '\t') {}
 
   ImageFiles read() {
     std::vector<CsvField> record;
@@ -50,7 +50,8 @@ class ListReader {
       add(record);
     }
     const std::size_t count = files_.files.size();
-    ENSURE(data, count > 0, "{} names no images; expected a line 'path,label' for each", file_.name());
+    ENSURE(data, count > 0, "{} names no images; expected a line 'path,label' for each",
+           file_.name());
     const auto place = [&](std::size_t i) { return fmt::format("{}:{}", file_.name(), lines_[i]); };
     files_.labels = width_ == 1 ? class_labels(texts_, options_.classes, place)
                                 : number_labels(numbers_, static_cast<std::int64_t>(width_));
@@ -60,12 +61,13 @@ class ListReader {
  private:
   void add(const std::vector<CsvField>& record) {
     if (files_.files.size() == 0) width_ = record.size() - 1;
-    ENSURE(data, record.size() > 1, "{}: a path without a label; expected 'path,label'", reader_.place(record[0]));
-    ENSURE(data, record.size() == width_ + 1, "{}: {} fields; the first row has {}", reader_.place(record[0]),
-           record.size(), width_ + 1);
+    ENSURE(data, record.size() > 1, "{}: a path without a label; expected 'path,label'",
+           reader_.place(record[0]));
+    ENSURE(data, record.size() == width_ + 1, "{}: {} fields; the first row has {}",
+           reader_.place(record[0]), record.size(), width_ + 1);
     ENSURE(data, has_image_suffix(record[0].text),
-           "{}: '{}' is no image's name (.jpg .jpeg .png .webp .bmp .tif .tiff)", reader_.place(record[0]),
-           printable(record[0].text));
+           "{}: '{}' is no image's name (.jpg .jpeg .png .webp .bmp .tif .tiff)",
+           reader_.place(record[0]), printable(record[0].text));
     files_.files.add(record[0].text);
     lines_.push_back(record[0].line);
     if (width_ == 1) {
@@ -101,8 +103,8 @@ void take_stamps(ImageFiles& files, const DataRoot& root, std::vector<Dependency
 
 void check_rows(const ImageFiles& files, const ImageList& options) {
   ENSURE(data, !options.rows || files.samples() == *options.rows,
-         "{} ends with {} rows; 'rows' says {}: was it cut off?", printable(options.path.string()), files.samples(),
-         *options.rows);
+         "{} ends with {} rows; 'rows' says {}: was it cut off?", printable(options.path.string()),
+         files.samples(), *options.rows);
 }
 
 Facts facts_of(const ImageList& options) {
@@ -113,7 +115,8 @@ Facts facts_of(const ImageList& options) {
 
 std::shared_ptr<const Dataset> load(const ImageList& options) {
   const ManifestCache cache = cache_of(options);
-  DataRoot root(root_of(options), options.follow_links ? DataRoot::Links::follow : DataRoot::Links::refuse);
+  DataRoot root(root_of(options),
+                options.follow_links ? DataRoot::Links::follow : DataRoot::Links::refuse);
   std::optional<ImageFiles> files = cache.load();
   if (!files) {
     std::vector<Dependency> dependencies{dependency_on(options.path)};
@@ -128,8 +131,12 @@ std::shared_ptr<const Dataset> load(const ImageList& options) {
 }  // namespace
 
 void register_dataset_image_list(Catalogue& catalogue) {
-  catalogue.datasets["image_list"] = [](const config::Stage& stage) { return load(stage.as<ImageList>()); };
-  catalogue.facts["image_list"] = [](const config::Stage& stage) { return facts_of(stage.as<ImageList>()); };
+  catalogue.datasets["image_list"] = [](const config::Stage& stage) {
+    return load(stage.as<ImageList>());
+  };
+  catalogue.facts["image_list"] = [](const config::Stage& stage) {
+    return facts_of(stage.as<ImageList>());
+  };
 }
 
 }  // namespace trainctl::data

@@ -14,14 +14,17 @@ namespace {
 
 using spec::dataset::Npy;
 
-std::vector<std::int64_t> row_shape(const NpyHeader& header) { return {header.shape.begin() + 1, header.shape.end()}; }
+std::vector<std::int64_t> row_shape(const NpyHeader& header) {
+  return {header.shape.begin() + 1, header.shape.end()};
+}
 
 Field image_of(const NpyArray& array) {
   const NpyHeader& header = array.header();
   std::vector<std::int64_t> shape = row_shape(header);
   if (shape.size() == 2) shape.push_back(1);
   ENSURE(data, header.type() == "u1" && shape.size() == 3 && (shape[2] == 1 || shape[2] == 3),
-         "{} holds {} of {} dimensions; expected images, uint8 (N, H, W) or (N, H, W, C) with C of 1 or 3; for other "
+         "{} holds {} of {} dimensions; expected images, uint8 (N, H, W) or (N, H, W, C) with C of "
+         "1 or 3; for other "
          "arrays write 'features'",
          array.name(), header.type(), header.shape.size());
   return {"image", Dtype::u8, std::move(shape)};
@@ -30,20 +33,26 @@ Field image_of(const NpyArray& array) {
 /// The arrays of the options, checked against one another.
 class Arrays {
  public:
-  explicit Arrays(const Npy& options) : options_(options), inputs_(path_of(options)), labels_(options.labels) {
-    ENSURE(data, inputs_.header().shape[0] == labels_.header().shape[0], "{} has {} rows, and {} has {}",
-           inputs_.name(), inputs_.header().shape[0], labels_.name(), labels_.header().shape[0]);
-    input_ = options.images ? image_of(inputs_) : Field{"features", Dtype::f32, row_shape(inputs_.header())};
-    label_ = {"label", labels_.header().kind == 'f' ? Dtype::f32 : Dtype::i64, row_shape(labels_.header())};
+  explicit Arrays(const Npy& options)
+      : options_(options), inputs_(path_of(options)), labels_(options.labels) {
+    ENSURE(data, inputs_.header().shape[0] == labels_.header().shape[0],
+           "{} has {} rows, and {} has {}", inputs_.name(), inputs_.header().shape[0],
+           labels_.name(), labels_.header().shape[0]);
+    input_ = options.images ? image_of(inputs_)
+                            : Field{"features", Dtype::f32, row_shape(inputs_.header())};
+    label_ = {"label", labels_.header().kind == 'f' ? Dtype::f32 : Dtype::i64,
+              row_shape(labels_.header())};
     if (label_.shape == std::vector<std::int64_t>{1}) label_.shape = {};
     ENSURE(data, label_.dtype == Dtype::f32 ? label_.shape.size() <= 1 : label_.shape.empty(),
-           "{} has {} dimensions; expected (N) for classes, (N) or (N, K) for targets", labels_.name(),
-           labels_.header().shape.size());
+           "{} has {} dimensions; expected (N) for classes, (N) or (N, K) for targets",
+           labels_.name(), labels_.header().shape.size());
     label_rows_ = label_.dtype == Dtype::f32 ? labels_.as_f32() : labels_.as_i64();
     if (label_.dtype == Dtype::i64) count_classes();
   }
 
-  [[nodiscard]] Facts facts() const { return {inputs_.header().shape[0], classes_, {input_, label_}}; }
+  [[nodiscard]] Facts facts() const {
+    return {inputs_.header().shape[0], classes_, {input_, label_}};
+  }
 
   std::shared_ptr<const Dataset> load() {
     const bool in_place = input_.dtype == Dtype::u8;
@@ -68,8 +77,9 @@ class Arrays {
     for (std::size_t i = 0; i * 8 < label_rows_.size(); ++i) {
       std::int64_t label = 0;
       std::memcpy(&label, label_rows_.data() + i * 8, 8);
-      ENSURE(data, label >= 0 && label < most, "{} has label {} at byte {}; expected 0 to {}", labels_.name(), label,
-             labels_.header().data_at + i * labels_.header().item_bytes, most - 1);
+      ENSURE(data, label >= 0 && label < most, "{} has label {} at byte {}; expected 0 to {}",
+             labels_.name(), label, labels_.header().data_at + i * labels_.header().item_bytes,
+             most - 1);
       classes_ = std::max(classes_, label + 1);
     }
     classes_ = options_.classes.value_or(classes_);
@@ -87,8 +97,12 @@ class Arrays {
 }  // namespace
 
 void register_dataset_npy(Catalogue& catalogue) {
-  catalogue.datasets["npy"] = [](const config::Stage& stage) { return Arrays(stage.as<Npy>()).load(); };
-  catalogue.facts["npy"] = [](const config::Stage& stage) { return Arrays(stage.as<Npy>()).facts(); };
+  catalogue.datasets["npy"] = [](const config::Stage& stage) {
+    return Arrays(stage.as<Npy>()).load();
+  };
+  catalogue.facts["npy"] = [](const config::Stage& stage) {
+    return Arrays(stage.as<Npy>()).facts();
+  };
 }
 
 }  // namespace trainctl::data

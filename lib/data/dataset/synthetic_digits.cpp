@@ -36,7 +36,8 @@ class Renderer {
     const std::int64_t threads = std::min<std::int64_t>({wished, usable_cores(), kMostThreads});
     {
       std::vector<std::jthread> helpers;
-      for (std::int64_t i = 1; i < threads; ++i) helpers.emplace_back([this, i, threads] { render_share(i, threads); });
+      for (std::int64_t i = 1; i < threads; ++i)
+        helpers.emplace_back([this, i, threads] { render_share(i, threads); });
       render_share(0, threads);
     }
     return std::make_shared<const MemoryDataset>(facts_, std::move(pixels_), std::move(labels_));
@@ -45,8 +46,10 @@ class Renderer {
  private:
   void render_share(std::int64_t share, std::int64_t shares) {
     const auto split = static_cast<std::uint32_t>(options_.split);
-    const auto all = std::span(reinterpret_cast<std::uint8_t*>(pixels_.bytes().data()), pixels_.bytes().size());
-    for (std::int64_t i = facts_.samples * share / shares; i < facts_.samples * (share + 1) / shares; ++i) {
+    const auto all =
+        std::span(reinterpret_cast<std::uint8_t*>(pixels_.bytes().data()), pixels_.bytes().size());
+    for (std::int64_t i = facts_.samples * share / shares;
+         i < facts_.samples * (share + 1) / shares; ++i) {
       const auto index = static_cast<std::size_t>(i);
       const auto image = all.subspan(index * kDigitPixels).first<kDigitPixels>();
       labels_[index] = render_digit({options_.seed, split, index}, image);

@@ -13,7 +13,8 @@ namespace {
 
 using spec::dataset::SyntheticImages;
 
-constexpr std::int64_t kTilePixels = 1 << 20;  // that one thread makes in one go, about a millisecond
+constexpr std::int64_t kTilePixels = 1
+                                     << 20;  // that one thread makes in one go, about a millisecond
 
 Facts facts_of(const SyntheticImages& options) {
   const ImageShape shape{options.height, options.width, options.channels};
@@ -29,7 +30,9 @@ class SyntheticImageDataset final : public Dataset, public ImageStore {
   [[nodiscard]] const Layout& layout() const override { return facts_.layout; }
   [[nodiscard]] std::int64_t classes() const override { return facts_.classes; }
   [[nodiscard]] const ImageStore* images() const override { return this; }
-  [[nodiscard]] std::string name(std::int64_t index) const override { return fmt::format("sample {}", index); }
+  [[nodiscard]] std::string name(std::int64_t index) const override {
+    return fmt::format("sample {}", index);
+  }
   [[nodiscard]] std::int64_t tile_rows() const override {
     return std::max<std::int64_t>(1, kTilePixels / static_cast<std::int64_t>(shape_.bytes()));
   }
@@ -42,7 +45,8 @@ class SyntheticImageDataset final : public Dataset, public ImageStore {
     }
   }
 
-  [[nodiscard]] StoredImage read(std::int64_t index, std::vector<std::byte>& scratch) const override {
+  [[nodiscard]] StoredImage read(std::int64_t index,
+                                 std::vector<std::byte>& scratch) const override {
     if (scratch.size() < shape_.bytes()) scratch.resize(shape_.bytes());
     const auto pixels = std::span(scratch).first(shape_.bytes());
     draw(index, pixels);
@@ -51,7 +55,8 @@ class SyntheticImageDataset final : public Dataset, public ImageStore {
 
   [[nodiscard]] std::string fingerprint() const override {
     Hasher hasher;
-    for (const std::int64_t value : {shape_.height, shape_.width, shape_.channels, facts_.classes, facts_.samples}) {
+    for (const std::int64_t value :
+         {shape_.height, shape_.width, shape_.channels, facts_.classes, facts_.samples}) {
       hasher.add(static_cast<std::uint64_t>(value));
     }
     hasher.add(options_.seed);
@@ -63,8 +68,9 @@ class SyntheticImageDataset final : public Dataset, public ImageStore {
   /// Block 0 of a sample's counters is its label, the others are its pixels.
   [[nodiscard]] PhiloxBlock block(std::int64_t index, std::uint32_t number) const {
     const auto sample = static_cast<std::uint64_t>(index);
-    return philox(options_.seed, {number, static_cast<std::uint32_t>(options_.split),
-                                  static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(sample >> 32U)});
+    return philox(options_.seed,
+                  {number, static_cast<std::uint32_t>(options_.split),
+                   static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(sample >> 32U)});
   }
 
   [[nodiscard]] std::int64_t label_of(std::int64_t index) const {

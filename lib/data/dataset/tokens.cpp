@@ -19,17 +19,19 @@ class TokenDataset final : public Dataset {
         file_(options.path),
         item_bytes_(options.dtype == spec::dataset::TokenType::uint16 ? 2 : 4),
         stride_(options.stride.value_or(options.sequence_length)),
-        layout_{{"tokens", Dtype::i64, {options.sequence_length}}, {"targets", Dtype::i64, {options.sequence_length}}} {
+        layout_{{"tokens", Dtype::i64, {options.sequence_length}},
+                {"targets", Dtype::i64, {options.sequence_length}}} {
     const auto size = file_.bytes().size();
     const auto header = static_cast<std::size_t>(options.header_bytes);
-    ENSURE(data, size >= header, "{} ends at byte {}, within its header of {} bytes", file_.name(), size, header);
-    ENSURE(data, (size - header) % item_bytes_ == 0, "{} ends at byte {}, within a token of {} bytes", file_.name(),
-           size, item_bytes_);
+    ENSURE(data, size >= header, "{} ends at byte {}, within its header of {} bytes", file_.name(),
+           size, header);
+    ENSURE(data, (size - header) % item_bytes_ == 0,
+           "{} ends at byte {}, within a token of {} bytes", file_.name(), size, item_bytes_);
     stream_ = file_.bytes().subspan(header);
     const auto tokens = static_cast<std::int64_t>(stream_.size() / item_bytes_);
     ENSURE(data, tokens > options.sequence_length,
-           "{} ends at byte {} with {} tokens; one sample takes {}: shorten 'sequence_length'", file_.name(), size,
-           tokens, options.sequence_length + 1);
+           "{} ends at byte {} with {} tokens; one sample takes {}: shorten 'sequence_length'",
+           file_.name(), size, tokens, options.sequence_length + 1);
     samples_ = (tokens - options.sequence_length - 1) / stride_ + 1;
   }
 
@@ -41,14 +43,16 @@ class TokenDataset final : public Dataset {
   void fill(std::span<const std::int64_t> indices, Rows rows) const override {
     for (std::size_t i = 0; i < indices.size(); ++i) {
       ASSERT(indices[i] >= 0 && indices[i] < samples_);
-      item_bytes_ == 2 ? window<std::uint16_t>(indices[i], i, rows) : window<std::uint32_t>(indices[i], i, rows);
+      item_bytes_ == 2 ? window<std::uint16_t>(indices[i], i, rows)
+                       : window<std::uint32_t>(indices[i], i, rows);
     }
   }
 
   [[nodiscard]] std::string fingerprint() const override {
     Hasher hasher;
     hasher.add(content_digest(stream_));
-    for (const std::int64_t value : {static_cast<std::int64_t>(item_bytes_), options_.sequence_length, stride_}) {
+    for (const std::int64_t value :
+         {static_cast<std::int64_t>(item_bytes_), options_.sequence_length, stride_}) {
       hasher.add(static_cast<std::uint64_t>(value));
     }
     return hasher.hex();
@@ -58,7 +62,8 @@ class TokenDataset final : public Dataset {
   template <class Item>
   void window(std::int64_t index, std::size_t row, Rows rows) const {
     const auto length = static_cast<std::size_t>(options_.sequence_length);
-    const std::byte* from = stream_.data() + static_cast<std::size_t>(index * stride_) * sizeof(Item);
+    const std::byte* from =
+        stream_.data() + static_cast<std::size_t>(index * stride_) * sizeof(Item);
     for (std::size_t field = 0; field < 2; ++field) {
       if (rows[field].empty()) continue;
       std::byte* out = rows[field].data() + row * length * sizeof(std::int64_t);
@@ -72,8 +77,10 @@ class TokenDataset final : public Dataset {
       }
       const auto at = from - file_.bytes().data();
       ENSURE(data, !options_.vocab_size || highest < *options_.vocab_size,
-             "sample {}: {} has token {} between the bytes {} and {}; expected 0 to {}", index, file_.name(), highest,
-             at, at + static_cast<std::ptrdiff_t>((length + 1) * sizeof(Item)), *options_.vocab_size - 1);
+             "sample {}: {} has token {} between the bytes {} and {}; expected 0 to {}", index,
+             file_.name(), highest, at,
+             at + static_cast<std::ptrdiff_t>((length + 1) * sizeof(Item)),
+             *options_.vocab_size - 1);
     }
   }
 
@@ -92,7 +99,9 @@ void register_dataset_tokens(Catalogue& catalogue) {
   catalogue.datasets["tokens"] = [](const config::Stage& stage) {
     return std::make_shared<const TokenDataset>(stage.as<Tokens>());
   };
-  catalogue.facts["tokens"] = [](const config::Stage& stage) { return TokenDataset(stage.as<Tokens>()).facts(); };
+  catalogue.facts["tokens"] = [](const config::Stage& stage) {
+    return TokenDataset(stage.as<Tokens>()).facts();
+  };
 }
 
 }  // namespace trainctl::data

@@ -25,7 +25,8 @@ ImageFiles read_indices(const Webdataset& options) {
         files.names.add(index.keys[i]);
         labels.emplace_back(index.labels[i]);
       }
-      files.file_of.insert(files.file_of.end(), index.keys.size(), static_cast<std::uint32_t>(files.files.size()));
+      files.file_of.insert(files.file_of.end(), index.keys.size(),
+                           static_cast<std::uint32_t>(files.files.size()));
       files.offsets.insert(files.offsets.end(), index.offsets.begin(), index.offsets.end());
       files.sizes.insert(files.sizes.end(), index.sizes.begin(), index.sizes.end());
       files.files.add(fs::absolute(shard).string());
@@ -42,9 +43,10 @@ ImageFiles read_indices(const Webdataset& options) {
 
 void register_dataset_webdataset(Catalogue& catalogue) {
   catalogue.datasets["webdataset"] = [](const config::Stage& stage) {
-    // The shards are the user's own paths; the names within them are never opened. An index is as old as its shard, so
-    // there is nothing to forget.
-    return image_file_dataset(DataRoot("/", DataRoot::Links::follow), read_indices(stage.as<Webdataset>()), {});
+    // The shards are the user's own paths; the names within them are never opened. An index is as
+    // old as its shard, so there is nothing to forget.
+    return image_file_dataset(DataRoot("/", DataRoot::Links::follow),
+                              read_indices(stage.as<Webdataset>()), {});
   };
   catalogue.facts["webdataset"] = [](const config::Stage& stage) {
     return read_indices(stage.as<Webdataset>()).facts();

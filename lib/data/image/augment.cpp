@@ -12,7 +12,8 @@
 namespace trainctl::data {
 namespace {
 
-/// torch.linspace in float32: from both ends to the middle, each product and sum rounded once, which doubles give.
+/// torch.linspace in float32: from both ends to the middle, each product and sum rounded once,
+/// which doubles give.
 float linspace(double first, double last, std::int64_t bin, std::int64_t bins) {
   const auto begin = static_cast<float>(first);
   const auto end = static_cast<float>(last);
@@ -27,14 +28,17 @@ double largest(AugmentSpace space, AugmentOp op, const ImageShape& image) {
   switch (op) {
     case AugmentOp::shear_x:
     case AugmentOp::shear_y: return wide ? 0.99 : 0.3;
-    case AugmentOp::translate_x: return wide ? 32.0 : 150.0 / 331.0 * static_cast<double>(image.width);
-    case AugmentOp::translate_y: return wide ? 32.0 : 150.0 / 331.0 * static_cast<double>(image.height);
+    case AugmentOp::translate_x:
+      return wide ? 32.0 : 150.0 / 331.0 * static_cast<double>(image.width);
+    case AugmentOp::translate_y:
+      return wide ? 32.0 : 150.0 / 331.0 * static_cast<double>(image.height);
     case AugmentOp::rotate: return wide ? 135.0 : 30.0;
     default: return wide ? 0.99 : 0.9;
   }
 }
 
-void move(const ImageView& input, const AffineMotion& motion, const Sampling& sampling, ImageTarget& output) {
+void move(const ImageView& input, const AffineMotion& motion, const Sampling& sampling,
+          ImageTarget& output) {
   warp_affine(input, inverse_of(motion), input.shape, sampling, output);
 }
 
@@ -60,7 +64,8 @@ MagnitudeKind magnitude_kind(AugmentOp op) {
   }
 }
 
-double magnitude(AugmentSpace space, AugmentOp op, std::array<std::int64_t, 2> bin_of_bins, const ImageShape& image) {
+double magnitude(AugmentSpace space, AugmentOp op, std::array<std::int64_t, 2> bin_of_bins,
+                 const ImageShape& image) {
   const auto [bin, bins] = bin_of_bins;
   ASSERT(bin >= 0 && bin < bins && bins >= 2);
   if (op == AugmentOp::solarize) return linspace(1.0, 0.0, bin, bins);
@@ -72,13 +77,16 @@ double magnitude(AugmentSpace space, AugmentOp op, std::array<std::int64_t, 2> b
   return linspace(0.0, largest(space, op, image), bin, bins);
 }
 
-void augment(const ImageView& input, AugmentOp op, double magnitude, const Sampling& sampling, ImageTarget& output) {
+void augment(const ImageView& input, AugmentOp op, double magnitude, const Sampling& sampling,
+             ImageTarget& output) {
   switch (op) {
     case AugmentOp::identity: return output.copy(input);
     case AugmentOp::shear_x: return move(input, shear(input.shape, magnitude, 0), sampling, output);
     case AugmentOp::shear_y: return move(input, shear(input.shape, 0, magnitude), sampling, output);
-    case AugmentOp::translate_x: return move(input, {.translate_x = std::trunc(magnitude)}, sampling, output);
-    case AugmentOp::translate_y: return move(input, {.translate_y = std::trunc(magnitude)}, sampling, output);
+    case AugmentOp::translate_x:
+      return move(input, {.translate_x = std::trunc(magnitude)}, sampling, output);
+    case AugmentOp::translate_y:
+      return move(input, {.translate_y = std::trunc(magnitude)}, sampling, output);
     case AugmentOp::rotate: return rotate(input, {.degrees = magnitude}, sampling, output);
     case AugmentOp::brightness: return adjust_brightness(input, 1 + magnitude, output);
     case AugmentOp::color: return adjust_saturation(input, 1 + magnitude, output);

@@ -34,12 +34,17 @@ enum class MagnitudeKind { none, plain, either_sign };
 MagnitudeKind magnitude_kind(AugmentOp op);
 
 /// Which of torchvision's tables of magnitudes.
-enum class AugmentSpace { standard, wide };  // of AutoAugment and RandAugment; of TrivialAugmentWide
+enum class AugmentSpace {
+  standard,
+  wide
+};  // of AutoAugment and RandAugment; of TrivialAugmentWide
 
 /// Entry `bin` of `bins` (2 or more), in torchvision's float32.
-double magnitude(AugmentSpace space, AugmentOp op, std::array<std::int64_t, 2> bin_of_bins, const ImageShape& image);
+double magnitude(AugmentSpace space, AugmentOp op, std::array<std::int64_t, 2> bin_of_bins,
+                 const ImageShape& image);
 
 /// One operation, with its magnitude where it has one. `output` must lie elsewhere.
-void augment(const ImageView& input, AugmentOp op, double magnitude, const Sampling& sampling, ImageTarget& output);
+void augment(const ImageView& input, AugmentOp op, double magnitude, const Sampling& sampling,
+             ImageTarget& output);
 
 }  // namespace trainctl::data

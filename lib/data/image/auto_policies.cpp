@@ -5,7 +5,8 @@ namespace {
 
 using Op = AugmentOp;
 
-// Tables of "AutoAugment: Learning Augmentation Policies from Data" (Cubuk et al. 2019), as torchvision numbers them.
+// Tables of "AutoAugment: Learning Augmentation Policies from Data" (Cubuk et al. 2019), as
+// torchvision numbers them.
 // clang-format off
 constexpr AutoPolicy kImageNet[] = {
     {{{Op::posterize, 0.4, 8}, {Op::rotate, 0.6, 9}}},

@@ -8,7 +8,8 @@
 
 namespace trainctl::data {
 
-/// Images between the steps of one transform: a pair of buffers for each thread, kept from call to call.
+/// Images between the steps of one transform: a pair of buffers for each thread, kept from call to
+/// call.
 std::array<std::vector<std::uint8_t>, 2>& chain_buffers();
 
 /// Calls `step(k, input, output)` for k = 0 ... steps - 1, each on what the one before made.

@@ -9,7 +9,9 @@
 namespace trainctl::data {
 namespace {
 
-std::uint8_t clamped(float value) { return static_cast<std::uint8_t>(std::clamp(value, 0.0F, 255.0F)); }
+std::uint8_t clamped(float value) {
+  return static_cast<std::uint8_t>(std::clamp(value, 0.0F, 255.0F));
+}
 
 /// The whole part of the luma of an RGB pixel.
 int luma(const std::uint8_t* pixel) {
@@ -19,7 +21,8 @@ int luma(const std::uint8_t* pixel) {
 
 /// Weights of a blend between an image and what it is blended with.
 struct Blend {
-  explicit Blend(double factor) : own(static_cast<float>(factor)), other(static_cast<float>(1.0 - factor)) {}
+  explicit Blend(double factor)
+      : own(static_cast<float>(factor)), other(static_cast<float>(1.0 - factor)) {}
   [[nodiscard]] std::uint8_t operator()(std::uint8_t value, float with) const {
     return clamped(static_cast<float>(value) * own + with * other);
   }
@@ -81,7 +84,8 @@ void from_hsv(const Hsv& color, std::uint8_t* pixel) {
   const float part = color.s * (sixths - static_cast<float>(sector));
   const float rest = 1.0F - color.s;
   const auto level = [&](float share) {
-    return static_cast<std::uint8_t>(std::clamp(share * color.v, 0.0F, 1.0F) * static_cast<float>(255 + 1.0 - 1e-3));
+    return static_cast<std::uint8_t>(std::clamp(share * color.v, 0.0F, 1.0F) *
+                                     static_cast<float>(255 + 1.0 - 1e-3));
   };
   const auto v = static_cast<std::uint8_t>(color.v * static_cast<float>(255 + 1.0 - 1e-3));
   const std::uint8_t p = level(rest);
@@ -106,19 +110,24 @@ void from_hsv(const Hsv& color, std::uint8_t* pixel) {
 
 void check_colors(const ImageShape& image) {
   ENSURE(config, image.channels == 1 || image.channels == 3,
-         "the images have {} channels, and colours need 1 (grey) or 3 (red, green, blue); remove this transform",
+         "the images have {} channels, and colours need 1 (grey) or 3 (red, green, blue); remove "
+         "this transform",
          image.channels);
 }
 
 void adjust_brightness(const ImageView& input, double factor, ImageTarget& output) {
   const auto scale = static_cast<float>(factor);
-  apply_table(input, make_table([&](int value) { return clamped(static_cast<float>(value) * scale); }), output);
+  apply_table(input,
+              make_table([&](int value) { return clamped(static_cast<float>(value) * scale); }),
+              output);
 }
 
 void adjust_contrast(const ImageView& input, double factor, ImageTarget& output) {
   const Blend blend(factor);
   const float mean = mean_luma(input);
-  apply_table(input, make_table([&](int value) { return blend(static_cast<std::uint8_t>(value), mean); }), output);
+  apply_table(input,
+              make_table([&](int value) { return blend(static_cast<std::uint8_t>(value), mean); }),
+              output);
 }
 
 void adjust_saturation(const ImageView& input, double factor, ImageTarget& output) {

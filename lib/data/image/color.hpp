@@ -4,8 +4,9 @@
 
 namespace trainctl::data {
 
-// torchvision's colour functions on uint8 tensors of 1 or 3 channels, in its float32 arithmetic, so that the bytes are
-// the same. All of them work in place. What needs colours leaves an image of one channel as it is.
+// torchvision's colour functions on uint8 tensors of 1 or 3 channels, in its float32 arithmetic, so
+// that the bytes are the same. All of them work in place. What needs colours leaves an image of one
+// channel as it is.
 
 void adjust_brightness(const ImageView& input, double factor, ImageTarget& output);
 void adjust_contrast(const ImageView& input, double factor, ImageTarget& output);

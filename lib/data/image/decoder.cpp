@@ -34,14 +34,16 @@ constexpr std::array kFormats{
 
 bool begins(std::span<const std::byte> file, std::string_view first_bytes) {
   return file.size() >= first_bytes.size() &&
-         std::equal(first_bytes.begin(), first_bytes.end(), file.begin(), [](char expected, std::byte found) {
-           return expected == '?' || static_cast<std::byte>(expected) == found;
-         });
+         std::equal(first_bytes.begin(), first_bytes.end(), file.begin(),
+                    [](char expected, std::byte found) {
+                      return expected == '?' || static_cast<std::byte>(expected) == found;
+                    });
 }
 
 std::string in_hex(std::span<const std::byte> bytes) {
   std::string text;
-  for (const std::byte byte : bytes) text += fmt::format("{:02x} ", std::to_integer<unsigned>(byte));
+  for (const std::byte byte : bytes)
+    text += fmt::format("{:02x} ", std::to_integer<unsigned>(byte));
   if (!text.empty()) text.pop_back();
   return text;
 }
@@ -49,21 +51,25 @@ std::string in_hex(std::span<const std::byte> bytes) {
 }  // namespace
 
 void check_extents(std::int64_t height, std::int64_t width, const DecodeLimits& limits) {
-  ENSURE(data, height > 0 && width > 0, "the image has no pixels: its header says {}x{}", width, height);
-  ENSURE(data, width <= limits.pixels / height, "the image claims {}x{} pixels; at most {} are decoded", width, height,
-         limits.pixels);
+  ENSURE(data, height > 0 && width > 0, "the image has no pixels: its header says {}x{}", width,
+         height);
+  ENSURE(data, width <= limits.pixels / height,
+         "the image claims {}x{} pixels; at most {} are decoded", width, height, limits.pixels);
 }
 
-ImageDecoder::ImageDecoder(const DecodeLimits& limits) : limits_(limits), decoders_(kFormats.size()) {}
+ImageDecoder::ImageDecoder(const DecodeLimits& limits)
+    : limits_(limits), decoders_(kFormats.size()) {}
 ImageDecoder::~ImageDecoder() = default;
 ImageDecoder::ImageDecoder(ImageDecoder&&) noexcept = default;
 ImageDecoder& ImageDecoder::operator=(ImageDecoder&&) noexcept = default;
 
 ImageShape ImageDecoder::open(std::span<const std::byte> file) {
   ENSURE(data, !file.empty(), "the image file is empty");
-  const auto* found = std::find_if(kFormats.begin(), kFormats.end(),
-                                   [&](const Format& format) { return begins(file, format.first_bytes); });
-  ENSURE(data, found != kFormats.end(), "this is no JPEG, PNG, WebP, BMP or TIFF: its first bytes are {}",
+  const auto* found = std::find_if(kFormats.begin(), kFormats.end(), [&](const Format& format) {
+    return begins(file, format.first_bytes);
+  });
+  ENSURE(data, found != kFormats.end(),
+         "this is no JPEG, PNG, WebP, BMP or TIFF: its first bytes are {}",
          in_hex(file.first(std::min<std::size_t>(file.size(), 8))));
   auto& decoder = decoders_[static_cast<std::size_t>(found - kFormats.begin())];
   if (!decoder) decoder = found->make(limits_);

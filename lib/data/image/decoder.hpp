@@ -20,7 +20,8 @@ class ImageDecoder final : public FormatDecoder {
 
  private:
   DecodeLimits limits_;
-  std::vector<std::unique_ptr<FormatDecoder>> decoders_;  // made when first needed, in the order of the formats
+  std::vector<std::unique_ptr<FormatDecoder>>
+      decoders_;  // made when first needed, in the order of the formats
   FormatDecoder* open_ = nullptr;
 };
 

@@ -17,7 +17,8 @@ class Header {
 
   [[nodiscard]] std::uint32_t number(std::size_t at, std::size_t bytes) const {
     ENSURE(data, at <= file_.size() && bytes <= file_.size() - at,
-           "damaged image: its header points to byte {}, and the file has {}", at + bytes - 1, file_.size());
+           "damaged image: its header points to byte {}, and the file has {}", at + bytes - 1,
+           file_.size());
     std::uint32_t value = 0;
     for (std::size_t i = 0; i < bytes; ++i) {
       const std::size_t place = order_ == ByteOrder::little ? bytes - 1 - i : i;
@@ -26,7 +27,8 @@ class Header {
     return value;
   }
   [[nodiscard]] bool holds(std::size_t at, std::string_view text) const {
-    return file_.size() >= at + text.size() && std::memcmp(file_.data() + at, text.data(), text.size()) == 0;
+    return file_.size() >= at + text.size() &&
+           std::memcmp(file_.data() + at, text.data(), text.size()) == 0;
   }
 
  private:
@@ -47,19 +49,28 @@ Extents webp_extents(const Header& header) {
 Extents bmp_extents(const Header& header) {
   constexpr std::uint32_t kOldHeader = 12;
   if (header.number(14, 4) == kOldHeader) return {header.number(20, 2), header.number(18, 2)};
-  const auto height = static_cast<std::int32_t>(header.number(22, 4));  // below 0: from top to bottom
-  return {height < 0 ? -std::int64_t{height} : height, static_cast<std::int32_t>(header.number(18, 4))};
+  const auto height =
+      static_cast<std::int32_t>(header.number(22, 4));  // below 0: from top to bottom
+  return {height < 0 ? -std::int64_t{height} : height,
+          static_cast<std::int32_t>(header.number(18, 4))};
 }
 
 /// Of the first page: entries of tag, type, count and value, 12 bytes each.
 Extents tiff_extents(const Header& header, const DecodeLimits& limits) {
-  enum : std::uint32_t { kWidth = 256, kHeight = 257, kTileWidth = 322, kTileHeight = 323, kShort = 3 };
+  enum : std::uint32_t {
+    kWidth = 256,
+    kHeight = 257,
+    kTileWidth = 322,
+    kTileHeight = 323,
+    kShort = 3
+  };
   const std::size_t page = header.number(4, 4);
   Extents image;
   Extents tile{1, 1};
   for (std::uint32_t i = 0; i < header.number(page, 2); ++i) {
     const std::size_t entry = page + 2 + std::size_t{12} * i;
-    const std::uint32_t value = header.number(entry + 8, header.number(entry + 2, 2) == kShort ? 2 : 4);
+    const std::uint32_t value =
+        header.number(entry + 8, header.number(entry + 2, 2) == kShort ? 2 : 4);
     switch (header.number(entry, 2)) {
       case kWidth: image.width = value; break;
       case kHeight: image.height = value; break;

@@ -33,7 +33,8 @@ void mirror_any(const ImageView& input, ImageTarget& output) {
   for (std::int64_t y = 0; y < height; ++y) {
     const std::uint8_t* from = input.row(y) + (width - 1) * channels;
     std::uint8_t* to = output.row(y);
-    for (std::int64_t x = 0; x < width; ++x, from -= channels, to += channels) std::copy_n(from, channels, to);
+    for (std::int64_t x = 0; x < width; ++x, from -= channels, to += channels)
+      std::copy_n(from, channels, to);
   }
 }
 
@@ -56,7 +57,8 @@ void horizontal_flip(const ImageView& input, ImageTarget& output) {
 void vertical_flip(const ImageView& input, ImageTarget& output) {
   output.resize(input.shape);
   const std::int64_t height = input.shape.height;
-  for (std::int64_t y = 0; y < height; ++y) std::memcpy(output.row(y), input.row(height - 1 - y), input.row_bytes());
+  for (std::int64_t y = 0; y < height; ++y)
+    std::memcpy(output.row(y), input.row(height - 1 - y), input.row_bytes());
 }
 
 }  // namespace trainctl::data

@@ -17,7 +17,8 @@ struct MirrorKernels {
   MirrorRow three;
 };
 
-/// Those that this CPU can run, the fastest first; the scalar one is last. For tests and benchmarks.
+/// Those that this CPU can run, the fastest first; the scalar one is last. For tests and
+/// benchmarks.
 std::span<const MirrorKernels> mirror_kernels();
 
 /// torchvision's horizontal_flip. `output` must lie elsewhere.

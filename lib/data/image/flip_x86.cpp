@@ -5,15 +5,20 @@
 #include <algorithm>
 #include <cstdint>
 
-// Rows are read from their end. No kernel touches a byte outside its two rows: the next one may be another thread's.
+// Rows are read from their end. No kernel touches a byte outside its two rows: the next one may be
+// another thread's.
 
 namespace trainctl::data {
 namespace {
 
 #define AVX2 __attribute__((target("avx2")))
 
-__m128i load(const std::uint8_t* from) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)); }
-void store(std::uint8_t* to, __m128i bytes) { _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes); }
+__m128i load(const std::uint8_t* from) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+}
+void store(std::uint8_t* to, __m128i bytes) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes);
+}
 
 AVX2 void mirror_one_avx2(const std::uint8_t* from, std::int64_t width, std::uint8_t* to) {
   const __m128i reversed = _mm_setr_epi8(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
@@ -24,7 +29,8 @@ AVX2 void mirror_one_avx2(const std::uint8_t* from, std::int64_t width, std::uin
     const __m256i turned = _mm256_shuffle_epi8(_mm256_permute2x128_si256(bytes, bytes, 1), both);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), turned);
   }
-  for (; left >= 16; left -= 16, to += 16) store(to, _mm_shuffle_epi8(load(from + left - 16), reversed));
+  for (; left >= 16; left -= 16, to += 16)
+    store(to, _mm_shuffle_epi8(load(from + left - 16), reversed));
   if (left > 0 && width >= 16) {
     // The last 16 bytes once more, over some that are there already.
     store(to + left - 16, _mm_shuffle_epi8(load(from), reversed));
@@ -33,8 +39,8 @@ AVX2 void mirror_one_avx2(const std::uint8_t* from, std::int64_t width, std::uin
   }
 }
 
-// Five pixels at a time: 16 bytes are read and written, one of them too many, which the next step overwrites. The last
-// five are written as two halves that overlap.
+// Five pixels at a time: 16 bytes are read and written, one of them too many, which the next step
+// overwrites. The last five are written as two halves that overlap.
 AVX2 void mirror_three_avx2(const std::uint8_t* from, std::int64_t width, std::uint8_t* to) {
   const __m128i after_one = _mm_setr_epi8(13, 14, 15, 10, 11, 12, 7, 8, 9, 4, 5, 6, 1, 2, 3, 0);
   const __m128i first_five = _mm_setr_epi8(12, 13, 14, 9, 10, 11, 6, 7, 8, 3, 4, 5, 0, 1, 2, 15);
@@ -43,7 +49,8 @@ AVX2 void mirror_three_avx2(const std::uint8_t* from, std::int64_t width, std::u
     for (; left > 0; left -= 3, to += 3) std::copy_n(from + left - 3, 3, to);
     return;
   }
-  for (; left >= 18; left -= 15, to += 15) store(to, _mm_shuffle_epi8(load(from + left - 16), after_one));
+  for (; left >= 18; left -= 15, to += 15)
+    store(to, _mm_shuffle_epi8(load(from + left - 16), after_one));
   const __m128i last = _mm_shuffle_epi8(load(from), first_five);
   _mm_storel_epi64(reinterpret_cast<__m128i*>(to + left - 15), last);
   _mm_storel_epi64(reinterpret_cast<__m128i*>(to + left - 8), _mm_srli_si128(last, 7));
@@ -52,7 +59,8 @@ AVX2 void mirror_three_avx2(const std::uint8_t* from, std::int64_t width, std::u
 }  // namespace
 
 void add_vector_kernels(std::vector<MirrorKernels>& kernels) {
-  if (__builtin_cpu_supports("avx2")) kernels.push_back({"avx2", mirror_one_avx2, mirror_three_avx2});
+  if (__builtin_cpu_supports("avx2"))
+    kernels.push_back({"avx2", mirror_one_avx2, mirror_three_avx2});
 }
 
 }  // namespace trainctl::data

@@ -10,9 +10,10 @@ namespace trainctl::data {
 
 /// What a file may claim before anything is allocated for it.
 struct DecodeLimits {
-  std::int64_t pixels = std::int64_t{1} << 26;          // 64 Mpixel
-  std::int64_t scans = 100;                             // of a JPEG; encoders write about ten
-  std::int64_t scanned_pixels = std::int64_t{1} << 30;  // pixels times scans: the work of a progressive JPEG
+  std::int64_t pixels = std::int64_t{1} << 26;  // 64 Mpixel
+  std::int64_t scans = 100;                     // of a JPEG; encoders write about ten
+  std::int64_t scanned_pixels = std::int64_t{1}
+                                << 30;  // pixels times scans: the work of a progressive JPEG
 };
 
 /// How far a file is read. Whether it is sound is known only once all of it has been read.
@@ -22,11 +23,11 @@ enum class Reading { whole_file, needed_part };
 class FormatDecoder {
  public:
   virtual ~FormatDecoder() = default;
-  /// Reads the header. `file` must stay until the pixels are read. Throws Error(data) for a damaged one and for one
-  /// that goes beyond the limits.
+  /// Reads the header. `file` must stay until the pixels are read. Throws Error(data) for a damaged
+  /// one and for one that goes beyond the limits.
   virtual ImageShape open(std::span<const std::byte> file) = 0;
-  /// Writes the pixels of a box of the opened image, rows without gaps, and closes it. Throws Error(data) where the
-  /// file, as far as it is read, is damaged.
+  /// Writes the pixels of a box of the opened image, rows without gaps, and closes it. Throws
+  /// Error(data) where the file, as far as it is read, is damaged.
   virtual void decode(const Box& box, Reading reading, std::uint8_t* out) = 0;
 };
 

@@ -24,8 +24,10 @@ void widen_row(const std::uint8_t* from, const ImageShape& shape, std::int64_t r
   }
 }
 
-/// sums += weight * from. The order of the additions is the caller's: vectors or not, the bits are the same.
-void add_scaled(const float* __restrict from, float weight, float* __restrict sums, std::int64_t count) {
+/// sums += weight * from. The order of the additions is the caller's: vectors or not, the bits are
+/// the same.
+void add_scaled(const float* __restrict from, float weight, float* __restrict sums,
+                std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) sums[i] += weight * from[i];
 }
 
@@ -42,8 +44,8 @@ void gaussian_weights(double sigma, std::span<float> weights) {
   for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(height(i) / sum);
 }
 
-void gaussian_blur(const ImageView& input, std::span<const float> across, std::span<const float> down,
-                   std::vector<float>& scratch, ImageTarget& output) {
+void gaussian_blur(const ImageView& input, std::span<const float> across,
+                   std::span<const float> down, std::vector<float>& scratch, ImageTarget& output) {
   const auto [height, width, channels] = input.shape;
   const std::int64_t radius = std::ssize(across) / 2;
   const std::int64_t reach = std::ssize(down) / 2;
@@ -64,7 +66,8 @@ void gaussian_blur(const ImageView& input, std::span<const float> across, std::s
   for (std::int64_t y = 0; y < height; ++y) {
     std::fill_n(sums, row, 0.0F);
     for (std::int64_t k = 0; k < std::ssize(down); ++k) {
-      add_scaled(rows + mirrored(y + k - reach, height) * row, down[static_cast<std::size_t>(k)], sums, row);
+      add_scaled(rows + mirrored(y + k - reach, height) * row, down[static_cast<std::size_t>(k)],
+                 sums, row);
     }
     std::uint8_t* to = output.row(y);
     for (std::int64_t i = 0; i < row; ++i) {

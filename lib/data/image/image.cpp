@@ -11,7 +11,9 @@ ImageShape image_shape(const Field& image) {
   return {image.shape[0], image.shape[1], image.shape[2]};
 }
 
-Field image_field(const ImageShape& shape) { return {"image", Dtype::u8, {shape.height, shape.width, shape.channels}}; }
+Field image_field(const ImageShape& shape) {
+  return {"image", Dtype::u8, {shape.height, shape.width, shape.channels}};
+}
 
 ImageView ImageView::window(const Box& box) const {
   ASSERT(box.top >= 0 && box.left >= 0 && box.height > 0 && box.width > 0);
@@ -45,7 +47,8 @@ void ImageTarget::copy(const ImageView& image) {
     std::memcpy(pixels_, image.pixels, shape_.bytes());
     return;
   }
-  for (std::int64_t y = 0; y < shape_.height; ++y) std::memcpy(row(y), image.row(y), image.row_bytes());
+  for (std::int64_t y = 0; y < shape_.height; ++y)
+    std::memcpy(row(y), image.row(y), image.row_bytes());
 }
 
 }  // namespace trainctl::data

@@ -9,15 +9,17 @@
 
 namespace trainctl::data {
 
-/// Extents of a uint8 HWC image. In a shape that stands for all samples, a height or width of 0 means that each sample
-/// has its own.
+/// Extents of a uint8 HWC image. In a shape that stands for all samples, a height or width of 0
+/// means that each sample has its own.
 struct ImageShape {
   std::int64_t height = 0;
   std::int64_t width = 0;
   std::int64_t channels = 0;
 
   [[nodiscard]] bool fixed() const { return height > 0 && width > 0; }
-  [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(height * width * channels); }
+  [[nodiscard]] std::size_t bytes() const {
+    return static_cast<std::size_t>(height * width * channels);
+  }
   bool operator==(const ImageShape&) const = default;
 };
 
@@ -34,7 +36,8 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-/// Pixels somewhere in memory; the rows lie `stride` bytes apart, so a window of an image is a view too.
+/// Pixels somewhere in memory; the rows lie `stride` bytes apart, so a window of an image is a view
+/// too.
 struct ImageView {
   const std::uint8_t* pixels = nullptr;
   ImageShape shape;
@@ -45,13 +48,15 @@ struct ImageView {
       : pixels(first), shape(extents), stride(extents.width * extents.channels) {}
 
   [[nodiscard]] const std::uint8_t* row(std::int64_t y) const { return pixels + y * stride; }
-  [[nodiscard]] std::size_t row_bytes() const { return static_cast<std::size_t>(shape.width * shape.channels); }
+  [[nodiscard]] std::size_t row_bytes() const {
+    return static_cast<std::size_t>(shape.width * shape.channels);
+  }
   /// `box` must lie within the image.
   [[nodiscard]] ImageView window(const Box& box) const;
 };
 
-/// Where a transform writes: a scratch buffer that grows to any shape, or a row of a batch slot, whose shape is fixed.
-/// The rows lie without gaps.
+/// Where a transform writes: a scratch buffer that grows to any shape, or a row of a batch slot,
+/// whose shape is fixed. The rows lie without gaps.
 class ImageTarget {
  public:
   explicit ImageTarget(std::vector<std::uint8_t>& scratch) : scratch_(&scratch) {}
@@ -64,7 +69,9 @@ class ImageTarget {
 
   [[nodiscard]] ImageView view() const { return {pixels_, shape_}; }
   [[nodiscard]] const ImageShape& shape() const { return shape_; }
-  [[nodiscard]] std::uint8_t* row(std::int64_t y) { return pixels_ + y * shape_.width * shape_.channels; }
+  [[nodiscard]] std::uint8_t* row(std::int64_t y) {
+    return pixels_ + y * shape_.width * shape_.channels;
+  }
   [[nodiscard]] std::uint8_t* pixels() { return pixels_; }
 
  private:

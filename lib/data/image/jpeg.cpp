@@ -14,7 +14,8 @@
 namespace trainctl::data {
 namespace {
 
-// Upsampling looks at its neighbours: so many pixels more, and those of the box are as in the whole image.
+// Upsampling looks at its neighbours: so many pixels more, and those of the box are as in the whole
+// image.
 constexpr std::int64_t kMargin = 2;
 
 /// What libjpeg calls back; its first member is what it knows.
@@ -84,7 +85,8 @@ void JpegDecoder::State::fail() {
   throw Error(ErrorKind::data, fmt::format("damaged JPEG: {}", errors.message.data()));
 }
 
-/// jpeg_abort_decompress() would keep the tables of the last file, and a file without its own would be decoded by them.
+/// jpeg_abort_decompress() would keep the tables of the last file, and a file without its own would
+/// be decoded by them.
 void JpegDecoder::State::start_anew() {
   jpeg_destroy_decompress(&info);
   guard([&] { jpeg_create_decompress(&info); });
@@ -100,15 +102,16 @@ void JpegDecoder::State::check_work(std::span<const std::byte> file) const {
   // A Huffman code has at least one bit, and each block at least one code.
   const auto bits = static_cast<std::int64_t>(file.size()) * 8;
   ENSURE(data, info.arith_code != 0 || blocks <= bits,
-         "the JPEG claims {}x{} pixels, which do not fit into {} bytes: it is cut off or forged", info.image_width,
-         info.image_height, file.size());
+         "the JPEG claims {}x{} pixels, which do not fit into {} bytes: it is cut off or forged",
+         info.image_width, info.image_height, file.size());
   // Those of one scan need no memory of their own.
   if (jpeg_has_multiple_scans(const_cast<j_decompress_ptr>(&info)) == 0) return;
   const std::int64_t scans = count_jpeg_scans(file, limits.scans);
   const std::int64_t pixels = std::int64_t{info.image_width} * info.image_height;
   ENSURE(data, scans <= limits.scans && scans * pixels <= limits.scanned_pixels,
-         "the JPEG has {} or more scans of {}x{} pixels; at most {} scans and {} pixels in all are decoded", scans,
-         info.image_width, info.image_height, limits.scans, limits.scanned_pixels);
+         "the JPEG has {} or more scans of {}x{} pixels; at most {} scans and {} pixels in all are "
+         "decoded",
+         scans, info.image_width, info.image_height, limits.scans, limits.scanned_pixels);
 }
 
 void JpegDecoder::State::read_rows(std::int64_t until) {
@@ -120,7 +123,8 @@ void JpegDecoder::State::read_box(const Box& box, std::uint8_t* out) {
   JDIMENSION left = 0;
   if (box.width + 2 * kMargin < info.output_width) {
     const std::int64_t wished = std::max<std::int64_t>(box.left - kMargin, 0);
-    const std::int64_t right = std::min<std::int64_t>(box.left + box.width + kMargin, info.output_width);
+    const std::int64_t right =
+        std::min<std::int64_t>(box.left + box.width + kMargin, info.output_width);
     left = static_cast<JDIMENSION>(wished);
     auto width = static_cast<JDIMENSION>(right - wished);
     jpeg_crop_scanline(&info, &left, &width);
@@ -152,9 +156,10 @@ ImageShape JpegDecoder::open(std::span<const std::byte> file) {
   });
   state_->check_work(file);
   const bool cmyk = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
-  ENSURE(data, cmyk || info.num_components == 1 || info.num_components == 3,
-         "the JPEG has {} components, which is no known kind of colour; save it as grey, RGB or CMYK",
-         info.num_components);
+  ENSURE(
+      data, cmyk || info.num_components == 1 || info.num_components == 3,
+      "the JPEG has {} components, which is no known kind of colour; save it as grey, RGB or CMYK",
+      info.num_components);
   info.out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
   return {info.image_height, info.image_width, 3};
 }

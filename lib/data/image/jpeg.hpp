@@ -6,10 +6,11 @@
 
 namespace trainctl::data {
 
-/// JPEG by libjpeg-turbo: baseline and progressive; grey, YCbCr, RGB, CMYK and YCCK (the latter two as Adobe stores
-/// them: inverted). As torchvision's ImageFolder and decode_image() do, it leaves an EXIF orientation alone. Every
-/// warning of the library is an error, and the file must have its end marker. Only the part of the box is transformed,
-/// upsampled and converted, with the same bytes as from the whole image.
+/// JPEG by libjpeg-turbo: baseline and progressive; grey, YCbCr, RGB, CMYK and YCCK (the latter two
+/// as Adobe stores them: inverted). As torchvision's ImageFolder and decode_image() do, it leaves
+/// an EXIF orientation alone. Every warning of the library is an error, and the file must have its
+/// end marker. Only the part of the box is transformed, upsampled and converted, with the same
+/// bytes as from the whole image.
 class JpegDecoder final : public FormatDecoder {
  public:
   explicit JpegDecoder(const DecodeLimits& limits);

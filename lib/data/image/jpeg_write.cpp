@@ -69,12 +69,13 @@ void count_scans(j_common_ptr info) {
   const auto* decompress = reinterpret_cast<j_decompress_ptr>(info);
   auto* errors = reinterpret_cast<ErrorManager*>(info->err);
   if (decompress->input_scan_number <= kMostScans) return;
-  std::snprintf(errors->message.data(), errors->message.size(), "it has more than %d scans", kMostScans);
+  std::snprintf(errors->message.data(), errors->message.size(), "it has more than %d scans",
+                kMostScans);
   std::longjmp(errors->jump, 1);
 }
 
-/// One libjpeg object of each direction, as far as they were made. Calls leave by a jump: what runs in guard() must own
-/// nothing.
+/// One libjpeg object of each direction, as far as they were made. Calls leave by a jump: what runs
+/// in guard() must own nothing.
 class Jpeg {
  public:
   explicit Jpeg(std::vector<std::byte>& out) {
@@ -103,7 +104,8 @@ class Jpeg {
 
   template <class Body>
   void guard(const Body& body) {
-    if (setjmp(errors_.jump) != 0) throw Error(ErrorKind::data, fmt::format("JPEG: {}", errors_.message.data()));
+    if (setjmp(errors_.jump) != 0)
+      throw Error(ErrorKind::data, fmt::format("JPEG: {}", errors_.message.data()));
     body();
   }
 
@@ -117,16 +119,19 @@ class Jpeg {
 };
 
 bool begins_with(const jpeg_marker_struct& marker, std::string_view text) {
-  return marker.data_length >= text.size() && std::memcmp(marker.data, text.data(), text.size()) == 0;
+  return marker.data_length >= text.size() &&
+         std::memcmp(marker.data, text.data(), text.size()) == 0;
 }
 
 /// All markers of the input but those that libjpeg has written itself.
 void copy_markers(jpeg_decompress_struct& from, jpeg_compress_struct& to) {
   using namespace std::string_view_literals;
-  for (const jpeg_marker_struct* marker = from.marker_list; marker != nullptr; marker = marker->next) {
-    const bool jfif = to.write_JFIF_header != 0 && marker->marker == JPEG_APP0 && begins_with(*marker, "JFIF\0"sv);
-    const bool adobe =
-        to.write_Adobe_marker != 0 && marker->marker == JPEG_APP0 + 14 && begins_with(*marker, "Adobe"sv);
+  for (const jpeg_marker_struct* marker = from.marker_list; marker != nullptr;
+       marker = marker->next) {
+    const bool jfif = to.write_JFIF_header != 0 && marker->marker == JPEG_APP0 &&
+                      begins_with(*marker, "JFIF\0"sv);
+    const bool adobe = to.write_Adobe_marker != 0 && marker->marker == JPEG_APP0 + 14 &&
+                       begins_with(*marker, "Adobe"sv);
     if (!jfif && !adobe) jpeg_write_marker(&to, marker->marker, marker->data, marker->data_length);
   }
 }
@@ -143,7 +148,8 @@ void transcode(jpeg_decompress_struct& from, jpeg_compress_struct& to) {
 
 void open(jpeg_decompress_struct& from, std::span<const std::byte> file) {
   constexpr unsigned kWholeMarker = 0xFFFF;
-  jpeg_mem_src(&from, reinterpret_cast<const unsigned char*>(file.data()), static_cast<unsigned long>(file.size()));
+  jpeg_mem_src(&from, reinterpret_cast<const unsigned char*>(file.data()),
+               static_cast<unsigned long>(file.size()));
   jpeg_save_markers(&from, JPEG_COM, kWholeMarker);
   for (int app = 0; app < 16; ++app) jpeg_save_markers(&from, JPEG_APP0 + app, kWholeMarker);
   jpeg_read_header(&from, TRUE);

@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 /// Beside the program or in the lib folder next to it; else where the loader looks.
 std::string library_path() {
   const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
-  for (const fs::path& candidate : {folder / ".." / "lib" / kOpencvLibrary, folder / kOpencvLibrary}) {
+  for (const fs::path& candidate :
+       {folder / ".." / "lib" / kOpencvLibrary, folder / kOpencvLibrary}) {
     std::error_code ignored;
     if (fs::exists(candidate, ignored)) return candidate.string();
   }
@@ -30,8 +31,9 @@ OpencvDecode load() {
   void* handle = ::dlopen(library_path().c_str(), RTLD_NOW | RTLD_LOCAL);
   void* symbol = handle == nullptr ? nullptr : ::dlsym(handle, kOpencvSymbol);
   const char* cause = symbol == nullptr ? ::dlerror() : nullptr;
-  ENSURE(resource, symbol != nullptr, "WebP, BMP and TIFF files need OpenCV, and {} cannot be loaded: {}",
-         kOpencvLibrary, cause == nullptr ? "unknown cause" : cause);
+  ENSURE(resource, symbol != nullptr,
+         "WebP, BMP and TIFF files need OpenCV, and {} cannot be loaded: {}", kOpencvLibrary,
+         cause == nullptr ? "unknown cause" : cause);
   return reinterpret_cast<OpencvDecode>(symbol);
 }
 
@@ -44,8 +46,8 @@ OpencvDecode opencv_decode() {
 
 ImageShape OpencvDecoder::open(std::span<const std::byte> file) {
   file_ = {};
-  ENSURE(data, file.size() <= std::size_t{std::numeric_limits<int>::max()}, "the image file has {} bytes; at most {}",
-         file.size(), std::numeric_limits<int>::max());
+  ENSURE(data, file.size() <= std::size_t{std::numeric_limits<int>::max()},
+         "the image file has {} bytes; at most {}", file.size(), std::numeric_limits<int>::max());
   const auto [height, width] = header_extents(file, limits_);
   shape_ = {height, width, 3};
   opencv_decode();

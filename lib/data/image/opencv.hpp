@@ -6,9 +6,9 @@
 
 namespace trainctl::data {
 
-/// WebP, BMP and TIFF (its first page) by OpenCV, always decoded whole. OpenCV and its hundred libraries are loaded
-/// when the first such file comes, from libtrainctl_opencv.so beside the program: linked, they would cost every start
-/// 0.2 s.
+/// WebP, BMP and TIFF (its first page) by OpenCV, always decoded whole. OpenCV and its hundred
+/// libraries are loaded when the first such file comes, from libtrainctl_opencv.so beside the
+/// program: linked, they would cost every start 0.2 s.
 class OpencvDecoder final : public FormatDecoder {
  public:
   explicit OpencvDecoder(const DecodeLimits& limits) : limits_(limits) {}

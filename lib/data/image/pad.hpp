@@ -33,8 +33,10 @@ struct Outside {
   Fill fill;  // for `constant`
 };
 
-/// torchvision's pad followed by its crop: `window` of an image that goes on outside as `outside` says; it may lie
-/// outside altogether. `reflect` and `symmetric` mirror once: not farther out than the image is wide and high.
-void crop_padded(const ImageView& input, const Box& window, const Outside& outside, ImageTarget& output);
+/// torchvision's pad followed by its crop: `window` of an image that goes on outside as `outside`
+/// says; it may lie outside altogether. `reflect` and `symmetric` mirror once: not farther out than
+/// the image is wide and high.
+void crop_padded(const ImageView& input, const Box& window, const Outside& outside,
+                 ImageTarget& output);
 
 }  // namespace trainctl::data

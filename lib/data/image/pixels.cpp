@@ -7,7 +7,8 @@ ImageShape PixelReader::shape(const StoredImage& image) {
 }
 
 ImageView PixelReader::read(const StoredImage& image) {
-  if (image.raw.fixed()) return {reinterpret_cast<const std::uint8_t*>(image.bytes.data()), image.raw};
+  if (image.raw.fixed())
+    return {reinterpret_cast<const std::uint8_t*>(image.bytes.data()), image.raw};
   const ImageShape shape = decoder_.open(image.bytes);
   ImageTarget out(decoded_);
   out.resize(shape);

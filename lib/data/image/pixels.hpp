@@ -13,7 +13,8 @@ class PixelReader {
  public:
   /// Reads no more than the header. Throws Error(data).
   ImageShape shape(const StoredImage& image);
-  /// The pixels lie in the image or here, until the next call. Throws Error(data) for a file that is damaged anywhere.
+  /// The pixels lie in the image or here, until the next call. Throws Error(data) for a file that
+  /// is damaged anywhere.
   ImageView read(const StoredImage& image);
 
  private:

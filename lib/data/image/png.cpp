@@ -36,7 +36,9 @@ struct PngDecoder::State {
     if (setjmp(png_jmpbuf(png)) != 0) fail();
     body();
   }
-  [[noreturn]] void fail() const { throw Error(ErrorKind::data, fmt::format("damaged PNG: {}", message.data())); }
+  [[noreturn]] void fail() const {
+    throw Error(ErrorKind::data, fmt::format("damaged PNG: {}", message.data()));
+  }
 
   static void on_error(png_structp png, png_const_charp text) {
     auto* state = static_cast<State*>(png_get_error_ptr(png));
@@ -66,7 +68,8 @@ void PngDecoder::State::read_header() {
   png_set_read_fn(png, this, on_read);
   png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // the caller has checked the product
   png_set_crc_action(png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
-  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);  // of no use here, and often odd
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr,
+                              -1);  // of no use here, and often odd
   png_read_info(png, info);
   png_set_expand(png);
   png_set_strip_16(png);
@@ -102,10 +105,12 @@ void PngDecoder::State::read_interlaced(const Box& box, int passes, std::uint8_t
 PngDecoder::PngDecoder(const DecodeLimits& limits) : limits_(limits) {}
 PngDecoder::~PngDecoder() = default;
 
-// The header has its place: 8 bytes of signature, length and name of the chunk, then width, height, depth and colour.
+// The header has its place: 8 bytes of signature, length and name of the chunk, then width, height,
+// depth and colour.
 ImageShape PngDecoder::open(std::span<const std::byte> file) {
   constexpr std::size_t kHeader = 33;
-  ENSURE(data, file.size() >= kHeader, "damaged PNG: the file ends after {} bytes, within its header", file.size());
+  ENSURE(data, file.size() >= kHeader,
+         "damaged PNG: the file ends after {} bytes, within its header", file.size());
   const auto at = [&](std::size_t i) { return std::to_integer<std::uint64_t>(file[i]); };
   const auto number = [&](std::size_t i) {
     return static_cast<std::int64_t>(at(i) << 24 | at(i + 1) << 16 | at(i + 2) << 8 | at(i + 3));
@@ -113,10 +118,11 @@ ImageShape PngDecoder::open(std::span<const std::byte> file) {
   const std::int64_t width = number(16);
   const std::int64_t height = number(20);
   check_extents(height, width, limits_);
-  const std::uint64_t least = static_cast<std::uint64_t>(width * height) * std::min<std::uint64_t>(at(24), 8) / 8;
+  const std::uint64_t least =
+      static_cast<std::uint64_t>(width * height) * std::min<std::uint64_t>(at(24), 8) / 8;
   ENSURE(data, least <= file.size() * kMostInflation,
-         "the PNG claims {}x{} pixels, which do not fit into {} bytes: it is cut off or forged", width, height,
-         file.size());
+         "the PNG claims {}x{} pixels, which do not fit into {} bytes: it is cut off or forged",
+         width, height, file.size());
   state_ = std::make_unique<State>(file);
   state_->guard([&] { state_->read_header(); });
   return {height, width, 3};
@@ -135,7 +141,8 @@ void PngDecoder::decode(const Box& box, Reading reading, std::uint8_t* out) {
   state->guard([&] {
     const int passes = png_set_interlace_handling(state->png);
     png_read_update_info(state->png, state->info);
-    if (png_get_rowbytes(state->png, state->info) != width * 3) png_error(state->png, "its rows have another length");
+    if (png_get_rowbytes(state->png, state->info) != width * 3)
+      png_error(state->png, "its rows have another length");
     if (interlaced) {
       state->read_interlaced(box, passes, out);
     } else {

@@ -6,9 +6,9 @@
 
 namespace trainctl::data {
 
-/// PNG by libpng: grey, RGB and palette of 1 to 16 bits, with or without alpha, also interlaced. As Pillow's
-/// convert("RGB"): of 16 bits the upper 8 count, and alpha is dropped. Every warning of the library and every wrong
-/// checksum is an error, and the file must have its end chunk.
+/// PNG by libpng: grey, RGB and palette of 1 to 16 bits, with or without alpha, also interlaced. As
+/// Pillow's convert("RGB"): of 16 bits the upper 8 count, and alpha is dropped. Every warning of
+/// the library and every wrong checksum is an error, and the file must have its end chunk.
 class PngDecoder final : public FormatDecoder {
  public:
   explicit PngDecoder(const DecodeLimits& limits);

@@ -15,7 +15,10 @@ constexpr std::int64_t kSlack = 16;
 class Column {
  public:
   Column(const ImageView& window, const AxisWeights& axis, const ResizeKernels& kernels)
-      : window_(window), axis_(axis), kernels_(kernels), rows_(2 * static_cast<std::size_t>(axis.pairs)) {}
+      : window_(window),
+        axis_(axis),
+        kernels_(kernels),
+        rows_(2 * static_cast<std::size_t>(axis.pairs)) {}
 
   void make(std::int64_t y, std::int16_t* out) {
     const auto index = static_cast<std::size_t>(y);
@@ -24,8 +27,8 @@ class Column {
       const std::int64_t row = axis_.start[index] + static_cast<std::int64_t>(k);
       rows_[k] = window_.row(std::min(row, window_.shape.height - 1));
     }
-    kernels_.vertical({rows_.data(), axis_.weights.data() + index * rows_.size(), axis_.pairs, axis_.precision,
-                       window_.shape.width * window_.shape.channels, out});
+    kernels_.vertical({rows_.data(), axis_.weights.data() + index * rows_.size(), axis_.pairs,
+                       axis_.precision, window_.shape.width * window_.shape.channels, out});
   }
 
  private:
@@ -43,7 +46,8 @@ Box resize_box(const ResizePlan& plan) {
   return {rows->begin, columns->begin, rows->end - rows->begin, columns->end - columns->begin};
 }
 
-void resize(const ImageView& window, const ResizePlan& plan, std::uint8_t* out, const ResizeKernels& kernels) {
+void resize(const ImageView& window, const ResizePlan& plan, std::uint8_t* out,
+            const ResizeKernels& kernels) {
   const auto vertical = axis_weights(plan.vertical);
   const auto horizontal = axis_weights(plan.horizontal);
   const std::int64_t channels = window.shape.channels;

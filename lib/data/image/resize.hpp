@@ -7,7 +7,8 @@
 
 namespace trainctl::data {
 
-/// One axis of a resize: `input` pixels become `output` pixels, of which [first, first + count) are wanted.
+/// One axis of a resize: `input` pixels become `output` pixels, of which [first, first + count) are
+/// wanted.
 struct ResizeAxis {
   std::int64_t input = 0;
   std::int64_t output = 0;
@@ -15,7 +16,9 @@ struct ResizeAxis {
   std::int64_t count = 0;
   auto operator<=>(const ResizeAxis&) const = default;
 
-  static ResizeAxis whole(std::int64_t input, std::int64_t output) { return {input, output, 0, output}; }
+  static ResizeAxis whole(std::int64_t input, std::int64_t output) {
+    return {input, output, 0, output};
+  }
 };
 
 struct ResizePlan {
@@ -26,10 +29,11 @@ struct ResizePlan {
 /// The part of the input that the wanted pixels are made of.
 Box resize_box(const ResizePlan& plan);
 
-/// Bilinear with antialiasing, as torchvision's resize(antialias=True) on uint8: at most 1 level away from it, since
-/// the value between the two passes is not rounded to 8 bits. `window` is the image's resize_box(). Writes rows without
-/// gaps. Every path gives the same bytes.
-void resize(const ImageView& window, const ResizePlan& plan, std::uint8_t* out, const ResizeKernels& kernels);
+/// Bilinear with antialiasing, as torchvision's resize(antialias=True) on uint8: at most 1 level
+/// away from it, since the value between the two passes is not rounded to 8 bits. `window` is the
+/// image's resize_box(). Writes rows without gaps. Every path gives the same bytes.
+void resize(const ImageView& window, const ResizePlan& plan, std::uint8_t* out,
+            const ResizeKernels& kernels);
 void resize(const ImageView& window, const ResizePlan& plan, std::uint8_t* out);
 
 }  // namespace trainctl::data

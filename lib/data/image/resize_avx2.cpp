@@ -10,7 +10,9 @@
 namespace trainctl::data {
 namespace {
 
-AVX2_INLINE __m256i load(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
+AVX2_INLINE __m256i load(const void* from) {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(from));
+}
 
 AVX2_INLINE __m256i weight_pair(const std::int16_t* weights) {
   std::int32_t pair = 0;
@@ -76,8 +78,8 @@ AVX2_INLINE __m256i both_rows(const HorizontalJob& job, std::int64_t at) {
 template <int kPairs>
 AVX2_INLINE __m256i pixel(const HorizontalJob& job, std::int64_t x) {
   const AxisWeights& axis = *job.axis;
-  const __m256i neighbours =
-      _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, -1, -1, -1, -1));
+  const __m256i neighbours = _mm256_broadcastsi128_si256(
+      _mm_setr_epi8(0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, -1, -1, -1, -1));
   const int shift = axis.precision + kMiddleBits;
   const int pairs = kPairs > 0 ? kPairs : axis.pairs;
   const std::int16_t* weights = axis.weights.data() + x * 2 * pairs;
@@ -92,8 +94,8 @@ AVX2_INLINE __m256i pixel(const HorizontalJob& job, std::int64_t x) {
 
 template <int kPairs>
 AVX2_INLINE void four_pixels(const HorizontalJob& job, std::int64_t x) {
-  const __m256i packed =
-      _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
+  const __m256i packed = _mm256_broadcastsi128_si256(
+      _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
   const __m256i left = _mm256_packs_epi32(pixel<kPairs>(job, x), pixel<kPairs>(job, x + 1));
   const __m256i right = _mm256_packs_epi32(pixel<kPairs>(job, x + 2), pixel<kPairs>(job, x + 3));
   const __m256i bytes = _mm256_shuffle_epi8(_mm256_packus_epi16(left, right), packed);

@@ -8,7 +8,8 @@
 
 namespace trainctl::data {
 
-/// Bits behind the point of the values between the passes: a level of 255 still fits into 16 signed bits.
+/// Bits behind the point of the values between the passes: a level of 255 still fits into 16 signed
+/// bits.
 constexpr int kMiddleBits = 7;
 /// Rows that one call of a horizontal kernel makes.
 constexpr int kRowGroup = 2;

@@ -31,7 +31,8 @@ void horizontal_from(const HorizontalJob& job, std::int64_t first) {
 }
 
 const ResizeKernels& scalar_resize() {
-  static constexpr ResizeKernels kScalar{"scalar", [](const VerticalJob& job) { vertical_from(job, 0); },
+  static constexpr ResizeKernels kScalar{"scalar",
+                                         [](const VerticalJob& job) { vertical_from(job, 0); },
                                          [](const HorizontalJob& job) { horizontal_from(job, 0); }};
   return kScalar;
 }

@@ -10,7 +10,9 @@
 namespace trainctl::data {
 namespace {
 
-SSE4_INLINE __m128i load(const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); }
+SSE4_INLINE __m128i load(const void* from) {
+  return _mm_loadu_si128(static_cast<const __m128i*>(from));
+}
 
 SSE4_INLINE __m128i weight_pair(const std::int16_t* weights) {
   std::int32_t pair = 0;
@@ -48,7 +50,8 @@ SSE4 void vertical(const VerticalJob& job) {
   if (job.count % kWidth != 0) vertical_16(job, job.count - kWidth);
 }
 
-/// Four pixels of one row: of each, the channels of two neighbours stand side by side for the multiply-add.
+/// Four pixels of one row: of each, the channels of two neighbours stand side by side for the
+/// multiply-add.
 SSE4_INLINE void four_pixels(const HorizontalJob& job, std::size_t row, std::int64_t x) {
   const AxisWeights& axis = *job.axis;
   const __m128i pairs = _mm_setr_epi8(0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, -1, -1, -1, -1);
@@ -57,7 +60,8 @@ SSE4_INLINE void four_pixels(const HorizontalJob& job, std::size_t row, std::int
   __m128i sums[4];
   for (int j = 0; j < 4; ++j) {
     const std::int16_t* weights = axis.weights.data() + (x + j) * 2 * axis.pairs;
-    const std::int16_t* in = job.in[row] + std::int64_t{3} * axis.start[static_cast<std::size_t>(x + j)];
+    const std::int16_t* in =
+        job.in[row] + std::int64_t{3} * axis.start[static_cast<std::size_t>(x + j)];
     __m128i sum = _mm_set1_epi32(1 << (shift - 1));
     for (int p = 0; p < axis.pairs; ++p) {
       const __m128i values = _mm_shuffle_epi8(load(in + 6 * p), pairs);
@@ -65,7 +69,8 @@ SSE4_INLINE void four_pixels(const HorizontalJob& job, std::size_t row, std::int
     }
     sums[j] = _mm_sra_epi32(sum, _mm_cvtsi32_si128(shift));
   }
-  const __m128i words = _mm_packus_epi16(_mm_packs_epi32(sums[0], sums[1]), _mm_packs_epi32(sums[2], sums[3]));
+  const __m128i words =
+      _mm_packus_epi16(_mm_packs_epi32(sums[0], sums[1]), _mm_packs_epi32(sums[2], sums[3]));
   const __m128i bytes = _mm_shuffle_epi8(words, packed);
   std::memcpy(job.out[row] + 3 * x, &bytes, 12);
 }

@@ -92,13 +92,15 @@ struct Cache {
 }  // namespace
 
 std::shared_ptr<const AxisWeights> axis_weights(const ResizeAxis& axis) {
-  ASSERT(axis.input > 0 && axis.first >= 0 && axis.count > 0 && axis.first + axis.count <= axis.output);
+  ASSERT(axis.input > 0 && axis.first >= 0 && axis.count > 0 &&
+         axis.first + axis.count <= axis.output);
   thread_local Cache cache;
   const auto found = cache.axes.find(axis);
   if (found != cache.axes.end()) return found->second;
   auto made = std::make_shared<const AxisWeights>(make_weights(axis));
   if (cache.bytes > kCacheBytes) cache = {};
-  cache.bytes += made->weights.size() * sizeof(std::int16_t) + made->start.size() * sizeof(std::int32_t);
+  cache.bytes +=
+      made->weights.size() * sizeof(std::int16_t) + made->start.size() * sizeof(std::int32_t);
   cache.axes.emplace(axis, made);
   return made;
 }

@@ -8,8 +8,9 @@ namespace trainctl::data {
 
 struct ResizeAxis;
 
-/// Fixed-point weights of one axis. Output i is the sum over k of weights[i * 2 * pairs + k] times the input at
-/// start[i] + k, divided by 2^precision; the weights of an output add up to exactly that. `start` counts from `begin`.
+/// Fixed-point weights of one axis. Output i is the sum over k of weights[i * 2 * pairs + k] times
+/// the input at start[i] + k, divided by 2^precision; the weights of an output add up to exactly
+/// that. `start` counts from `begin`.
 struct AxisWeights {
   std::int64_t begin = 0;  // the inputs in use: [begin, end)
   std::int64_t end = 0;

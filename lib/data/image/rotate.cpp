@@ -28,15 +28,18 @@ void move_pixels(const ImageShape& shape, const Steps& steps, ImageTarget& outpu
 void turn(const ImageView& input, int quarters, ImageTarget& output) {
   const auto [height, width, channels] = input.shape;
   const std::uint8_t* last_column = input.pixels + (width - 1) * channels;
-  if (quarters == 1) return move_pixels({width, height, channels}, {last_column, -channels, input.stride}, output);
+  if (quarters == 1)
+    return move_pixels({width, height, channels}, {last_column, -channels, input.stride}, output);
   const std::uint8_t* last_row = input.row(height - 1);
-  if (quarters == 3) return move_pixels({width, height, channels}, {last_row, channels, -input.stride}, output);
+  if (quarters == 3)
+    return move_pixels({width, height, channels}, {last_row, channels, -input.stride}, output);
   move_pixels(input.shape, {last_row + (width - 1) * channels, -input.stride, -channels}, output);
 }
 
 }  // namespace
 
-void rotate(const ImageView& input, const Rotation& rotation, const Sampling& sampling, ImageTarget& output) {
+void rotate(const ImageView& input, const Rotation& rotation, const Sampling& sampling,
+            ImageTarget& output) {
   const ImageShape& shape = input.shape;
   double degrees = std::fmod(rotation.degrees, 360.0);
   if (degrees < 0) degrees += 360;

@@ -16,8 +16,9 @@ struct Rotation {
   std::optional<std::array<double, 2>> center;  // x and y from the upper left; none: the middle
 };
 
-/// torchvision's rotate; right angles about the middle are moves of pixels where the frame allows it. `output` must lie
-/// elsewhere.
-void rotate(const ImageView& input, const Rotation& rotation, const Sampling& sampling, ImageTarget& output);
+/// torchvision's rotate; right angles about the middle are moves of pixels where the frame allows
+/// it. `output` must lie elsewhere.
+void rotate(const ImageView& input, const Rotation& rotation, const Sampling& sampling,
+            ImageTarget& output);
 
 }  // namespace trainctl::data

@@ -17,7 +17,8 @@ Histogram histogram_of(const ImageView& input, std::int64_t channel) {
   Histogram counts{};
   for (std::int64_t y = 0; y < input.shape.height; ++y) {
     const std::uint8_t* value = input.row(y) + channel;
-    for (std::int64_t x = 0; x < input.shape.width; ++x, value += input.shape.channels) ++counts[*value];
+    for (std::int64_t x = 0; x < input.shape.width; ++x, value += input.shape.channels)
+      ++counts[*value];
   }
   return counts;
 }
@@ -28,16 +29,21 @@ void by_histogram(const ImageView& input, ImageTarget& output, TableOf&& table_o
   const auto channels = static_cast<std::size_t>(input.shape.channels);
   ASSERT(channels <= kMostChannels);
   std::array<Table, kMostChannels> tables;
-  for (std::size_t c = 0; c < channels; ++c) tables[c] = table_of(histogram_of(input, static_cast<std::int64_t>(c)));
+  for (std::size_t c = 0; c < channels; ++c)
+    tables[c] = table_of(histogram_of(input, static_cast<std::int64_t>(c)));
   apply_tables(input, std::span(tables).first(channels), output);
 }
 
 std::int64_t first_used(const Histogram& counts) {
-  return std::find_if(counts.begin(), counts.end(), [](std::int64_t count) { return count > 0; }) - counts.begin();
+  return std::find_if(counts.begin(), counts.end(), [](std::int64_t count) { return count > 0; }) -
+         counts.begin();
 }
 
 std::int64_t last_used(const Histogram& counts) {
-  return counts.rend() - std::find_if(counts.rbegin(), counts.rend(), [](std::int64_t count) { return count > 0; }) - 1;
+  return counts.rend() -
+         std::find_if(counts.rbegin(), counts.rend(),
+                      [](std::int64_t count) { return count > 0; }) -
+         1;
 }
 
 Table stretched(const Histogram& counts) {
@@ -46,7 +52,9 @@ Table stretched(const Histogram& counts) {
   const bool flat = least == most;
   const float origin = flat ? 0.0F : least;
   const float scale = flat ? 1.0F : (most - least) * static_cast<float>(1.0 / 255);
-  return make_table([&](int value) { return std::clamp((static_cast<float>(value) - origin) / scale, 0.0F, 255.0F); });
+  return make_table([&](int value) {
+    return std::clamp((static_cast<float>(value) - origin) / scale, 0.0F, 255.0F);
+  });
 }
 
 // Pillow's rule: entry k counts what is darker than k, in steps that leave out the brightest value.
@@ -76,11 +84,15 @@ void posterize(const ImageView& input, int bits, ImageTarget& output) {
 
 void solarize(const ImageView& input, double threshold, ImageTarget& output) {
   const auto limit = static_cast<float>(threshold);
-  apply_table(input, make_table([&](int value) { return static_cast<float>(value) >= limit ? 255 - value : value; }),
+  apply_table(input, make_table([&](int value) {
+                return static_cast<float>(value) >= limit ? 255 - value : value;
+              }),
               output);
 }
 
-void autocontrast(const ImageView& input, ImageTarget& output) { by_histogram(input, output, stretched); }
+void autocontrast(const ImageView& input, ImageTarget& output) {
+  by_histogram(input, output, stretched);
+}
 
 void equalize(const ImageView& input, ImageTarget& output) { by_histogram(input, output, evened); }
 

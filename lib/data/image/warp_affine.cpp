@@ -38,7 +38,8 @@ ImageShape expanded(const ImageShape& input, const AffineMatrix& matrix) {
     for (int corner = 0; corner < 4; ++corner) {
       const float sx = (corner & 1) != 0 ? x : -x;
       const float sy = (corner & 2) != 0 ? y : -y;
-      const float at = sx * static_cast<float>(matrix[row]) + sy * static_cast<float>(matrix[row + 1]) +
+      const float at = sx * static_cast<float>(matrix[row]) +
+                       sy * static_cast<float>(matrix[row + 1]) +
                        static_cast<float>(matrix[row + 2]) + half;
       least = corner == 0 ? at : std::min(least, at);
       most = corner == 0 ? at : std::max(most, at);
@@ -46,12 +47,12 @@ ImageShape expanded(const ImageShape& input, const AffineMatrix& matrix) {
     const auto kept = [](float at) { return std::trunc(at * (1 / kTolerance)) * kTolerance; };
     return static_cast<std::int64_t>(std::ceil(kept(most)) - std::floor(kept(least)));
   };
-  return {extent(3, static_cast<float>(input.height) * 0.5F), extent(0, static_cast<float>(input.width) * 0.5F),
-          input.channels};
+  return {extent(3, static_cast<float>(input.height) * 0.5F),
+          extent(0, static_cast<float>(input.width) * 0.5F), input.channels};
 }
 
-void warp_affine(const ImageView& input, const AffineMatrix& matrix, const ImageShape& size, const Sampling& sampling,
-                 ImageTarget& output) {
+void warp_affine(const ImageView& input, const AffineMatrix& matrix, const ImageShape& size,
+                 const Sampling& sampling, ImageTarget& output) {
   std::array<float, 6> m;
   for (std::size_t i = 0; i < 6; ++i) {
     const std::int64_t extent = i < 3 ? input.shape.width : input.shape.height;

@@ -13,7 +13,8 @@ using Row = std::array<double, 9>;  // coefficients and the right side
 std::array<double, 8> solve(std::array<Row, 8> rows) {
   for (std::size_t k = 0; k < 8; ++k) {
     const auto larger = [&](const Row& a, const Row& b) { return std::abs(a[k]) < std::abs(b[k]); };
-    std::swap(rows[k], *std::max_element(rows.begin() + static_cast<std::ptrdiff_t>(k), rows.end(), larger));
+    std::swap(rows[k],
+              *std::max_element(rows.begin() + static_cast<std::ptrdiff_t>(k), rows.end(), larger));
     for (std::size_t i = k + 1; i < 8; ++i) {
       const double factor = rows[i][k] / rows[k][k];
       for (std::size_t j = k; j < 9; ++j) rows[i][j] -= factor * rows[k][j];
@@ -45,20 +46,23 @@ Perspective perspective_of(const ImageShape& image, const std::array<Point, 4>& 
   }
   const std::array<double, 8> solution = solve(rows);
   Perspective out;
-  std::transform(solution.begin(), solution.end(), out.begin(), [](double value) { return static_cast<float>(value); });
+  std::transform(solution.begin(), solution.end(), out.begin(),
+                 [](double value) { return static_cast<float>(value); });
   return out;
 }
 
-void warp_perspective(const ImageView& input, const Perspective& perspective, const Sampling& sampling,
-                      ImageTarget& output) {
+void warp_perspective(const ImageView& input, const Perspective& perspective,
+                      const Sampling& sampling, ImageTarget& output) {
   const auto [height, width, channels] = input.shape;
   std::array<float, 6> m;
-  for (std::size_t i = 0; i < 6; ++i) m[i] = perspective[i] / (0.5F * static_cast<float>(i < 3 ? width : height));
+  for (std::size_t i = 0; i < 6; ++i)
+    m[i] = perspective[i] / (0.5F * static_cast<float>(i < 3 ? width : height));
   sample_grid(input, input.shape, sampling, output, [&](std::int64_t column, std::int64_t row) {
     const float x = static_cast<float>(column) + 0.5F;
     const float y = static_cast<float>(row) + 0.5F;
     const float depth = (x * perspective[6] + y * perspective[7]) + 1.0F;
-    return Place{((x * m[0] + y * m[1]) + m[2]) / depth - 1.0F, ((x * m[3] + y * m[4]) + m[5]) / depth - 1.0F};
+    return Place{((x * m[0] + y * m[1]) + m[2]) / depth - 1.0F,
+                 ((x * m[3] + y * m[4]) + m[5]) / depth - 1.0F};
   });
 }
 

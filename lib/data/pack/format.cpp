@@ -22,30 +22,34 @@ T load(std::span<const std::byte> bytes, std::uint64_t offset) {
 std::uint64_t hash_of(std::span<const std::byte> page) {
   std::array<std::byte, kPackPage> copy;
   std::copy(page.begin(), page.end(), copy.begin());
-  std::fill_n(copy.begin() + offsetof(PackHeader, header_hash), sizeof(std::uint64_t), std::byte{0});
+  std::fill_n(copy.begin() + offsetof(PackHeader, header_hash), sizeof(std::uint64_t),
+              std::byte{0});
   return hash_bytes(copy);
 }
 
-/// Whether header and index fill the file exactly. Each part is compared before it is added: nothing wraps.
+/// Whether header and index fill the file exactly. Each part is compared before it is added:
+/// nothing wraps.
 void check_length(const PackHeader& header, std::uint64_t size, const std::string& name) {
   const std::uint64_t behind_header = size - kPackPage;
   const auto samples = static_cast<std::uint64_t>(header.samples);
-  const bool possible = header.samples > 0 && samples <= size / sizeof(PackEntry) && header.data_bytes <= size &&
-                        header.names_bytes <= size;
+  const bool possible = header.samples > 0 && samples <= size / sizeof(PackEntry) &&
+                        header.data_bytes <= size && header.names_bytes <= size;
   const std::uint64_t wanted =
-      possible ? header.data_bytes + samples * sizeof(PackEntry) + header.names_bytes : ~std::uint64_t{0};
-  ENSURE(
-      data, wanted == behind_header,
-      "{} ends at byte {}, and its header (byte 0) tells of {} samples with {} bytes of images and {} of names: it is "
-      "{}; make it anew with 'trainctl data pack'",
-      name, size, header.samples, header.data_bytes, header.names_bytes,
-      behind_header < wanted ? "cut off" : "too long");
+      possible ? header.data_bytes + samples * sizeof(PackEntry) + header.names_bytes
+               : ~std::uint64_t{0};
+  ENSURE(data, wanted == behind_header,
+         "{} ends at byte {}, and its header (byte 0) tells of {} samples with {} bytes of images "
+         "and {} of names: it is "
+         "{}; make it anew with 'trainctl data pack'",
+         name, size, header.samples, header.data_bytes, header.names_bytes,
+         behind_header < wanted ? "cut off" : "too long");
 }
 
 }  // namespace
 
 std::string_view PackHeader::recipe_text() const {
-  return {recipe.data(), static_cast<std::size_t>(std::find(recipe.begin(), recipe.end(), '\0') - recipe.begin())};
+  return {recipe.data(),
+          static_cast<std::size_t>(std::find(recipe.begin(), recipe.end(), '\0') - recipe.begin())};
 }
 
 std::string header_page(PackHeader header) {
@@ -69,30 +73,38 @@ std::uint64_t pack_key(std::string_view fingerprint, std::string_view recipe) {
 PackHeader PackView::head(std::span<const std::byte> file, const std::string& name) {
   const std::size_t magic = std::min(file.size(), kPackMagic.size());
   ENSURE(data, magic > 0 && std::memcmp(file.data(), kPackMagic.data(), magic) == 0,
-         "{} is no pack file: it does not begin (byte 0) as 'trainctl data pack' writes them", name);
+         "{} is no pack file: it does not begin (byte 0) as 'trainctl data pack' writes them",
+         name);
   ENSURE(data, file.size() >= kPackPage,
-         "{} ends at byte {}, inside its header of {} bytes: it is cut off; make it anew with 'trainctl data pack'",
+         "{} ends at byte {}, inside its header of {} bytes: it is cut off; make it anew with "
+         "'trainctl data pack'",
          name, file.size(), kPackPage);
   const auto header = load<PackHeader>(file, 0);
   ENSURE(data, header.version == kPackVersion,
-         "{} has version {} (byte 8) and this program reads version {}; make it anew with 'trainctl data pack'", name,
-         header.version, kPackVersion);
+         "{} has version {} (byte 8) and this program reads version {}; make it anew with "
+         "'trainctl data pack'",
+         name, header.version, kPackVersion);
   ENSURE(data, header.header_hash == hash_of(file.first(kPackPage)),
-         "{} is damaged: the checksum of its header (byte 0) is wrong; make it anew with 'trainctl data pack'", name);
+         "{} is damaged: the checksum of its header (byte 0) is wrong; make it anew with 'trainctl "
+         "data pack'",
+         name);
   check_length(header, file.size(), name);
   const bool fixed = header.height > 0 && header.width > 0;
   ENSURE(data,
          header.channels >= 1 && header.channels <= 4 && header.height <= kLargestSide &&
-             header.width <= kLargestSide && fixed == (header.height > 0 || header.width > 0) && header.classes >= 0,
-         "{} is damaged: its header (byte 0) tells of images of {}x{}x{} in {} classes", name, header.height,
-         header.width, header.channels, header.classes);
+             header.width <= kLargestSide && fixed == (header.height > 0 || header.width > 0) &&
+             header.classes >= 0,
+         "{} is damaged: its header (byte 0) tells of images of {}x{}x{} in {} classes", name,
+         header.height, header.width, header.channels, header.classes);
   return header;
 }
 
-PackView::PackView(std::span<const std::byte> file, const std::string& name) : file_(file), header_(head(file, name)) {
+PackView::PackView(std::span<const std::byte> file, const std::string& name)
+    : file_(file), header_(head(file, name)) {
   ENSURE(data, hash_bytes(file.subspan(header_.index_offset())) == header_.index_hash,
-         "{} is damaged: the checksum of its index (byte {}) is wrong; make it anew with 'trainctl data pack'", name,
-         header_.index_offset());
+         "{} is damaged: the checksum of its index (byte {}) is wrong; make it anew with 'trainctl "
+         "data pack'",
+         name, header_.index_offset());
   check_entries(name);
 }
 
@@ -105,24 +117,27 @@ void PackView::check_entries(const std::string& name) const {
     const ImageShape shape{found.height, found.width, found.channels};
     const bool raw = found.format == PackFormat::raw;
     const bool small = found.height <= kLargestSide && found.width <= kLargestSide;
-    const bool pixels =
-        raw && small && shape.fixed() && shape.channels == header_.channels && shape.bytes() == found.bytes;
-    const bool sound = found.offset == end && found.bytes <= header_.index_offset() - end &&
-                       found.name_end >= name_end && found.name_end <= header_.names_bytes &&
-                       (pixels || (!raw && found.format == PackFormat::file)) &&
-                       (!fixed || (raw && shape == header_.shape())) &&
-                       (header_.classes == 0 || (found.label >= 0 && found.label < header_.classes));
-    ENSURE(data, sound, "{} is damaged: its entry of sample {} (byte {}) contradicts the file", name, i,
-           header_.index_offset() + static_cast<std::uint64_t>(i) * sizeof(PackEntry));
+    const bool pixels = raw && small && shape.fixed() && shape.channels == header_.channels &&
+                        shape.bytes() == found.bytes;
+    const bool sound =
+        found.offset == end && found.bytes <= header_.index_offset() - end &&
+        found.name_end >= name_end && found.name_end <= header_.names_bytes &&
+        (pixels || (!raw && found.format == PackFormat::file)) &&
+        (!fixed || (raw && shape == header_.shape())) &&
+        (header_.classes == 0 || (found.label >= 0 && found.label < header_.classes));
+    ENSURE(data, sound, "{} is damaged: its entry of sample {} (byte {}) contradicts the file",
+           name, i, header_.index_offset() + static_cast<std::uint64_t>(i) * sizeof(PackEntry));
     end += found.bytes;
     name_end = found.name_end;
   }
   ENSURE(data, end == header_.index_offset() && name_end == header_.names_bytes,
-         "{} is damaged: its entries (byte {}) leave out a part of the file", name, header_.index_offset());
+         "{} is damaged: its entries (byte {}) leave out a part of the file", name,
+         header_.index_offset());
 }
 
 PackEntry PackView::entry(std::int64_t index) const {
-  return load<PackEntry>(file_, header_.index_offset() + static_cast<std::uint64_t>(index) * sizeof(PackEntry));
+  return load<PackEntry>(
+      file_, header_.index_offset() + static_cast<std::uint64_t>(index) * sizeof(PackEntry));
 }
 
 std::span<const std::byte> PackView::bytes(const PackEntry& entry) const {
@@ -131,8 +146,10 @@ std::span<const std::byte> PackView::bytes(const PackEntry& entry) const {
 
 std::string_view PackView::name(std::int64_t index) const {
   const std::uint64_t begin = index == 0 ? 0 : entry(index - 1).name_end;
-  const std::uint64_t names = header_.index_offset() + static_cast<std::uint64_t>(header_.samples) * sizeof(PackEntry);
-  return {reinterpret_cast<const char*>(file_.data() + names + begin), entry(index).name_end - begin};
+  const std::uint64_t names =
+      header_.index_offset() + static_cast<std::uint64_t>(header_.samples) * sizeof(PackEntry);
+  return {reinterpret_cast<const char*>(file_.data() + names + begin),
+          entry(index).name_end - begin};
 }
 
 }  // namespace trainctl::data

@@ -10,9 +10,9 @@
 #include <string>
 #include <string_view>
 
-// A pack file: one page of header; the images one behind the other; one entry for each; their names one behind the
-// other. No holes, so every byte belongs to a checksum: the header's own, the index's, or an image's. Numbers are
-// little-endian.
+// A pack file: one page of header; the images one behind the other; one entry for each; their names
+// one behind the other. No holes, so every byte belongs to a checksum: the header's own, the
+// index's, or an image's. Numbers are little-endian.
 
 namespace trainctl::data {
 
@@ -69,14 +69,17 @@ std::string header_page(PackHeader header);
 /// What a pack of this source made in this way is known by.
 std::uint64_t pack_key(std::string_view fingerprint, std::string_view recipe);
 
-/// A pack in memory whose header and index have been found sound; its images are checked by whoever reads them.
+/// A pack in memory whose header and index have been found sound; its images are checked by whoever
+/// reads them.
 class PackView {
  public:
-  /// Reads and checks the header and the length only. `name` is what errors call the file. Throws Error(data).
+  /// Reads and checks the header and the length only. `name` is what errors call the file. Throws
+  /// Error(data).
   static PackHeader head(std::span<const std::byte> file, const std::string& name);
 
   PackView() = default;
-  /// Checks header, index and names before anything is allocated. Throws Error(data) naming file and byte offset.
+  /// Checks header, index and names before anything is allocated. Throws Error(data) naming file
+  /// and byte offset.
   PackView(std::span<const std::byte> file, const std::string& name);
 
   [[nodiscard]] const PackHeader& header() const { return header_; }

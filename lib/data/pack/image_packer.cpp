@@ -36,11 +36,13 @@ ImageShape told_shape(const StoredImage& stored, PixelReader& reader) {
 
 }  // namespace
 
-ImagePacker::ImagePacker(const Dataset& dataset, const PackOptions& options) : dataset_(dataset), options_(options) {
+ImagePacker::ImagePacker(const Dataset& dataset, const PackOptions& options)
+    : dataset_(dataset), options_(options) {
   const Facts facts{.layout = dataset.layout()};
   const std::int64_t channels = image_shape(*facts.image()).channels;
   ENSURE(config, options.mode != PackMode::resize || channels == 3,
-         "mode 'resize' writes JPEGs, which are read with 3 channels, and these images have {}; use mode 'raw'",
+         "mode 'resize' writes JPEGs, which are read with 3 channels, and these images have {}; "
+         "use mode 'raw'",
          channels);
 }
 
@@ -60,7 +62,8 @@ void ImagePacker::keep(const StoredImage& stored, Workspace& work, PackedImage& 
   out.shape = told_shape(stored, work.reader);
   out.format = file ? PackFormat::file : PackFormat::raw;
   out.bytes.clear();
-  if (options_.mode != PackMode::keep && file && is_jpeg(stored.bytes)) out.bytes = baseline_jpeg(stored.bytes);
+  if (options_.mode != PackMode::keep && file && is_jpeg(stored.bytes))
+    out.bytes = baseline_jpeg(stored.bytes);
   if (out.bytes.empty()) out.bytes.assign(stored.bytes.begin(), stored.bytes.end());
 }
 
@@ -68,7 +71,8 @@ void ImagePacker::convert(const StoredImage& stored, Workspace& work, PackedImag
   const ImageShape shape = work.reader.shape(stored);
   const ImageShape to = shrunk(shape, options_.size);
   // A second lossy compression would only lose.
-  if (options_.mode == PackMode::resize && to == shape && !stored.raw.fixed()) return keep(stored, work, out);
+  if (options_.mode == PackMode::resize && to == shape && !stored.raw.fixed())
+    return keep(stored, work, out);
   const ImageView image = resized(work.reader.read(stored), to, work.resized);
   out.shape = to;
   if (options_.mode == PackMode::resize) {

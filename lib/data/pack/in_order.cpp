@@ -12,13 +12,17 @@ namespace {
 class Line {
  public:
   explicit Line(const InOrder& range)
-      : range_(range), next_(range.first), taken_(range.first), made_(static_cast<std::size_t>(range.ahead)) {}
+      : range_(range),
+        next_(range.first),
+        taken_(range.first),
+        made_(static_cast<std::size_t>(range.ahead)) {}
 
   /// Worker: until nothing is left to make.
   void work(const std::function<void(std::int64_t)>& make) {
     std::unique_lock lock(mutex_);
     while (true) {
-      room_.wait(lock, [&] { return closed_ || next_ == range_.end || next_ < taken_ + range_.ahead; });
+      room_.wait(lock,
+                 [&] { return closed_ || next_ == range_.end || next_ < taken_ + range_.ahead; });
       if (closed_ || next_ == range_.end) return;
       const std::int64_t mine = next_++;
       lock.unlock();
@@ -57,7 +61,9 @@ class Line {
     bool done = false;
     std::exception_ptr error;
   };
-  [[nodiscard]] std::size_t slot(std::int64_t index) const { return static_cast<std::size_t>(index % range_.ahead); }
+  [[nodiscard]] std::size_t slot(std::int64_t index) const {
+    return static_cast<std::size_t>(index % range_.ahead);
+  }
 
   const InOrder range_;
   std::mutex mutex_;

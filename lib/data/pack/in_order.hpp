@@ -5,9 +5,10 @@
 
 namespace trainctl::data {
 
-/// Runs make(i) for first <= i < end on `workers` threads, and take(i) for one after the other in the caller, at most
-/// `ahead` behind what is being made; make(i) may write to its slot i mod `ahead` until take(i) has returned. Where a
-/// make throws, everything before it is taken, and then its exception leaves.
+/// Runs make(i) for first <= i < end on `workers` threads, and take(i) for one after the other in
+/// the caller, at most `ahead` behind what is being made; make(i) may write to its slot i mod
+/// `ahead` until take(i) has returned. Where a make throws, everything before it is taken, and then
+/// its exception leaves.
 struct InOrder {
   std::int64_t first = 0;
   std::int64_t end = 0;

@@ -22,8 +22,11 @@ constexpr std::int64_t kAheadOfEach = 8;
 PackHeader head_of(const Dataset& dataset, const PackOptions& options) {
   const Layout& layout = dataset.layout();
   const Facts facts{.layout = layout};
-  ENSURE(config, facts.image() != nullptr && layout.size() == 2 && layout[1] == (Field{"label", Dtype::i64, {}}),
-         "a pack holds images with one label each, and the samples of this data set are made of {} field(s)",
+  ENSURE(config,
+         facts.image() != nullptr && layout.size() == 2 &&
+             layout[1] == (Field{"label", Dtype::i64, {}}),
+         "a pack holds images with one label each, and the samples of this data set are made of {} "
+         "field(s)",
          layout.size());
   const std::string recipe = pack_recipe(options);
   const std::string fingerprint = dataset.fingerprint();
@@ -38,7 +41,8 @@ PackHeader head_of(const Dataset& dataset, const PackOptions& options) {
   return head;
 }
 
-/// The pack that is there already; nothing where none is. Another file in its place is not overwritten.
+/// The pack that is there already; nothing where none is. Another file in its place is not
+/// overwritten.
 std::optional<PackHeader> complete_pack(const fs::path& path, std::uint64_t key) {
   if (!fs::exists(path)) return std::nullopt;
   const std::string name = printable(path.string());
@@ -47,10 +51,12 @@ std::optional<PackHeader> complete_pack(const fs::path& path, std::uint64_t key)
     const MappedFile file(path);
     found = PackView(file.bytes(), file.name()).header();
   } catch (const Error& error) {
-    throw Error(ErrorKind::config, fmt::format("{} is in the way and cannot be used: {}", name, error.what()));
+    throw Error(ErrorKind::config,
+                fmt::format("{} is in the way and cannot be used: {}", name, error.what()));
   }
   ENSURE(config, found.key == key,
-         "{} was made ({}) from other samples or with other options: the data has changed, or another pack is meant; "
+         "{} was made ({}) from other samples or with other options: the data has changed, or "
+         "another pack is meant; "
          "remove the file or choose another name with --out",
          name, printable(found.recipe_text()));
   return found;
@@ -76,7 +82,8 @@ PackReport make_pack(const Dataset& dataset, const fs::path& path, const PackOpt
   PackWriter writer(path, head);
   const std::int64_t found = writer.done();
   const int workers = std::max(options.workers, 1);
-  const InOrder range{.first = found, .end = head.samples, .ahead = kAheadOfEach * workers, .workers = workers};
+  const InOrder range{
+      .first = found, .end = head.samples, .ahead = kAheadOfEach * workers, .workers = workers};
   const ImagePacker packer(dataset, options);
   std::vector<PackedImage> slots(static_cast<std::size_t>(range.ahead));
   const auto slot = [&](std::int64_t index) -> PackedImage& {
@@ -90,7 +97,8 @@ PackReport make_pack(const Dataset& dataset, const fs::path& path, const PackOpt
         if (progress) progress(index + 1, head.samples);
       });
   const PackHeader done = writer.finish();
-  return {head.samples, found, done.index_offset() + done.names_bytes + entries_bytes(done.samples)};
+  return {head.samples, found,
+          done.index_offset() + done.names_bytes + entries_bytes(done.samples)};
 }
 
 }  // namespace trainctl::data

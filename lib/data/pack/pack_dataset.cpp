@@ -29,11 +29,11 @@ Facts PackDataset::facts(const std::filesystem::path& path) {
 void PackDataset::check(std::int64_t index, const PackEntry& entry) const {
   std::atomic<bool>& checked = checked_[static_cast<std::size_t>(index)];
   if (checked.load(std::memory_order_relaxed)) return;
-  ENSURE(
-      data, hash_bytes(pack_.bytes(entry)) == entry.hash,
-      "the checksum of its {} bytes at byte {} of {} is wrong: the pack is damaged; make it anew with 'trainctl data "
-      "pack'",
-      entry.bytes, entry.offset, file_.name());
+  ENSURE(data, hash_bytes(pack_.bytes(entry)) == entry.hash,
+         "the checksum of its {} bytes at byte {} of {} is wrong: the pack is damaged; make it "
+         "anew with 'trainctl data "
+         "pack'",
+         entry.bytes, entry.offset, file_.name());
   checked.store(true, std::memory_order_relaxed);
 }
 
@@ -72,12 +72,13 @@ std::string PackDataset::name(std::int64_t index) const { return printable(pack_
 // The index holds the checksum, label and name of every image.
 std::string PackDataset::fingerprint() const { return to_hex(pack_.header().index_hash); }
 
-void check_pack_source(const PackHeader& header, const std::string& fingerprint, const std::string& file) {
-  ENSURE(
-      data, header.source == hash_bytes(std::as_bytes(std::span(fingerprint))),
-      "{} is stale: it was made ({}) from other samples than 'source' has now; make it anew with 'trainctl data pack', "
-      "or remove 'source'",
-      file, printable(header.recipe_text()));
+void check_pack_source(const PackHeader& header, const std::string& fingerprint,
+                       const std::string& file) {
+  ENSURE(data, header.source == hash_bytes(std::as_bytes(std::span(fingerprint))),
+         "{} is stale: it was made ({}) from other samples than 'source' has now; make it anew "
+         "with 'trainctl data pack', "
+         "or remove 'source'",
+         file, printable(header.recipe_text()));
 }
 
 }  // namespace trainctl::data

@@ -10,8 +10,9 @@
 
 namespace trainctl::data {
 
-/// The samples of a pack file, mapped: opening reads its header and index, and each image is checked the first time it
-/// is read. The file must not be written to while it is open; 'trainctl data pack' never does.
+/// The samples of a pack file, mapped: opening reads its header and index, and each image is
+/// checked the first time it is read. The file must not be written to while it is open; 'trainctl
+/// data pack' never does.
 class PackDataset final : public Dataset, public ImageStore {
  public:
   /// Throws Error(data) naming file and offset.
@@ -31,7 +32,8 @@ class PackDataset final : public Dataset, public ImageStore {
   [[nodiscard]] const ImageStore* images() const override { return this; }
   [[nodiscard]] std::string fingerprint() const override;
 
-  [[nodiscard]] StoredImage read(std::int64_t index, std::vector<std::byte>& scratch) const override;
+  [[nodiscard]] StoredImage read(std::int64_t index,
+                                 std::vector<std::byte>& scratch) const override;
   [[nodiscard]] std::string name(std::int64_t index) const override;
 
  private:
@@ -45,6 +47,7 @@ class PackDataset final : public Dataset, public ImageStore {
 };
 
 /// Throws Error(data) unless the pack was made from a source with this fingerprint.
-void check_pack_source(const PackHeader& header, const std::string& fingerprint, const std::string& file);
+void check_pack_source(const PackHeader& header, const std::string& fingerprint,
+                       const std::string& file);
 
 }  // namespace trainctl::data

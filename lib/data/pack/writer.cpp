@@ -42,18 +42,20 @@ std::string record_of(const PackEntry& entry, std::string_view name) {
 
 Fd open_file(const fs::path& path) {
   Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-  ENSURE(resource, fd.valid(), "cannot write {}: {}; choose a writable folder with --out", printable(path.string()),
-         std::strerror(errno));
+  ENSURE(resource, fd.valid(), "cannot write {}: {}; choose a writable folder with --out",
+         printable(path.string()), std::strerror(errno));
   return fd;
 }
 
 void cut(const Fd& fd, std::uint64_t length, const fs::path& path) {
-  const bool done = ::ftruncate(fd.get(), static_cast<off_t>(length)) == 0 && ::lseek(fd.get(), 0, SEEK_END) >= 0;
+  const bool done =
+      ::ftruncate(fd.get(), static_cast<off_t>(length)) == 0 && ::lseek(fd.get(), 0, SEEK_END) >= 0;
   ENSURE(resource, done, "cannot write {}: {}", printable(path.string()), std::strerror(errno));
 }
 
 void sync_data(const Fd& fd, const fs::path& path) {
-  ENSURE(resource, ::fdatasync(fd.get()) == 0, "cannot write {}: {}", printable(path.string()), std::strerror(errno));
+  ENSURE(resource, ::fdatasync(fd.get()) == 0, "cannot write {}: {}", printable(path.string()),
+         std::strerror(errno));
 }
 
 fs::path beside(const fs::path& path, const char* suffix) { return path.string() + suffix; }
@@ -66,8 +68,8 @@ PackWriter::PackWriter(fs::path path, const PackHeader& head)
       journal_path_(beside(path_, ".journal")),
       head_(head),
       partial_(open_file(partial_path_)) {
-  ENSURE(resource, ::flock(partial_.get(), LOCK_EX | LOCK_NB) == 0, "another process is writing {}: wait for its end",
-         printable(partial_path_.string()));
+  ENSURE(resource, ::flock(partial_.get(), LOCK_EX | LOCK_NB) == 0,
+         "another process is writing {}: wait for its end", printable(partial_path_.string()));
   journal_ = open_file(journal_path_);
   resume();
 }
@@ -82,7 +84,8 @@ PackWriter::~PackWriter() {
 
 void PackWriter::resume() {
   read_journal();
-  const auto on_disk = static_cast<std::uint64_t>(std::max<off_t>(::lseek(partial_.get(), 0, SEEK_END), 0));
+  const auto on_disk =
+      static_cast<std::uint64_t>(std::max<off_t>(::lseek(partial_.get(), 0, SEEK_END), 0));
   while (!entries_.empty() && end_ > on_disk) {
     end_ = entries_.back().offset;
     entries_.pop_back();
@@ -97,7 +100,8 @@ void PackWriter::resume() {
 }
 
 void PackWriter::read_journal() {
-  const std::string journal = read_file(journal_path_, std::uint64_t{1} << 40, ReadFailure::resource);
+  const std::string journal =
+      read_file(journal_path_, std::uint64_t{1} << 40, ReadFailure::resource);
   if (journal.size() < sizeof(JournalHead)) return;
   JournalHead found;
   std::memcpy(&found, journal.data(), sizeof found);
@@ -135,8 +139,8 @@ void PackWriter::begin_journal() {
 
 void PackWriter::append(const PackedImage& image) {
   ASSERT(done() < head_.samples);
-  ENSURE(data, image.bytes.size() < std::uint64_t{1} << 32, "{}: an image of {} bytes does not fit into a pack",
-         image.name, image.bytes.size());
+  ENSURE(data, image.bytes.size() < std::uint64_t{1} << 32,
+         "{}: an image of {} bytes does not fit into a pack", image.name, image.bytes.size());
   names_ += image.name;
   PackEntry entry;
   entry.offset = end_;
@@ -166,7 +170,8 @@ PackHeader PackWriter::finish() {
   save();
   const ImageShape first{entries_[0].height, entries_[0].width, entries_[0].channels};
   const bool one_size = std::ranges::all_of(entries_, [&](const PackEntry& entry) {
-    return entry.format == PackFormat::raw && ImageShape{entry.height, entry.width, entry.channels} == first;
+    return entry.format == PackFormat::raw &&
+           ImageShape{entry.height, entry.width, entry.channels} == first;
   });
   if (one_size) {
     head_.height = entries_[0].height;
@@ -174,12 +179,14 @@ PackHeader PackWriter::finish() {
   }
   head_.data_bytes = end_ - kPackPage;
   head_.names_bytes = names_.size();
-  std::string index(reinterpret_cast<const char*>(entries_.data()), entries_.size() * sizeof(PackEntry));
+  std::string index(reinterpret_cast<const char*>(entries_.data()),
+                    entries_.size() * sizeof(PackEntry));
   index += names_;
   head_.index_hash = hash_bytes(std::as_bytes(std::span(index)));
   write_all(partial_.get(), index, partial_path_.string());
   const std::string page = header_page(head_);
-  ENSURE(resource, ::lseek(partial_.get(), 0, SEEK_SET) == 0, "cannot write {}", printable(partial_path_.string()));
+  ENSURE(resource, ::lseek(partial_.get(), 0, SEEK_SET) == 0, "cannot write {}",
+         printable(partial_path_.string()));
   write_all(partial_.get(), page, partial_path_.string());
   publish(partial_path_, partial_.get(), path_);
   partial_.reset();

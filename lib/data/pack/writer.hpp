@@ -19,13 +19,14 @@ struct PackedImage {
   std::int64_t label = 0;
 };
 
-/// Writes a pack: images into FILE.partial and what they are into FILE.journal, which names an image only once its
-/// bytes are on the disk. Started again after an interruption, it goes on behind the last image named there, and the
-/// file comes out the same. One writer a file; another gets Error(resource).
+/// Writes a pack: images into FILE.partial and what they are into FILE.journal, which names an
+/// image only once its bytes are on the disk. Started again after an interruption, it goes on
+/// behind the last image named there, and the file comes out the same. One writer a file; another
+/// gets Error(resource).
 class PackWriter {
  public:
-  /// `head` has key, source, classes, channels, samples and recipe. Throws Error(config) where a journal of another key
-  /// is in the way.
+  /// `head` has key, source, classes, channels, samples and recipe. Throws Error(config) where a
+  /// journal of another key is in the way.
   PackWriter(fs::path path, const PackHeader& head);
   /// Saves what was appended, as far as it can.
   ~PackWriter();

@@ -8,19 +8,22 @@
 namespace trainctl::data {
 namespace {
 
-/// Draws: the pair; then, for each of its two operations, the coin and, where it is made and has one, the sign.
+/// Draws: the pair; then, for each of its two operations, the coin and, where it is made and has
+/// one, the sign.
 class AutoAugment final : public AugmentStage {
  public:
   explicit AutoAugment(const spec::transform::AutoAugment& options)
-      : AugmentStage(options.interpolation, options.fill), policies_(auto_policies(options.policy)) {}
+      : AugmentStage(options.interpolation, options.fill),
+        policies_(auto_policies(options.policy)) {}
 
   void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
     const AutoPolicy& policy = policies_[rng.below(policies_.size())];
-    run_chain(input, std::ssize(policy), output, [&](std::int64_t k, const ImageView& from, ImageTarget& to) {
-      const PolicyStep& step = policy[static_cast<std::size_t>(k)];
-      if (!rng.coin(step.probability)) return to.copy(from);
-      run(from, AugmentSpace::standard, step.op, {step.bin, kAutoAugmentBins}, to, rng);
-    });
+    run_chain(input, std::ssize(policy), output,
+              [&](std::int64_t k, const ImageView& from, ImageTarget& to) {
+                const PolicyStep& step = policy[static_cast<std::size_t>(k)];
+                if (!rng.coin(step.probability)) return to.copy(from);
+                run(from, AugmentSpace::standard, step.op, {step.bin, kAutoAugmentBins}, to, rng);
+              });
   }
 
  private:

@@ -10,7 +10,8 @@ namespace trainctl::data {
 
 Size size_of_options(const std::vector<int>& values) {
   ENSURE(config, values.size() == 1 || values.size() == 2,
-         "size has {} values; write size: 224 for a square, or size: [height, width]", values.size());
+         "size has {} values; write size: 224 for a square, or size: [height, width]",
+         values.size());
   return {values.front(), values.back()};
 }
 
@@ -43,7 +44,8 @@ void CenterCrop::apply_to_box(const ImageView& window, const ImageShape& whole, 
 
 void register_transform_center_crop(Catalogue& catalogue) {
   catalogue.transforms["center_crop"] = [](const config::Stage& stage) {
-    return std::make_shared<const CenterCrop>(size_of_options(stage.as<spec::transform::CenterCrop>().size.values));
+    return std::make_shared<const CenterCrop>(
+        size_of_options(stage.as<spec::transform::CenterCrop>().size.values));
   };
 }
 

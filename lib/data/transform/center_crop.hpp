@@ -13,15 +13,16 @@ struct Size {
 /// Reads `size: 224` or `size: [height, width]`. Throws Error(config).
 Size size_of_options(const std::vector<int>& values);
 
-/// The middle of one axis: the pixels [first, first + count) of the image, with `before` pixels of margin in front.
+/// The middle of one axis: the pixels [first, first + count) of the image, with `before` pixels of
+/// margin in front.
 struct Middle {
   std::int64_t first = 0;
   std::int64_t count = 0;
   std::int64_t before = 0;
 };
 
-/// torchvision's arithmetic: the crop begins at the half of what is left over, rounded to even; a margin that is odd is
-/// wider behind.
+/// torchvision's arithmetic: the crop begins at the half of what is left over, rounded to even; a
+/// margin that is odd is wider behind.
 Middle middle_of(std::int64_t extent, std::int64_t crop);
 
 class CenterCrop final : public CropTransform {

@@ -15,26 +15,30 @@ namespace trainctl::data {
 namespace {
 
 using Adjust = void (*)(const ImageView& input, double factor, ImageTarget& output);
-constexpr std::array<Adjust, 4> kAdjust{adjust_brightness, adjust_contrast, adjust_saturation, adjust_hue};
+constexpr std::array<Adjust, 4> kAdjust{adjust_brightness, adjust_contrast, adjust_saturation,
+                                        adjust_hue};
 
 Range range_of(const char* name, const std::vector<double>& values, double center) {
   ENSURE(config, values.size() == 1 || values.size() == 2,
          "{} has {} values; give one, or the smallest and the largest", name, values.size());
   const bool one = values.size() == 1;
   ENSURE(config, one ? values[0] >= 0 : values[0] <= values[1],
-         "{} is {}; a single number must not be negative, and of two the smaller comes first", name, values[0]);
+         "{} is {}; a single number must not be negative, and of two the smaller comes first", name,
+         values[0]);
   if (!one) return {values[0], values[1]};
   const double low = center - values[0];
   return {center == 1 ? std::max(low, 0.0) : low, center + values[0]};
 }
 
-/// Draws: the order, by Fisher-Yates over brightness, contrast, saturation, hue; then the four factors in that list's
-/// order, each drawn whether or not it is used.
+/// Draws: the order, by Fisher-Yates over brightness, contrast, saturation, hue; then the four
+/// factors in that list's order, each drawn whether or not it is used.
 class ColorJitter final : public Transform {
  public:
   explicit ColorJitter(const spec::transform::ColorJitter& options)
-      : ranges_{range_of("brightness", options.brightness.values, 1), range_of("contrast", options.contrast.values, 1),
-                range_of("saturation", options.saturation.values, 1), range_of("hue", options.hue.values, 0)} {}
+      : ranges_{range_of("brightness", options.brightness.values, 1),
+                range_of("contrast", options.contrast.values, 1),
+                range_of("saturation", options.saturation.values, 1),
+                range_of("hue", options.hue.values, 0)} {}
 
   [[nodiscard]] ImageShape output(const ImageShape& input) const override {
     check_colors(input);
@@ -47,7 +51,8 @@ class ColorJitter final : public Transform {
     std::array<std::size_t, 4> order{0, 1, 2, 3};
     for (std::size_t i = 3; i > 0; --i) std::swap(order[i], order[rng.below(i + 1)]);
     std::array<double, 4> factors;
-    for (std::size_t i = 0; i < 4; ++i) factors[i] = draw_between(rng, ranges_[i].low, ranges_[i].high);
+    for (std::size_t i = 0; i < 4; ++i)
+      factors[i] = draw_between(rng, ranges_[i].low, ranges_[i].high);
     ImageView image = input;
     for (const std::size_t i : order) {
       const double center = i == 3 ? 0 : 1;

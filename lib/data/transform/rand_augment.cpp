@@ -19,10 +19,12 @@ class RandAugment final : public AugmentStage {
   }
 
   void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
-    run_chain(input, options_.num_ops, output, [&](std::int64_t, const ImageView& from, ImageTarget& to) {
-      const auto op = static_cast<AugmentOp>(rng.below(kChosenOps));
-      run(from, AugmentSpace::standard, op, {options_.magnitude, options_.num_magnitude_bins}, to, rng);
-    });
+    run_chain(input, options_.num_ops, output,
+              [&](std::int64_t, const ImageView& from, ImageTarget& to) {
+                const auto op = static_cast<AugmentOp>(rng.below(kChosenOps));
+                run(from, AugmentSpace::standard, op,
+                    {options_.magnitude, options_.num_magnitude_bins}, to, rng);
+              });
   }
 
  private:

@@ -18,12 +18,13 @@ double tangent(double degrees) {
 }
 
 Range shear_down(const std::vector<double>& values) {
-  ENSURE(config, values.size() == 1 || values.size() == 2 || values.size() == 4, "shear has {} values; give 1, 2 or 4",
-         values.size());
+  ENSURE(config, values.size() == 1 || values.size() == 2 || values.size() == 4,
+         "shear has {} values; give 1, 2 or 4", values.size());
   return values.size() == 4 ? angles("shear", values, 2) : Range{};
 }
 
-/// Draws: angle, move along x and along y, scale, shear along x and along y; each whether or not it is asked for.
+/// Draws: angle, move along x and along y, scale, shear along x and along y; each whether or not it
+/// is asked for.
 class RandomAffine final : public Transform {
  public:
   explicit RandomAffine(const spec::transform::RandomAffine& options)
@@ -32,8 +33,8 @@ class RandomAffine final : public Transform {
         shear_x_(angles("shear", options.shear.values)),
         shear_y_(shear_down(options.shear.values)),
         sampling_{options.interpolation, Fill(options.fill.values)} {
-    ENSURE(config, options.scale[0] <= options.scale[1], "scale is [{}, {}]; write the smaller number first",
-           options.scale[0], options.scale[1]);
+    ENSURE(config, options.scale[0] <= options.scale[1],
+           "scale is [{}, {}]; write the smaller number first", options.scale[0], options.scale[1]);
   }
 
   [[nodiscard]] ImageShape output(const ImageShape& input) const override {

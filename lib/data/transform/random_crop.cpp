@@ -30,11 +30,13 @@ std::int64_t place(std::int64_t padded, std::int64_t size, CounterRng& rng) {
 
 Extents size_of_crop(const std::vector<int>& values) {
   ENSURE(config, values.size() == 1 || values.size() == 2,
-         "size has {} values; write size: 28 for a square, or size: [height, width]", values.size());
+         "size has {} values; write size: 28 for a square, or size: [height, width]",
+         values.size());
   return {values.front(), values.back()};
 }
 
-/// Draws: top, then left, in places of the padded image; where there is one place only, they are drawn all the same.
+/// Draws: top, then left, in places of the padded image; where there is one place only, they are
+/// drawn all the same.
 class PaddedCrop final : public Transform {
  public:
   explicit PaddedCrop(const spec::transform::RandomCrop& options)
@@ -43,10 +45,12 @@ class PaddedCrop final : public Transform {
         outside_{options.padding_mode, Fill(options.fill.values)} {
     const std::vector<int>& padding = options.padding.values;
     ENSURE(config, padding.size() == 1 || padding.size() == 2 || padding.size() == 4,
-           "padding has {} values; give 1, or 2: [left and right, top and bottom], or 4: [left, top, right, bottom]",
+           "padding has {} values; give 1, or 2: [left and right, top and bottom], or 4: [left, "
+           "top, right, bottom]",
            padding.size());
     across_ = {padding[0], padding[padding.size() == 4 ? 2 : 0]};
-    down_ = {padding[padding.size() == 1 ? 0 : 1], padding[padding.size() == 4 ? 3 : padding.size() - 1]};
+    down_ = {padding[padding.size() == 1 ? 0 : 1],
+             padding[padding.size() == 4 ? 3 : padding.size() - 1]};
   }
 
   [[nodiscard]] ImageShape output(const ImageShape& input) const override {
@@ -62,8 +66,10 @@ class PaddedCrop final : public Transform {
     const auto [height, width, channels] = input.shape;
     const Added rows = added(down_, height, size_.height);
     const Added columns = added(across_, width, size_.width);
-    const std::int64_t top = place(height + rows.before + rows.after, size_.height, rng) - rows.before;
-    const std::int64_t left = place(width + columns.before + columns.after, size_.width, rng) - columns.before;
+    const std::int64_t top =
+        place(height + rows.before + rows.after, size_.height, rng) - rows.before;
+    const std::int64_t left =
+        place(width + columns.before + columns.after, size_.width, rng) - columns.before;
     crop_padded(input, {top, left, size_.height, size_.width}, outside_, output);
   }
 
@@ -81,19 +87,25 @@ class PaddedCrop final : public Transform {
     const std::int64_t height = image.height + rows.before + rows.after;
     const std::int64_t width = image.width + columns.before + columns.after;
     if (size_.height > height || size_.width > width) {
-      throw Error(kind,
-                  fmt::format("a crop of {}x{} pixels does not fit into an image of {}x{}, padded to {}x{}; set "
-                              "size to at most [{}, {}], or pad_if_needed: true, or resize first",
-                              size_.height, size_.width, image.height, image.width, height, width, height, width));
+      throw Error(
+          kind,
+          fmt::format(
+              "a crop of {}x{} pixels does not fit into an image of {}x{}, padded to {}x{}; set "
+              "size to at most [{}, {}], or pad_if_needed: true, or resize first",
+              size_.height, size_.width, image.height, image.width, height, width, height, width));
     }
     const std::int64_t most = outside_.mode == PaddingMode::reflect ? 1 : 0;
-    const bool mirrors = outside_.mode == PaddingMode::reflect || outside_.mode == PaddingMode::symmetric;
+    const bool mirrors =
+        outside_.mode == PaddingMode::reflect || outside_.mode == PaddingMode::symmetric;
     if (mirrors && (std::max(rows.before, rows.after) > image.height - most ||
                     std::max(columns.before, columns.after) > image.width - most)) {
-      throw Error(kind, fmt::format("an image of {}x{} cannot be mirrored by {} and {} pixels at its rows and columns; "
-                                    "pad less, or set padding_mode to edge or constant",
-                                    image.height, image.width, std::max(rows.before, rows.after),
-                                    std::max(columns.before, columns.after)));
+      throw Error(
+          kind,
+          fmt::format(
+              "an image of {}x{} cannot be mirrored by {} and {} pixels at its rows and columns; "
+              "pad less, or set padding_mode to edge or constant",
+              image.height, image.width, std::max(rows.before, rows.after),
+              std::max(columns.before, columns.after)));
     }
   }
 
@@ -110,18 +122,22 @@ class PlainCrop final : public CropTransform {
   explicit PlainCrop(const spec::transform::RandomCrop& options)
       : size_(size_of_crop(options.size.values)), fitting_(options) {}
 
-  [[nodiscard]] ImageShape output(const ImageShape& input) const override { return fitting_.output(input); }
+  [[nodiscard]] ImageShape output(const ImageShape& input) const override {
+    return fitting_.output(input);
+  }
   [[nodiscard]] bool random() const override { return true; }
 
   [[nodiscard]] Box box(const ImageShape& input, CounterRng& rng) const override {
     ENSURE(data, size_.height <= input.height && size_.width <= input.width,
-           "a crop of {}x{} pixels does not fit into this image of {}x{}; set pad_if_needed: true, or resize first",
+           "a crop of {}x{} pixels does not fit into this image of {}x{}; set pad_if_needed: true, "
+           "or resize first",
            size_.height, size_.width, input.height, input.width);
     const std::int64_t top = place(input.height, size_.height, rng);
     return {top, place(input.width, size_.width, rng), size_.height, size_.width};
   }
 
-  void apply_to_box(const ImageView& window, const ImageShape&, ImageTarget& output, CounterRng&) const override {
+  void apply_to_box(const ImageView& window, const ImageShape&, ImageTarget& output,
+                    CounterRng&) const override {
     output.copy(window);
   }
 
@@ -133,10 +149,12 @@ class PlainCrop final : public CropTransform {
 }  // namespace
 
 void register_transform_random_crop(Catalogue& catalogue) {
-  catalogue.transforms["random_crop"] = [](const config::Stage& stage) -> std::shared_ptr<const Transform> {
+  catalogue.transforms["random_crop"] =
+      [](const config::Stage& stage) -> std::shared_ptr<const Transform> {
     const auto& options = stage.as<spec::transform::RandomCrop>();
     const std::vector<int>& padding = options.padding.values;
-    const bool pads = options.pad_if_needed || std::any_of(padding.begin(), padding.end(), [](int p) { return p > 0; });
+    const bool pads = options.pad_if_needed ||
+                      std::any_of(padding.begin(), padding.end(), [](int p) { return p > 0; });
     if (pads) return std::make_shared<const PaddedCrop>(options);
     return std::make_shared<const PlainCrop>(options);
   };

@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kAttempts = 10;
 
-/// Draws: the coin; then up to ten times the area and the ratio, until the rectangle fits; then its top and its left.
+/// Draws: the coin; then up to ten times the area and the ratio, until the rectangle fits; then its
+/// top and its left.
 class RandomErasing final : public Transform {
  public:
   explicit RandomErasing(const spec::transform::RandomErasing& options)
@@ -22,8 +23,8 @@ class RandomErasing final : public Transform {
         log_ratio_{portable_log(options.ratio[0]), portable_log(options.ratio[1])} {
     const auto ordered = [](const std::array<double, 2>& range) { return range[0] <= range[1]; };
     ENSURE(config, ordered(options.scale) && ordered(options.ratio),
-           "scale is [{}, {}] and ratio [{}, {}]; write the smaller number first", options.scale[0], options.scale[1],
-           options.ratio[0], options.ratio[1]);
+           "scale is [{}, {}] and ratio [{}, {}]; write the smaller number first", options.scale[0],
+           options.scale[1], options.ratio[0], options.ratio[1]);
   }
 
   [[nodiscard]] ImageShape output(const ImageShape& input) const override {
@@ -48,8 +49,10 @@ class RandomErasing final : public Transform {
       box.height = std::llrint(std::sqrt(area * ratio));
       box.width = std::llrint(std::sqrt(area / ratio));
       if (box.height >= image.height || box.width >= image.width) continue;
-      box.top = static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(image.height - box.height + 1)));
-      box.left = static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(image.width - box.width + 1)));
+      box.top = static_cast<std::int64_t>(
+          rng.below(static_cast<std::uint64_t>(image.height - box.height + 1)));
+      box.left = static_cast<std::int64_t>(
+          rng.below(static_cast<std::uint64_t>(image.width - box.width + 1)));
       return true;
     }
     return false;

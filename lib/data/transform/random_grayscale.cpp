@@ -9,7 +9,8 @@ namespace {
 /// Draws: one coin.
 class RandomGrayscale final : public Transform {
  public:
-  explicit RandomGrayscale(const spec::transform::RandomGrayscale& options) : probability_(options.p) {}
+  explicit RandomGrayscale(const spec::transform::RandomGrayscale& options)
+      : probability_(options.p) {}
 
   [[nodiscard]] ImageShape output(const ImageShape& input) const override {
     check_colors(input);

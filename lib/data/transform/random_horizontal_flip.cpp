@@ -27,7 +27,8 @@ class RandomHorizontalFlip final : public Transform {
 
 void register_transform_random_horizontal_flip(Catalogue& catalogue) {
   catalogue.transforms["random_horizontal_flip"] = [](const config::Stage& stage) {
-    return std::make_shared<const RandomHorizontalFlip>(stage.as<spec::transform::RandomHorizontalFlip>().p);
+    return std::make_shared<const RandomHorizontalFlip>(
+        stage.as<spec::transform::RandomHorizontalFlip>().p);
   };
 }
 

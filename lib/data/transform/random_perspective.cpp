@@ -49,7 +49,8 @@ class RandomPerspective final : public Transform {
 
 void register_transform_random_perspective(Catalogue& catalogue) {
   catalogue.transforms["random_perspective"] = [](const config::Stage& stage) {
-    return std::make_shared<const RandomPerspective>(stage.as<spec::transform::RandomPerspective>());
+    return std::make_shared<const RandomPerspective>(
+        stage.as<spec::transform::RandomPerspective>());
   };
 }
 

@@ -27,7 +27,8 @@ class RandomRotation final : public Transform {
   [[nodiscard]] bool random() const override { return true; }
 
   void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
-    rotate(input, {draw_between(rng, degrees_.low, degrees_.high), frame_, center_}, sampling_, output);
+    rotate(input, {draw_between(rng, degrees_.low, degrees_.high), frame_, center_}, sampling_,
+           output);
   }
 
  private:

@@ -27,7 +27,8 @@ class RandomVerticalFlip final : public Transform {
 
 void register_transform_random_vertical_flip(Catalogue& catalogue) {
   catalogue.transforms["random_vertical_flip"] = [](const config::Stage& stage) {
-    return std::make_shared<const RandomVerticalFlip>(stage.as<spec::transform::RandomVerticalFlip>().p);
+    return std::make_shared<const RandomVerticalFlip>(
+        stage.as<spec::transform::RandomVerticalFlip>().p);
   };
 }
 

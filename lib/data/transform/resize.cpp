@@ -21,9 +21,10 @@ class ResizedSize {
       : size_(size_of_options(options.size.values)), keeps_shape_(options.size.values.size() == 1) {
     if (!options.max_size) return;
     longest_ = *options.max_size;
-    ENSURE(config, keeps_shape_, "max_size is of use only where size is one number, the length of the shorter side");
-    ENSURE(config, *longest_ > size_.height, "max_size is {} and size {}; max_size must be larger", *longest_,
-           size_.height);
+    ENSURE(config, keeps_shape_,
+           "max_size is of use only where size is one number, the length of the shorter side");
+    ENSURE(config, *longest_ > size_.height, "max_size is {} and size {}; max_size must be larger",
+           *longest_, size_.height);
   }
 
   /// Whether all images come out alike, whatever their shape.
@@ -40,9 +41,10 @@ class ResizedSize {
       shorter = *longest_ * shorter / longer;
       longer = *longest_;
     }
-    ENSURE(data, shorter > 0 && longer <= kMostPixels / shorter,
-           "an image of {}x{} pixels would become {}x{}; leave it out, or set size to [height, width]", input.width,
-           input.height, wide ? longer : shorter, wide ? shorter : longer);
+    ENSURE(
+        data, shorter > 0 && longer <= kMostPixels / shorter,
+        "an image of {}x{} pixels would become {}x{}; leave it out, or set size to [height, width]",
+        input.width, input.height, wide ? longer : shorter, wide ? shorter : longer);
     return wide ? Size{shorter, longer} : Size{longer, shorter};
   }
 
@@ -57,7 +59,9 @@ class ResizeCenterCrop final : public CropTransform {
  public:
   ResizeCenterCrop(const ResizedSize& size, const CenterCrop& crop) : size_(size), crop_(crop) {}
 
-  [[nodiscard]] ImageShape output(const ImageShape& input) const override { return crop_.output(input); }
+  [[nodiscard]] ImageShape output(const ImageShape& input) const override {
+    return crop_.output(input);
+  }
   [[nodiscard]] bool random() const override { return false; }
 
   [[nodiscard]] Box box(const ImageShape& input, CounterRng& rng) const override {
@@ -102,7 +106,8 @@ class Resize final : public Transform {
   void apply(const ImageView& input, ImageTarget& output, CounterRng&) const override {
     const Size size = size_.of(input.shape);
     resize(input,
-           {ResizeAxis::whole(input.shape.height, size.height), ResizeAxis::whole(input.shape.width, size.width)},
+           {ResizeAxis::whole(input.shape.height, size.height),
+            ResizeAxis::whole(input.shape.width, size.width)},
            output.resize({size.height, size.width, input.shape.channels}));
   }
 

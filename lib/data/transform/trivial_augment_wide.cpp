@@ -29,7 +29,8 @@ class TrivialAugmentWide final : public AugmentStage {
 
 void register_transform_trivial_augment_wide(Catalogue& catalogue) {
   catalogue.transforms["trivial_augment_wide"] = [](const config::Stage& stage) {
-    return std::make_shared<const TrivialAugmentWide>(stage.as<spec::transform::TrivialAugmentWide>());
+    return std::make_shared<const TrivialAugmentWide>(
+        stage.as<spec::transform::TrivialAugmentWide>());
   };
 }
 

@@ -11,7 +11,9 @@ struct Mixup {
   double alpha = 1;
 
   static void describe(config::Describe<Mixup>& options) {
-    options.field("alpha", &Mixup::alpha, "Both parameters of the Beta distribution of an image's own share.")
+    options
+        .field("alpha", &Mixup::alpha,
+               "Both parameters of the Beta distribution of an image's own share.")
         .above(0)
         .at_most(1000);
   }

@@ -15,7 +15,8 @@ struct Cifar {
   static void describe(config::Describe<Cifar>& options) {
     options
         .field("root", &Cifar::root,
-               "Folder with the binary version: its .tar.gz, or the unpacked .bin files there or in their folder.")
+               "Folder with the binary version: its .tar.gz, or the unpacked .bin files there or "
+               "in their folder.")
         .required()
         .example("data/cifar10");
     options.field("split", &Cifar::split, "train: 50,000 samples; test: 10,000 samples.");

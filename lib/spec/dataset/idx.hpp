@@ -13,7 +13,9 @@ struct Idx {
   Split split = Split::train;
 
   static void describe(config::Describe<Idx>& options) {
-    options.field("root", &Idx::root, "Folder with the four IDX files, plain or .gz.").required().example("data/mnist");
+    options.field("root", &Idx::root, "Folder with the four IDX files, plain or .gz.")
+        .required()
+        .example("data/mnist");
     options.field("split", &Idx::split, "train: 60,000 samples; test: 10,000 samples.");
   }
 };

@@ -10,7 +10,8 @@
 namespace trainctl::spec::dataset {
 
 struct ImageList {
-  static constexpr auto kSummary = "Images named in a table: path,label a line, or path and several numbers.";
+  static constexpr auto kSummary =
+      "Images named in a table: path,label a line, or path and several numbers.";
 
   std::filesystem::path path;
   std::optional<std::filesystem::path> root;
@@ -21,23 +22,28 @@ struct ImageList {
   static void describe(config::Describe<ImageList>& options) {
     options
         .field("path", &ImageList::path,
-               "The list: .csv with commas, .tsv or .txt with tabs. A first line without an image's name is its head. "
+               "The list: .csv with commas, .tsv or .txt with tabs. A first line without an "
+               "image's name is its head. "
                "One label is a class, by name or number; several are numbers, one target each.")
         .required()
         .example("data/birds/train.csv");
-    options.field("root", &ImageList::root, "Folder the listed paths are in, when not the list's own.")
+    options
+        .field("root", &ImageList::root, "Folder the listed paths are in, when not the list's own.")
         .example("data/birds/images");
     options
-        .field(
-            "classes", &ImageList::classes,
-            "Class names in the order of their numbers; otherwise the names in the list, sorted. Give it where train "
-            "and val do not hold the same classes.")
+        .field("classes", &ImageList::classes,
+               "Class names in the order of their numbers; otherwise the names in the list, "
+               "sorted. Give it where train "
+               "and val do not hold the same classes.")
         .example("[crow, owl]");
-    options.field("rows", &ImageList::rows, "Number of samples the list must have: finds a list that was cut off.")
+    options
+        .field("rows", &ImageList::rows,
+               "Number of samples the list must have: finds a list that was cut off.")
         .at_least(1)
         .example("50000");
     options.field("follow_links", &ImageList::follow_links,
-                  "Whether symbolic links and paths that lead out of the root are followed; otherwise an error.");
+                  "Whether symbolic links and paths that lead out of the root are followed; "
+                  "otherwise an error.");
   }
 };
 

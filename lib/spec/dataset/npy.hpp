@@ -21,14 +21,18 @@ struct Npy {
         .example("data/x_train.npy");
     options
         .field("features", &Npy::features,
-               "In place of images: features of any shape (N, ...) and number type; they become 32-bit floats.")
+               "In place of images: features of any shape (N, ...) and number type; they become "
+               "32-bit floats.")
         .example("data/x_train.npy");
     options
         .field("labels", &Npy::labels,
-               "Labels: whole numbers of shape (N) are classes; floats of shape (N) or (N, K) are targets.")
+               "Labels: whole numbers of shape (N) are classes; floats of shape (N) or (N, K) are "
+               "targets.")
         .required()
         .example("data/y_train.npy");
-    options.field("classes", &Npy::classes, "Number of classes, when the labels do not hold the highest.")
+    options
+        .field("classes", &Npy::classes,
+               "Number of classes, when the labels do not hold the highest.")
         .at_least(1)
         .at_most(1e9)
         .example("10");

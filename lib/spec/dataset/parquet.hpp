@@ -5,7 +5,8 @@
 namespace trainctl::spec::dataset {
 
 struct Parquet : Table {
-  static constexpr auto kSummary = "A table in a Parquet file: numbers and categories (builds with Arrow only).";
+  static constexpr auto kSummary =
+      "A table in a Parquet file: numbers and categories (builds with Arrow only).";
 
   static void describe(config::Describe<Parquet>& options) { options.include<Table>(); }
 };

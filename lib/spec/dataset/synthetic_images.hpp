@@ -20,13 +20,23 @@ struct SyntheticImages {
   std::uint64_t seed = 0;
 
   static void describe(config::Describe<SyntheticImages>& options) {
-    options.field("height", &SyntheticImages::height, "Height in pixels.").at_least(1).at_most(16'384);
+    options.field("height", &SyntheticImages::height, "Height in pixels.")
+        .at_least(1)
+        .at_most(16'384);
     options.field("width", &SyntheticImages::width, "Width in pixels.").at_least(1).at_most(16'384);
-    options.field("channels", &SyntheticImages::channels, "1 for grey, 3 for RGB.").at_least(1).at_most(16);
-    options.field("classes", &SyntheticImages::classes, "Number of classes.").at_least(1).at_most(1e9);
-    options.field("samples", &SyntheticImages::samples, "Number of samples.").at_least(1).at_most(1e9);
+    options.field("channels", &SyntheticImages::channels, "1 for grey, 3 for RGB.")
+        .at_least(1)
+        .at_most(16);
+    options.field("classes", &SyntheticImages::classes, "Number of classes.")
+        .at_least(1)
+        .at_most(1e9);
+    options.field("samples", &SyntheticImages::samples, "Number of samples.")
+        .at_least(1)
+        .at_most(1e9);
     options.field("split", &SyntheticImages::split, "train and test have other samples.");
-    options.field("seed", &SyntheticImages::seed, "Seed of the pixels; independent of the run's seed.").at_least(0);
+    options
+        .field("seed", &SyntheticImages::seed, "Seed of the pixels; independent of the run's seed.")
+        .at_least(0);
   }
 };
 

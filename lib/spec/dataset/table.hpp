@@ -15,7 +15,9 @@ enum class LabelType { category, number };
 constexpr std::array<const char*, 2> enum_names(LabelType) { return {"class", "number"}; }
 
 enum class Missing { error, mean, constant, drop };
-constexpr std::array<const char*, 4> enum_names(Missing) { return {"error", "mean", "constant", "drop"}; }
+constexpr std::array<const char*, 4> enum_names(Missing) {
+  return {"error", "mean", "constant", "drop"};
+}
 
 /// What tables have in common, whatever they are stored as.
 struct Table {
@@ -33,32 +35,41 @@ struct Table {
 
   static void describe(config::Describe<Table>& options) {
     options.field("path", &Table::path, "The table.").required().example("data/house/train.csv");
-    options.field("label", &Table::label, "Name of the column with the label.").required().not_empty().example("price");
-    options.field("label_type", &Table::label_type, "class: names, or numbers from 0; number: a target.");
+    options.field("label", &Table::label, "Name of the column with the label.")
+        .required()
+        .not_empty()
+        .example("price");
+    options.field("label_type", &Table::label_type,
+                  "class: names, or numbers from 0; number: a target.");
     options
         .field("features", &Table::features,
                "Names of the feature columns, in their order; otherwise all but the label.")
         .example("[rooms, area]");
     options
-        .field("categorical", &Table::categorical, "Feature columns of names: each becomes one 0-or-1 feature a name.")
+        .field("categorical", &Table::categorical,
+               "Feature columns of names: each becomes one 0-or-1 feature a name.")
         .example("[district]");
     options
         .field("classes", &Table::classes,
-               "Class names in the order of their numbers; otherwise those of statistics_from, sorted.")
+               "Class names in the order of their numbers; otherwise those of statistics_from, "
+               "sorted.")
         .example("[no, yes]");
     options.field("missing", &Table::missing,
-                  "What becomes of a missing number: error, the column's mean, missing_value, or its row is dropped.");
+                  "What becomes of a missing number: error, the column's mean, missing_value, or "
+                  "its row is dropped.");
     options.field("missing_value", &Table::missing_value, "The value for 'missing: constant'.");
     options.field("standardize", &Table::standardize,
                   "Whether each number has its column's mean taken off and is divided by "
                   "its standard deviation.");
     options
         .field("statistics_from", &Table::statistics_from,
-               "The table that means, deviations, categories and class names are learnt from: the training split's, in "
+               "The table that means, deviations, categories and class names are learnt from: the "
+               "training split's, in "
                "every split. Needed for whatever is learnt.")
         .example("data/house/train.csv");
     options
-        .field("rows", &Table::rows, "Number of rows the table must have: finds one that was cut off at a line's end.")
+        .field("rows", &Table::rows,
+               "Number of rows the table must have: finds one that was cut off at a line's end.")
         .at_least(1)
         .example("20640");
   }

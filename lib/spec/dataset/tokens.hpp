@@ -29,20 +29,25 @@ struct Tokens {
         .example("data/shakespeare/train.bin");
     options.field("dtype", &Tokens::dtype, "Type of each number in the file.");
     options
-        .field("sequence_length", &Tokens::sequence_length, "Tokens of a sample; its targets lie one token further on.")
+        .field("sequence_length", &Tokens::sequence_length,
+               "Tokens of a sample; its targets lie one token further on.")
         .required()
         .at_least(1)
         .at_most(16'777'216)
         .example("1024");
-    options.field("stride", &Tokens::stride, "Tokens from one sample's begin to the next; otherwise sequence_length.")
+    options
+        .field("stride", &Tokens::stride,
+               "Tokens from one sample's begin to the next; otherwise sequence_length.")
         .at_least(1)
         .example("512");
     options
-        .field("vocab_size", &Tokens::vocab_size, "Number of different tokens; a higher one in the file is an error.")
+        .field("vocab_size", &Tokens::vocab_size,
+               "Number of different tokens; a higher one in the file is an error.")
         .at_least(2)
         .at_most(4'294'967'296)
         .example("50257");
-    options.field("header_bytes", &Tokens::header_bytes, "Bytes in front of the first token.").at_least(0);
+    options.field("header_bytes", &Tokens::header_bytes, "Bytes in front of the first token.")
+        .at_least(0);
   }
 };
 

@@ -10,7 +10,8 @@ namespace trainctl::spec::dataset {
 
 struct Webdataset {
   static constexpr auto kSummary =
-      "Images in tar shards as the webdataset library packs them, read in place and shuffled exactly.";
+      "Images in tar shards as the webdataset library packs them, read in place and shuffled "
+      "exactly.";
 
   std::vector<std::filesystem::path> shards;
   std::vector<std::string> image{"jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff"};
@@ -25,10 +26,14 @@ struct Webdataset {
         .required()
         .not_empty()
         .example("[\"data/train-{000..146}.tar\"]");
-    options.field("image", &Webdataset::image, "Suffixes of the members that are images.").not_empty();
-    options.field("label", &Webdataset::label, "Suffix of the members that hold the label: cls, txt or json.")
+    options.field("image", &Webdataset::image, "Suffixes of the members that are images.")
         .not_empty();
-    options.field("label_key", &Webdataset::label_key, "Where a json member keeps the label.").not_empty();
+    options
+        .field("label", &Webdataset::label,
+               "Suffix of the members that hold the label: cls, txt or json.")
+        .not_empty();
+    options.field("label_key", &Webdataset::label_key, "Where a json member keeps the label.")
+        .not_empty();
     options
         .field("classes", &Webdataset::classes,
                "Class names in the order of their numbers; otherwise the names found, sorted.")

@@ -5,7 +5,8 @@
 namespace trainctl::spec::loss {
 
 struct Mse {
-  static constexpr auto kSummary = "Mean squared error; class labels are compared as one-hot vectors.";
+  static constexpr auto kSummary =
+      "Mean squared error; class labels are compared as one-hot vectors.";
 
   static void describe(config::Describe<Mse>&) {}
 };

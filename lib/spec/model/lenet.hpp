@@ -8,7 +8,8 @@
 namespace trainctl::spec::model {
 
 struct Lenet {
-  static constexpr auto kSummary = "LeNet-5 (LeCun et al. 1998): two convolutions with pooling, three linear layers.";
+  static constexpr auto kSummary =
+      "LeNet-5 (LeCun et al. 1998): two convolutions with pooling, three linear layers.";
 
   Activation activation = Activation::relu;
 

@@ -5,7 +5,8 @@
 namespace trainctl::spec::model {
 
 struct Linear {
-  static constexpr auto kSummary = "One linear layer on the flattened input: multinomial logistic regression.";
+  static constexpr auto kSummary =
+      "One linear layer on the flattened input: multinomial logistic regression.";
 
   bool bias = true;
 

@@ -16,10 +16,13 @@ struct AdamBase {
 
   static void describe(config::Describe<AdamBase>& options) {
     options.field("lr", &AdamBase::lr, "Learning rate.").above(0);
-    options.field("betas", &AdamBase::betas, "Decay rates of the two running averages.").at_least(0).below(1);
+    options.field("betas", &AdamBase::betas, "Decay rates of the two running averages.")
+        .at_least(0)
+        .below(1);
     options.field("eps", &AdamBase::eps, "Added to the denominator.").at_least(0);
     options.field("weight_decay", &AdamBase::weight_decay, "Weight decay.").at_least(0);
-    options.field("amsgrad", &AdamBase::amsgrad, "Uses the maximum of past second moments (Reddi et al. 2018).");
+    options.field("amsgrad", &AdamBase::amsgrad,
+                  "Uses the maximum of past second moments (Reddi et al. 2018).");
   }
 };
 

@@ -5,7 +5,8 @@
 namespace trainctl::spec::optimizer {
 
 struct Sgd {
-  static constexpr auto kSummary = "Stochastic gradient descent with momentum, as torch.optim.SGD; fused kernel.";
+  static constexpr auto kSummary =
+      "Stochastic gradient descent with momentum, as torch.optim.SGD; fused kernel.";
 
   double lr = 1e-3;
   double momentum = 0;
@@ -16,9 +17,13 @@ struct Sgd {
   static void describe(config::Describe<Sgd>& options) {
     options.field("lr", &Sgd::lr, "Learning rate.").above(0).example("0.1");
     options.field("momentum", &Sgd::momentum, "Momentum factor.").at_least(0).below(1);
-    options.field("dampening", &Sgd::dampening, "Dampening of the momentum.").at_least(0).at_most(1);
-    options.field("weight_decay", &Sgd::weight_decay, "L2 penalty added to the gradient.").at_least(0);
-    options.field("nesterov", &Sgd::nesterov, "Nesterov momentum; needs momentum above 0 and dampening 0.");
+    options.field("dampening", &Sgd::dampening, "Dampening of the momentum.")
+        .at_least(0)
+        .at_most(1);
+    options.field("weight_decay", &Sgd::weight_decay, "L2 penalty added to the gradient.")
+        .at_least(0);
+    options.field("nesterov", &Sgd::nesterov,
+                  "Nesterov momentum; needs momentum above 0 and dampening 0.");
   }
 };
 

@@ -8,7 +8,8 @@ namespace trainctl::spec::sampler {
 
 struct WeightedRandom : Drawn {
   static constexpr auto kSummary =
-      "Draws with replacement, each sample by the weight of its class, as PyTorch's WeightedRandomSampler.";
+      "Draws with replacement, each sample by the weight of its class, as PyTorch's "
+      "WeightedRandomSampler.";
 
   std::vector<double> weights;
 

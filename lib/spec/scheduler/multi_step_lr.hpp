@@ -7,13 +7,15 @@
 namespace trainctl::spec::scheduler {
 
 struct MultiStepLr : Warmup {
-  static constexpr auto kSummary = "Multiplies the rate by gamma at each milestone, as torch's MultiStepLR.";
+  static constexpr auto kSummary =
+      "Multiplies the rate by gamma at each milestone, as torch's MultiStepLR.";
 
   std::vector<std::int64_t> milestones;
   double gamma = 0.1;
 
   static void describe(config::Describe<MultiStepLr>& options) {
-    options.field("milestones", &MultiStepLr::milestones, "Intervals at which the rate drops, rising.")
+    options
+        .field("milestones", &MultiStepLr::milestones, "Intervals at which the rate drops, rising.")
         .required()
         .not_empty()
         .at_least(1)

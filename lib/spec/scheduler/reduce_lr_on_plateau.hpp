@@ -27,12 +27,19 @@ struct ReduceLrOnPlateau : Warmup {
 
   static void describe(config::Describe<ReduceLrOnPlateau>& options) {
     options.field("monitor", &ReduceLrOnPlateau::monitor, "The value that is watched.");
-    options.field("mode", &ReduceLrOnPlateau::mode, "min: lower is better; max: higher; auto: by the name.");
+    options.field("mode", &ReduceLrOnPlateau::mode,
+                  "min: lower is better; max: higher; auto: by the name.");
     options.field("factor", &ReduceLrOnPlateau::factor, "Factor of each drop.").above(0).below(1);
-    options.field("patience", &ReduceLrOnPlateau::patience, "Epochs without improvement before a drop.").at_least(0);
-    options.field("threshold", &ReduceLrOnPlateau::threshold, "Smallest change that counts.").at_least(0);
-    options.field("threshold_mode", &ReduceLrOnPlateau::threshold_mode, "rel: relative to the best; abs: absolute.");
-    options.field("cooldown", &ReduceLrOnPlateau::cooldown, "Epochs to wait after a drop.").at_least(0);
+    options
+        .field("patience", &ReduceLrOnPlateau::patience,
+               "Epochs without improvement before a drop.")
+        .at_least(0);
+    options.field("threshold", &ReduceLrOnPlateau::threshold, "Smallest change that counts.")
+        .at_least(0);
+    options.field("threshold_mode", &ReduceLrOnPlateau::threshold_mode,
+                  "rel: relative to the best; abs: absolute.");
+    options.field("cooldown", &ReduceLrOnPlateau::cooldown, "Epochs to wait after a drop.")
+        .at_least(0);
     options.field("min_lr", &ReduceLrOnPlateau::min_lr, "The lowest rate.").at_least(0);
     options.field("eps", &ReduceLrOnPlateau::eps, "Smaller drops are not made.").at_least(0);
     options.include<Warmup>();

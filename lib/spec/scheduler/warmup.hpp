@@ -17,11 +17,15 @@ struct Warmup {
   Interval interval = Interval::epoch;
 
   static void describe(config::Describe<Warmup>& options) {
-    options.field("warmup", &Warmup::warmup, "Length of a linear warm-up, in `interval`s; 0: none.").at_least(0);
-    options.field("warmup_start_factor", &Warmup::warmup_start_factor, "Fraction of the rate at which warm-up starts.")
+    options.field("warmup", &Warmup::warmup, "Length of a linear warm-up, in `interval`s; 0: none.")
+        .at_least(0);
+    options
+        .field("warmup_start_factor", &Warmup::warmup_start_factor,
+               "Fraction of the rate at which warm-up starts.")
         .above(0)
         .at_most(1);
-    options.field("interval", &Warmup::interval, "What the scheduler counts: epochs or optimizer steps.");
+    options.field("interval", &Warmup::interval,
+                  "What the scheduler counts: epochs or optimizer steps.");
   }
 };
 

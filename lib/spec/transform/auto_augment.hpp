@@ -9,10 +9,13 @@
 namespace trainctl::spec::transform {
 
 enum class AutoAugmentPolicy { imagenet, cifar10, svhn };
-constexpr std::array<const char*, 3> enum_names(AutoAugmentPolicy) { return {"imagenet", "cifar10", "svhn"}; }
+constexpr std::array<const char*, 3> enum_names(AutoAugmentPolicy) {
+  return {"imagenet", "cifar10", "svhn"};
+}
 
 struct AutoAugment {
-  static constexpr auto kSummary = "A pair of operations from a learnt policy, as torchvision's AutoAugment.";
+  static constexpr auto kSummary =
+      "A pair of operations from a learnt policy, as torchvision's AutoAugment.";
 
   AutoAugmentPolicy policy = AutoAugmentPolicy::imagenet;
   Interpolation interpolation = Interpolation::nearest;
@@ -20,7 +23,8 @@ struct AutoAugment {
 
   static void describe(config::Describe<AutoAugment>& options) {
     options.field("policy", &AutoAugment::policy, "The data set that the policy was learnt on.");
-    options.field("interpolation", &AutoAugment::interpolation, "How a place between pixels is read.");
+    options.field("interpolation", &AutoAugment::interpolation,
+                  "How a place between pixels is read.");
     options
         .field("fill", &AutoAugment::fill,
                "Colour of pixels from outside: one value for all channels, or one for each.")

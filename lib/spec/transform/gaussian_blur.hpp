@@ -5,7 +5,8 @@
 namespace trainctl::spec::transform {
 
 struct GaussianBlur {
-  static constexpr auto kSummary = "Blurs with a Gauss curve of random width, as torchvision's GaussianBlur.";
+  static constexpr auto kSummary =
+      "Blurs with a Gauss curve of random width, as torchvision's GaussianBlur.";
 
   config::OneOrMore<int> kernel_size;
   config::OneOrMore<double> sigma{{0.1, 2.0}};
@@ -19,7 +20,8 @@ struct GaussianBlur {
         .at_most(511)
         .example("23");
     options
-        .field("sigma", &GaussianBlur::sigma, "Standard deviation in pixels: one number, or the smallest and largest.")
+        .field("sigma", &GaussianBlur::sigma,
+               "Standard deviation in pixels: one number, or the smallest and largest.")
         .above(0)
         .example("[0.1, 2.0]");
   }

@@ -7,7 +7,8 @@
 namespace trainctl::spec::transform {
 
 struct Normalize {
-  static constexpr auto kSummary = "(x / 255 - mean) / std for each channel, as torchvision's ToTensor and Normalize.";
+  static constexpr auto kSummary =
+      "(x / 255 - mean) / std for each channel, as torchvision's ToTensor and Normalize.";
 
   std::vector<double> mean;
   std::vector<double> std;

@@ -21,7 +21,9 @@ struct RandomAffine {
   std::optional<std::array<double, 2>> center;
 
   static void describe(config::Describe<RandomAffine>& options) {
-    options.field("degrees", &RandomAffine::degrees, "Angles, clockwise: x for -x to x; or the smallest and largest.")
+    options
+        .field("degrees", &RandomAffine::degrees,
+               "Angles, clockwise: x for -x to x; or the smallest and largest.")
         .required()
         .example("15");
     options
@@ -31,18 +33,21 @@ struct RandomAffine {
         .at_most(1);
     options.field("scale", &RandomAffine::scale, "Smallest and largest scale.").above(0);
     options
-        .field("shear", &RandomAffine::shear,
-               "Angles: x for -x to x; [least, most] along x; or [x least, x most, y least, y most].")
+        .field(
+            "shear", &RandomAffine::shear,
+            "Angles: x for -x to x; [least, most] along x; or [x least, x most, y least, y most].")
         .above(-90)
         .below(90);
-    options.field("interpolation", &RandomAffine::interpolation, "How a place between pixels is read.");
+    options.field("interpolation", &RandomAffine::interpolation,
+                  "How a place between pixels is read.");
     options
         .field("fill", &RandomAffine::fill,
                "Colour of pixels from outside: one value for all channels, or one for each.")
         .at_least(0)
         .at_most(255);
     options
-        .field("center", &RandomAffine::center, "The point that stays: [x, y] from the upper left; absent: the middle.")
+        .field("center", &RandomAffine::center,
+               "The point that stays: [x, y] from the upper left; absent: the middle.")
         .example("[16, 16]");
   }
 };

@@ -7,7 +7,8 @@
 namespace trainctl::spec::transform {
 
 struct RandomErasing {
-  static constexpr auto kSummary = "Paints over a random rectangle with probability p, as torchvision's RandomErasing.";
+  static constexpr auto kSummary =
+      "Paints over a random rectangle with probability p, as torchvision's RandomErasing.";
 
   double p = 0.5;
   std::array<double, 2> scale{0.02, 0.33};
@@ -19,10 +20,12 @@ struct RandomErasing {
     options.field("scale", &RandomErasing::scale, "Smallest and largest share of the image's area.")
         .at_least(0)
         .at_most(1);
-    options.field("ratio", &RandomErasing::ratio, "Smallest and largest height over width.").above(0);
+    options.field("ratio", &RandomErasing::ratio, "Smallest and largest height over width.")
+        .above(0);
     options
         .field("value", &RandomErasing::value,
-               "Colour of the rectangle, of uint8 pixels: one value for all channels, or one for each.")
+               "Colour of the rectangle, of uint8 pixels: one value for all channels, or one for "
+               "each.")
         .at_least(0)
         .at_most(255);
   }

@@ -5,7 +5,8 @@
 namespace trainctl::spec::transform {
 
 struct RandomGrayscale {
-  static constexpr auto kSummary = "Turns the image grey with probability p, as torchvision's RandomGrayscale.";
+  static constexpr auto kSummary =
+      "Turns the image grey with probability p, as torchvision's RandomGrayscale.";
 
   double p = 0.1;
 

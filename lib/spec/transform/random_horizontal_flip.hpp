@@ -5,7 +5,8 @@
 namespace trainctl::spec::transform {
 
 struct RandomHorizontalFlip {
-  static constexpr auto kSummary = "Mirrors left and right with probability p, as torchvision's RandomHorizontalFlip.";
+  static constexpr auto kSummary =
+      "Mirrors left and right with probability p, as torchvision's RandomHorizontalFlip.";
 
   double p = 0.5;
 

@@ -6,7 +6,8 @@
 namespace trainctl::spec::transform {
 
 struct RandomPerspective {
-  static constexpr auto kSummary = "Tilts the image at random with probability p, as torchvision's RandomPerspective.";
+  static constexpr auto kSummary =
+      "Tilts the image at random with probability p, as torchvision's RandomPerspective.";
 
   double distortion_scale = 0.5;
   double p = 0.5;
@@ -20,7 +21,8 @@ struct RandomPerspective {
         .at_least(0)
         .at_most(1);
     options.field("p", &RandomPerspective::p, "Probability.").at_least(0).at_most(1);
-    options.field("interpolation", &RandomPerspective::interpolation, "How a place between pixels is read.");
+    options.field("interpolation", &RandomPerspective::interpolation,
+                  "How a place between pixels is read.");
     options
         .field("fill", &RandomPerspective::fill,
                "Colour of pixels from outside: one value for all channels, or one for each.")

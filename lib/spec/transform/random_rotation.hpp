@@ -9,7 +9,8 @@
 namespace trainctl::spec::transform {
 
 struct RandomRotation {
-  static constexpr auto kSummary = "Turns the image by a random angle, as torchvision's RandomRotation.";
+  static constexpr auto kSummary =
+      "Turns the image by a random angle, as torchvision's RandomRotation.";
 
   config::OneOrMore<double> degrees;
   Interpolation interpolation = Interpolation::nearest;
@@ -23,7 +24,8 @@ struct RandomRotation {
                "Angles, counter-clockwise: x for -x to x; or the smallest and largest.")
         .required()
         .example("15");
-    options.field("interpolation", &RandomRotation::interpolation, "How a place between pixels is read.");
+    options.field("interpolation", &RandomRotation::interpolation,
+                  "How a place between pixels is read.");
     options.field("expand", &RandomRotation::expand, "Grows the image so that nothing is cut off.");
     options
         .field("center", &RandomRotation::center,

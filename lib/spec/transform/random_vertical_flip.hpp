@@ -5,7 +5,8 @@
 namespace trainctl::spec::transform {
 
 struct RandomVerticalFlip {
-  static constexpr auto kSummary = "Mirrors top and bottom with probability p, as torchvision's RandomVerticalFlip.";
+  static constexpr auto kSummary =
+      "Mirrors top and bottom with probability p, as torchvision's RandomVerticalFlip.";
 
   double p = 0.5;
 

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::int64_t kIgnoreIndex = -100;  // torch's default
 
-/// As torch.nn.CrossEntropyLoss: with class weights the mean is weighted, too, over all that makes one step.
+/// As torch.nn.CrossEntropyLoss: with class weights the mean is weighted, too, over all that makes
+/// one step.
 class CrossEntropy final : public stage::Loss {
  public:
   CrossEntropy(const spec::loss::CrossEntropy& options, const stage::LossContext& context)
@@ -23,8 +24,8 @@ class CrossEntropy final : public stage::Loss {
     const std::vector<double>& weight = options.weight;
     if (weight.empty()) return;
     ENSURE(config, static_cast<std::int64_t>(weight.size()) == context.classes,
-           "weight has {} values, but the data has {} classes: give one for each class", weight.size(),
-           context.classes);
+           "weight has {} values, but the data has {} classes: give one for each class",
+           weight.size(), context.classes);
     ENSURE(config, std::any_of(weight.begin(), weight.end(), [](double w) { return w > 0; }),
            "weight holds only zeros: give at least one class a weight above 0");
     weight_ = at::tensor(weight, at::kFloat).to(context.device);
@@ -32,7 +33,8 @@ class CrossEntropy final : public stage::Loss {
 
   stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {
     const auto reduction = weight_ ? at::Reduction::Sum : at::Reduction::Mean;
-    at::Tensor value = at::cross_entropy_loss(logits, targets, weight_, reduction, kIgnoreIndex, label_smoothing_);
+    at::Tensor value =
+        at::cross_entropy_loss(logits, targets, weight_, reduction, kIgnoreIndex, label_smoothing_);
     if (!weight_) return {std::move(value), {}};
     return {std::move(value), weight_->index_select(0, targets).sum()};
   }
@@ -45,9 +47,10 @@ class CrossEntropy final : public stage::Loss {
 }  // namespace
 
 void register_loss_cross_entropy(stage::Catalogue& catalogue) {
-  catalogue.losses.add<spec::loss::CrossEntropy>("cross_entropy", [](const auto& options, const auto& context) {
-    return std::make_unique<CrossEntropy>(options, context);
-  });
+  catalogue.losses.add<spec::loss::CrossEntropy>(
+      "cross_entropy", [](const auto& options, const auto& context) {
+        return std::make_unique<CrossEntropy>(options, context);
+      });
 }
 
 }  // namespace trainctl::stages

@@ -20,8 +20,9 @@ class Accuracy final : public Counted {
 }  // namespace
 
 void register_metric_accuracy(stage::Catalogue& catalogue) {
-  catalogue.metrics.add<spec::metric::Accuracy>(
-      "accuracy", [](const auto&, const auto& context) { return std::make_unique<Accuracy>(context.device); });
+  catalogue.metrics.add<spec::metric::Accuracy>("accuracy", [](const auto&, const auto& context) {
+    return std::make_unique<Accuracy>(context.device);
+  });
 }
 
 }  // namespace trainctl::stages

@@ -10,7 +10,8 @@
 
 namespace trainctl::stages {
 
-/// A fraction of hits as two sums, [hits, rows]: exact in float64 up to 2^53 rows, whatever the batches and ranks.
+/// A fraction of hits as two sums, [hits, rows]: exact in float64 up to 2^53 rows, whatever the
+/// batches and ranks.
 class Counted : public stage::Metric {
  public:
   Counted(std::string name, at::Device device)

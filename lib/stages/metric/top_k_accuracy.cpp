@@ -12,12 +12,13 @@ class TopKAccuracy final : public Counted {
  public:
   TopKAccuracy(const spec::metric::TopKAccuracy& options, const stage::MetricContext& context)
       : Counted(fmt::format("top_{}_accuracy", options.k), context.device), k_(options.k) {
-    ENSURE(config, k_ <= context.classes, "k is {}, but the data has {} classes: k must be at most that", k_,
-           context.classes);
+    ENSURE(config, k_ <= context.classes,
+           "k is {}, but the data has {} classes: k must be at most that", k_, context.classes);
   }
 
   void update(const at::Tensor& logits, const at::Tensor& targets) override {
-    const at::Tensor best = std::get<1>(at::topk(logits.detach(), k_, 1, /*largest=*/true, /*sorted=*/false));
+    const at::Tensor best =
+        std::get<1>(at::topk(logits.detach(), k_, 1, /*largest=*/true, /*sorted=*/false));
     count(best.eq(targets.unsqueeze(1)), targets.size(0));
   }
 
@@ -28,9 +29,10 @@ class TopKAccuracy final : public Counted {
 }  // namespace
 
 void register_metric_top_k_accuracy(stage::Catalogue& catalogue) {
-  catalogue.metrics.add<spec::metric::TopKAccuracy>("top_k_accuracy", [](const auto& options, const auto& context) {
-    return std::make_unique<TopKAccuracy>(options, context);
-  });
+  catalogue.metrics.add<spec::metric::TopKAccuracy>(
+      "top_k_accuracy", [](const auto& options, const auto& context) {
+        return std::make_unique<TopKAccuracy>(options, context);
+      });
 }
 
 }  // namespace trainctl::stages

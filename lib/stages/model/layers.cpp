@@ -57,18 +57,21 @@ std::int64_t checked_features(const stage::ModelContext& context) {
     features *= size;
   }
   ENSURE(config, !context.input_shape.empty(), "the input has no shape: expected C x H x W");
-  ENSURE(config, context.classes > 0, "the data has {} classes: expected at least 1", context.classes);
+  ENSURE(config, context.classes > 0, "the data has {} classes: expected at least 1",
+         context.classes);
   return features;
 }
 
-Linear LayeredModule::add_linear(const std::string& name, std::int64_t in, std::int64_t out, Bias bias) {
+Linear LayeredModule::add_linear(const std::string& name, std::int64_t in, std::int64_t out,
+                                 Bias bias) {
   Linear layer;
   layer.weight = add_parameter(name + ".weight", draw_weight({out, in}));
   if (bias == Bias::with) layer.bias = add_parameter(name + ".bias", draw_bias(out, in));
   return layer;
 }
 
-Conv2d LayeredModule::add_conv2d(const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel) {
+Conv2d LayeredModule::add_conv2d(const std::string& name, std::int64_t in, std::int64_t out,
+                                 std::int64_t kernel) {
   Conv2d layer;
   layer.weight = add_parameter(name + ".weight", draw_weight({out, in, kernel, kernel}));
   layer.bias = add_parameter(name + ".bias", draw_bias(out, in * kernel * kernel));

@@ -27,22 +27,25 @@ struct Conv2d {
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x_nchw) const;
 };
 
-/// Draws a weight of `shape` [out, in, ...] as nn.Linear and nn.Conv2d do: kaiming_uniform with a = sqrt(5), which is
-/// uniform in +-1/sqrt(fan_in), from the global CPU generator.
+/// Draws a weight of `shape` [out, in, ...] as nn.Linear and nn.Conv2d do: kaiming_uniform with a =
+/// sqrt(5), which is uniform in +-1/sqrt(fan_in), from the global CPU generator.
 at::Tensor draw_weight(at::IntArrayRef shape);
 /// The bias that goes with it: uniform in +-1/sqrt(fan_in).
 at::Tensor draw_bias(std::int64_t out, std::int64_t fan_in);
 
 at::Tensor activate(spec::model::Activation activation, const at::Tensor& x);
 
-/// Product of (C, H, W). Throws Error(config) where a model context has an empty dimension or no classes.
+/// Product of (C, H, W). Throws Error(config) where a model context has an empty dimension or no
+/// classes.
 std::int64_t checked_features(const stage::ModelContext& context);
 
 /// A Module whose layers are the ones above, drawn in the order of construction.
 class LayeredModule : public stage::Module {
  protected:
-  Linear add_linear(const std::string& name, std::int64_t in, std::int64_t out, Bias bias = Bias::with);
-  Conv2d add_conv2d(const std::string& name, std::int64_t in, std::int64_t out, std::int64_t kernel);
+  Linear add_linear(const std::string& name, std::int64_t in, std::int64_t out,
+                    Bias bias = Bias::with);
+  Conv2d add_conv2d(const std::string& name, std::int64_t in, std::int64_t out,
+                    std::int64_t kernel);
 };
 
 }  // namespace trainctl::stages

@@ -9,20 +9,24 @@
 namespace trainctl::stages {
 namespace {
 
-constexpr std::int64_t kClassicSize = 32;  // LeCun et al. 1998; 28x28 digits are padded to it by the first convolution
+constexpr std::int64_t kClassicSize =
+    32;  // LeCun et al. 1998; 28x28 digits are padded to it by the first convolution
 
 /// Padding of the first convolution for the input's size.
 std::int64_t first_padding(const std::vector<std::int64_t>& shape) {
-  ENSURE(config, shape.size() == 3, "the input has the shape {}: lenet needs images, C x H x W", fmt::join(shape, "x"));
+  ENSURE(config, shape.size() == 3, "the input has the shape {}: lenet needs images, C x H x W",
+         fmt::join(shape, "x"));
   ENSURE(config, spec::model::Lenet::takes(shape[1], shape[2]),
-         "the input is {}x{}: lenet needs 28x28 or 32x32; resize the images or choose model mlp", shape[1], shape[2]);
+         "the input is {}x{}: lenet needs 28x28 or 32x32; resize the images or choose model mlp",
+         shape[1], shape[2]);
   return (kClassicSize - shape[1]) / 2;
 }
 
 /// conv1 (6), pool, conv2 (16), pool, fc1 (120), fc2 (84), fc3: the names of PyTorch's tutorial.
 class Lenet final : public LayeredModule {
  public:
-  Lenet(const spec::model::Lenet& options, const stage::ModelContext& context) : activation_(options.activation) {
+  Lenet(const spec::model::Lenet& options, const stage::ModelContext& context)
+      : activation_(options.activation) {
     checked_features(context);
     const std::int64_t padding = first_padding(context.input_shape);
     conv1_ = add_conv2d("conv1", context.input_shape[0], 6, 5);
@@ -49,8 +53,9 @@ class Lenet final : public LayeredModule {
 }  // namespace
 
 void register_model_lenet(stage::Catalogue& catalogue) {
-  catalogue.models.add<spec::model::Lenet>(
-      "lenet", [](const auto& options, const auto& context) { return std::make_unique<Lenet>(options, context); });
+  catalogue.models.add<spec::model::Lenet>("lenet", [](const auto& options, const auto& context) {
+    return std::make_unique<Lenet>(options, context);
+  });
 }
 
 }  // namespace trainctl::stages

@@ -9,7 +9,8 @@ namespace {
 class LinearModel final : public LayeredModule {
  public:
   LinearModel(const spec::model::Linear& options, const stage::ModelContext& context)
-      : fc_(add_linear("fc", checked_features(context), context.classes, options.bias ? Bias::with : Bias::without)) {}
+      : fc_(add_linear("fc", checked_features(context), context.classes,
+                       options.bias ? Bias::with : Bias::without)) {}
 
   at::Tensor forward(const at::Tensor& inputs_nchw) override { return fc_(inputs_nchw.flatten(1)); }
 

@@ -18,7 +18,8 @@ class Mlp final : public LayeredModule {
       layers_.push_back(add_linear("fc" + std::to_string(layers_.size() + 1), width, next));
       width = next;
     }
-    layers_.push_back(add_linear("fc" + std::to_string(layers_.size() + 1), width, context.classes));
+    layers_.push_back(
+        add_linear("fc" + std::to_string(layers_.size() + 1), width, context.classes));
   }
 
   at::Tensor forward(const at::Tensor& inputs_nchw) override {
@@ -39,8 +40,9 @@ class Mlp final : public LayeredModule {
 }  // namespace
 
 void register_model_mlp(stage::Catalogue& catalogue) {
-  catalogue.models.add<spec::model::Mlp>(
-      "mlp", [](const auto& options, const auto& context) { return std::make_unique<Mlp>(options, context); });
+  catalogue.models.add<spec::model::Mlp>("mlp", [](const auto& options, const auto& context) {
+    return std::make_unique<Mlp>(options, context);
+  });
 }
 
 }  // namespace trainctl::stages

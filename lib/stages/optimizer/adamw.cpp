@@ -6,9 +6,10 @@
 namespace trainctl::stages {
 
 void register_optimizer_adamw(stage::Catalogue& catalogue) {
-  catalogue.optimizers.add<spec::optimizer::Adamw>("adamw", [](const auto& options, const auto& context) {
-    return make_fused_adam(options, context, Decay::decoupled);
-  });
+  catalogue.optimizers.add<spec::optimizer::Adamw>(
+      "adamw", [](const auto& options, const auto& context) {
+        return make_fused_adam(options, context, Decay::decoupled);
+      });
 }
 
 }  // namespace trainctl::stages

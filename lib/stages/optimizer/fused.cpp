@@ -25,21 +25,23 @@ bool same_layout(const at::Tensor& a, const at::Tensor& b) {
 
 void check_layout(const stage::NamedTensor& parameter, const at::Tensor& gradient) {
   const at::Tensor& p = parameter.tensor;
-  ENSURE(
-      unexpected,
-      same_layout(p, gradient) && p.scalar_type() == gradient.scalar_type() && p.device() == gradient.device(),
-      "the gradient of '{}' has shape [{}] and strides [{}], the parameter [{}] and [{}]: they must be laid out alike",
-      parameter.name, fmt::join(gradient.sizes(), ", "), fmt::join(gradient.strides(), ", "),
-      fmt::join(p.sizes(), ", "), fmt::join(p.strides(), ", "));
+  ENSURE(unexpected,
+         same_layout(p, gradient) && p.scalar_type() == gradient.scalar_type() &&
+             p.device() == gradient.device(),
+         "the gradient of '{}' has shape [{}] and strides [{}], the parameter [{}] and [{}]: they "
+         "must be laid out alike",
+         parameter.name, fmt::join(gradient.sizes(), ", "), fmt::join(gradient.strides(), ", "),
+         fmt::join(p.sizes(), ", "), fmt::join(p.strides(), ", "));
 }
 
 /// In order of first appearance, so that runs agree.
-std::vector<std::vector<stage::NamedTensor>> by_device_and_dtype(const std::vector<stage::NamedTensor>& parameters) {
+std::vector<std::vector<stage::NamedTensor>> by_device_and_dtype(
+    const std::vector<stage::NamedTensor>& parameters) {
   std::vector<std::vector<stage::NamedTensor>> groups;
   std::map<std::pair<std::string, at::ScalarType>, std::size_t> index;
   for (const stage::NamedTensor& parameter : parameters) {
-    ENSURE(unexpected, parameter.tensor.is_non_overlapping_and_dense(), "parameter '{}' is not dense in memory",
-           parameter.name);
+    ENSURE(unexpected, parameter.tensor.is_non_overlapping_and_dense(),
+           "parameter '{}' is not dense in memory", parameter.name);
     const auto key = std::pair(parameter.tensor.device().str(), parameter.tensor.scalar_type());
     const auto [place, added] = index.try_emplace(key, groups.size());
     if (added) groups.emplace_back();
@@ -53,7 +55,8 @@ std::vector<std::vector<stage::NamedTensor>> by_device_and_dtype(const std::vect
 ParameterGroup::ParameterGroup(std::vector<stage::NamedTensor> members, std::size_t state_kinds)
     : members_(std::move(members)), state_(state_kinds), active_state_(state_kinds) {
   for (auto& kind : state_) {
-    for (const stage::NamedTensor& member : members_) kind.push_back(at::zeros_like(member.tensor.detach()));
+    for (const stage::NamedTensor& member : members_)
+      kind.push_back(at::zeros_like(member.tensor.detach()));
   }
 }
 
@@ -88,9 +91,11 @@ void ParameterGroup::rebuild() {
   }
 }
 
-FusedOptimizer::FusedOptimizer(const stage::OptimizerContext& context, double lr, std::size_t state_kinds)
+FusedOptimizer::FusedOptimizer(const stage::OptimizerContext& context, double lr,
+                               std::size_t state_kinds)
     : initial_lr_(lr), lr_(lr) {
-  ENSURE(config, !context.parameters.empty(), "there is nothing to train: every parameter is frozen");
+  ENSURE(config, !context.parameters.empty(),
+         "there is nothing to train: every parameter is frozen");
   for (auto& members : by_device_and_dtype(context.parameters)) {
     ParameterGroup& group = groups_.emplace_back(std::move(members), state_kinds);
     // CUDA kernels read a float; on the CPU the rate keeps the precision that was asked for.

@@ -9,15 +9,16 @@
 
 namespace trainctl::stages {
 
-/// Parameters of one device and dtype: what a fused kernel takes in one call. The lists of those that have a gradient
-/// are kept between steps and mended where something changed, so that a step allocates nothing.
+/// Parameters of one device and dtype: what a fused kernel takes in one call. The lists of those
+/// that have a gradient are kept between steps and mended where something changed, so that a step
+/// allocates nothing.
 class ParameterGroup {
  public:
   /// `members` share device and dtype; `state_kinds` tensors are kept for each, zero at first.
   ParameterGroup(std::vector<stage::NamedTensor> members, std::size_t state_kinds);
 
-  /// Brings the lists up to date. Throws where a gradient is laid out otherwise than its parameter: the CPU kernels
-  /// would not notice and update the wrong elements.
+  /// Brings the lists up to date. Throws where a gradient is laid out otherwise than its parameter:
+  /// the CPU kernels would not notice and update the wrong elements.
   void collect();
 
   [[nodiscard]] bool all_active() const { return active_.size() == members_.size(); }
@@ -26,7 +27,9 @@ class ParameterGroup {
   [[nodiscard]] const std::vector<std::size_t>& active() const { return active_; }
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const { return parameters_; }
   [[nodiscard]] const std::vector<at::Tensor>& gradients() const { return gradients_; }
-  [[nodiscard]] const std::vector<at::Tensor>& state(std::size_t kind) const { return active_state_[kind]; }
+  [[nodiscard]] const std::vector<at::Tensor>& state(std::size_t kind) const {
+    return active_state_[kind];
+  }
   [[nodiscard]] std::size_t size() const { return members_.size(); }
   [[nodiscard]] at::Device device() const { return members_.front().tensor.device(); }
 

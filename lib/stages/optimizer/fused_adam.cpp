@@ -11,8 +11,9 @@
 namespace trainctl::stages {
 namespace {
 
-using Kernel = void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
-                        const at::Tensor&, double, double, double, double, bool, bool, const std::optional<at::Tensor>&,
+using Kernel = void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList,
+                        at::TensorList, at::TensorList, const at::Tensor&, double, double, double,
+                        double, bool, bool, const std::optional<at::Tensor>&,
                         const std::optional<at::Tensor>&);
 
 enum State : std::size_t { kAverage, kSquare, kLargestSquare };  // the last with amsgrad only
@@ -20,7 +21,8 @@ enum State : std::size_t { kAverage, kSquare, kLargestSquare };  // the last wit
 /// Steps taken by each parameter of a group: one tensor, and a 0-d view of it for each parameter.
 struct StepCounts {
   explicit StepCounts(const ParameterGroup& group)
-      : all(at::zeros({static_cast<std::int64_t>(group.size())}, at::TensorOptions(at::kFloat).device(group.device()))),
+      : all(at::zeros({static_cast<std::int64_t>(group.size())},
+                      at::TensorOptions(at::kFloat).device(group.device()))),
         each(all.unbind()) {}
 
   at::Tensor all;
@@ -30,7 +32,8 @@ struct StepCounts {
 
 class FusedAdam final : public FusedOptimizer {
  public:
-  FusedAdam(const spec::optimizer::AdamBase& options, const stage::OptimizerContext& context, Decay decay)
+  FusedAdam(const spec::optimizer::AdamBase& options, const stage::OptimizerContext& context,
+            Decay decay)
       : FusedOptimizer(context, options.lr, options.amsgrad ? 3 : 2),
         options_(options),
         kernel_(decay == Decay::l2 ? Kernel{at::_fused_adam_} : Kernel{at::_fused_adamw_}) {
@@ -59,9 +62,11 @@ class FusedAdam final : public FusedOptimizer {
   }
 
   void update(const ParameterGroup& group, at::TensorList steps) const {
-    const at::TensorList largest = options_.amsgrad ? at::TensorList(group.state(kLargestSquare)) : at::TensorList();
-    kernel_(group.parameters(), group.gradients(), group.state(kAverage), group.state(kSquare), largest, steps,
-            group.lr, options_.betas[0], options_.betas[1], options_.weight_decay, options_.eps, options_.amsgrad,
+    const at::TensorList largest =
+        options_.amsgrad ? at::TensorList(group.state(kLargestSquare)) : at::TensorList();
+    kernel_(group.parameters(), group.gradients(), group.state(kAverage), group.state(kSquare),
+            largest, steps, group.lr, options_.betas[0], options_.betas[1], options_.weight_decay,
+            options_.eps, options_.amsgrad,
             /*maximize=*/false, /*grad_scale=*/{}, /*found_inf=*/{});
   }
 
@@ -73,7 +78,8 @@ class FusedAdam final : public FusedOptimizer {
 }  // namespace
 
 std::unique_ptr<stage::Optimizer> make_fused_adam(const spec::optimizer::AdamBase& options,
-                                                  const stage::OptimizerContext& context, Decay decay) {
+                                                  const stage::OptimizerContext& context,
+                                                  Decay decay) {
   return std::make_unique<FusedAdam>(options, context, decay);
 }
 

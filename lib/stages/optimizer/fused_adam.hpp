@@ -12,6 +12,7 @@ enum class Decay { l2, decoupled };
 
 /// Adam or AdamW, as torch.optim's with fused=True.
 std::unique_ptr<stage::Optimizer> make_fused_adam(const spec::optimizer::AdamBase& options,
-                                                  const stage::OptimizerContext& context, Decay decay);
+                                                  const stage::OptimizerContext& context,
+                                                  Decay decay);
 
 }  // namespace trainctl::stages

@@ -11,11 +11,13 @@ namespace {
 
 class CosineAnnealingLr final : public WarmedUp {
  public:
-  CosineAnnealingLr(const spec::scheduler::CosineAnnealingLr& options, const stage::SchedulerContext& context)
+  CosineAnnealingLr(const spec::scheduler::CosineAnnealingLr& options,
+                    const stage::SchedulerContext& context)
       : WarmedUp(options, context),
         eta_min_(options.eta_min),
         t_max_(options.t_max.is_auto() ? intervals_after_warmup() : *options.t_max.value) {
-    ENSURE(config, t_max_ > 0, "the warm-up of {} leaves nothing of the run to anneal: shorten warmup or set t_max",
+    ENSURE(config, t_max_ > 0,
+           "the warm-up of {} leaves nothing of the run to anneal: shorten warmup or set t_max",
            options.warmup);
   }
 
@@ -34,8 +36,9 @@ class CosineAnnealingLr final : public WarmedUp {
 
 void register_scheduler_cosine_annealing_lr(stage::Catalogue& catalogue) {
   catalogue.schedulers.add<spec::scheduler::CosineAnnealingLr>(
-      "cosine_annealing_lr",
-      [](const auto& options, const auto& context) { return std::make_unique<CosineAnnealingLr>(options, context); });
+      "cosine_annealing_lr", [](const auto& options, const auto& context) {
+        return std::make_unique<CosineAnnealingLr>(options, context);
+      });
 }
 
 }  // namespace trainctl::stages

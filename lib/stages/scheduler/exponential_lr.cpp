@@ -10,7 +10,8 @@ namespace {
 
 class ExponentialLr final : public WarmedUp {
  public:
-  ExponentialLr(const spec::scheduler::ExponentialLr& options, const stage::SchedulerContext& context)
+  ExponentialLr(const spec::scheduler::ExponentialLr& options,
+                const stage::SchedulerContext& context)
       : WarmedUp(options, context), gamma_(options.gamma) {}
 
  private:
@@ -25,8 +26,9 @@ class ExponentialLr final : public WarmedUp {
 
 void register_scheduler_exponential_lr(stage::Catalogue& catalogue) {
   catalogue.schedulers.add<spec::scheduler::ExponentialLr>(
-      "exponential_lr",
-      [](const auto& options, const auto& context) { return std::make_unique<ExponentialLr>(options, context); });
+      "exponential_lr", [](const auto& options, const auto& context) {
+        return std::make_unique<ExponentialLr>(options, context);
+      });
 }
 
 }  // namespace trainctl::stages

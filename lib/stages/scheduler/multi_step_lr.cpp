@@ -14,14 +14,16 @@ class MultiStepLr final : public WarmedUp {
  public:
   MultiStepLr(const spec::scheduler::MultiStepLr& options, const stage::SchedulerContext& context)
       : WarmedUp(options, context), milestones_(options.milestones), gamma_(options.gamma) {
-    const auto fall = std::adjacent_find(milestones_.begin(), milestones_.end(), std::greater_equal<>());
-    ENSURE(config, fall == milestones_.end(), "milestones has {} after {}: write them in rising order", *(fall + 1),
-           *fall);
+    const auto fall =
+        std::adjacent_find(milestones_.begin(), milestones_.end(), std::greater_equal<>());
+    ENSURE(config, fall == milestones_.end(),
+           "milestones has {} after {}: write them in rising order", *(fall + 1), *fall);
   }
 
  private:
   [[nodiscard]] double curve(std::int64_t t) const override {
-    const auto passed = std::upper_bound(milestones_.begin(), milestones_.end(), t) - milestones_.begin();
+    const auto passed =
+        std::upper_bound(milestones_.begin(), milestones_.end(), t) - milestones_.begin();
     return initial_lr() * std::pow(gamma_, static_cast<double>(passed));
   }
 
@@ -32,9 +34,10 @@ class MultiStepLr final : public WarmedUp {
 }  // namespace
 
 void register_scheduler_multi_step_lr(stage::Catalogue& catalogue) {
-  catalogue.schedulers.add<spec::scheduler::MultiStepLr>("multi_step_lr", [](const auto& options, const auto& context) {
-    return std::make_unique<MultiStepLr>(options, context);
-  });
+  catalogue.schedulers.add<spec::scheduler::MultiStepLr>(
+      "multi_step_lr", [](const auto& options, const auto& context) {
+        return std::make_unique<MultiStepLr>(options, context);
+      });
 }
 
 }  // namespace trainctl::stages

@@ -13,16 +13,18 @@ namespace {
 using spec::Mode;
 using spec::scheduler::ThresholdMode;
 
-/// The state machine of torch.optim.lr_scheduler.ReduceLROnPlateau. Epochs that begin in the warm-up are not judged.
+/// The state machine of torch.optim.lr_scheduler.ReduceLROnPlateau. Epochs that begin in the
+/// warm-up are not judged.
 class ReduceLrOnPlateau final : public WarmedUp {
  public:
-  ReduceLrOnPlateau(const spec::scheduler::ReduceLrOnPlateau& options, const stage::SchedulerContext& context)
+  ReduceLrOnPlateau(const spec::scheduler::ReduceLrOnPlateau& options,
+                    const stage::SchedulerContext& context)
       : WarmedUp(options, context),
         options_(options),
         mode_(spec::resolve_mode(options.mode, options.monitor)),
         rate_(context.initial_lr),
-        best_(mode_ == Mode::min ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity()) {
-  }
+        best_(mode_ == Mode::min ? std::numeric_limits<double>::infinity()
+                                 : -std::numeric_limits<double>::infinity()) {}
 
   void observe(std::int64_t epoch, double monitored) override {
     if (warming_up(epoch)) return;
@@ -71,8 +73,9 @@ class ReduceLrOnPlateau final : public WarmedUp {
 
 void register_scheduler_reduce_lr_on_plateau(stage::Catalogue& catalogue) {
   catalogue.schedulers.add<spec::scheduler::ReduceLrOnPlateau>(
-      "reduce_lr_on_plateau",
-      [](const auto& options, const auto& context) { return std::make_unique<ReduceLrOnPlateau>(options, context); });
+      "reduce_lr_on_plateau", [](const auto& options, const auto& context) {
+        return std::make_unique<ReduceLrOnPlateau>(options, context);
+      });
 }
 
 }  // namespace trainctl::stages

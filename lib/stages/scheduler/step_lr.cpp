@@ -25,7 +25,9 @@ class StepLr final : public WarmedUp {
 
 void register_scheduler_step_lr(stage::Catalogue& catalogue) {
   catalogue.schedulers.add<spec::scheduler::StepLr>(
-      "step_lr", [](const auto& options, const auto& context) { return std::make_unique<StepLr>(options, context); });
+      "step_lr", [](const auto& options, const auto& context) {
+        return std::make_unique<StepLr>(options, context);
+      });
 }
 
 }  // namespace trainctl::stages

@@ -18,7 +18,8 @@ double WarmedUp::lr(std::int64_t epoch, std::int64_t global_step) const {
 
 std::int64_t WarmedUp::intervals_after_warmup() const {
   ENSURE(config, context_.max_epochs > 0,
-         "the length of the run is not known beforehand: set trainer.max_epochs or trainer.max_steps, or t_max");
+         "the length of the run is not known beforehand: set trainer.max_epochs or "
+         "trainer.max_steps, or t_max");
   const std::int64_t all = intervals(context_.max_epochs);
   const bool by_step = warmup_.interval == Interval::step;
   return (by_step ? std::min(all, context_.max_steps.value_or(all)) : all) - warmup_.warmup;

@@ -8,8 +8,8 @@
 
 namespace trainctl::stages {
 
-/// A linear warm-up in front of a curve, as torch's SequentialLR of a LinearLR and the scheduler: the curve counts its
-/// intervals from the end of the warm-up.
+/// A linear warm-up in front of a curve, as torch's SequentialLR of a LinearLR and the scheduler:
+/// the curve counts its intervals from the end of the warm-up.
 class WarmedUp : public stage::Scheduler {
  public:
   WarmedUp(const spec::scheduler::Warmup& warmup, const stage::SchedulerContext& context)

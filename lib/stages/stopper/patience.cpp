@@ -13,15 +13,15 @@ namespace {
 
 using spec::Mode;
 
-/// The rules of Lightning's EarlyStopping, except that a value that is not finite is borne like any without
-/// improvement (the trainer ends a run whose loss diverges).
+/// The rules of Lightning's EarlyStopping, except that a value that is not finite is borne like any
+/// without improvement (the trainer ends a run whose loss diverges).
 class Patience final : public stage::Stopper {
  public:
   explicit Patience(const spec::stopper::Patience& options)
       : options_(options),
         mode_(spec::resolve_mode(options.mode, options.monitor)),
-        best_(mode_ == Mode::min ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity()) {
-  }
+        best_(mode_ == Mode::min ? std::numeric_limits<double>::infinity()
+                                 : -std::numeric_limits<double>::infinity()) {}
 
   stage::StopDecision observe(std::int64_t epoch, double monitored) override {
     stage::StopDecision decision;
@@ -48,16 +48,20 @@ class Patience final : public stage::Stopper {
 
   /// Empty where training goes on.
   [[nodiscard]] std::string reason_to_stop(double value) const {
-    const auto& [goal, limit] = std::pair(options_.stopping_threshold, options_.divergence_threshold);
+    const auto& [goal, limit] =
+        std::pair(options_.stopping_threshold, options_.divergence_threshold);
     if (goal && (value == *goal || better(value, *goal, 0))) {
-      return fmt::format("{} reached {:.6g} (stopping_threshold {:.6g})", options_.monitor, value, *goal);
+      return fmt::format("{} reached {:.6g} (stopping_threshold {:.6g})", options_.monitor, value,
+                         *goal);
     }
     if (limit && value != *limit && !better(value, *limit, 0)) {  // NaN is worse than any limit
-      return fmt::format("{} is {:.6g}, worse than divergence_threshold {:.6g}", options_.monitor, value, *limit);
+      return fmt::format("{} is {:.6g}, worse than divergence_threshold {:.6g}", options_.monitor,
+                         value, *limit);
     }
     if (waited_ < std::max<std::int64_t>(options_.patience, 1)) return {};
-    const std::string best =
-        best_epoch_ < 0 ? "no finite value yet" : fmt::format("best {:.6g} in epoch {}", best_, best_epoch_ + 1);
+    const std::string best = best_epoch_ < 0
+                                 ? "no finite value yet"
+                                 : fmt::format("best {:.6g} in epoch {}", best_, best_epoch_ + 1);
     return fmt::format("{} has not improved for {} validation{} ({})", options_.monitor, waited_,
                        waited_ == 1 ? "" : "s", best);
   }
@@ -72,8 +76,9 @@ class Patience final : public stage::Stopper {
 }  // namespace
 
 void register_stopper_patience(stage::Catalogue& catalogue) {
-  catalogue.stoppers.add<spec::stopper::Patience>(
-      "patience", [](const auto& options, const auto&) { return std::make_unique<Patience>(options); });
+  catalogue.stoppers.add<spec::stopper::Patience>("patience", [](const auto& options, const auto&) {
+    return std::make_unique<Patience>(options);
+  });
 }
 
 }  // namespace trainctl::stages

@@ -1,6 +1,7 @@
-// The floor of a training step: MNIST's 784-128-64-10 network in a bare libtorch loop, written by hand for this one
-// run. The same maths as configs/mnist/ffn.yaml (batch 64, Adam 1e-3, seeded shuffle, ToTensor and Normalize, loss and
-// accuracy of training and validation), and nothing else: no config, no events, no timers, no early stopping.
+// The floor of a training step: MNIST's 784-128-64-10 network in a bare libtorch loop, written by
+// hand for this one run. The same maths as configs/mnist/ffn.yaml (batch 64, Adam 1e-3, seeded
+// shuffle, ToTensor and Normalize, loss and accuracy of training and validation), and nothing else:
+// no config, no events, no timers, no early stopping.
 //   bench_step_floor MNIST_FOLDER [EPOCHS] [THREADS]
 #include <ATen/Parallel.h>
 #include <ATen/ops/_foreach_add.h>
@@ -58,7 +59,8 @@ struct Net {
     const std::array<std::int64_t, 4> widths{kPixels, 128, 64, 10};
     for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
       const double bound = 1 / std::sqrt(static_cast<double>(widths[i]));
-      p.push_back(torch::empty({widths[i + 1], widths[i]}).uniform_(-bound, bound).requires_grad_());
+      p.push_back(
+          torch::empty({widths[i + 1], widths[i]}).uniform_(-bound, bound).requires_grad_());
       p.push_back(torch::empty({widths[i + 1]}).uniform_(-bound, bound).requires_grad_());
     }
   }
@@ -81,7 +83,8 @@ struct Adam {
     const torch::NoGradGuard guard;
     for (std::size_t i = 0; i < p.size(); ++i) g[i] = p[i].grad();
     at::_foreach_add_(steps, 1);
-    at::_fused_adam_(p, g, m, v, {}, steps, 1e-3, 0.9, 0.999, 0.0, 1e-8, /*amsgrad=*/false, /*maximize=*/false);
+    at::_fused_adam_(p, g, m, v, {}, steps, 1e-3, 0.9, 0.999, 0.0, 1e-8, /*amsgrad=*/false,
+                     /*maximize=*/false);
   }
   void zero_grad() {
     for (at::Tensor& t : p) t.mutable_grad().reset();
@@ -107,7 +110,8 @@ struct Batcher {
       for (std::int64_t i = 0; i < kPixels; ++i) *out++ = table[image[i]];
       label[r] = split.labels[static_cast<std::size_t>(indices[r])];
     }
-    return rows == kBatch ? std::pair(images, labels) : std::pair(images.narrow(0, 0, rows), labels.narrow(0, 0, rows));
+    return rows == kBatch ? std::pair(images, labels)
+                          : std::pair(images.narrow(0, 0, rows), labels.narrow(0, 0, rows));
   }
 };
 
@@ -123,7 +127,9 @@ struct Score {
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 Score train(Net& net, Adam& adam, Batcher& batcher, const std::vector<std::int64_t>& order) {
   Score score;
@@ -176,7 +182,8 @@ int run(const std::string& folder, int epochs) {
     const double middle = now();
     const Score tested = evaluate(net, test_batcher, in_order(test.size()));
     std::printf(
-        "%s{\"train_s\": %.6f, \"eval_s\": %.6f, \"cpu_s\": %.6f, \"train_loss\": %.6f, \"val_accuracy\": %.4f}",
+        "%s{\"train_s\": %.6f, \"eval_s\": %.6f, \"cpu_s\": %.6f, \"train_loss\": %.6f, "
+        "\"val_accuracy\": %.4f}",
         epoch == 0 ? "" : ", ", middle - begin, now() - middle, cpu_seconds() - cpu_begin,
         trained.loss / static_cast<double>(training.size()),
         static_cast<double>(tested.hits) / static_cast<double>(test.size()));

@@ -24,9 +24,10 @@ Steps random_steps() {
   spec::transform::RandomCrop crop;
   crop.size = {{4}};
   const spec::transform::RandomHorizontalFlip flip;
-  return {catalogue.transforms.at("random_crop")(config::make_stage("transform", "random_crop", crop)),
-          catalogue.transforms.at("random_horizontal_flip")(
-              config::make_stage("transform", "random_horizontal_flip", flip))};
+  return {
+      catalogue.transforms.at("random_crop")(config::make_stage("transform", "random_crop", crop)),
+      catalogue.transforms.at("random_horizontal_flip")(
+          config::make_stage("transform", "random_horizontal_flip", flip))};
 }
 
 Steps fixed_then(Steps rest) {
@@ -63,7 +64,9 @@ LoaderOptions options_of(int workers, int ranks = 1) {
   return options;
 }
 
-CacheNeed need_of(const Pipeline& pipeline) { return cache_need(pipeline, look_at_images(pipeline)); }
+CacheNeed need_of(const Pipeline& pipeline) {
+  return cache_need(pipeline, look_at_images(pipeline));
+}
 
 std::int64_t resident_pages() {
   std::ifstream file("/proc/self/statm");
@@ -79,10 +82,12 @@ TEST_CASE("every cache gives the digests of none, for any workers and split over
   for (const Steps& steps : {random_steps(), fixed_then(random_steps()), fixed_then({})}) {
     const Pipeline plain = varied(41, steps);
     const EpochDigests expected = digest_epochs(plain, options_of(0), 3);
-    for (const CacheMode mode : {CacheMode::none, CacheMode::encoded, CacheMode::decoded, CacheMode::automatic}) {
+    for (const CacheMode mode :
+         {CacheMode::none, CacheMode::encoded, CacheMode::decoded, CacheMode::automatic}) {
       for (const int workers : {0, 1, 2, 8}) {
         for (const int ranks : {1, 2, 3}) {
-          REQUIRE(digest_epochs(cached(plain, mode), options_of(workers, ranks), 3).epochs == expected.epochs);
+          REQUIRE(digest_epochs(cached(plain, mode), options_of(workers, ranks), 3).epochs ==
+                  expected.epochs);
         }
       }
     }
@@ -116,7 +121,8 @@ TEST_CASE("each image is read once: files at the start, pixels in the first epoc
 
 TEST_CASE("threads that meet at one image keep it once and all read the same") {
   const auto source = std::make_shared<VariedDataset>(8);
-  const CachedDataset cached(std::make_unique<Prefix>(Pipeline{source, {}, {}, {}}), source->bytes());
+  const CachedDataset cached(std::make_unique<Prefix>(Pipeline{source, {}, {}, {}}),
+                             source->bytes());
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {
@@ -151,11 +157,14 @@ TEST_CASE("files are read in their order, with the progress told") {
 
 TEST_CASE("auto takes the highest tier that fits the budget") {
   const CacheNeed need{.encoded = 100, .decoded = 500};
-  const auto tier = [&](std::uint64_t left) { return choose_cache(need, budget_of(CacheMode::automatic, left)).tier; };
+  const auto tier = [&](std::uint64_t left) {
+    return choose_cache(need, budget_of(CacheMode::automatic, left)).tier;
+  };
   CHECK(tier(500) == CacheTier::decoded);
   CHECK(tier(499) == CacheTier::encoded);
   CHECK(tier(99) == CacheTier::none);
-  CHECK(choose_cache({.encoded = 100}, budget_of(CacheMode::automatic, 900)).tier == CacheTier::encoded);
+  CHECK(choose_cache({.encoded = 100}, budget_of(CacheMode::automatic, 900)).tier ==
+        CacheTier::encoded);
   CHECK(choose_cache({}, budget_of(CacheMode::decoded, 0)).tier == CacheTier::none);
   CHECK(choose_cache(need, budget_of(CacheMode::none, 900)).tier == CacheTier::none);
 }
@@ -163,12 +172,16 @@ TEST_CASE("auto takes the highest tier that fits the budget") {
 TEST_CASE("a tier asked for by name that does not fit is refused with both numbers") {
   const CacheNeed need{.encoded = 3 << 20, .decoded = 9 << 20};
   CHECK_THAT(failure_of([&] { choose_cache(need, budget_of(CacheMode::decoded, 4 << 20)); }),
-             Contains("11: the decoded images take about 9.0 MiB, and 4.0 MiB of dataset.cache.budget are left"));
+             Contains("11: the decoded images take about 9.0 MiB, and 4.0 MiB of "
+                      "dataset.cache.budget are left"));
   CHECK(choose_cache(need, budget_of(CacheMode::encoded, 4 << 20)).tier == CacheTier::encoded);
-  CHECK_THAT(failure_of([&] { choose_cache(need, budget_of(CacheMode::device)); }), Contains("2: dataset.cache.mode"));
+  CHECK_THAT(failure_of([&] { choose_cache(need, budget_of(CacheMode::device)); }),
+             Contains("2: dataset.cache.mode"));
 }
 
-TEST_CASE("what a cache needs is measured: the bytes of the files, the pixels behind the fixed transforms") {
+TEST_CASE(
+    "what a cache needs is measured: the bytes of the files, the pixels behind the fixed "
+    "transforms") {
   const Pipeline plain = varied(40, random_steps());
   const std::uint64_t books = ImageStash::bookkeeping(40, {});
   CHECK(need_of(plain).encoded == source_of(plain).bytes() + books);
@@ -177,7 +190,8 @@ TEST_CASE("what a cache needs is measured: the bytes of the files, the pixels be
   // Of many images 256 are looked at, and a tenth is added.
   const std::uint64_t many = need_of(varied(4096, random_steps())).encoded;
   const double exact = static_cast<double>(VariedDataset(4096).bytes());
-  CHECK(std::abs(static_cast<double>(many - ImageStash::bookkeeping(4096, {})) / exact - 1.1) < 0.02);
+  CHECK(std::abs(static_cast<double>(many - ImageStash::bookkeeping(4096, {})) / exact - 1.1) <
+        0.02);
 }
 
 TEST_CASE("the splits share one budget, and so do the ranks of a machine") {
@@ -194,7 +208,8 @@ TEST_CASE("the splits share one budget, and so do the ranks of a machine") {
 
 TEST_CASE("images in memory are not kept twice") {
   const Facts facts = MemoryDataset::facts(4, 2, {4, 4, 1});
-  const auto memory = std::make_shared<MemoryDataset>(facts, image_memory(facts), std::vector<std::uint8_t>(4));
+  const auto memory =
+      std::make_shared<MemoryDataset>(facts, image_memory(facts), std::vector<std::uint8_t>(4));
   for (const CacheMode mode : {CacheMode::automatic, CacheMode::encoded, CacheMode::decoded}) {
     CHECK(cached({memory, random_steps(), {}, {}}, mode).dataset == memory);
   }

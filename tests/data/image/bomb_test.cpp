@@ -22,7 +22,8 @@ constexpr bool kSanitized = false;
 #endif
 
 void put(File& file, std::size_t at, std::uint32_t value, std::size_t bytes) {
-  for (std::size_t i = 0; i < bytes; ++i) file[at + i] = static_cast<std::byte>(value >> (8 * (bytes - 1 - i)));
+  for (std::size_t i = 0; i < bytes; ++i)
+    file[at + i] = static_cast<std::byte>(value >> (8 * (bytes - 1 - i)));
 }
 
 /// Where a JPEG's frame header has height and width.
@@ -40,7 +41,8 @@ File claiming(File jpeg, std::uint32_t height, std::uint32_t width) {
   return jpeg;
 }
 
-/// The PNG of the goldens with other extents and a checksum that fits is not needed: they are refused before.
+/// The PNG of the goldens with other extents and a checksum that fits is not needed: they are
+/// refused before.
 File png_claiming(std::uint32_t height, std::uint32_t width) {
   File file = golden_file("png rgb");
   put(file, 16, width, 4);
@@ -70,7 +72,8 @@ rlim_t address_space() {
   return pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// Whether a process that may take only `spare` bytes more refuses the file as damaged, and for no other reason.
+/// Whether a process that may take only `spare` bytes more refuses the file as damaged, and for no
+/// other reason.
 bool refused_within(const File& file, rlim_t spare) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -89,12 +92,14 @@ TEST_CASE("an image bomb is refused by its header, within 10 MB") {
   File large = jpeg_file(shades({300, 300, 3}));
   large.resize(45'000, std::byte{0});
   const std::vector<std::pair<File, std::string>> bombs{
-      {claiming(large, 32'000, 32'000), "the image claims 32000x32000 pixels; at most 67108864 are decoded"},
+      {claiming(large, 32'000, 32'000),
+       "the image claims 32000x32000 pixels; at most 67108864 are decoded"},
       {claiming(jpeg_file(shades({8, 8, 3})), 8'000, 8'000), "which do not fit into"},
       {png_claiming(20'000, 20'000), "the image claims 20000x20000 pixels"},
       {png_claiming(8'000, 8'000), "the PNG claims 8000x8000 pixels, which do not fit into"},
       {scan_bomb(5'000), "the JPEG has 101 or more scans of 256x256 pixels; at most 100 scans"},
-      {claiming(scan_bomb(60), 6'000, 6'000), "at most 100 scans and 1073741824 pixels in all are decoded"},
+      {claiming(scan_bomb(60), 6'000, 6'000),
+       "at most 100 scans and 1073741824 pixels in all are decoded"},
   };
   for (const auto& [bomb, message] : bombs) {
     CHECK_THAT(fault_of(bomb), Contains(message));

@@ -17,7 +17,9 @@ File text_file(std::string_view text) {
   return {bytes.begin(), bytes.end()};
 }
 
-bool by_opencv(const std::string& name) { return name[0] == 'w' || name[0] == 'b' || name[0] == 't'; }
+bool by_opencv(const std::string& name) {
+  return name[0] == 'w' || name[0] == 'b' || name[0] == 't';
+}
 
 bool with_opencv() {
   static const bool with = fault_of(golden_file("bmp rgb")).empty();
@@ -31,28 +33,31 @@ TEST_CASE("files of every kind have the pixels that torchvision reads") {
     const auto name = golden["name"].get<std::string>();
     INFO(name);
     if (by_opencv(name) && !with_opencv()) continue;
-    // Fancy upsampling, colours and the transform are exact integer arithmetic, the same in all versions of the
-    // library.
+    // Fancy upsampling, colours and the transform are exact integer arithmetic, the same in all
+    // versions of the library.
     CHECK(distance(decoded(file_of(golden)), golden_picture(golden)) == 0);
   }
 }
 
 TEST_CASE("a file of no known format is refused by its first bytes, and an empty one as empty") {
   CHECK_THAT(fault_of(text_file("GIF89a...")),
-             Contains("9: this is no JPEG, PNG, WebP, BMP or TIFF: its first bytes are 47 49 46 38 39 61 2e 2e"));
+             Contains("9: this is no JPEG, PNG, WebP, BMP or TIFF: its first bytes are 47 49 46 38 "
+                      "39 61 2e 2e"));
   CHECK_THAT(fault_of({}), Contains("9: the image file is empty"));
   CHECK_THAT(fault_of(text_file("\xFF")), Contains("its first bytes are ff"));
 }
 
 TEST_CASE("a WebP, BMP or TIFF in a build without OpenCV says what is missing") {
   if (with_opencv()) return;
-  CHECK_THAT(fault_of(golden_file("bmp rgb")), Contains("2: WebP, BMP and TIFF files need a build with OpenCV"));
+  CHECK_THAT(fault_of(golden_file("bmp rgb")),
+             Contains("2: WebP, BMP and TIFF files need a build with OpenCV"));
 }
 
 TEST_CASE("every JPEG, PNG and WebP that is cut off is refused") {
   for (const Json& golden : golden_cases("decoded", "files")) {
     const auto name = golden["name"].get<std::string>();
-    if (name.starts_with("bmp") || name.starts_with("tiff") || (by_opencv(name) && !with_opencv())) continue;
+    if (name.starts_with("bmp") || name.starts_with("tiff") || (by_opencv(name) && !with_opencv()))
+      continue;
     const File file = file_of(golden);
     for (std::size_t size = 0; size < file.size(); ++size) {
       INFO(name << " cut to " << size << " of " << file.size() << " bytes");
@@ -90,7 +95,8 @@ TEST_CASE("every changed byte of a PNG is noticed, wherever it is") {
   }
 }
 
-TEST_CASE("a changed byte of a JPEG gives an error or an image, and the next file is decoded as ever") {
+TEST_CASE(
+    "a changed byte of a JPEG gives an error or an image, and the next file is decoded as ever") {
   const File file = golden_file("jpeg progressive");
   const Picture expected = decoded(file);
   ImageDecoder decoder;
@@ -111,8 +117,9 @@ TEST_CASE("the decoded part of an image has the bytes of the whole") {
   std::vector<std::pair<std::string, File>> files;
   for (const bool progressive : {false, true}) {
     for (const auto& [h, v] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}}) {
-      files.emplace_back(fmt::format("jpeg {}x{} {}", h, v, progressive),
-                         jpeg_file(shades(shape), {.horizontal = h, .vertical = v, .progressive = progressive}));
+      files.emplace_back(
+          fmt::format("jpeg {}x{} {}", h, v, progressive),
+          jpeg_file(shades(shape), {.horizontal = h, .vertical = v, .progressive = progressive}));
     }
   }
   files.emplace_back("jpeg grey", jpeg_file(shades({83, 107, 1})));
@@ -139,8 +146,10 @@ TEST_CASE("the decoded part of an image has the bytes of the whole") {
       const Picture part = decoded(decoder, file, box, reading);
       const ImageView expected = whole.view().window(box);
       for (std::int64_t y = 0; y < box.height; ++y) {
-        INFO(name << ": row " << y << " of " << box.height << "x" << box.width << " at " << box.top << "," << box.left);
-        REQUIRE(std::equal(expected.row(y), expected.row(y) + expected.row_bytes(), part.view().row(y)));
+        INFO(name << ": row " << y << " of " << box.height << "x" << box.width << " at " << box.top
+                  << "," << box.left);
+        REQUIRE(std::equal(expected.row(y), expected.row(y) + expected.row_bytes(),
+                           part.view().row(y)));
       }
     }
   }
@@ -148,7 +157,8 @@ TEST_CASE("the decoded part of an image has the bytes of the whole") {
 
 TEST_CASE("a JPEG without its own tables is refused, whatever was decoded before it") {
   // Segments before the first scan: quantisation tables for one, Huffman tables for the other.
-  const std::vector<std::pair<std::string, unsigned>> cases{{"jpeg 4:4:4", 0xDB}, {"jpeg progressive", 0xC4}};
+  const std::vector<std::pair<std::string, unsigned>> cases{{"jpeg 4:4:4", 0xDB},
+                                                            {"jpeg progressive", 0xC4}};
   for (const auto& [name, code] : cases) {
     const File sound = golden_file(name);
     File without = sound;
@@ -184,9 +194,12 @@ TEST_CASE("whether a file is sound does not depend on the part that is asked for
   const File jpeg = jpeg_file(shades({64, 64, 3}));
   const File png = golden_file("png rgb");
   ImageDecoder decoder;
-  for (const File& damaged : {cut(jpeg, jpeg.size() - 2), cut(jpeg, jpeg.size() * 2 / 3), cut(png, png.size() - 12)}) {
+  for (const File& damaged :
+       {cut(jpeg, jpeg.size() - 2), cut(jpeg, jpeg.size() * 2 / 3), cut(png, png.size() - 12)}) {
     for (const Box& box : {Box{0, 0, 1, 1}, Box{0, 0, 16, 16}, Box{4, 4, 12, 8}}) {
-      const auto read = [&](Reading reading) { return failure_of([&] { decoded(decoder, damaged, box, reading); }); };
+      const auto read = [&](Reading reading) {
+        return failure_of([&] { decoded(decoder, damaged, box, reading); });
+      };
       CHECK_THAT(read(Reading::whole_file), StartsWith("9: damaged "));
       CHECK(read(Reading::needed_part).empty());
     }
@@ -195,8 +208,10 @@ TEST_CASE("whether a file is sound does not depend on the part that is asked for
 
 TEST_CASE("the real photographs have the same bytes in part and as a whole, and none is damaged") {
   const char* root = std::getenv("TRAINCTL_DATA");
-  const std::filesystem::path folder = std::filesystem::path(root == nullptr ? "" : root) / "imagenet-sample";
-  if (root == nullptr || !std::filesystem::exists(folder)) skip("TRAINCTL_DATA has no imagenet-sample");
+  const std::filesystem::path folder =
+      std::filesystem::path(root == nullptr ? "" : root) / "imagenet-sample";
+  if (root == nullptr || !std::filesystem::exists(folder))
+    skip("TRAINCTL_DATA has no imagenet-sample");
   ImageDecoder decoder;
   std::int64_t files = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
@@ -205,13 +220,15 @@ TEST_CASE("the real photographs have the same bytes in part and as a whole, and 
     INFO(entry.path());
     const Picture whole = decoded(file);
     for (std::int64_t part = 1; part <= 3; ++part) {
-      const Box box{whole.shape.height * part / 11, whole.shape.width * part / 7, whole.shape.height / 2 + part,
-                    whole.shape.width / 3 + part};
-      const Picture found = decoded(decoder, file, box, part == 1 ? Reading::whole_file : Reading::needed_part);
+      const Box box{whole.shape.height * part / 11, whole.shape.width * part / 7,
+                    whole.shape.height / 2 + part, whole.shape.width / 3 + part};
+      const Picture found =
+          decoded(decoder, file, box, part == 1 ? Reading::whole_file : Reading::needed_part);
       const ImageView expected = whole.view().window(box);
       bool same = true;
       for (std::int64_t y = 0; y < box.height; ++y) {
-        same = same && std::equal(expected.row(y), expected.row(y) + expected.row_bytes(), found.view().row(y));
+        same = same && std::equal(expected.row(y), expected.row(y) + expected.row_bytes(),
+                                  found.view().row(y));
       }
       CHECK(same);
     }

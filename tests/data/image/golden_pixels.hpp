@@ -22,7 +22,8 @@ struct Picture {
 inline Picture noise(const ImageShape& shape) {
   Picture made{shape, std::vector<std::uint8_t>(shape.bytes())};
   for (std::size_t i = 0; i < made.pixels.size(); ++i) {
-    made.pixels[i] = static_cast<std::uint8_t>(static_cast<std::uint32_t>((i + 1) * 2654435761U) >> 24);
+    made.pixels[i] =
+        static_cast<std::uint8_t>(static_cast<std::uint32_t>((i + 1) * 2654435761U) >> 24);
   }
   return made;
 }
@@ -37,7 +38,8 @@ inline std::vector<std::uint8_t> from_hex(const std::string& text) {
 
 /// The cases of one kind in tests/golden/torch/NAME.json.
 inline Json golden_cases(const std::string& name, const std::string& kind) {
-  return Json::parse(golden::read(std::string(TRAINCTL_GOLDEN_DIR) + "/torch/" + name + ".json")).at(kind);
+  return Json::parse(golden::read(std::string(TRAINCTL_GOLDEN_DIR) + "/torch/" + name + ".json"))
+      .at(kind);
 }
 
 inline ImageShape shape_of(const Json& list) { return {list[0], list[1], list[2]}; }
@@ -50,7 +52,8 @@ inline Picture golden_picture(const Json& one) {
 inline int distance(const Picture& a, const Picture& b) {
   if (!(a.shape == b.shape) || a.pixels.size() != b.pixels.size()) return 256;
   int most = 0;
-  for (std::size_t i = 0; i < a.pixels.size(); ++i) most = std::max(most, std::abs(a.pixels[i] - b.pixels[i]));
+  for (std::size_t i = 0; i < a.pixels.size(); ++i)
+    most = std::max(most, std::abs(a.pixels[i] - b.pixels[i]));
   return most;
 }
 

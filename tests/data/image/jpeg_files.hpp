@@ -28,7 +28,8 @@ inline Picture shades(const ImageShape& shape) {
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(made.pixels.size()); ++i) {
     const auto x = static_cast<double>(i / shape.channels % shape.width);
     const auto y = static_cast<double>(i / shape.channels / shape.width);
-    const double shade = 128 + 80 * std::sin(x / 9 + static_cast<double>(i % shape.channels)) * std::cos(y / 7);
+    const double shade =
+        128 + 80 * std::sin(x / 9 + static_cast<double>(i % shape.channels)) * std::cos(y / 7);
     std::uint8_t& pixel = made.pixels[static_cast<std::size_t>(i)];
     pixel = static_cast<std::uint8_t>(shade + pixel / 6.0);
   }
@@ -47,7 +48,9 @@ inline File jpeg_file(const Picture& picture, const JpegKind& kind = {}) {
   info.image_width = static_cast<JDIMENSION>(picture.shape.width);
   info.image_height = static_cast<JDIMENSION>(picture.shape.height);
   info.input_components = static_cast<int>(picture.shape.channels);
-  info.in_color_space = picture.shape.channels == 1 ? JCS_GRAYSCALE : picture.shape.channels == 3 ? JCS_RGB : JCS_CMYK;
+  info.in_color_space = picture.shape.channels == 1   ? JCS_GRAYSCALE
+                        : picture.shape.channels == 3 ? JCS_RGB
+                                                      : JCS_CMYK;
   jpeg_set_defaults(&info);
   if (picture.shape.channels > 1) {
     jpeg_set_colorspace(&info, kind.colours);

@@ -44,8 +44,8 @@ TEST_CASE("every path of a resize gives the same bytes as the scalar one, for an
     const Picture input = noise(from);
     const Picture expected = resized(input.view(), to, scalar_resize());
     for (const ResizeKernels& kernels : resize_kernels()) {
-      INFO(from.height << "x" << from.width << "x" << from.channels << " to " << to.height << "x" << to.width << " by "
-                       << kernels.name);
+      INFO(from.height << "x" << from.width << "x" << from.channels << " to " << to.height << "x"
+                       << to.width << " by " << kernels.name);
       REQUIRE(resized(input.view(), to, kernels).pixels == expected.pixels);
     }
   }
@@ -57,7 +57,8 @@ TEST_CASE("a resize keeps a constant image and an unchanged size exactly") {
   std::fill(white.pixels.begin(), white.pixels.end(), std::uint8_t{255});
   for (const std::int64_t size : {1, 3, 33, 200}) {
     const Picture out = resized(white.view(), {size, size, 3}, resize_kernels().back());
-    CHECK(std::all_of(out.pixels.begin(), out.pixels.end(), [](std::uint8_t pixel) { return pixel == 255; }));
+    CHECK(std::all_of(out.pixels.begin(), out.pixels.end(),
+                      [](std::uint8_t pixel) { return pixel == 255; }));
   }
 }
 

@@ -66,12 +66,14 @@ inline Decoded decode_jpeg(std::span<const std::byte> file) {
   jpeg_decompress_struct info;
   info.err = jpeg_std_error(&errors);
   jpeg_create_decompress(&info);
-  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()), static_cast<unsigned long>(file.size()));
+  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()),
+               static_cast<unsigned long>(file.size()));
   jpeg_read_header(&info, TRUE);
   Decoded out;
   out.progressive = info.progressive_mode != 0;
   jpeg_start_decompress(&info);
-  const std::size_t row_bytes = std::size_t{info.output_width} * static_cast<std::size_t>(info.output_components);
+  const std::size_t row_bytes =
+      std::size_t{info.output_width} * static_cast<std::size_t>(info.output_components);
   out.pixels.resize(row_bytes * info.output_height);
   while (info.output_scanline < info.output_height) {
     JSAMPROW row = out.pixels.data() + row_bytes * info.output_scanline;
@@ -101,7 +103,9 @@ class FileDataset final : public Dataset, public ImageStore {
   [[nodiscard]] StoredImage read(std::int64_t index, std::vector<std::byte>&) const override {
     return {files_[static_cast<std::size_t>(index)], {}};
   }
-  [[nodiscard]] std::string name(std::int64_t index) const override { return fmt::format("a/{}.jpg", index); }
+  [[nodiscard]] std::string name(std::int64_t index) const override {
+    return fmt::format("a/{}.jpg", index);
+  }
 
  private:
   std::vector<std::vector<std::byte>> files_;

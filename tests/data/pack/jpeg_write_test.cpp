@@ -11,8 +11,8 @@ using namespace trainctl::data;
 using namespace trainctl::data::testing;
 
 TEST_CASE("a progressive JPEG becomes a baseline one with the same pixels and markers") {
-  for (const ImageShape& shape :
-       {ImageShape{37, 53, 3}, ImageShape{16, 16, 1}, ImageShape{1, 1, 3}, ImageShape{200, 120, 3}}) {
+  for (const ImageShape& shape : {ImageShape{37, 53, 3}, ImageShape{16, 16, 1}, ImageShape{1, 1, 3},
+                                  ImageShape{200, 120, 3}}) {
     const auto progressive = jpeg_file(shape, 1, Scans::progressive, "Exif: kept");
     const auto baseline = baseline_jpeg(progressive);
     REQUIRE(!baseline.empty());
@@ -73,5 +73,6 @@ TEST_CASE("a picture that cannot be converted ends the packing with its name") {
   const FileDataset source({jpeg_file({30, 40, 3}, 1, Scans::progressive), damaged});
   PackOptions options;
   options.mode = PackMode::baseline;
-  CHECK_THAT(failure_of([&] { make_pack(source, folder / "b.pack", options); }), Contains("9: a/1.jpg: JPEG: "));
+  CHECK_THAT(failure_of([&] { make_pack(source, folder / "b.pack", options); }),
+             Contains("9: a/1.jpg: JPEG: "));
 }

@@ -18,8 +18,8 @@ namespace {
 std::shared_ptr<const FileDataset> pictures() {
   std::vector<std::vector<std::byte>> files;
   for (int i = 0; i < 20; ++i) {
-    files.push_back(
-        jpeg_file({40 + 3 * i, 100 - 2 * i, i % 5 == 4 ? 1 : 3}, i, i % 3 == 0 ? Scans::progressive : Scans::baseline));
+    files.push_back(jpeg_file({40 + 3 * i, 100 - 2 * i, i % 5 == 4 ? 1 : 3}, i,
+                              i % 3 == 0 ? Scans::progressive : Scans::baseline));
   }
   return std::make_shared<FileDataset>(std::move(files));
 }
@@ -28,7 +28,8 @@ Pipeline cropped(std::shared_ptr<const Dataset> dataset) {
   spec::transform::RandomCrop crop;
   crop.size = {{24}};
   return {std::move(dataset),
-          {builtin_catalogue().transforms.at("random_crop")(config::make_stage("transform", "random_crop", crop))},
+          {builtin_catalogue().transforms.at("random_crop")(
+              config::make_stage("transform", "random_crop", crop))},
           {},
           {}};
 }
@@ -47,7 +48,8 @@ PackOptions options_of(PackMode mode, std::optional<std::int64_t> size = {}) {
   return options;
 }
 
-std::shared_ptr<const PackDataset> packed(const Dataset& source, const fs::path& path, const PackOptions& options) {
+std::shared_ptr<const PackDataset> packed(const Dataset& source, const fs::path& path,
+                                          const PackOptions& options) {
   make_pack(source, path, options);
   return std::make_shared<PackDataset>(path);
 }
@@ -60,7 +62,8 @@ TEST_CASE("files, their caches and their packs of all pixels give the same batch
   const std::vector<std::uint64_t> expected = digests(cropped(source));
   for (const PackMode mode : {PackMode::keep, PackMode::baseline, PackMode::raw}) {
     const auto pack = packed(*source, folder / pack_recipe(options_of(mode)), options_of(mode));
-    for (const auto cache : {spec::CacheMode::none, spec::CacheMode::encoded, spec::CacheMode::decoded}) {
+    for (const auto cache :
+         {spec::CacheMode::none, spec::CacheMode::encoded, spec::CacheMode::decoded}) {
       for (const std::shared_ptr<const Dataset>& dataset :
            {std::shared_ptr<const Dataset>(source), std::shared_ptr<const Dataset>(pack)}) {
         CacheBudget budget;
@@ -91,7 +94,8 @@ TEST_CASE("resize shrinks the shorter side to its size, and keeps the files of s
   const auto pack = packed(*source, folder / "small", options_of(PackMode::resize, 48));
   std::vector<std::byte> scratch;
   PixelReader reader;
-  CHECK(std::ranges::equal(pack->read(1, scratch).bytes, source->read(1, scratch).bytes));  // 43 x 98, baseline
+  CHECK(std::ranges::equal(pack->read(1, scratch).bytes,
+                           source->read(1, scratch).bytes));  // 43 x 98, baseline
   CHECK(reader.shape(pack->read(0, scratch)) == ImageShape{40, 100, 3});
   CHECK(!decode_jpeg(pack->read(0, scratch).bytes).progressive);
   CHECK(reader.shape(pack->read(10, scratch)) == ImageShape{48, 54, 3});  // 70 x 80
@@ -106,7 +110,8 @@ TEST_CASE("resize shrinks the shorter side to its size, and keeps the files of s
 TEST_CASE("raw takes a size too, and images of one size make a fixed layout") {
   const TempFolder folder;
   std::vector<std::vector<std::byte>> files;
-  for (int i = 0; i < 4; ++i) files.push_back(jpeg_file({60 + 20 * i, 60 + 20 * i, 3}, i, Scans::baseline));
+  for (int i = 0; i < 4; ++i)
+    files.push_back(jpeg_file({60 + 20 * i, 60 + 20 * i, 3}, i, Scans::baseline));
   const auto pack = packed(FileDataset(files), folder / "raw", options_of(PackMode::raw, 32));
   CHECK(pack->layout()[0].shape == std::vector<std::int64_t>{32, 32, 3});
   CHECK(digests({pack, {}, {}, {}}) == digests({pack, {}, {}, {}}, 2));
@@ -116,13 +121,16 @@ TEST_CASE("what decides the bytes of a pack is told by its recipe, and two recip
   CHECK(pack_recipe(options_of(PackMode::keep, 256)) == "keep");
   CHECK(pack_recipe(options_of(PackMode::raw)) == "raw");
   CHECK(pack_recipe(options_of(PackMode::raw, 256)) == "raw, shorter side at most 256");
-  CHECK(pack_recipe(options_of(PackMode::resize, 256)) == "resize, shorter side at most 256, JPEG quality 90");
+  CHECK(pack_recipe(options_of(PackMode::resize, 256)) ==
+        "resize, shorter side at most 256, JPEG quality 90");
   CHECK(pack_key("a", "keep") != pack_key("a", "raw"));
   CHECK(pack_key("a", "keep") != pack_key("b", "keep"));
 }
 
 TEST_CASE("grey images cannot become JPEGs that are read as colours") {
   const TempFolder folder;
-  CHECK_THAT(failure_of([&] { make_pack(CountingDataset(3), folder / "x", options_of(PackMode::resize, 2)); }),
+  CHECK_THAT(failure_of([&] {
+               make_pack(CountingDataset(3), folder / "x", options_of(PackMode::resize, 2));
+             }),
              Contains("2: mode 'resize' writes JPEGs") && Contains("use mode 'raw'"));
 }

@@ -33,7 +33,8 @@ std::string packed(const Dataset& dataset, const TempFolder& folder, int workers
 
 void write(const fs::path& path, std::string_view bytes) {
   fs::remove(path);  // ext4 flushes a file that is truncated and written again
-  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream(path, std::ios::binary)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
 /// Opens the pack and reads all of it.
@@ -87,7 +88,8 @@ TEST_CASE("a pack of raw images of one size has a fixed layout and needs no tran
     LoaderOptions options;
     options.batch_size = 4;
     options.num_workers = workers;
-    CHECK(digest_epochs({pack, {}, {}, {}}, options, 2).epochs == digest_epochs(plain, options, 2).epochs);
+    CHECK(digest_epochs({pack, {}, {}, {}}, options, 2).epochs ==
+          digest_epochs(plain, options, 2).epochs);
   }
 }
 
@@ -105,7 +107,9 @@ TEST_CASE("an interrupted pack goes on where it was and comes out the same") {
   const fs::path path = folder / "samples.pack";
   for (const std::int64_t stop : {1, 7, 59, 60}) {
     fs::remove(path);
-    const auto interrupt = [&](std::int64_t done, std::int64_t) { ENSURE(interrupted, done != stop, "stop"); };
+    const auto interrupt = [&](std::int64_t done, std::int64_t) {
+      ENSURE(interrupted, done != stop, "stop");
+    };
     CHECK(failure_of([&] { make_pack(source, path, with_workers(2), interrupt); }) == "130: stop");
     CHECK(!fs::exists(path));
     const PackReport report = make_pack(source, path, with_workers(3));
@@ -116,14 +120,16 @@ TEST_CASE("an interrupted pack goes on where it was and comes out the same") {
   }
 }
 
-TEST_CASE("whatever a crash left of the partial file and the journal, the pack comes out the same") {
+TEST_CASE(
+    "whatever a crash left of the partial file and the journal, the pack comes out the same") {
   const TempFolder folder;
   const VariedDataset source(9);
   const std::string expected = packed(source, folder);
   const fs::path path = folder / "samples.pack";
   fs::remove(path);
   failure_of([&] {
-    make_pack(source, path, {}, [](std::int64_t done, std::int64_t) { ENSURE(interrupted, done < 8, "stop"); });
+    make_pack(source, path, {},
+              [](std::int64_t done, std::int64_t) { ENSURE(interrupted, done < 8, "stop"); });
   });
   const std::string partial = golden::read(path.string() + ".partial");
   const std::string journal = golden::read(path.string() + ".journal");
@@ -156,9 +162,11 @@ TEST_CASE("a pack that is complete is left alone, and any other file is not over
   CHECK(again.found == 12);
   CHECK(golden::read(path) == before);
   source.content = "changed";
-  CHECK_THAT(failure_of([&] { make_pack(source, path, {}); }), Contains("2: ") && Contains("the data has changed"));
+  CHECK_THAT(failure_of([&] { make_pack(source, path, {}); }),
+             Contains("2: ") && Contains("the data has changed"));
   write(path, "a letter");
-  CHECK_THAT(failure_of([&] { make_pack(source, path, {}); }), Contains("2: ") && Contains("is in the way"));
+  CHECK_THAT(failure_of([&] { make_pack(source, path, {}); }),
+             Contains("2: ") && Contains("is in the way"));
   CHECK(golden::read(path) == "a letter");
 }
 
@@ -166,11 +174,14 @@ TEST_CASE("the beginning of another pack is refused, not mixed in") {
   const TempFolder folder;
   const fs::path path = folder / "samples.pack";
   VariedDataset source(12);
-  failure_of(
-      [&] { make_pack(source, path, {}, [](std::int64_t, std::int64_t) { ENSURE(interrupted, false, "stop"); }); });
+  failure_of([&] {
+    make_pack(source, path, {},
+              [](std::int64_t, std::int64_t) { ENSURE(interrupted, false, "stop"); });
+  });
   source.content = "changed";
-  CHECK_THAT(failure_of([&] { make_pack(source, path, {}); }),
-             Contains("2: ") && Contains("was begun from other samples or with other options; remove it"));
+  CHECK_THAT(
+      failure_of([&] { make_pack(source, path, {}); }),
+      Contains("2: ") && Contains("was begun from other samples or with other options; remove it"));
 }
 
 TEST_CASE("a second process that packs the same file is refused") {
@@ -192,7 +203,8 @@ TEST_CASE("every truncation of a pack is refused with file and byte") {
     write(path, whole.substr(0, length));
     const std::string failure = failure_of([&] { PackDataset{path}; });
     const std::string facts = failure_of([&] { PackDataset::facts(path); });
-    told &= failure.starts_with("9: ") && failure == facts && failure.find("cut.pack") != std::string::npos &&
+    told &= failure.starts_with("9: ") && failure == facts &&
+            failure.find("cut.pack") != std::string::npos &&
             failure.find("byte") != std::string::npos;
   }
   CHECK(told);
@@ -215,10 +227,12 @@ TEST_CASE("every flipped byte of a pack is found") {
   std::string damaged = whole;
   damaged[kPackPage] ^= 1;
   write(path, damaged);
-  CHECK_THAT(failure_of([&] { read_all(path); }), Contains("at byte 4096 of") && Contains("damaged.pack is wrong"));
+  CHECK_THAT(failure_of([&] { read_all(path); }),
+             Contains("at byte 4096 of") && Contains("damaged.pack is wrong"));
 }
 
-TEST_CASE("a header that lies, with a checksum that is right, is refused before anything is allocated") {
+TEST_CASE(
+    "a header that lies, with a checksum that is right, is refused before anything is allocated") {
   const TempFolder folder;
   const std::string whole = packed(VariedDataset(3), folder);
   const auto opened = [&](const std::function<void(PackHeader&)>& change) {
@@ -227,12 +241,14 @@ TEST_CASE("a header that lies, with a checksum that is right, is refused before 
   };
   constexpr auto kHuge = std::numeric_limits<std::uint64_t>::max();
   CHECK(opened([](PackHeader&) {}).empty());
-  CHECK_THAT(opened([](PackHeader& h) { h.samples = 1LL << 60; }), Contains("9: ") && Contains("it is cut off"));
+  CHECK_THAT(opened([](PackHeader& h) { h.samples = 1LL << 60; }),
+             Contains("9: ") && Contains("it is cut off"));
   CHECK_THAT(opened([](PackHeader& h) { h.samples = -1; }), Contains("9: "));
   CHECK_THAT(opened([](PackHeader& h) { h.samples = 0; }), Contains("9: "));
   CHECK_THAT(opened([](PackHeader& h) { h.data_bytes = kHuge - 40; }), Contains("9: "));
   CHECK_THAT(opened([](PackHeader& h) { h.names_bytes = kHuge; }), Contains("9: "));
-  CHECK_THAT(opened([](PackHeader& h) { h.version = 2; }), Contains("9: ") && Contains("has version 2 (byte 8)"));
+  CHECK_THAT(opened([](PackHeader& h) { h.version = 2; }),
+             Contains("9: ") && Contains("has version 2 (byte 8)"));
   CHECK_THAT(opened([](PackHeader& h) { h.channels = 5; }), Contains("9: "));
   CHECK_THAT(opened([](PackHeader& h) { h.height = 5; }), Contains("9: "));
   CHECK_THAT(opened([](PackHeader& h) { h.classes = 1; }), Contains("its entry of sample 1"));
@@ -241,7 +257,8 @@ TEST_CASE("a header that lies, with a checksum that is right, is refused before 
                h.width = 9;
              }),
              Contains("its entry of sample 0"));
-  CHECK_THAT(opened([](PackHeader& h) { h.data_bytes += 48, --h.samples; }), Contains("the checksum of its index"));
+  CHECK_THAT(opened([](PackHeader& h) { h.data_bytes += 48, --h.samples; }),
+             Contains("the checksum of its index"));
 }
 
 TEST_CASE("samples that are no labelled images cannot be packed") {
@@ -272,10 +289,13 @@ TEST_CASE("the stage 'pack' reads a pack and refuses one that its source has out
   spec::dataset::Pack options;
   options.path = folder / "samples.pack";
   options.source = source;
-  const auto open = [&] { return catalogue.datasets.at("pack")(config::make_stage("dataset", "pack", options)); };
+  const auto open = [&] {
+    return catalogue.datasets.at("pack")(config::make_stage("dataset", "pack", options));
+  };
   CHECK(open()->size() == 20);
   CHECK(catalogue.facts.at("pack")(config::make_stage("dataset", "pack", options)).samples == 20);
   digits.seed = 1;
   options.source = config::make_stage("dataset", "synthetic_digits", digits);
-  CHECK_THAT(failure_of(open), Contains("9: ") && Contains("samples.pack is stale: it was made (keep) from other"));
+  CHECK_THAT(failure_of(open),
+             Contains("9: ") && Contains("samples.pack is stale: it was made (keep) from other"));
 }

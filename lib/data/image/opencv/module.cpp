@@ -13,16 +13,17 @@ namespace {
 
 thread_local bool silent = false;
 
-/// OpenCV writes to std::cerr what it does not like about a file: of the threads that are decoding nothing comes
-/// through.
+/// OpenCV writes to std::cerr what it does not like about a file: of the threads that are decoding
+/// nothing comes through.
 class Muffler final : public std::streambuf {
  public:
   explicit Muffler(std::streambuf* next) : next_(next) {}
 
  protected:
   int_type overflow(int_type c) override {
-    return silent || traits_type::eq_int_type(c, traits_type::eof()) ? traits_type::not_eof(c)
-                                                                     : next_->sputc(traits_type::to_char_type(c));
+    return silent || traits_type::eq_int_type(c, traits_type::eof())
+               ? traits_type::not_eof(c)
+               : next_->sputc(traits_type::to_char_type(c));
   }
   std::streamsize xsputn(const char* text, std::streamsize count) override {
     return silent ? count : next_->sputn(text, count);
@@ -58,7 +59,8 @@ bool decode(const OpencvImage& image) {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) bool trainctl_opencv_decode_1(const OpencvImage& image) {
+extern "C" __attribute__((visibility("default"))) bool trainctl_opencv_decode_1(
+    const OpencvImage& image) {
   static const bool quiet = make_quiet();
   bool sound = false;
   silent = true;

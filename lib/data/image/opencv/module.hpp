@@ -10,8 +10,8 @@ namespace trainctl::data {
 constexpr const char* kOpencvLibrary = "libtrainctl_opencv.so";
 constexpr const char* kOpencvSymbol = "trainctl_opencv_decode_1";
 
-/// A file, the extents its header claims and memory for so many RGB pixels; false where it is damaged or disagrees
-/// with its header.
+/// A file, the extents its header claims and memory for so many RGB pixels; false where it is
+/// damaged or disagrees with its header.
 struct OpencvImage {
   const std::byte* bytes = nullptr;
   std::size_t size = 0;

@@ -1,2 +1,3 @@
 #pragma once
-// Stands in for a header of Gloo that the wheel does not carry; c10d includes it and uses nothing of it here.
+// Stands in for a header of Gloo that the wheel does not carry; c10d includes it and uses nothing
+// of it here.
