@@ -43,24 +43,19 @@ int auto_workers(const spec::Experiment& experiment, Role role, TrainsOn device)
 
 }  // namespace
 
-TransformList build_transforms(const std::vector<config::Stage>& stages, const ImageShape& image,
-                               const Catalogue& catalogue) {
-  TransformList list;
-  ImageShape shape = image;
-  for (const config::Stage& stage : stages) {
-    in_context(named(stage), [&] {
-      ENSURE(config, !list.normalization,
-             "it stands behind 'normalize', which must be the last transform; move it up");
-      const auto normalize = catalogue.normalizations.find(stage.type);
-      if (normalize != catalogue.normalizations.end()) {
-        list.normalization = checked(normalize->second(stage), shape);
-        return;
-      }
-      list.steps.push_back(stage_of(catalogue.transforms, stage)(stage));
-      shape = list.steps.back()->output(shape);
-    });
-  }
-  return list;
+void TransformList::add(const config::Stage& stage, const Catalogue& catalogue) {
+  in_context(named(stage), [&] {
+    ENSURE(config, !normalization,
+           "it stands behind 'normalize', which must be the last transform; move it up");
+    const auto normalize = catalogue.normalizations.find(stage.type);
+    if (normalize != catalogue.normalizations.end()) {
+      normalization = checked(normalize->second(stage), shape);
+      return;
+    }
+    auto step = stage_of(catalogue.transforms, stage)(stage);
+    shape = step->output(shape);
+    steps.push_back(std::move(step));
+  });
 }
 
 Pipeline build_pipeline(const spec::DataSplit& split, const Catalogue& catalogue) {
@@ -72,7 +67,8 @@ Pipeline build_pipeline(const spec::DataSplit& split, const Catalogue& catalogue
   const Facts facts{.layout = pipeline.dataset->layout()};
   ENSURE(config, facts.image() != nullptr, "{} has no images, so 'transforms' must be empty",
          named(split.dataset));
-  TransformList list = build_transforms(split.transforms, image_shape(*facts.image()), catalogue);
+  TransformList list{image_shape(*facts.image()), {}, {}};
+  for (const config::Stage& stage : split.transforms) list.add(stage, catalogue);
   pipeline.transforms = std::move(list.steps);
   pipeline.normalization = std::move(list.normalization);
   return pipeline;

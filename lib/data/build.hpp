@@ -31,15 +31,15 @@ LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shar
 /// The same for a verb that trains nothing: by the GPUs that the machine shows.
 LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard);
 
-/// The transforms of a split, apart from its data set.
+/// The transforms of a split, apart from its data set, built one after the other.
 struct TransformList {
+  ImageShape shape;  // of the image behind the last one; its height and width may be open
   std::vector<std::shared_ptr<const Transform>> steps;
   std::optional<Normalization> normalization;
-};
 
-/// Builds them for images of the given shape, whose height and width may be open. Throws
-/// Error(config) naming the transform: it does not fit, or `normalize` is not the last.
-TransformList build_transforms(const std::vector<config::Stage>& stages, const ImageShape& image,
-                               const Catalogue& catalogue);
+  /// Throws Error(config) naming the transform, and stays as it was, where it does not fit or
+  /// stands behind `normalize`.
+  void add(const config::Stage& stage, const Catalogue& catalogue);
+};
 
 }  // namespace trainctl::data

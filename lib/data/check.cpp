@@ -40,19 +40,13 @@ SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue)
     }
     return check;
   }
-  // One transform more at a time, so that a problem stands at its own transform.
-  std::vector<config::Stage> stages;
+  TransformList list{image_shape(*image), {}, {}};
   for (const config::Stage& stage : split.transforms) {
-    stages.push_back(stage);
-    const std::size_t before = check.problems.size();
-    collect(check, stage, [&] { build_transforms(stages, image_shape(*image), catalogue); });
-    if (check.problems.size() > before) stages.pop_back();
+    collect(check, stage, [&] { list.add(stage, catalogue); });
   }
   const std::size_t before = check.problems.size();
-  collect(check, split.dataset, [&] {
-    const TransformList list = build_transforms(stages, image_shape(*image), catalogue);
-    check.facts->layout = transformed(check.facts->layout, list.steps);
-  });
+  collect(check, split.dataset,
+          [&] { check.facts->layout = transformed(check.facts->layout, list.steps); });
   if (before > 0)
     check.problems.resize(before);  // a missing size is no news where a transform fell out
   return check;

@@ -3,11 +3,9 @@
 
 #include "base/clock.hpp"
 #include "base/stats.hpp"
-#include "config/reader.hpp"
-#include "config/yaml.hpp"
 #include "data/image/flip.hpp"
 #include "data/registry.hpp"
-#include "spec/load.hpp"
+#include "support/stage.hpp"
 
 #include <fmt/format.h>
 
@@ -27,15 +25,7 @@ constexpr std::int64_t kSet = 64;  // images in turn: more than one, and all of 
 using Transforms = std::vector<std::shared_ptr<const Transform>>;
 
 std::shared_ptr<const Transform> transform(const std::string& type, const std::string& options) {
-  config::Diagnostics diagnostics;
-  config::Node node =
-      config::parse_yaml(config::make_source("bench", options), options, diagnostics);
-  node.entries.push_back({"type", {}, config::Node::scalar(type)});
-  config::Stage stage;
-  config::Reader(spec::builtin_vocabulary(), diagnostics)
-      .stage(node, config::Field{}, "transform", stage);
-  diagnostics.throw_if_errors();
-  return builtin_catalogue().transforms.at(type)(stage);
+  return builtin_catalogue().transforms.at(type)(stage_from("transform", type, options));
 }
 
 struct Row {

@@ -1,13 +1,11 @@
 #include "base/philox.hpp"
-#include "config/reader.hpp"
-#include "config/yaml.hpp"
 #include "data/draw.hpp"
 #include "data/fakes.hpp"
 #include "data/image/color.hpp"
 #include "data/image/rotate.hpp"
 #include "data/registry.hpp"
-#include "spec/load.hpp"
 #include "support/catch.hpp"
+#include "support/stage.hpp"
 
 #include <array>
 #include <set>
@@ -22,15 +20,7 @@ namespace {
 using Pixels = std::vector<std::uint8_t>;
 
 std::shared_ptr<const Transform> transform(const std::string& type, const std::string& options) {
-  config::Diagnostics diagnostics;
-  config::Node node =
-      config::parse_yaml(config::make_source("test", options), options, diagnostics);
-  node.entries.push_back({"type", {}, config::Node::scalar(type)});
-  config::Stage stage;
-  config::Reader(spec::builtin_vocabulary(), diagnostics)
-      .stage(node, config::Field{}, "transform", stage);
-  diagnostics.throw_if_errors();
-  return builtin_catalogue().transforms.at(type)(stage);
+  return builtin_catalogue().transforms.at(type)(stage_from("transform", type, options));
 }
 
 Pixels picture(const ImageShape& shape) {

@@ -1,8 +1,6 @@
 #include "stages/support.hpp"
 
-#include "config/reader.hpp"
-#include "config/yaml.hpp"
-#include "spec/load.hpp"
+#include "support/stage.hpp"
 
 #include <ATen/ops/tensor.h>
 
@@ -26,14 +24,7 @@ void flatten(const Json& numbers, std::size_t depth, std::vector<std::int64_t>& 
 }  // namespace
 
 config::Stage stage(const std::string& kind, const std::string& type, const std::string& options) {
-  config::Diagnostics diagnostics;
-  config::Node node =
-      config::parse_yaml(config::make_source("test", options), options, diagnostics);
-  node.entries.push_back({"type", {}, config::Node::scalar(type)});
-  config::Stage out;
-  config::Reader(spec::builtin_vocabulary(), diagnostics).stage(node, config::Field{}, kind, out);
-  diagnostics.throw_if_errors();
-  return out;
+  return stage_from(kind, type, options);
 }
 
 Json golden(const std::string& name) {

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "config/reader.hpp"
+#include "config/yaml.hpp"
+#include "spec/load.hpp"
+
+#include <string>
+
+/// The stage as an experiment would hold it; a bad option fails the test. `options` is a YAML map
+/// such as "{lr: 0.1}".
+inline trainctl::config::Stage stage_from(const std::string& kind, const std::string& type,
+                                          const std::string& options = "{}") {
+  using namespace trainctl;
+  config::Diagnostics diagnostics;
+  config::Node node =
+      config::parse_yaml(config::make_source("test", options), options, diagnostics);
+  node.entries.push_back({"type", {}, config::Node::scalar(type)});
+  config::Stage out;
+  config::Reader(spec::builtin_vocabulary(), diagnostics).stage(node, config::Field{}, kind, out);
+  diagnostics.throw_if_errors();
+  return out;
+}
