@@ -1,5 +1,6 @@
 #include "engine/entry.h"
 
+#include "base/allocator.hpp"
 #include "engine/failure.hpp"
 #include "engine/worker.hpp"
 #include "events/heartbeat.hpp"
@@ -29,6 +30,7 @@ void tell(const TrainctlEngineRequest& request, const Error& error, events::Fail
 }
 
 int run(const TrainctlEngineRequest& request) {
+  keep_freed_memory();
   std::optional<events::EventWriter> writer;
   if (request.event_fd >= 0) writer.emplace(request.event_fd);
   const train::EventSink emit = [&writer](const events::Event& event) {

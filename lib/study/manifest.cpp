@@ -21,7 +21,8 @@ constexpr double kGitTimeout = 1.0;
 constexpr std::array kKeptNames{
     "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "MKL_NUM_THREADS",
     "GOMP_CPU_AFFINITY",    "MALLOC_CONF",     "LD_PRELOAD",      "TRAINCTL_DATA",
-    "TRAINCTL_TORCH_ROOT",  "SLURM_JOB_ID",    "SLURM_NNODES",    "PYTORCH_CUDA_ALLOC_CONF"};
+    "TRAINCTL_TORCH_ROOT",  "SLURM_JOB_ID",    "SLURM_NNODES",    "PYTORCH_CUDA_ALLOC_CONF",
+    "GLIBC_TUNABLES"};
 
 Json kept_environment() {
   Json kept = Json::object();

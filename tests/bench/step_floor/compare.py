@@ -22,11 +22,14 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BAR = 1.05
 ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive")
+# What keep_freed_memory() does for trainctl, so that the floor pays no page faults either.
+FLOOR_ENVIRONMENT = dict(ENVIRONMENT, MALLOC_MMAP_THRESHOLD_=str(32 << 20), MALLOC_TRIM_THRESHOLD_=str(1 << 30),
+                         MALLOC_TOP_PAD_=str(64 << 20))
 
 
 def floor_epochs(build, mnist, epochs):
     """[(training, whole epoch, CPU)] in seconds, one an epoch."""
-    out = subprocess.run([build / "bin/bench_step_floor", mnist, str(epochs), "1"], env=ENVIRONMENT, check=True,
+    out = subprocess.run([build / "bin/bench_step_floor", mnist, str(epochs), "1"], env=FLOOR_ENVIRONMENT, check=True,
                          capture_output=True, text=True).stdout
     return [(e["train_s"], e["train_s"] + e["eval_s"], e["cpu_s"]) for e in json.loads(out)["epochs"]]
 
@@ -115,7 +118,8 @@ def write_report(lines, options, config, floor, runner):
             f"{cpu_model()}, {cores} cores; load average at the end {os.getloadavg()[0]:.1f}. trainctl {version['version']}, "
             f"git {version['git']}, {version['build']['type']}, {version['build']['compiler']}, torch {torch_version(options.build)}.",
             f"{options.rounds} rounds in turns, fresh processes, {options.epochs - 1} epochs each after one of warm-up. "
-            "Medians [quartiles];", "the ratio is of the medians of a round.", "", *lines, "", "```",
+            "Medians [quartiles];", "the ratio is of the medians of a round. Both keep the memory that tensors free (lib/base/allocator.hpp).",
+            "", *lines, "", "```",
             f"tests/bench/step_floor/compare.py build/release MNIST_FOLDER --rounds {options.rounds} --epochs {options.epochs} --write",
             "```", "", "Resolved config:", "", "```yaml", config.replace(str(ROOT) + "/", "").replace(str(options.mnist.parent) + "/", "").rstrip(), "```", ""]
     path.write_text("\n".join(text), encoding="utf-8")
