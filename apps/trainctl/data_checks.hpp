@@ -4,8 +4,9 @@
 
 namespace trainctl::app {
 
-/// What the data are wanted for: training asks for more than the loader can give.
-enum class Purpose { training, loading };
+/// What the data are wanted for: training asks for more than the loader can give, and reading only
+/// for the samples before their transforms.
+enum class Purpose { training, loading, reading };
 
 /// Looks at the data sets of the experiment (file headers only), where their part of the config
 /// could be read, and at what depends on their sizes. Every problem goes into `diagnostics`: as one

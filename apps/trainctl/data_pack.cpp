@@ -54,7 +54,7 @@ data::PackOptions options_of(const PackArguments& arguments) {
 
 int pack(const PackArguments& arguments, Context& context) {
   const data::PackOptions options = options_of(arguments);
-  const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::loading);
+  const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::reading);
   print_warnings(context);
   const spec::DataSplit split{split_called(arguments.split, loaded.experiment).dataset, {}};
   const data::Pipeline pipeline = data::build_pipeline(split);

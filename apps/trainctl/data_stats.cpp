@@ -113,7 +113,7 @@ data::StatsProgress progress_of(std::int64_t samples, const Context& context) {
 }
 
 int stats(const StatsArguments& arguments, Context& context) {
-  const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::loading);
+  const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::reading);
   print_warnings(context);
   spec::DataSplit split = split_called(arguments.split, loaded.experiment);
   split.transforms.clear();

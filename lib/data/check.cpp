@@ -19,7 +19,7 @@ void collect(SplitCheck& check, const config::Stage& stage, Body&& body) {
 
 }  // namespace
 
-SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue) {
+SplitCheck check_dataset(const spec::DataSplit& split, const Catalogue& catalogue) {
   SplitCheck check;
   collect(check, split.dataset, [&] {
     const auto facts = catalogue.facts.find(split.dataset.type);
@@ -28,6 +28,11 @@ SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue)
     in_context(split.dataset.kind + " '" + split.dataset.type + "'",
                [&] { check.facts = facts->second(split.dataset); });
   });
+  return check;
+}
+
+SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue) {
+  SplitCheck check = check_dataset(split, catalogue);
   if (!check.facts) return check;
   const Field* image = check.facts->image();
   if (image == nullptr) {
@@ -62,6 +67,10 @@ std::vector<Problem> check_batch_transforms(const spec::TrainSplit& split, const
 
 SplitCheck check_split(const spec::DataSplit& split) {
   return check_split(split, builtin_catalogue());
+}
+
+SplitCheck check_dataset(const spec::DataSplit& split) {
+  return check_dataset(split, builtin_catalogue());
 }
 
 }  // namespace trainctl::data

@@ -28,6 +28,9 @@ struct SplitCheck {
 /// fit. Reads headers only. Never throws an Error of kind data or config.
 SplitCheck check_split(const spec::DataSplit& split);
 SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue);
+/// The data set alone, before its transforms: images may differ in size.
+SplitCheck check_dataset(const spec::DataSplit& split);
+SplitCheck check_dataset(const spec::DataSplit& split, const Catalogue& catalogue);
 
 /// Whether batches of that size can be mixed as the split asks; `train` is what check_split found.
 std::vector<Problem> check_batch_transforms(const spec::TrainSplit& split, const Facts& train,

@@ -1,6 +1,7 @@
 #include "data/loader.hpp"
 
 #include "base/error.hpp"
+#include "base/machine.hpp"
 #include "data/arena.hpp"
 #include "data/memory_plan.hpp"
 #include "data/order.hpp"
@@ -57,7 +58,9 @@ class Loader::Impl {
   void join_threads();
   void run_worker();
   void work(TileMaker::Scratch& scratch);
+  void finish_tile(const Ring::Ticket& ticket, TileMaker::Scratch& scratch);
   void run_tile(const Ring::Ticket& ticket, TileMaker::Scratch& scratch);
+  void help(std::uint64_t number);
   void make_inline(std::uint64_t number);
   void fill_in(std::uint64_t number);
   void restart(std::int64_t epoch, std::int64_t first_batch);
@@ -82,6 +85,10 @@ class Loader::Impl {
   BatchPlan plan_;
   Ring ring_;
   Arena arena_;
+  // The caller makes batches rather than wait, where a tile is a whole batch of rows that are
+  // merely copied (a decoded tile may take longer than the wait), and the workers leave it a core
+  // (else it may be put to sleep in the middle of a batch, and all would wait for that one).
+  const bool helps_;
 
   // The consumer's: batches are numbered from base_batch_ of base_epoch_, across epochs.
   std::int64_t base_epoch_ = -1;
@@ -108,6 +115,7 @@ Loader::Impl::Impl(Pipeline pipeline, LoaderOptions options)
       plan_(orders_.positions(), options),
       ring_(ring_slots(options, maker_.slot_shape().bytes), maker_.tiles()),
       arena_(static_cast<std::size_t>(ring_.slots()) * maker_.slot_shape().bytes),
+      helps_(maker_.tiles() == 1 && options.num_workers < usable_cores()),
       inline_scratch_(maker_.scratch()) {
   batch_.fields.resize(maker_.layout().size());
   make_threads();
@@ -156,14 +164,24 @@ void Loader::Impl::run_worker() {
 }
 
 void Loader::Impl::work(TileMaker::Scratch& scratch) {
-  while (const auto ticket = ring_.take()) {
-    std::exception_ptr error;
-    try {
-      run_tile(*ticket, scratch);
-    } catch (...) {
-      error = std::current_exception();
-    }
-    ring_.finish(*ticket, std::move(error));
+  while (const auto ticket = ring_.take()) finish_tile(*ticket, scratch);
+}
+
+void Loader::Impl::finish_tile(const Ring::Ticket& ticket, TileMaker::Scratch& scratch) {
+  std::exception_ptr error;
+  try {
+    run_tile(ticket, scratch);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  ring_.finish(ticket, std::move(error));
+}
+
+void Loader::Impl::help(std::uint64_t number) {
+  while (!ring_.published(number)) {
+    const auto ticket = ring_.try_take();
+    if (!ticket) return;
+    finish_tile(*ticket, inline_scratch_);
   }
 }
 
@@ -237,8 +255,9 @@ const Batch* Loader::Impl::next() {
   held_ = number;
   if (threads_.empty()) {
     make_inline(number);
-  } else if (const std::exception_ptr error = ring_.await(number)) {
-    std::rethrow_exception(error);
+  } else {
+    if (helps_) help(number);
+    if (const std::exception_ptr error = ring_.await(number)) std::rethrow_exception(error);
   }
   fill_in(number);
   return &batch_;

@@ -34,9 +34,7 @@ void wait_for(const std::atomic<std::uint32_t>& value, Done done) {
 Ring::Ring(int slots, int tiles) : tiles_(tiles), slots_(static_cast<std::size_t>(slots)) {}
 
 std::optional<Ring::Ticket> Ring::take() {
-  const std::uint64_t number = next_ticket_.fetch_add(1, std::memory_order_relaxed);
-  const auto tiles = static_cast<std::uint64_t>(tiles_);
-  const Ticket ticket{number / tiles, static_cast<int>(number % tiles)};
+  const Ticket ticket = this->ticket(next_ticket_.fetch_add(1, std::memory_order_relaxed));
   Slot& slot = slots_[ticket.batch % slots_.size()];
   // close() sets the flag before it changes free_for, so a value that will not change again shows
   // the flag, too.
@@ -47,6 +45,18 @@ std::optional<Ring::Ticket> Ring::take() {
   });
   if (closed) return std::nullopt;
   return ticket;
+}
+
+std::optional<Ring::Ticket> Ring::try_take() {
+  std::uint64_t number = next_ticket_.load(std::memory_order_relaxed);
+  while (!closed_.load(std::memory_order_acquire)) {
+    const Ticket ticket = this->ticket(number);
+    const Slot& slot = slots_[ticket.batch % slots_.size()];
+    if (slot.free_for.load(std::memory_order_acquire) != low(ticket.batch)) break;
+    if (next_ticket_.compare_exchange_weak(number, number + 1, std::memory_order_relaxed))
+      return ticket;
+  }
+  return std::nullopt;
 }
 
 void Ring::finish(const Ticket& ticket, std::exception_ptr error) {
@@ -62,6 +72,11 @@ void Ring::finish(const Ticket& ticket, std::exception_ptr error) {
   if (slot.tiles_left.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
   slot.published.store(low(ticket.batch + 1), std::memory_order_release);
   slot.published.notify_one();
+}
+
+bool Ring::published(std::uint64_t batch) const {
+  const Slot& slot = slots_[batch % slots_.size()];
+  return slot.published.load(std::memory_order_acquire) == low(batch + 1);
 }
 
 std::exception_ptr Ring::await(std::uint64_t batch) {

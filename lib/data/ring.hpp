@@ -29,9 +29,13 @@ class Ring {
 
   /// Worker: the next tile once its slot is free; nothing after close().
   std::optional<Ticket> take();
+  /// The same, but nothing at once where the slot is not free. For a consumer with nothing to read.
+  std::optional<Ticket> try_take();
   /// Worker: the tile is done, or has failed with `error`.
   void finish(const Ticket& ticket, std::exception_ptr error);
 
+  /// Consumer: whether await() would return at once.
+  [[nodiscard]] bool published(std::uint64_t batch) const;
   /// Consumer: waits until the batch is published. Returns the error of its first tile that failed,
   /// if any.
   std::exception_ptr await(std::uint64_t batch);
@@ -44,6 +48,11 @@ class Ring {
   void open();
 
  private:
+  [[nodiscard]] Ticket ticket(std::uint64_t number) const {
+    const auto tiles = static_cast<std::uint64_t>(tiles_);
+    return {number / tiles, static_cast<int>(number % tiles)};
+  }
+
   // 32 bits, the width of a futex. Both hold the lower bits of a batch number, so a stale value
   // never matches.
   struct alignas(64) Slot {

@@ -43,6 +43,30 @@ TEST_CASE("a ticket waits until the consumer has released its slot") {
   CHECK(taken);
 }
 
+TEST_CASE("a consumer takes a tile only where it need not wait for the slot") {
+  Ring ring(2, 1);
+  CHECK_FALSE(ring.try_take());
+  ring.open();
+  CHECK_FALSE(ring.published(0));
+  const auto first = ring.try_take();
+  REQUIRE(first);
+  CHECK(first->batch == 0);
+  ring.finish(*first, nullptr);
+  CHECK(ring.published(0));
+  const auto second = ring.take();
+  REQUIRE(second);
+  CHECK(second->batch == 1);
+  CHECK_FALSE(ring.try_take());
+  CHECK_FALSE(ring.published(1));
+  REQUIRE(ring.await(0) == nullptr);
+  ring.release(0);
+  const auto third = ring.try_take();
+  REQUIRE(third);
+  CHECK(third->batch == 2);
+  ring.close();
+  CHECK_FALSE(ring.try_take());
+}
+
 TEST_CASE("closing wakes a worker that waits, and no ticket goes out until the ring opens again") {
   Ring ring(1, 1);
   ring.open();

@@ -24,7 +24,33 @@ std::string digest_of(const std::string& config) {
   return run.json()["digest"];
 }
 
+void copy_seeds(const std::filesystem::path& to, const std::vector<std::string>& names) {
+  std::filesystem::create_directories(to);
+  for (const std::string& name : names) {
+    std::filesystem::copy_file(
+        std::filesystem::path(TRAINCTL_SOURCE_DIR) / "tests/fuzz/seeds/jpeg" / name,
+        to / (name + ".jpg"));
+  }
+}
+
 }  // namespace
+
+TEST_CASE("data pack and data stats take images of different sizes, which batches do not",
+          "[smoke]") {
+  const TempFolder folder;
+  copy_seeds(folder / "images/a", {"1x1", "420"});
+  copy_seeds(folder / "images/b", {"444", "progressive"});
+  const std::string source = config_of(folder, "source.yaml", "{type: image_folder, root: images}");
+  const ProgramRun hash = run_program({"data", "hash", source});
+  CHECK(hash.exit_code == 2);
+  CHECK_THAT(hash.err, Contains("the images differ in size"));
+  const std::string pack = (folder / "images.pack").string();
+  const ProgramRun run = run_program({"data", "pack", source, "--out", pack, "--mode", "raw"});
+  CAPTURE(run.err);
+  REQUIRE(run.exit_code == 0);
+  CHECK_THAT(run.out, Contains("4 samples"));
+  CHECK(run_program({"data", "stats", source}).exit_code == 0);
+}
 
 TEST_CASE("data pack writes a file that gives the batches of its source", "[smoke]") {
   const TempFolder folder;
