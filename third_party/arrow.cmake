@@ -1,8 +1,10 @@
 # Arrow C++ and Parquet from the pyarrow wheel, for the data set `parquet`: its libraries have the C++11 ABI we build with.
-# TRAINCTL_ARROW_ROOT is the 'pyarrow' folder of a site-packages; without it the twin no_parquet.cpp is built. Not looked
-# for unasked: linked in, it makes every start of trainctl some 10 ms longer.
+# TRAINCTL_ARROW_ROOT is the 'pyarrow' folder of a site-packages; scripts/setup --arrow links one as .arrow. Without it trainctl
+# reads no Parquet.
 set(TRAINCTL_ARROW_ROOT "$ENV{TRAINCTL_ARROW_ROOT}" CACHE PATH "the 'pyarrow' folder of a site-packages, for Parquet")
-set(TRAINCTL_PARQUET_SOURCE no_parquet.cpp)
+if(NOT TRAINCTL_ARROW_ROOT AND EXISTS "${CMAKE_SOURCE_DIR}/.arrow/pyarrow")
+  get_filename_component(TRAINCTL_ARROW_ROOT "${CMAKE_SOURCE_DIR}/.arrow/pyarrow" REALPATH)
+endif()
 if(TRAINCTL_ARROW_ROOT)
   file(GLOB _arrow "${TRAINCTL_ARROW_ROOT}/libarrow.so.*")
   file(GLOB _parquet "${TRAINCTL_ARROW_ROOT}/libparquet.so.*")
@@ -14,7 +16,4 @@ if(TRAINCTL_ARROW_ROOT)
   add_library(trainctl_arrow INTERFACE)
   target_include_directories(trainctl_arrow SYSTEM INTERFACE "${TRAINCTL_ARROW_ROOT}/include")
   target_link_libraries(trainctl_arrow INTERFACE "${_parquet}" "${_arrow}")
-  list(APPEND CMAKE_BUILD_RPATH "${TRAINCTL_ARROW_ROOT}")
-  set(TRAINCTL_PARQUET_SOURCE parquet.cpp)
-  set(TRAINCTL_PARQUET_LIBRARY trainctl_arrow)
 endif()

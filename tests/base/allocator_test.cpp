@@ -1,6 +1,7 @@
 #include "base/allocator.hpp"
 
-#include <catch2/catch.hpp>
+#include "support/catch.hpp"
+
 #include <malloc.h>
 #include <sys/resource.h>
 

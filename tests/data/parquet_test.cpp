@@ -31,7 +31,7 @@ std::string failure(const spec::dataset::Parquet& options) {
 TEST_CASE("a build without Arrow refuses Parquet and says what to do") {
   if (has_parquet()) skip("this build reads Parquet");
   CHECK_THAT(failure(at(kTable)),
-             StartsWith("2: this build does not read Parquet; write the table as CSV"));
+             StartsWith("2: Parquet needs Arrow, and libtrainctl_parquet.so cannot be loaded"));
 }
 
 TEST_CASE("a Parquet table gives the same data set as its CSV") {

@@ -132,6 +132,26 @@ class Setup(ScriptCase):
         self.assertIn("python3 has no pip", ended.stderr)
         self.assertNotIn("apt-get", self.machine.calls())
 
+    def test_arrow_comes_once_from_the_pinned_list(self):
+        self.machine.fake("python3", 'case "$*" in *install*) while [ "$1" != --target ]; do shift; done; '
+                          'mkdir -p "$2/pyarrow" ;; esac')
+        for expected in ("Arrow: .arrow -> ", ""):
+            ended = self.machine.run("setup", "--no-torch", "--arrow")
+            self.assertEqual(ended.returncode, 0, ended.stderr)
+            self.assertIn(expected, ended.stderr)
+        self.assertEqual(ended.stderr, "")
+        self.assertTrue((self.machine.checkout / ".arrow/pyarrow").is_dir())
+        installs = [line for line in self.machine.calls().splitlines() if "pip install" in line]
+        self.assertEqual(len(installs), 1)
+        self.assertIn("-r third_party/arrow-requirements.txt", installs[0])
+
+    def test_an_arrow_that_cannot_be_had_ends_with_one_sentence_and_leaves_no_link(self):
+        self.machine.fake("python3", 'case "$*" in *install*) exit 1 ;; esac')
+        ended = self.machine.run("setup", "--no-torch", "--arrow")
+        self.assertEqual(ended.returncode, 1)
+        self.assertIn("setup: error: pip could not install third_party/arrow-requirements.txt", ended.stderr)
+        self.assertFalse((self.machine.checkout / ".arrow").exists())
+
     def test_a_download_unpacks_on_the_disk_that_was_measured_and_leaves_no_half_folder(self):
         self.machine.fake("python3", 'case "$*" in *--version*) exit 0 ;; *install*) echo "TMPDIR=$TMPDIR" >> '
                           + str(self.machine.log) + " ; exit 1 ;; *) exit 1 ;; esac")
@@ -176,7 +196,7 @@ class FetchData(ScriptCase):
         self.assertEqual([path.name for path in target.iterdir() if not path.name.startswith(".")], [])
 
     def test_a_damaged_mirror_is_left_for_the_next_and_the_end_says_what_to_do(self):
-        self.machine.fake("curl", 'for last; do :; done; while [ "$1" != --output ]; do shift; done; echo broken > "$2"')
+        self.machine.fake("curl", 'while [ "$1" != --output ]; do shift; done; echo broken > "$2"')
         ended = self.machine.run("fetch-data", "mnist", "--to", str(self.machine.folder / "mnist"))
         self.assertEqual(ended.returncode, 1)
         self.assertEqual(ended.stderr.count("is damaged (wrong checksum)"), 2)

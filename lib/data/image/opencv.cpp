@@ -1,39 +1,22 @@
 #include "data/image/opencv.hpp"
 
 #include "base/error.hpp"
+#include "base/module.hpp"
 #include "data/image/extents.hpp"
 #include "data/image/opencv/module.hpp"
 
-#include <dlfcn.h>
-
 #include <cstring>
-#include <filesystem>
 #include <limits>
-#include <string>
 
 namespace trainctl::data {
 namespace {
 
-namespace fs = std::filesystem;
-
-/// Beside the program or in the lib folder next to it; else where the loader looks.
-std::string library_path() {
-  const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
-  for (const fs::path& candidate :
-       {folder / ".." / "lib" / kOpencvLibrary, folder / kOpencvLibrary}) {
-    std::error_code ignored;
-    if (fs::exists(candidate, ignored)) return candidate.string();
-  }
-  return kOpencvLibrary;
-}
-
 OpencvDecode load() {
-  void* handle = ::dlopen(library_path().c_str(), RTLD_NOW | RTLD_LOCAL);
-  void* symbol = handle == nullptr ? nullptr : ::dlsym(handle, kOpencvSymbol);
-  const char* cause = symbol == nullptr ? ::dlerror() : nullptr;
+  const char* cause = nullptr;
+  void* symbol = find_in_module(kOpencvLibrary, kOpencvSymbol, cause);
   ENSURE(resource, symbol != nullptr,
          "WebP, BMP and TIFF files need OpenCV, and {} cannot be loaded: {}", kOpencvLibrary,
-         cause == nullptr ? "unknown cause" : cause);
+         cause);
   return reinterpret_cast<OpencvDecode>(symbol);
 }
 
