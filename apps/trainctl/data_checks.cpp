@@ -2,6 +2,7 @@
 
 #include "base/strings.hpp"
 #include "data/check.hpp"
+#include "data/roles.hpp"
 #include "log/log.hpp"
 #include "spec/check_data.hpp"
 #include "spec/checker.hpp"
@@ -52,38 +53,54 @@ Look look_at(const std::string& name, spec::DataSplit split, Purpose purpose,
   return look;
 }
 
+// "its class 1 is 'b', that of dataset.train 'a'": the first name in which the two differ.
+std::optional<std::string> difference(const char* what, const std::vector<std::string>& expected,
+                                      const std::vector<std::string>& found) {
+  const auto [mine, theirs] = std::ranges::mismatch(expected, found);
+  if (mine == expected.end() || theirs == found.end()) return std::nullopt;
+  return fmt::format("its {} {} is '{}', that of dataset.train '{}'", what, theirs - found.begin(),
+                     printable(*theirs), printable(*mine));
+}
+
 void compare(const Look& train, const Look& other, const std::string& name,
              const config::Position& position, config::Diagnostics& diagnostics) {
   if (!train.shows_image || !other.shows_image) return;
   const data::Facts& expected = *train.facts;
   const data::Facts& found = *other.facts;
-  if (expected.layout == found.layout && expected.classes == found.classes) {
-    const auto [mine, theirs] = std::ranges::mismatch(expected.class_names, found.class_names);
-    if (mine == expected.class_names.end() || theirs == found.class_names.end()) return;
+  if (expected.layout != found.layout || expected.classes != found.classes) {
     diagnostics.error(
         position,
-        fmt::format(
-            "{}: its class {} is '{}', that of dataset.train '{}'; both need the same classes",
-            name, theirs - found.class_names.begin(), printable(*theirs), printable(*mine)));
+        fmt::format("{}: its samples are {} with {} classes, those of dataset.train "
+                    "{} with {}",
+                    name, described(found), found.classes, described(expected), expected.classes),
+        found.feature_names.empty()
+            ? ""
+            : "give both splits the same columns, and tell them their classes by "
+              "'classes' or 'statistics_from'");
     return;
   }
-  diagnostics.error(
-      position,
-      fmt::format("{}: its samples are {} with {} classes, those of dataset.train {} with {}", name,
-                  described(found), found.classes, described(expected), expected.classes));
+  if (const auto text = difference("class", expected.class_names, found.class_names)) {
+    diagnostics.error(position, fmt::format("{}: {}; both need the same classes", name, *text));
+  }
+  if (const auto text = difference("feature", expected.feature_names, found.feature_names)) {
+    diagnostics.error(position,
+                      fmt::format("{}: {}; both need the same columns in one order", name, *text),
+                      "list them under 'features' of both splits");
+  }
 }
 
-// What the engine's feed takes: an image of bytes and the number of a class.
-void check_fields(const data::Facts& facts, const config::Position& position,
-                  config::Diagnostics& diagnostics) {
-  const bool labelled = std::ranges::any_of(facts.layout, [](const data::Field& field) {
-    return field.dtype == data::Dtype::i64 && field.shape.empty();
-  });
-  if (facts.image() != nullptr && labelled && facts.classes > 0) return;
+/// What the samples are to model and loss. What is nothing to any is told.
+std::optional<spec::SampleKind> kind_of(const data::Facts& facts, const config::Position& position,
+                                        config::Diagnostics& diagnostics) {
+  const std::optional<data::Roles> roles = data::find_roles(facts.layout);
+  const bool unclassed = roles && roles->kind.targets == spec::Targets::classes && !facts.classes;
+  if (roles && !unclassed) return roles->kind;
   diagnostics.error(position,
                     fmt::format("dataset.train: its samples are {} with {} classes",
                                 described(facts), facts.classes),
-                    "training needs images, each with the number of its class");
+                    "training needs images or rows of numbers, each with the number of its class "
+                    "or with numbers to learn");
+  return std::nullopt;
 }
 
 std::optional<spec::SplitFacts> facts_of(const Look& look) {
@@ -100,8 +117,6 @@ void check_data(const spec::Loaded& loaded, Purpose purpose, config::Diagnostics
   const spec::Dataset& data = loaded.experiment.dataset;
   const spec::Checker checker(loaded.experiment, loaded.tree, diagnostics);
   const Look train = look_at("dataset.train", data.train, purpose, checker, diagnostics);
-  if (train.facts && purpose == Purpose::training)
-    check_fields(*train.facts, data.train.dataset.position, diagnostics);
   const auto look_beside = [&](const std::string& name,
                                const std::optional<spec::DataSplit>& split) {
     if (!split) return;
@@ -116,7 +131,11 @@ void check_data(const spec::Loaded& loaded, Purpose purpose, config::Diagnostics
   }
   look_beside("dataset.val", data.val);
   look_beside("dataset.test", data.test);
-  if (purpose != Purpose::reading) spec::check_against_data(loaded, facts_of(train), diagnostics);
+  if (purpose == Purpose::reading) return;
+  std::optional<spec::SplitFacts> facts = facts_of(train);
+  if (facts && purpose == Purpose::training)
+    facts->kind = kind_of(*train.facts, data.train.dataset.position, diagnostics);
+  spec::check_against_data(loaded, facts, diagnostics);
 }
 
 }  // namespace trainctl::app

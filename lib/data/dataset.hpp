@@ -22,6 +22,7 @@ struct Facts {
   Layout layout;             // an image of height and width 0: each sample has its own
   std::vector<std::string> class_names =
       {};  // in the order of their numbers; empty where nobody named them
+  std::vector<std::string> feature_names = {};  // of a table, in their order
 
   /// The image's field; nullptr where the samples have none.
   [[nodiscard]] const Field* image() const;

@@ -8,6 +8,7 @@
 #include "data/table_columns.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -76,7 +77,10 @@ Gathered gather_rows(const Table& options, const TableColumns& columns, TableRow
       gathered.places.push_back(rows.place(label_at));
       continue;
     }
-    gathered.targets.push_back(static_cast<float>(rows.number(label_at).value_or(0)));
+    const double target = rows.number(label_at).value_or(0);
+    gathered.targets.push_back(static_cast<float>(target));
+    ENSURE(data, std::isfinite(gathered.targets.back()), "{}: {} does not fit a 32-bit float",
+           rows.place(label_at), target);
   }
   return gathered;
 }
@@ -96,9 +100,12 @@ std::vector<std::byte> bytes_of(std::vector<float>&& values) {
   return bytes;
 }
 
-}  // namespace
+struct LoadedTable {
+  std::shared_ptr<const Dataset> dataset;
+  std::vector<std::string> feature_names;
+};
 
-std::shared_ptr<const Dataset> load_table(const Table& options, const OpenTable& open) {
+LoadedTable load(const Table& options, const OpenTable& open) {
   const std::unique_ptr<TableRows> rows = open(options.path);
   TableColumns columns(options, *rows);
   if (options.statistics_from) columns.learn(*open(*options.statistics_from));
@@ -115,8 +122,21 @@ std::shared_ptr<const Dataset> load_table(const Table& options, const OpenTable&
   fields.push_back(
       owned_rows({"features", Dtype::f32, {width}}, bytes_of(std::move(gathered.features))));
   fields.push_back(owned_rows(labels.field, std::move(labels.rows)));
-  return std::make_shared<const RowsDataset>(std::move(fields), labels.classes,
-                                             std::move(labels.class_names));
+  return {std::make_shared<const RowsDataset>(std::move(fields), labels.classes,
+                                              std::move(labels.class_names)),
+          columns.feature_names()};
+}
+
+}  // namespace
+
+std::shared_ptr<const Dataset> load_table(const Table& options, const OpenTable& open) {
+  return load(options, open).dataset;
+}
+
+Facts table_facts(const Table& options, const OpenTable& open) {
+  const LoadedTable table = load(options, open);
+  return {table.dataset->size(), table.dataset->classes(), table.dataset->layout(),
+          table.dataset->class_names(), table.feature_names};
 }
 
 }  // namespace trainctl::data

@@ -37,5 +37,8 @@ using OpenTable = std::function<std::unique_ptr<TableRows>(const std::filesystem
 /// Error(config).
 std::shared_ptr<const Dataset> load_table(const spec::dataset::Table& options,
                                           const OpenTable& open);
+/// The facts of the same. Rows are known once every one has been read; a table that fits memory
+/// takes a moment.
+Facts table_facts(const spec::dataset::Table& options, const OpenTable& open);
 
 }  // namespace trainctl::data

@@ -107,7 +107,7 @@ void TableColumns::learn(TableRows& rows) {
   for (FeatureColumn& column : features_) {
     std::size_t feature = 0;
     for (auto& [name, at] : column.categories) at = feature++;
-    ENSURE(data, column.categorical || column.count > 0,
+    ENSURE(data, column.categorical ? !column.categories.empty() : column.count > 0,
            "{} has no value in column '{}' to learn from", rows.name(), printable(column.name));
   }
 }
@@ -116,6 +116,16 @@ std::size_t TableColumns::width() const {
   std::size_t width = 0;
   for (const FeatureColumn& column : features_) width += column.width();
   return width;
+}
+
+std::vector<std::string> TableColumns::feature_names() const {
+  std::vector<std::string> names;
+  for (const FeatureColumn& column : features_) {
+    if (!column.categorical) names.push_back(column.name);
+    for (const auto& [category, ignored] : column.categories)
+      names.push_back(column.name + "=" + category);
+  }
+  return names;
 }
 
 bool TableColumns::dropped(const TableRows& rows) const {

@@ -38,6 +38,8 @@ class TableColumns {
 
   /// Features of one sample.
   [[nodiscard]] std::size_t width() const;
+  /// Of each feature: its column's, with the category where it is one: "district=north".
+  [[nodiscard]] std::vector<std::string> feature_names() const;
   /// Appends the features of this row and returns its label's text; nothing where the row is
   /// dropped.
   std::optional<std::string> take(const TableRows& rows, std::vector<float>& features) const;

@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 namespace trainctl::device {
 namespace {
@@ -22,22 +24,19 @@ namespace {
 class CudaFeed final : public Feed {
  public:
   CudaFeed(at::Device device, const FeedOptions& options)
-      : fields_(image_fields(options.layout)),
+      : parts_(feed_parts(options)),
         classes_(options.classes),
         copies_(c10::cuda::getStreamFromPool(false, device.index())) {
-    const std::vector<std::int64_t> image{options.max_rows, fields_.height, fields_.width,
-                                          fields_.channels};
-    const auto pinned = at::TensorOptions(at::kByte).pinned_memory(true);
-    for (Slot& slot : slots_) {
-      if (options.pin_memory) {
-        slot.host_image = at::empty(image, pinned);
-        slot.host_label = at::empty({options.max_rows}, pinned.dtype(at::kLong));
+    for (const FeedPart& part : parts_) {
+      full_.push_back(at::empty(part.shape, at::TensorOptions(part.type).device(device)));
+      for (Slot& slot : slots_) {
+        const auto [shape, type] = staged(part);
+        slot.host.push_back(options.pin_memory
+                                ? at::empty(shape, at::TensorOptions(type).pinned_memory(true))
+                                : at::Tensor());
+        slot.device.push_back(at::empty(shape, at::TensorOptions(type).device(device)));
       }
-      slot.image = at::empty(image, at::TensorOptions(at::kByte).device(device));
-      slot.label = at::empty({options.max_rows}, at::TensorOptions(at::kLong).device(device));
     }
-    inputs_ = at::empty({options.max_rows, fields_.channels, fields_.height, fields_.width},
-                        at::TensorOptions(at::kFloat).device(device));
     if (options.normalization) {
       mean_ = at::tensor(options.normalization->mean).view({1, -1, 1, 1}).to(device);
       std_ = at::tensor(options.normalization->std).view({1, -1, 1, 1}).to(device);
@@ -46,23 +45,25 @@ class CudaFeed final : public Feed {
 
   const DeviceBatch& put(const data::Batch& batch) override {
     const std::int64_t rows = std::max<std::int64_t>(batch.valid, 1);
-    check_labels(batch.fields[fields_.label], rows, classes_);
+    for (const FeedPart& part : parts_) {
+      if (part.kind == FeedPart::Kind::classes)
+        check_labels(batch.fields[part.field], rows, classes_);
+    }
     Slot& slot = slots_[next_++ % slots_.size()];
     slot.copied.synchronize();  // the copy of two steps ago: the host slot is free
     {
       c10::cuda::CUDAStreamGuard on(copies_);
       slot.used.block(copies_);
-      send(batch.fields[fields_.image], slot.host_image, slot.image);
-      send(batch.fields[fields_.label], slot.host_label, slot.label);
+      for (std::size_t i = 0; i < parts_.size(); ++i)
+        send(batch.fields[parts_[i].field], slot.host[i], slot.device[i]);
       slot.copied.record(copies_);
     }
     const auto compute = c10::cuda::getCurrentCUDAStream();
     slot.copied.block(compute);
-    batch_.inputs_nchw = inputs_.narrow(0, 0, rows);
-    batch_.inputs_nchw.copy_(slot.image.narrow(0, 0, rows).permute({0, 3, 1, 2}));
-    batch_.inputs_nchw.div_(255);
-    if (mean_.defined()) batch_.inputs_nchw.sub_(mean_).div_(std_);
-    batch_.targets = slot.label.narrow(0, 0, rows).clone();
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      batch_.*parts_[i].tensor = full_[i].narrow(0, 0, rows);
+      load(parts_[i], slot.device[i].narrow(0, 0, rows), batch_.*parts_[i].tensor);
+    }
     slot.used.record(compute);
     batch_.valid = batch.valid;
     batch_.global_valid = batch.global_valid;
@@ -71,10 +72,27 @@ class CudaFeed final : public Feed {
 
  private:
   struct Slot {
-    at::Tensor host_image, host_label, image, label;
+    std::vector<at::Tensor> host, device;  // one a part, as it lies in the loader's memory
     at::cuda::CUDAEvent copied{cudaEventDisableTiming};
     at::cuda::CUDAEvent used{cudaEventDisableTiming};
   };
+
+  /// Shape and type of a part before it is widened.
+  static std::pair<std::vector<std::int64_t>, at::ScalarType> staged(const FeedPart& part) {
+    const std::vector<std::int64_t>& shape = part.shape;
+    if (part.kind != FeedPart::Kind::image) return {shape, part.type};
+    return {{shape[0], shape[2], shape[3], shape[1]}, at::kByte};
+  }
+
+  void load(const FeedPart& part, const at::Tensor& from, const at::Tensor& to) const {
+    if (part.kind != FeedPart::Kind::image) {
+      to.copy_(from);
+      return;
+    }
+    to.copy_(from.permute({0, 3, 1, 2}));
+    to.div_(255);
+    if (mean_.defined()) to.sub_(mean_).div_(std_);
+  }
 
   /// Through page-locked memory the copy runs beside the host; without it the host waits for the
   /// copy of the batch's own memory.
@@ -93,12 +111,13 @@ class CudaFeed final : public Feed {
     to.narrow(0, 0, shape[0]).copy_(host);
   }
 
-  ImageFields fields_;
+  std::vector<FeedPart> parts_;
+  std::vector<at::Tensor> full_;  // of all rows, one a part
   std::int64_t classes_;
   c10::cuda::CUDAStream copies_;
   std::array<Slot, 2> slots_;
   std::size_t next_ = 0;
-  at::Tensor inputs_, mean_, std_;
+  at::Tensor mean_, std_;
   DeviceBatch batch_;
 };
 

@@ -1,14 +1,15 @@
 #include "device/feed.hpp"
 
 #include "base/error.hpp"
+#include "data/roles.hpp"
 #include "device/cuda.hpp"
 #include "device/widen.hpp"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace trainctl::device {
 namespace {
@@ -16,64 +17,74 @@ namespace {
 class CpuFeed final : public Feed {
  public:
   explicit CpuFeed(const FeedOptions& options)
-      : fields_(image_fields(options.layout)),
-        widen_(fields_.channels, options.normalization),
-        classes_(options.classes) {
-    full_inputs_ =
-        at::empty({options.max_rows, fields_.channels, fields_.height, fields_.width}, at::kFloat);
-    full_targets_ = at::empty({options.max_rows}, at::kLong);
-    batch_.inputs_nchw = full_inputs_;
-    batch_.targets = full_targets_;
+      : parts_(feed_parts(options)), classes_(options.classes) {
+    for (const FeedPart& part : parts_) {
+      full_.push_back(at::empty(part.shape, part.type));
+      batch_.*part.tensor = full_.back();
+      if (part.kind == FeedPart::Kind::image) widen_.emplace(part.shape[1], options.normalization);
+    }
   }
 
   const DeviceBatch& put(const data::Batch& batch) override {
     const std::int64_t rows = std::max<std::int64_t>(batch.valid, 1);
-    check_labels(batch.fields[fields_.label], rows, classes_);
-    if (rows != batch_.targets.size(0)) {
-      batch_.inputs_nchw = full_inputs_.narrow(0, 0, rows);
-      batch_.targets = full_targets_.narrow(0, 0, rows);
+    const bool resized = rows != batch_.targets.size(0);
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const std::span<const std::byte> bytes = batch.fields[parts_[i].field];
+      if (parts_[i].kind == FeedPart::Kind::classes) check_labels(bytes, rows, classes_);
+      if (resized) batch_.*parts_[i].tensor = full_[i].narrow(0, 0, rows);
+      load(parts_[i], bytes, batch_.*parts_[i].tensor);
     }
-    const auto floats =
-        static_cast<std::size_t>(rows * fields_.channels * fields_.height * fields_.width);
-    widen_(batch.fields[fields_.image], rows, {full_inputs_.mutable_data_ptr<float>(), floats});
-    std::memcpy(full_targets_.mutable_data_ptr<std::int64_t>(), batch.fields[fields_.label].data(),
-                static_cast<std::size_t>(rows) * sizeof(std::int64_t));
     batch_.valid = batch.valid;
     batch_.global_valid = batch.global_valid;
     return batch_;
   }
 
  private:
-  ImageFields fields_;
-  Widen widen_;
+  void load(const FeedPart& part, std::span<const std::byte> bytes, const at::Tensor& to) const {
+    if (part.kind == FeedPart::Kind::image) {
+      (*widen_)(bytes, to.size(0),
+                {to.mutable_data_ptr<float>(), static_cast<std::size_t>(to.numel())});
+      return;
+    }
+    ASSERT(bytes.size() >= to.nbytes());
+    std::memcpy(to.mutable_data_ptr(), bytes.data(), to.nbytes());
+  }
+
+  std::vector<FeedPart> parts_;
+  std::vector<at::Tensor> full_;  // of all rows, one a part
+  std::optional<Widen> widen_;
   std::int64_t classes_;
-  at::Tensor full_inputs_;
-  at::Tensor full_targets_;
   DeviceBatch batch_;
 };
 
+std::vector<std::int64_t> with_rows(std::int64_t rows, std::vector<std::int64_t> shape) {
+  shape.insert(shape.begin(), rows);
+  return shape;
+}
+
 }  // namespace
 
-ImageFields image_fields(const data::Layout& layout) {
-  ImageFields found;
-  bool image = false;
-  bool label = false;
-  for (std::size_t i = 0; i < layout.size(); ++i) {
-    const data::Field& field = layout[i];
-    if (field.dtype == data::Dtype::u8 && field.shape.size() == 3) {
-      found.image = i;
-      found.height = field.shape[0];
-      found.width = field.shape[1];
-      found.channels = field.shape[2];
-      image = true;
-    } else if (field.dtype == data::Dtype::i64 && field.shape.empty()) {
-      found.label = i;
-      label = true;
-    }
-  }
-  ENSURE(config, image && label,
-         "the samples need an image (uint8, height x width x channels) and a label (int64)");
-  return found;
+std::vector<FeedPart> feed_parts(const FeedOptions& options) {
+  using Kind = FeedPart::Kind;
+  const data::Roles roles = data::roles_of(options.layout);
+  const bool image = roles.kind.inputs == spec::Inputs::images;
+  const bool tokens = roles.kind.inputs == spec::Inputs::tokens;
+  const bool classes = roles.kind.targets == spec::Targets::classes;
+  const std::int64_t rows = options.max_rows;
+  std::vector<FeedPart> parts;
+  // The labels are the first: they are checked before anything is touched.
+  parts.push_back({classes ? Kind::classes : Kind::copied, roles.target, &DeviceBatch::targets,
+                   classes || tokens ? at::kLong : at::kFloat,
+                   with_rows(rows, roles.target_shape)});
+  parts.push_back({image ? Kind::image : Kind::copied, roles.input, &DeviceBatch::inputs,
+                   tokens ? at::kLong : at::kFloat, with_rows(rows, roles.input_shape)});
+  if (roles.label_b)  // classes of the same batch: they need no check of their own
+    parts.push_back(
+        {Kind::copied, *roles.label_b, &DeviceBatch::targets_b, at::kLong, with_rows(rows, {})});
+  if (roles.lambda)
+    parts.push_back(
+        {Kind::copied, *roles.lambda, &DeviceBatch::lambda, at::kFloat, with_rows(rows, {})});
+  return parts;
 }
 
 void check_labels(std::span<const std::byte> labels_i64, std::int64_t rows, std::int64_t classes) {

@@ -10,28 +10,31 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace trainctl::device {
 
 /// A batch on the device. The tensors are the feed's own and hold until its next `put`.
 struct DeviceBatch {
-  at::Tensor inputs_nchw;         // float32 [N, C, H, W]
-  at::Tensor targets;             // int64 [N]
+  at::Tensor inputs;   // images: float32 [N, C, H, W]; rows: float32 [N, ...]; tokens: int64 [N, T]
+  at::Tensor targets;  // classes: int64 [N]; numbers: float32 [N, K]; tokens: int64 [N, T]
+  at::Tensor targets_b;           // of a mixed batch: int64 [N], the classes of the rows' partners
+  at::Tensor lambda;              // with it: float32 [N], the share of the row's own class
   std::int64_t valid = 0;         // rows of this rank that count
   std::int64_t global_valid = 0;  // over all ranks
 };
 
 /// What the feed is built for.
 struct FeedOptions {
-  data::Layout layout;  // an image {u8, {H, W, C}} and a label {i64, {}}
-  std::optional<data::Normalization> normalization;
+  data::Layout layout;                               // of samples that have their roles
+  std::optional<data::Normalization> normalization;  // of images
   std::int64_t max_rows = 0;
   std::int64_t classes = 0;  // labels are below it; 0: they are not checked
   bool pin_memory = true;    // a GPU is fed through page-locked memory
 };
 
-/// Moves ring slots to the device: one copy as uint8, widened and normalised there into tensors
-/// that are reused.
+/// Moves ring slots to the device, into tensors that are reused: one copy of each field as it lies
+/// in the slot. Images are bytes till then, and are widened and normalised there.
 class Feed {
  public:
   virtual ~Feed() = default;
@@ -40,17 +43,18 @@ class Feed {
   virtual const DeviceBatch& put(const data::Batch& batch) = 0;
 };
 
-/// Where the image and the label stand in a layout.
-struct ImageFields {
-  std::size_t image = 0;
-  std::size_t label = 0;
-  std::int64_t height = 0;
-  std::int64_t width = 0;
-  std::int64_t channels = 0;
+/// A field of the samples and the tensor of the batch that it becomes.
+struct FeedPart {
+  enum class Kind { copied, image, classes };
+  Kind kind = Kind::copied;
+  std::size_t field = 0;
+  at::Tensor DeviceBatch::*tensor = nullptr;
+  at::ScalarType type = at::kFloat;
+  std::vector<std::int64_t> shape;  // of all rows
 };
 
-/// Throws Error(config) where the layout has no uint8 image of rank 3 or no int64 label.
-ImageFields image_fields(const data::Layout& layout);
+/// What training takes of the samples. Throws Error(config) where they cannot be trained on.
+std::vector<FeedPart> feed_parts(const FeedOptions& options);
 
 /// Throws Error(data) for the first of the labels that is not below `classes`, or is negative; 0
 /// takes any.

@@ -3,7 +3,8 @@
 #include "base/error.hpp"
 #include "data/build.hpp"
 #include "data/cache/cache.hpp"
-#include "device/feed.hpp"
+#include "data/mixer.hpp"
+#include "data/roles.hpp"
 #include "dist/group.hpp"
 #include "launch/store.hpp"
 #include "spec/monitor.hpp"
@@ -17,10 +18,9 @@ std::unique_ptr<data::Loader> build_loader(const data::Pipeline& pipeline,
 }
 
 void check_same_samples(const data::Loader& train, const data::Loader& validation) {
-  ENSURE(config, train.layout() == validation.layout(),
+  ENSURE(config, data::unmixed_layout(train.layout()) == validation.layout(),
          "dataset.val: its samples have another shape than those of dataset.train; give both "
-         "splits the same size of "
-         "image");
+         "splits the same size of image, or the same columns");
   ENSURE(config, train.classes() == validation.classes(),
          "dataset.val has {} classes, dataset.train {}", validation.classes(), train.classes());
 }
@@ -28,8 +28,8 @@ void check_same_samples(const data::Loader& train, const data::Loader& validatio
 }  // namespace
 
 stage::ModelContext RunData::model_context() const {
-  const device::ImageFields image = device::image_fields(train->layout());
-  return {{image.channels, image.height, image.width}, train->classes()};
+  const data::Roles roles = data::roles_of(train->layout());
+  return {roles.input_shape, roles.outputs(train->classes())};
 }
 
 RunData build_data(const spec::Experiment& experiment, data::Shard shard, at::Device device) {
@@ -37,10 +37,6 @@ RunData build_data(const spec::Experiment& experiment, data::Shard shard, at::De
   RunData out;
   data::CacheBudget cache(experiment.dataset.cache, shard.world_size);
   in_context("dataset.train", [&] {
-    ENSURE(config, experiment.dataset.train.batch_transforms.empty(),
-           "this release mixes batches ('trainctl data hash'), but no loss learns from mixed "
-           "labels yet; remove "
-           "batch_transforms");
     const data::Pipeline pipeline =
         data::with_cache(data::build_pipeline(experiment.dataset.train), cache);
     const data::LoaderOptions options =
@@ -67,7 +63,7 @@ RunStages build_stages(const StageSetup& setup) {
   RunStages stages;
   stages.model = catalogue.models.build(experiment.model, setup.model);
   stages.model->to(setup.device);
-  stages.loss = catalogue.losses.build(experiment.loss, {setup.model.classes, setup.device});
+  stages.loss = catalogue.losses.build(experiment.loss, {setup.model.outputs, setup.device});
   stage::OptimizerContext trained;
   for (const stage::NamedTensor& parameter : stages.model->parameters()) {
     if (parameter.tensor.requires_grad()) trained.parameters.push_back(parameter);
@@ -80,7 +76,7 @@ RunStages build_stages(const StageSetup& setup) {
   if (experiment.early_stopping)
     stages.stopper = catalogue.stoppers.build(experiment.early_stopping, {});
   for (const config::Stage& metric : experiment.metrics) {
-    stages.metrics.push_back(catalogue.metrics.build(metric, {setup.model.classes, setup.device}));
+    stages.metrics.push_back(catalogue.metrics.build(metric, {setup.model.outputs, setup.device}));
   }
   return stages;
 }

@@ -20,12 +20,12 @@ std::function<void()> throwaway_step(const ThreadContext& context) {
   const std::shared_ptr<stage::Model> model =
       context.catalogue.models.build(experiment.model, context.model);
   const std::shared_ptr<stage::Loss> loss =
-      context.catalogue.losses.build(experiment.loss, {context.model.classes, context.device});
+      context.catalogue.losses.build(experiment.loss, {context.model.outputs, context.device});
   std::vector<std::int64_t> shape = context.model.input_shape;
   shape.insert(shape.begin(), experiment.loader.batch_size);
   const at::Tensor inputs = at::randn(shape);
   const at::Tensor targets =
-      at::randint(std::max<std::int64_t>(context.model.classes, 1), {shape[0]}, at::kLong);
+      at::randint(std::max<std::int64_t>(context.model.outputs, 1), {shape[0]}, at::kLong);
   return [model, loss, inputs, targets] {
     for (const auto& [name, parameter] : model->parameters()) parameter.mutable_grad().reset();
     loss->forward(model->forward(inputs), targets).value.backward();

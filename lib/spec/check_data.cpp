@@ -3,6 +3,7 @@
 #include "base/strings.hpp"
 #include "spec/checker.hpp"
 #include "spec/loss/cross_entropy.hpp"
+#include "spec/loss/mse.hpp"
 #include "spec/metric/top_k_accuracy.hpp"
 #include "spec/model/lenet.hpp"
 #include "spec/placement.hpp"
@@ -77,7 +78,51 @@ void check_sampler(Checker& checker, std::int64_t classes) {
       "give one for every class");
 }
 
-void check_model(Checker& checker, const ImageSize& image) {
+const char* text(Inputs inputs) { return enum_names(inputs)[static_cast<std::size_t>(inputs)]; }
+
+/// Models flatten what they get, but for those that look at images.
+void check_inputs(Checker& checker, Inputs inputs) {
+  const config::Stage& model = checker.experiment().model;
+  const bool images_only = model.options_type == typeid(model::Lenet);
+  const bool fits = inputs == Inputs::images || (inputs == Inputs::numbers && !images_only);
+  if (fits || !model || !checker.sound("model.type")) return;
+  checker.error(
+      "model",
+      fmt::format("the model '{}' takes {}{}, but the samples of dataset.train are {}", model.type,
+                  text(Inputs::images),
+                  images_only ? "" : fmt::format(" or {}", text(Inputs::numbers)), text(inputs)),
+      inputs == Inputs::tokens ? "no model of this release takes tokens: choose a data "
+                                 "set of images or of rows, such as csv"
+                               : "choose model mlp or linear");
+}
+
+/// Without classes only a loss of numbers means anything, and no metric does.
+void check_number_targets(Checker& checker) {
+  const Experiment& experiment = checker.experiment();
+  if (experiment.loss.options_type != typeid(loss::Mse) && checker.sound("loss")) {
+    checker.error(checker.find("loss") != nullptr ? "loss" : "dataset.train",
+                  fmt::format("the loss '{}' takes classes, but the labels of dataset.train are "
+                              "numbers",
+                              experiment.loss.type),
+                  "choose loss mse, or labels that are classes");
+  }
+  for (std::size_t i = 0; i < experiment.metrics.size(); ++i) {
+    const std::string path = fmt::format("metrics.{}", i);
+    if (!experiment.metrics[i] || !checker.sound(path)) continue;
+    checker.error(path,
+                  fmt::format("the metric '{}' counts classes, but the labels of dataset.train are "
+                              "numbers",
+                              experiment.metrics[i].type),
+                  "remove it: the loss is measured on both splits");
+  }
+}
+
+void check_kind(Checker& checker, const SampleKind& kind) {
+  check_inputs(checker, kind.inputs);
+  if (kind.targets == Targets::numbers) check_number_targets(checker);
+}
+
+void check_image_size(Checker& checker, const ImageSize& image) {
   const config::Stage& model = checker.experiment().model;
   if (model.options_type != typeid(model::Lenet) || !checker.sound("model.type")) return;
   if (model::Lenet::takes(image.height, image.width)) return;
@@ -109,7 +154,8 @@ void check_against_data(const Loaded& loaded, const std::optional<SplitFacts>& t
     check_batch(checker, *samples, ranks);
     check_sampler(checker, train->classes);
     if (train->classes > 0) check_classes(checker, train->classes);
-    if (train->image) check_model(checker, *train->image);
+    if (train->kind) check_kind(checker, *train->kind);
+    if (train->image) check_image_size(checker, *train->image);
   }
   check_length(checker, samples, ranks);
 }

@@ -1,4 +1,6 @@
 #include "spec/checker.hpp"
+#include "spec/dataset/csv.hpp"
+#include "spec/dataset/parquet.hpp"
 #include "spec/loss/cross_entropy.hpp"
 #include "spec/metric/top_k_accuracy.hpp"
 #include "spec/monitor.hpp"
@@ -37,6 +39,18 @@ void check_loss(Checker& checker) {
                 "give at least one class a weight above 0");
 }
 
+void check_mixing(Checker& checker) {
+  const Experiment& experiment = checker.experiment();
+  const bool mixes = !experiment.dataset.train.batch_transforms.empty();
+  if (!mixes || experiment.loss.options_type == typeid(loss::CrossEntropy)) return;
+  if (!checker.sound({"loss", "dataset.train.batch_transforms"})) return;
+  checker.error("loss",
+                fmt::format("the loss '{}' does not take the mixed labels of "
+                            "dataset.train.batch_transforms",
+                            experiment.loss.type),
+                "choose loss cross_entropy, or remove 'batch_transforms'");
+}
+
 void check_normalize(Checker& checker, const std::string& path, const DataSplit& split) {
   for (std::size_t i = 0; i < split.transforms.size(); ++i) {
     const std::string place = fmt::format("{}.transforms.{}", path, i);
@@ -67,6 +81,24 @@ config::Node normalization_of(const DataSplit& split) {
   return {};
 }
 
+// Its options; null where the data set is no table.
+const dataset::Table* table_of(const config::Stage& stage) {
+  if (stage.options_type == typeid(dataset::Csv)) return &stage.as<dataset::Csv>();
+  if (stage.options_type == typeid(dataset::Parquet)) return &stage.as<dataset::Parquet>();
+  return nullptr;
+}
+
+void check_standardized(Checker& checker) {
+  const Dataset& data = checker.experiment().dataset;
+  const dataset::Table* train = table_of(data.train.dataset);
+  const dataset::Table* val = table_of(data.val->dataset);
+  if (train == nullptr || val == nullptr) return;
+  const bool same_numbers = !train->standardize || train->statistics_from == val->statistics_from;
+  if (train->standardize == val->standardize && same_numbers) return;
+  checker.warning("dataset.val", "validation rows are not standardized as the training rows are",
+                  "give both splits the same 'standardize' and 'statistics_from'");
+}
+
 void check_splits(Checker& checker) {
   const Dataset& data = checker.experiment().dataset;
   check_normalize(checker, "dataset.train", data.train);
@@ -78,6 +110,7 @@ void check_splits(Checker& checker) {
                     "validation samples are not normalized as the training samples are",
                     "give both splits the same 'normalize'");
   }
+  check_standardized(checker);
   if (same(config::write_stage(data.train.dataset), config::write_stage(data.val->dataset))) {
     checker.warning("dataset.val", "validation uses the very samples that are trained on",
                     "give it another split, e.g. 'split: test'");
@@ -117,6 +150,7 @@ void check_sampler(Checker& checker) {
 void check_stages(Checker& checker) {
   check_optimizer(checker);
   check_loss(checker);
+  check_mixing(checker);
   check_splits(checker);
   check_metrics(checker);
   check_cache(checker);

@@ -20,10 +20,11 @@ struct NamedTensor {
 
 enum class RunMode { train, evaluate };
 
-/// What a model is built for: shape of one input sample (C, H, W) and the number of outputs.
+/// What a model is built for: shape of one input sample, (C, H, W) of images, and the number of
+/// outputs: the classes, or the numbers that are learnt.
 struct ModelContext {
   std::vector<std::int64_t> input_shape;
-  std::int64_t classes = 0;
+  std::int64_t outputs = 0;
 };
 
 /// A network. Parameters keep their identity for the whole run: optimizer and reducer hold on to
@@ -31,8 +32,8 @@ struct ModelContext {
 class Model {
  public:
   virtual ~Model() = default;
-  /// inputs_nchw: float32 [N, C, H, W]; returns logits [N, classes].
-  virtual at::Tensor forward(const at::Tensor& inputs_nchw) = 0;
+  /// inputs: float32 [N, C, H, W] of images, [N, ...] of rows; returns logits [N, outputs].
+  virtual at::Tensor forward(const at::Tensor& inputs) = 0;
   [[nodiscard]] virtual std::vector<NamedTensor> parameters() const = 0;
   [[nodiscard]] virtual std::vector<NamedTensor> buffers() const = 0;
   virtual void set_mode(RunMode mode) = 0;
@@ -54,11 +55,21 @@ struct LossValue {
   [[nodiscard]] at::Tensor mean() const { return weight.defined() ? value.div(weight) : value; }
 };
 
+/// Of rows that were mixed with partners, as mixup and cutmix do.
+struct MixedTargets {
+  at::Tensor own;      // int64 [N], the rows' classes
+  at::Tensor partner;  // int64 [N], those of their partners
+  at::Tensor lambda;   // float32 [N], the share of the own class
+};
+
 class Loss {
  public:
   virtual ~Loss() = default;
-  /// logits [N, classes] float, targets [N] int64.
+  /// logits [N, outputs] float; targets int64 [N] of classes, float32 [N, outputs] of numbers.
   virtual LossValue forward(const at::Tensor& logits, const at::Tensor& targets) = 0;
+  /// The loss of a mixed row is lambda times that of its own class, plus the rest times that of its
+  /// partner's. Throws Error(config) where there is no such loss.
+  virtual LossValue forward_mixed(const at::Tensor& logits, const MixedTargets& targets);
 };
 
 struct OptimizerContext {

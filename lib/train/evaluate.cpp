@@ -52,7 +52,7 @@ std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit,
     const device::DeviceBatch& batch = feed_->put(*session_.validation->next());
     {
       const c10::InferenceMode guard;
-      const at::Tensor logits = session_.model.forward(batch.inputs_nchw);
+      const at::Tensor logits = session_.model.forward(batch.inputs);
       meter.add(session_.loss.forward(logits, batch.targets), batch.valid);
       if (batch.valid > 0) {
         for (const auto& metric : session_.metrics) metric->update(logits, batch.targets);

@@ -51,8 +51,8 @@ StepRunner::Result StepRunner::run(const MicroBatch& micro, double lr) {
   if (micro.opens) clear_gradients();
   timer_.enter(Part::forward);
   if (micro.closes) sync_.before_forward();
-  const at::Tensor logits = session_.model.forward(micro.batch.inputs_nchw);
-  const stage::LossValue loss = session_.loss.forward(logits, micro.batch.targets);
+  const at::Tensor logits = session_.model.forward(micro.batch.inputs);
+  const stage::LossValue loss = loss_of(logits, micro.batch);
   if (!meter_.add(loss, micro.batch.valid)) return Result::not_finite;
   timer_.enter(Part::backward);
   backward(share_of(loss, micro), micro);
@@ -70,6 +70,11 @@ void StepRunner::clear_gradients() {
   }
   for (at::Tensor& parameter : parameters_)
     parameter.mutable_grad().reset();  // backward hands over its own tensors
+}
+
+stage::LossValue StepRunner::loss_of(const at::Tensor& logits, const device::DeviceBatch& batch) {
+  if (!batch.lambda.defined()) return session_.loss.forward(logits, batch.targets);
+  return session_.loss.forward_mixed(logits, {batch.targets, batch.targets_b, batch.lambda});
 }
 
 /// The mean over this rank's rows becomes its share of the mean over the window; the average over

@@ -38,6 +38,7 @@ class StepRunner {
 
  private:
   void clear_gradients();
+  stage::LossValue loss_of(const at::Tensor& logits, const device::DeviceBatch& batch);
   at::Tensor share_of(const stage::LossValue& loss, const MicroBatch& micro);
   void add_weight(const at::Tensor& weight, const MicroBatch& micro);
   void divide_by_weight();

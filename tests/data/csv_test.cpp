@@ -115,6 +115,20 @@ TEST_CASE("categories become one feature each, learnt from the training table") 
   CHECK(features(*build("csv", val)) == Matrix{{0, 0, 1}});
 }
 
+TEST_CASE("a table tells its features by name, and a column of no names is refused") {
+  Tables tables;
+  auto options = tables.with("c,a,y\nred,1,0\nblue,2,1\n");
+  options.categorical = {"c"};
+  options.features = {"a", "c"};
+  options.statistics_from = options.path;
+  CHECK(facts("csv", options).feature_names == std::vector<std::string>{"a", "c=blue", "c=red"});
+  options = tables.with("c,y\n,0\n,1\n");
+  options.categorical = {"c"};
+  options.statistics_from = options.path;
+  options.missing = Missing::constant;
+  CHECK_THAT(Tables::failure(options), Contains("has no value in column 'c' to learn from"));
+}
+
 TEST_CASE("missing numbers are refused, filled or dropped as told") {
   Tables tables;
   auto options = tables.with("a,b,y\n1,NA,0\n3,5,1\n,7,0\n");
@@ -168,6 +182,10 @@ TEST_CASE("what is wrong with a CSV names line and column") {
   options = tables.with("a,y\n1,0.5\n");
   options.label_type = LabelType::number;
   CHECK(values<float>(*build("csv", options), 0, 1) == std::vector<float>{0.5});
+  options = tables.with("a,y\n1,-1e99\n");
+  options.label_type = LabelType::number;
+  CHECK_THAT(Tables::failure(options),
+             Contains("train.csv:2:3: -1e+99 does not fit a 32-bit float"));
 }
 
 TEST_CASE(

@@ -45,29 +45,29 @@ TEST_CASE("the feed gives the bits of torchvision's ToTensor and Normalize") {
     Images images(5, 28, 28, 1);
     const data::Normalization by{{0.1307F}, {0.3081F}};
     const auto feed = device::make_feed(at::kCPU, {images.layout, by, 8});
-    CHECK(torch::equal(feed->put(images.batch).inputs_nchw, torchvision(images, by)));
+    CHECK(torch::equal(feed->put(images.batch).inputs, torchvision(images, by)));
   }
   SECTION("three channels") {
     Images images(3, 16, 9, 3);
     const data::Normalization by{{0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F}};
     const auto feed = device::make_feed(at::kCPU, {images.layout, by, 3});
-    CHECK(torch::equal(feed->put(images.batch).inputs_nchw, torchvision(images, by)));
+    CHECK(torch::equal(feed->put(images.batch).inputs, torchvision(images, by)));
   }
   SECTION("no normalization is x / 255") {
     Images images(2, 8, 8, 1);
     const auto feed = device::make_feed(at::kCPU, {images.layout, std::nullopt, 2});
-    CHECK(torch::equal(feed->put(images.batch).inputs_nchw, torchvision(images, {{0.0F}, {1.0F}})));
+    CHECK(torch::equal(feed->put(images.batch).inputs, torchvision(images, {{0.0F}, {1.0F}})));
   }
 }
 
 TEST_CASE("the feed reuses its tensors and shows only the rows that count") {
   Images images(6, 4, 4, 1);
   const auto feed = device::make_feed(at::kCPU, {images.layout, std::nullopt, 6});
-  const void* first = feed->put(images.batch).inputs_nchw.data_ptr();
+  const void* first = feed->put(images.batch).inputs.data_ptr();
   images.batch.valid = 4;
   const device::DeviceBatch& partial = feed->put(images.batch);
-  CHECK(partial.inputs_nchw.data_ptr() == first);
-  CHECK(partial.inputs_nchw.size(0) == 4);
+  CHECK(partial.inputs.data_ptr() == first);
+  CHECK(partial.inputs.size(0) == 4);
   CHECK(torch::equal(partial.targets, torch::tensor({0, 3, 6, 9}, torch::kLong)));
   images.batch.valid = 0;
   CHECK(feed->put(images.batch).targets.size(0) == 1);
@@ -100,7 +100,86 @@ TEST_CASE("a normalization for another number of channels is a config error") {
                   Error);
 }
 
-TEST_CASE("samples without an image or a label are a config error") {
-  CHECK_THROWS_AS(device::image_fields({{"label", data::Dtype::i64, {}}}), Error);
-  CHECK_THROWS_AS(device::image_fields({{"image", data::Dtype::u8, {4, 4, 1}}}), Error);
+TEST_CASE("mixed batches bring the partners' labels and the shares, rows of padding included") {
+  Images images(4, 2, 2, 1);
+  const std::vector<std::int64_t> partners{6, 9, 0, 3};
+  const std::vector<float> lambda{0.25F, 1, 0.25F, 0};
+  images.layout.push_back({"label_b", data::Dtype::i64, {}});
+  images.layout.push_back({"lambda", data::Dtype::f32, {}});
+  images.batch.fields.push_back(std::as_bytes(std::span(partners)));
+  images.batch.fields.push_back(std::as_bytes(std::span(lambda)));
+  const auto feed =
+      device::make_feed(at::kCPU, {.layout = images.layout, .max_rows = 4, .classes = 10});
+  const device::DeviceBatch& batch = feed->put(images.batch);
+  CHECK(torch::equal(batch.targets, torch::tensor(images.labels)));
+  CHECK(torch::equal(batch.targets_b, torch::tensor(partners)));
+  CHECK(torch::equal(batch.lambda, torch::tensor(lambda)));
+  images.batch.valid = 3;
+  CHECK(feed->put(images.batch).lambda.size(0) == 3);
+  images.batch.valid = 0;
+  CHECK(torch::equal(feed->put(images.batch).targets_b, torch::tensor({6}, torch::kLong)));
+  images.labels[1] = 10;
+  images.batch.valid = 4;
+  CHECK_THROWS_AS(feed->put(images.batch), Error);
+}
+
+TEST_CASE("rows of numbers and their target numbers arrive as they are, scalars as rows of one") {
+  const std::vector<float> features{1, -2.5F, 3, 0, 1e30F, -0.0F};
+  const std::vector<float> numbers{0.5F, -7};
+  data::Batch batch;
+  batch.rows = batch.valid = batch.global_valid = 2;
+  batch.fields = {std::as_bytes(std::span(features)), std::as_bytes(std::span(numbers))};
+  const data::Layout layout{{"features", data::Dtype::f32, {3}}, {"label", data::Dtype::f32, {}}};
+  const auto feed = device::make_feed(at::kCPU, {.layout = layout, .max_rows = 2});
+  const device::DeviceBatch& rows = feed->put(batch);
+  CHECK(torch::equal(rows.inputs, torch::tensor(features).view({2, 3})));
+  CHECK(torch::equal(rows.targets, torch::tensor(numbers).view({2, 1})));
+  CHECK_FALSE(rows.lambda.defined());
+  const data::Layout swapped{{"label", data::Dtype::f32, {3}}, {"features", data::Dtype::f32, {}}};
+  const auto other = device::make_feed(at::kCPU, {.layout = swapped, .max_rows = 2});
+  CHECK(torch::equal(other->put(batch).inputs, torch::tensor(numbers).view({2, 1})));
+  CHECK(torch::equal(other->put(batch).targets, torch::tensor(features).view({2, 3})));
+}
+
+TEST_CASE("tokens and their targets arrive as whole numbers") {
+  const std::vector<std::int64_t> tokens{1, 2, 3, 4, 5, 6};
+  const std::vector<std::int64_t> targets{2, 3, 4, 5, 6, 50256};
+  data::Batch batch;
+  batch.rows = batch.valid = batch.global_valid = 2;
+  batch.fields = {std::as_bytes(std::span(tokens)), std::as_bytes(std::span(targets))};
+  const data::Layout layout{{"tokens", data::Dtype::i64, {3}}, {"targets", data::Dtype::i64, {3}}};
+  const auto feed =
+      device::make_feed(at::kCPU, {.layout = layout, .max_rows = 2, .classes = 50257});
+  CHECK(torch::equal(feed->put(batch).inputs, torch::tensor(tokens).view({2, 3})));
+  CHECK(torch::equal(feed->put(batch).targets, torch::tensor(targets).view({2, 3})));
+}
+
+TEST_CASE("a GPU is fed what the CPU is fed") {
+  if (!at::globalContext().hasCUDA()) skip("no GPU");
+  Images images(4, 2, 2, 3);
+  const std::vector<std::int64_t> partners{6, 9, 0, 3};
+  const std::vector<float> lambda{0.25F, 1, 0.25F, 0};
+  images.layout.push_back({"label_b", data::Dtype::i64, {}});
+  images.layout.push_back({"lambda", data::Dtype::f32, {}});
+  images.batch.fields.push_back(std::as_bytes(std::span(partners)));
+  images.batch.fields.push_back(std::as_bytes(std::span(lambda)));
+  const bool pinned = GENERATE(true, false);
+  const device::FeedOptions options{
+      .layout = images.layout, .max_rows = 4, .classes = 10, .pin_memory = pinned};
+  const auto host = device::make_feed(at::kCPU, options);
+  const auto gpu = device::make_feed(at::Device(at::kCUDA, 0), options);
+  for (const std::int64_t valid : {4, 3, 0, 4}) {
+    images.batch.valid = valid;
+    const device::DeviceBatch& expected = host->put(images.batch);
+    const device::DeviceBatch& found = gpu->put(images.batch);
+    CHECK(torch::allclose(found.inputs.cpu(), expected.inputs));
+    CHECK(torch::equal(found.targets.cpu(), expected.targets));
+    CHECK(torch::equal(found.targets_b.cpu(), expected.targets_b));
+    CHECK(torch::equal(found.lambda.cpu(), expected.lambda));
+  }
+}
+
+TEST_CASE("samples that cannot be trained on are a config error") {
+  CHECK_THROWS_AS(device::make_feed(at::kCPU, {.layout = {{"label", data::Dtype::i64, {}}}}),
+                  Error);
 }

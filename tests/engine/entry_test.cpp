@@ -109,6 +109,16 @@ TEST_CASE("the seed decides every loss and every weight, the probe of threads no
   CHECK(digests[0] == digests[2]);
 }
 
+TEST_CASE("a mixed training split and a validation split that is not mixed fit each other") {
+  TempFolder folder;
+  std::string config = kSmall;
+  config.replace(config.find("samples: 300 }"), 14,
+                 "samples: 300, batch_transforms: [{type: mixup, alpha: 0.4}, cutmix] }");
+  const Ended ended = run_engine(folder, config);
+  REQUIRE(ended.code == 0);
+  CHECK(ended.find<events::Finished>()->epochs == 2);
+}
+
 TEST_CASE("max_steps alone bounds a run and its schedule") {
   TempFolder folder;
   std::string config = kSmall;

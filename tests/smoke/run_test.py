@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import struct
@@ -143,9 +144,15 @@ class ARunLeavesItsFolder(Smoke):
 
 class TwoRanksAreOne(Smoke):
     def test_two_processes_follow_one_with_the_doubled_batch(self):
-        alone = self.train("loader.batch_size=100")
+        self.follow()
+
+    def test_so_they_do_where_batches_are_mixed(self):
+        self.follow("+dataset.train.batch_transforms=[{type: mixup, alpha: 0.4}]", "++loss.label_smoothing=0.1")
+
+    def follow(self, *words):
+        alone = self.train("loader.batch_size=100", *words)
         one = self.losses(self.run_dir)
-        pair = self.train("trainer.devices=2")
+        pair = self.train("trainer.devices=2", *words)
         two = self.losses(self.run_dir)
         self.assertEqual(pair["world_size"], 2)
         self.assertEqual(pair["data_digest"], alone["data_digest"])
@@ -333,15 +340,109 @@ class MnistInMiniature(Smoke):
             with gzip.open(mnist / f"{prefix}-labels-idx1-ubyte.gz", "wb") as file:
                 file.write(struct.pack(">2I", 0x801, count) + labels)
 
-    def miniature(self, config):
+    def miniature(self, config, *words):
         with mock.patch.dict(os.environ, TRAINCTL_DATA=str(self.folder / "data")):
-            return self.train("trainer.max_epochs=3", "loader.batch_size=16", config=SOURCE / "configs/mnist" / config)
+            return self.train("trainer.max_epochs=3", "loader.batch_size=16", *words, config=SOURCE / "configs/mnist" / config)
 
     def test_ffn_learns_the_bands(self):
         self.assertGreater(self.miniature("ffn.yaml")["val"]["accuracy"], 0.9)
 
     def test_lenet_learns_the_bands(self):
         self.assertGreater(self.miniature("lenet.yaml")["val"]["accuracy"], 0.9)
+
+    def test_mixed_bands_are_learnt_the_same_whatever_the_workers(self):
+        mixed = "+dataset.train.batch_transforms=[{type: mixup, alpha: 0.4}, cutmix]"
+        for config in ("ffn.yaml", "lenet.yaml"):
+            outcomes = []
+            for workers in (0, 2):
+                result = self.miniature(config, mixed, f"+loader.num_workers={workers}", "+trainer.num_threads=1")
+                self.assertGreater(result["val"]["accuracy"], 0.9)
+                self.assertGreater(result["train"]["loss"], result["val"]["loss"], "only training is mixed")
+                outcomes.append((result["data_digest"], self.losses(self.run_dir)))
+            self.assertEqual(outcomes[0], outcomes[1])
+
+
+class RowsOfNumbers(Smoke):
+    """Tables and arrays: classes, and numbers to learn."""
+
+    TABLE = """\
+name: rows
+seed: 3
+dataset:
+  train: {type: csv, path: train.csv, label: kind, features: [area, age, district], categorical: [district],
+          standardize: true, statistics_from: train.csv}
+  val: {type: csv, path: val.csv, label: kind, features: [area, age, district], categorical: [district],
+        standardize: true, statistics_from: train.csv}
+loader: {batch_size: 20}
+model: linear
+optimizer: {type: adam, lr: 0.05}
+metrics: [accuracy]
+trainer: {max_epochs: 6, accelerator: cpu, devices: 1, num_threads: 1}
+"""
+    PRICE = ["dataset.train.label=price", "dataset.val.label=price", "+dataset.train.label_type=number",
+             "+dataset.val.label_type=number", "+loss=mse", "~metrics"]
+
+    def setUp(self):
+        super().setUp()
+        draw = random.Random(5)
+        for name, count in (("train", 400), ("val", 100)):
+            lines = ["area,age,district,kind,price"]
+            for _ in range(count):
+                area, age, north = draw.gauss(0, 1), draw.gauss(0, 1), draw.random() < 0.5
+                price = 2 * area - age + (1 if north else -1)
+                lines.append(f"{1e4 + 3e3 * area},{1e-3 * age},{'north' if north else 'south'},{'dear' if price > 0 else 'cheap'},{price}")
+            (self.folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+        (self.folder / "rows.yaml").write_text(self.TABLE)
+
+    def test_a_table_of_classes_is_learnt_with_the_training_tables_statistics(self):
+        result = self.train(config="rows.yaml")
+        self.assertGreater(result["val"]["accuracy"], 0.95)
+        expected = self.losses(self.run_dir)
+        self.train("+loader.num_workers=2", config="rows.yaml")
+        self.assertEqual(self.losses(self.run_dir), expected)
+        raw = self.train("dataset.train.standardize=false", "dataset.val.standardize=false", config="rows.yaml")
+        self.assertLess(raw["val"]["accuracy"], 0.9, "areas of ten thousand drown the rest")
+        self.train("dataset.val.statistics_from=val.csv", config="rows.yaml")
+        self.assertIn("validation rows are not standardized as the training rows are", self.err)
+        self.assertNotEqual(self.losses(self.run_dir), expected)
+
+    def test_an_mlp_learns_it_over_two_ranks_as_over_one(self):
+        words = ["model={type: mlp, hidden: [16]}", "optimizer.lr=0.01"]
+        alone = self.train("loader.batch_size=40", *words, config="rows.yaml")
+        pair = self.train("trainer.devices=2", *words, config="rows.yaml")
+        self.assertEqual(pair["data_digest"], alone["data_digest"])
+        self.assertAlmostEqual(pair["val"]["loss"], alone["val"]["loss"], delta=1e-4)
+        self.assertGreater(pair["val"]["accuracy"], 0.9)
+
+    def test_a_price_is_learnt_with_mse(self):
+        result = self.train("trainer.max_epochs=20", *self.PRICE, config="rows.yaml")
+        self.assertLess(result["val"]["loss"], 0.01)
+
+    def test_arrays_of_any_shape_are_learnt(self):
+        draw = random.Random(6)
+        rows = [[draw.gauss(0, 1) for _ in range(6)] for _ in range(300)]
+        self.array("x.npy", "<f4", (300, 2, 3), struct.pack("<1800f", *sum(rows, [])))
+        self.array("y.npy", "<i8", (300,), struct.pack("<300q", *(int(row[0] > row[5]) for row in rows)))
+        self.array("z.npy", "<f4", (300, 2), struct.pack("<600f", *sum(([row[0], row[5]] for row in rows), [])))
+        data = "dataset={train: {type: npy, features: x.npy, labels: %s}}"
+        result = self.train(data % "y.npy", config="rows.yaml")
+        self.assertGreater(result["train"]["accuracy"], 0.95)
+        result = self.train(data % "z.npy", "+loss=mse", "~metrics", "trainer.max_epochs=20", config="rows.yaml")
+        self.assertLess(result["train"]["loss"], 0.01)
+
+    def array(self, name, descr, shape, data):
+        head = repr({"descr": descr, "fortran_order": False, "shape": shape}).encode()
+        (self.folder / name).write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + data)
+
+    def test_a_parquet_table_is_learnt_where_this_build_reads_one(self):
+        path = SOURCE / "tests/golden/data/table.parquet"
+        data = (f"dataset={{train: {{type: parquet, path: {path}, label: y, features: [a, b, kind], categorical: [kind], "
+                f"missing: drop, standardize: true, statistics_from: {path}}}}}")
+        code, _, err = run(self.folder, "validate", "rows.yaml", data, "loader.batch_size=2")
+        if "does not read Parquet" in err:
+            self.skipTest("this build does not read Parquet")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(self.train(data, "loader.batch_size=2", config="rows.yaml")["train"]["accuracy"], 1)
 
 
 class RealPhotographs(Smoke):

@@ -165,3 +165,66 @@ TEST_CASE("the flag -v tells the files that were read and the data that was foun
   CHECK(run_program({"validate", quickstart}).err.empty());
   CHECK(run_program({"validate", quickstart, "-v", "--quiet"}).err.empty());
 }
+
+namespace {
+
+std::string table_config(const TempFolder& folder) {
+  write(folder, "train.csv", "a,b,kind,price\n1,2,x,0.5\n3,4,y,1.5\n5,6,x,2.5\n");
+  write(folder, "val.csv", "b,a,kind,price\n2,1,x,0.5\n");
+  return write(folder, "table.yaml",
+               "dataset:\n"
+               "  train: {type: csv, path: train.csv, label: kind, features: [a, b]}\n"
+               "loader: {batch_size: 2}\n"
+               "model: mlp\n"
+               "optimizer: adam\n"
+               "trainer: {accelerator: cpu}\n");
+}
+
+}  // namespace
+
+TEST_CASE("what a run cannot learn from rows of a table is told with its place", "[smoke]") {
+  const TempFolder folder;
+  const std::string config = table_config(folder);
+  const auto with = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"validate", config});
+    const ProgramRun run = run_program(words);
+    CAPTURE(run.err);
+    CHECK(run.exit_code == (run.err.empty() ? 0 : 2));
+    return run.err;
+  };
+  CHECK(with({}).empty());
+  CHECK_THAT(with({"model=lenet"}), Contains("model=lenet") && Contains("takes images, but"));
+  CHECK_THAT(with({"dataset.train.label=price", "+dataset.train.label_type=number",
+                   "+metrics=[accuracy]"}),
+             Contains("table.yaml:2:") && Contains("the loss 'cross_entropy' takes classes") &&
+                 Contains("the metric 'accuracy' counts classes"));
+  CHECK_THAT(with({"+dataset.train.batch_transforms=[mixup]"}),
+             Contains("batch_transforms mix images, and the data set has none"));
+  CHECK_THAT(with({"+dataset.train.transforms=[random_horizontal_flip]"}),
+             Contains("have no image"));
+  const std::string val = "{type: csv, path: " + (folder / "val.csv").string() + ", label: kind, ";
+  CHECK_THAT(with({"+dataset.val=" + val + "features: [b, a], classes: [x, y]}"}),
+             Contains("its feature 0 is 'b', that of dataset.train 'a'"));
+  CHECK(with({"+dataset.val=" + val + "features: [a, b], classes: [x, y]}"}).empty());
+  CHECK_THAT(with({"+dataset.val=" + val + "features: [a, b], classes: [x]}"}),
+             Contains("with 1 classes, those of dataset.train") && Contains("'statistics_from'"));
+}
+
+TEST_CASE("tokens can be loaded, but no model takes them", "[smoke]") {
+  const TempFolder folder;
+  write(folder, "tokens.bin", std::string(400, 'a'));
+  const std::string config =
+      write(folder, "tokens.yaml",
+            "dataset:\n"
+            "  train: {type: tokens, path: tokens.bin, sequence_length: 8, vocab_size: 30000}\n"
+            "loader: {batch_size: 2}\n"
+            "model: mlp\n"
+            "optimizer: adam\n"
+            "trainer: {accelerator: cpu, max_epochs: 1}\n");
+  const ProgramRun run = run_program({"validate", config});
+  CHECK(run.exit_code == 2);
+  CHECK_THAT(run.err, Contains("tokens.yaml:4:8: error: the model 'mlp' takes images or rows of "
+                               "numbers, but the samples of dataset.train are tokens") &&
+                          Contains("no model of this release takes tokens"));
+  CHECK(run_program({"data", "hash", config}).exit_code == 0);
+}

@@ -5,7 +5,10 @@
 #include "support/catch.hpp"
 
 using trainctl::spec::ImageSize;
+using trainctl::spec::Inputs;
+using trainctl::spec::SampleKind;
 using trainctl::spec::SplitFacts;
+using trainctl::spec::Targets;
 
 namespace {
 
@@ -99,5 +102,42 @@ TEST_CASE("lenet takes images of 28x28 or 32x32", "[spec]") {
   CHECK(with_image(28).empty());
   CHECK(with_image(32).empty());
   CHECK(problems_with({"model=mlp"}, {.samples = 1000, .classes = 10, .image = ImageSize{8, 8}})
+            .empty());
+}
+
+TEST_CASE("a model takes images, most of them rows as well, and none tokens", "[spec]") {
+  const auto with = [](const std::string& model, Inputs inputs) {
+    return problems_with(
+        {"model=" + model},
+        {.samples = 1000, .classes = 10, .kind = SampleKind{inputs, Targets::classes}});
+  };
+  for (const char* model : {"mlp", "linear", "lenet"}) CHECK(with(model, Inputs::images).empty());
+  CHECK(with("mlp", Inputs::numbers).empty());
+  CHECK(with("linear", Inputs::numbers).empty());
+  CHECK_THAT(with("lenet", Inputs::numbers),
+             Contains("model=lenet") &&
+                 Contains("the model 'lenet' takes images, but the samples "
+                          "of dataset.train are rows of numbers") &&
+                 Contains("choose model mlp or linear"));
+  CHECK_THAT(with("mlp", Inputs::tokens),
+             Contains("the model 'mlp' takes images or rows of numbers, but the samples of "
+                      "dataset.train are tokens") &&
+                 Contains("no model of this release takes tokens"));
+}
+
+TEST_CASE("numbers to learn need a loss of numbers, and no metric counts them", "[spec]") {
+  const SplitFacts facts{.samples = 1000, .kind = SampleKind{Inputs::numbers, Targets::numbers}};
+  const std::string problems = problems_with({"metrics=[accuracy, top_k_accuracy]"}, facts);
+  CHECK_THAT(problems, Contains("the loss 'cross_entropy' takes classes, but the labels of "
+                                "dataset.train are numbers") &&
+                           Contains("choose loss mse") &&
+                           Contains("the metric 'accuracy' counts classes") &&
+                           Contains("the metric 'top_k_accuracy' counts classes"));
+  CHECK_THAT(problems_with({"loss={type: cross_entropy, label_smoothing: 0.1}"}, facts),
+             Contains("loss={type: cross_entropy"));
+  CHECK(problems_with({"loss=mse", "~metrics"}, facts).empty());
+  CHECK(problems_with(
+            {"loss=mse"},
+            {.samples = 1000, .classes = 10, .kind = SampleKind{Inputs::numbers, Targets::classes}})
             .empty());
 }

@@ -90,6 +90,29 @@ TEST_CASE("class weights weigh at least one class", "[spec]") {
   CHECK(problems_of({"loss={type: cross_entropy, weight: [0, 1]}"}).empty());
 }
 
+TEST_CASE("only a loss that takes mixed labels goes with batch_transforms", "[spec]") {
+  const std::string mixed = "+dataset.train.batch_transforms=[mixup]";
+  CHECK_THAT(problems_of({"loss=mse", mixed}),
+             Contains("loss=mse") && Contains("the loss 'mse' does not take the mixed labels") &&
+                 Contains("choose loss cross_entropy, or remove 'batch_transforms'"));
+  CHECK(problems_of({mixed}).empty());
+  CHECK(problems_of({"loss=mse"}).empty());
+  CHECK_THAT(problems_of({"loss=msee", mixed}), !Contains("does not take the mixed labels"));
+  CHECK_THAT(problems_of({"+dataset.val.batch_transforms=[mixup]"}), Contains("unknown key"));
+}
+
+TEST_CASE("tables of both splits are standardized alike, or a warning tells", "[spec]") {
+  const auto problems = [](const std::string& val_options) {
+    const std::string table = "{type: csv, path: a.csv, label: y, ";
+    return problems_of({"dataset.train=" + table + "standardize: true, statistics_from: a.csv}",
+                        "dataset.val=" + table + val_options + "}"});
+  };
+  const auto says = Contains("validation rows are not standardized as the training rows are");
+  CHECK_THAT(problems("rows: 2"), says);
+  CHECK_THAT(problems("standardize: true, statistics_from: b.csv"), says);
+  CHECK_THAT(problems("standardize: true, statistics_from: a.csv, rows: 2"), !says);
+}
+
 TEST_CASE("a backend fits the devices that the run will have", "[spec]") {
   const bool has_gpus = !trainctl::read_machine().gpus.empty();
   const std::string automatic = "trainer.accelerator=auto";

@@ -4,6 +4,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 
@@ -83,6 +84,13 @@ TEST_CASE("metrics and losses count on a GPU as on the CPU") {
     CHECK(device->sums().is_cuda());
     CHECK(device->value() == host->value());
   }
+  const stage::MixedTargets mixed{targets, targets.flip(0), at::rand({64})};
+  const stage::MixedTargets moved{mixed.own.cuda(), mixed.partner.cuda(), mixed.lambda.cuda()};
+  const auto build = [&](at::Device device) {
+    return all.losses.build(stages_test::stage("loss", "cross_entropy"), {10, device});
+  };
+  CHECK(difference(build(at::kCUDA)->forward_mixed(logits.cuda(), moved).value.cpu(),
+                   build(at::kCPU)->forward_mixed(logits, mixed).value) <= 1e-6);
   const auto mse = all.losses.build(stages_test::stage("loss", "mse"), {10, at::kCUDA});
   CHECK(difference(mse->forward(logits.cuda(), targets.cuda()).value.cpu(),
                    mse->forward(logits, targets).value) <= 1e-6);

@@ -37,6 +37,40 @@ TEST_CASE("losses and their gradients are PyTorch's") {
   }
 }
 
+TEST_CASE("the loss of mixed rows is PyTorch's of probability targets") {
+  const Json golden = stages_test::golden("losses");
+  const stage::MixedTargets targets{tensor(golden["targets"], at::kLong),
+                                    tensor(golden["partners"], at::kLong),
+                                    tensor(golden["lambda"])};
+  REQUIRE(golden["mixed"].size() == 5);
+  for (const Json& run : golden["mixed"]) {
+    INFO(run["options"]);
+    const at::Tensor logits = tensor(golden["logits"]).requires_grad_(true);
+    const auto loss = make("cross_entropy", run["options"].dump());
+    const stage::LossValue value = loss->forward_mixed(logits, targets);
+    CHECK_FALSE(value.weight.defined());  // PyTorch divides by the rows, whatever they weigh
+    CHECK(value.value.dim() == 0);
+    value.value.backward();
+    CHECK(difference(value.value.detach(), tensor(run["loss"])) <= 1e-6);
+    CHECK(difference(logits.grad(), tensor(run["gradient"])) <= 1e-6);
+  }
+}
+
+TEST_CASE("rows that are all their own have the loss of unmixed rows") {
+  const at::Tensor logits = at::randn({4, 3});
+  const at::Tensor own = at::tensor({0, 1, 2, 2}, at::kLong);
+  const stage::MixedTargets targets{own, at::tensor({1, 1, 0, 2}, at::kLong),
+                                    at::zeros({4}, at::kFloat) + 1};
+  const auto loss = make("cross_entropy", "{label_smoothing: 0.1}");
+  CHECK(difference(loss->forward_mixed(logits, targets).value, loss->forward(logits, own).value) <=
+        1e-6);
+}
+
+TEST_CASE("a loss without mixed rows says so") {
+  CHECK_THROWS_WITH(make("mse", "{}")->forward_mixed(at::randn({4, 3}), {}),
+                    Contains("does not take mixed labels"));
+}
+
 TEST_CASE("mse takes targets shaped like the logits as they are") {
   const at::Tensor logits = at::randn({4, 3});
   CHECK(make("mse", "{}")->forward(logits, logits).value.item<double>() == 0);

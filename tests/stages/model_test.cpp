@@ -102,6 +102,6 @@ TEST_CASE("a model needs an input and classes") {
   for (const std::string type : {"linear", "mlp", "lenet"}) {
     CHECK_THROWS_WITH(make(type, "{}", {{}, 10}), Contains("the input has no shape"));
     CHECK_THROWS_WITH(make(type, "{}", {{1, 0, 28}, 10}), Contains("the shape 1x0x28"));
-    CHECK_THROWS_WITH(make(type, "{}", {{1, 28, 28}, 0}), Contains("the data has 0 classes"));
+    CHECK_THROWS_WITH(make(type, "{}", {{1, 28, 28}, 0}), Contains("the data asks for 0 outputs"));
   }
 }

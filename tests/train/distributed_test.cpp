@@ -66,6 +66,30 @@ TEST_CASE("two ranks with batch b train like one with batch 2b, the uneven last 
   CHECK(ranks[1].epochs.empty());  // rank 0 speaks
 }
 
+TEST_CASE("two ranks mix and train like one, over windows and an uneven last batch") {
+  const std::int64_t samples = GENERATE(24, 21, 19);
+  const std::int64_t accumulate = GENERATE(1, 2);
+  FakeRun one({.samples = samples, .batch = 8, .val_samples = 7, .mixup_alpha = 0.4});
+  one.options.max_epochs = 3;
+  one.options.log_every = 1;
+  one.options.accumulate = accumulate;
+  const events::Finished alone = one.run();
+  const auto steps = one.all<events::StepLogged>();
+  const auto epochs = one.all<events::EpochEnded>();
+  const auto ranks =
+      run_ranks(2, {.samples = samples, .batch = 4, .val_samples = 7, .mixup_alpha = 0.4},
+                [&](FakeRun& run, int) { run.options.accumulate = accumulate; });
+  CHECK(ranks[0].finished.data_digest == alone.data_digest);
+  CHECK(torch::allclose(ranks[0].weight, one.model.weight, 1e-5, 1e-7));
+  REQUIRE(ranks[0].logged.size() == steps.size());
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    CHECK(ranks[0].logged[i] == Approx(steps[i].loss).epsilon(1e-5));
+  for (std::size_t e = 0; e < 3; ++e) {
+    for (const auto& [name, value] : epochs[e].metrics)
+      CHECK(value_of(ranks[0].epochs[e], name) == Approx(value).epsilon(1e-5));
+  }
+}
+
 TEST_CASE("three ranks accumulate like one large batch") {
   FakeRun one({.samples = 26, .batch = 12, .val_samples = 0});
   one.options.max_epochs = 3;

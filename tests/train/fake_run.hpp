@@ -3,6 +3,8 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/philox.hpp"
+#include "data/registry.hpp"
+#include "spec/batch_transform/mixup.hpp"
 #include "support/temp_folder.hpp"
 #include "train/trainer.hpp"
 
@@ -52,9 +54,9 @@ struct FakeModel final : trainctl::stage::Model {
   at::Tensor batches = torch::zeros({}, torch::kLong);
   trainctl::stage::RunMode mode = trainctl::stage::RunMode::evaluate;
 
-  at::Tensor forward(const at::Tensor& inputs_nchw) override {
+  at::Tensor forward(const at::Tensor& inputs) override {
     if (mode == trainctl::stage::RunMode::train) batches.add_(1);
-    return at::linear(inputs_nchw.flatten(1), weight, bias);
+    return at::linear(inputs.flatten(1), weight, bias);
   }
   [[nodiscard]] std::vector<trainctl::stage::NamedTensor> parameters() const override {
     return {{"weight", weight}, {"bias", bias}};
@@ -79,6 +81,14 @@ struct FakeLoss final : trainctl::stage::Loss {
     const at::Tensor sum =
         at::cross_entropy_loss(logits, targets, class_weight, at::Reduction::Sum);
     return {after(sum, calls++), class_weight.index_select(0, targets).sum()};
+  }
+  trainctl::stage::LossValue forward_mixed(const at::Tensor& logits,
+                                           const trainctl::stage::MixedTargets& targets) override {
+    const auto rows = [&](const at::Tensor& classes) {
+      return at::cross_entropy_loss(logits, classes, {}, at::Reduction::None);
+    };
+    const at::Tensor own = targets.lambda * rows(targets.own);
+    return {after((own + (1 - targets.lambda) * rows(targets.partner)).mean(), calls++), {}};
   }
 };
 
@@ -130,11 +140,13 @@ struct FakeStopper final : trainctl::stage::Stopper {
 /// Counts rows; `val/score` follows a script, one value a validation.
 struct FakeMetric final : trainctl::stage::Metric {
   at::Tensor total = torch::zeros({1}, torch::kDouble);
+  at::Tensor last_targets;
   std::vector<double> script;
   mutable std::size_t asked = 0;
   [[nodiscard]] std::string name() const override { return script.empty() ? "rows" : "score"; }
-  void update(const at::Tensor& logits, const at::Tensor& /*targets*/) override {
+  void update(const at::Tensor& logits, const at::Tensor& targets) override {
     total.add_(logits.size(0));
+    last_targets = targets.clone();
   }
   at::Tensor& sums() override { return total; }
   [[nodiscard]] double value() const override {
@@ -158,6 +170,7 @@ struct FakeRun {
     std::int64_t samples = 20;
     std::int64_t batch = 4;
     std::int64_t val_samples = 8;  // 0: no validation
+    double mixup_alpha = 0;        // 0: batches are not mixed
   };
 
   explicit FakeRun(Sizes wanted, std::unique_ptr<trainctl::dist::Communicator> with =
@@ -165,13 +178,24 @@ struct FakeRun {
       : sizes(wanted), communicator(std::move(with)) {
     optimizer.parameters = {model.weight, model.bias};
     metrics.push_back(std::make_unique<FakeMetric>());
-    train = loader(sizes.samples, trainctl::data::Order::shuffled);
+    train = train_loader();
     if (sizes.val_samples > 0)
-      validation = loader(sizes.val_samples, trainctl::data::Order::sequential);
+      validation = loader({.dataset = std::make_shared<FakeImages>(sizes.val_samples)},
+                          trainctl::data::Order::sequential);
   }
   FakeRun() : FakeRun(Sizes{}) {}
 
-  [[nodiscard]] std::unique_ptr<trainctl::data::Loader> loader(std::int64_t samples,
+  [[nodiscard]] std::unique_ptr<trainctl::data::Loader> train_loader() const {
+    trainctl::data::Pipeline pipeline{.dataset = std::make_shared<FakeImages>(sizes.samples)};
+    if (sizes.mixup_alpha > 0) {
+      pipeline.batch_transforms.push_back(trainctl::data::builtin_catalogue().batch_transforms.at(
+          "mixup")(trainctl::config::make_stage(
+          "batch_transform", "mixup", trainctl::spec::batch_transform::Mixup{sizes.mixup_alpha})));
+    }
+    return loader(std::move(pipeline), trainctl::data::Order::shuffled);
+  }
+
+  [[nodiscard]] std::unique_ptr<trainctl::data::Loader> loader(trainctl::data::Pipeline pipeline,
                                                                trainctl::data::Order order) const {
     trainctl::data::LoaderOptions with;
     with.batch_size = sizes.batch;
@@ -179,8 +203,7 @@ struct FakeRun {
     with.seed = 3;
     const auto place = communicator->place();
     with.shard = {place.rank, place.world_size};
-    return std::make_unique<trainctl::data::Loader>(
-        trainctl::data::Pipeline{.dataset = std::make_shared<FakeImages>(samples)}, with);
+    return std::make_unique<trainctl::data::Loader>(std::move(pipeline), with);
   }
 
   trainctl::events::Finished run() {

@@ -40,6 +40,27 @@ double loss_of_all(const FakeImages& images, FakeModel& model) {
   return at::cross_entropy_loss(logits, torch::tensor(labels)).item<double>();
 }
 
+/// The mean loss of the first weights over a mixed epoch, and the last batch's own labels.
+std::pair<double, at::Tensor> loss_of_mixed(data::Loader& loader, FakeModel& model) {
+  const torch::NoGradGuard guard;
+  double sum = 0;
+  at::Tensor last;
+  loader.start_epoch(0);
+  while (const data::Batch* batch = loader.next()) {
+    const auto rows = [&](std::size_t field, at::ScalarType type) {
+      void* bytes = const_cast<std::byte*>(batch->fields[field].data());
+      return torch::from_blob(bytes, {batch->valid, type == torch::kByte ? 6 : 1}, type).clone();
+    };
+    const at::Tensor logits = model.forward(rows(0, torch::kByte).to(torch::kFloat) / 255);
+    const at::Tensor log_p = logits.log_softmax(1);
+    last = rows(1, torch::kLong);
+    const at::Tensor lambda = rows(3, torch::kFloat);
+    sum -= (lambda * log_p.gather(1, last)).sum().item<double>();
+    sum -= ((1 - lambda) * log_p.gather(1, rows(2, torch::kLong))).sum().item<double>();
+  }
+  return {sum / static_cast<double>(loader.samples()), last.flatten()};
+}
+
 }  // namespace
 
 TEST_CASE("an epoch takes each sample once and reports the mean loss over samples") {
@@ -65,6 +86,24 @@ TEST_CASE("an epoch takes each sample once and reports the mean loss over sample
   CHECK(finished.global_step == 6);
   CHECK(finished.stop_reason == "max_epochs");
   CHECK(run.model.mode == stage::RunMode::train);
+}
+
+TEST_CASE(
+    "mixed rows are learnt by both labels and counted against their own; validation is not mixed") {
+  FakeRun run({.samples = 22, .batch = 8, .val_samples = 7, .mixup_alpha = 1});
+  run.scheduler.rate = 0;
+  const auto [expected, own] = loss_of_mixed(*run.train_loader(), run.model);
+  const double expected_val = loss_of_all(FakeImages(7), run.model);
+  at::Tensor counted;
+  run.loss.after = [&](const at::Tensor& loss, int call) {
+    if (call == 3) counted = run.metric().last_targets;  // the first call of the validation
+    return loss;
+  };
+  run.run();
+  const auto epochs = run.all<events::EpochEnded>();
+  CHECK(value_of(epochs[0], "train/loss") == Approx(expected));
+  CHECK(value_of(epochs[0], "val/loss") == Approx(expected_val));
+  CHECK(torch::equal(counted, own));
 }
 
 TEST_CASE("training lowers the loss, and the same run gives the same bits") {

@@ -80,20 +80,20 @@ class CsvRows final : public TableRows {
   std::vector<CsvField> record_;
 };
 
-std::shared_ptr<const Dataset> load(const Csv& options) {
-  return load_table(options, [&](const std::filesystem::path& path) {
+OpenTable open_with(const Csv& options) {
+  return [&options](const std::filesystem::path& path) {
     return std::make_unique<CsvRows>(options, path);
-  });
+  };
 }
 
 }  // namespace
 
 void register_dataset_csv(Catalogue& catalogue) {
-  catalogue.datasets["csv"] = [](const config::Stage& stage) { return load(stage.as<Csv>()); };
-  // Rows are known once every line has been read; a table that fits memory takes a moment.
+  catalogue.datasets["csv"] = [](const config::Stage& stage) {
+    return load_table(stage.as<Csv>(), open_with(stage.as<Csv>()));
+  };
   catalogue.facts["csv"] = [](const config::Stage& stage) {
-    const auto dataset = load(stage.as<Csv>());
-    return Facts{dataset->size(), dataset->classes(), dataset->layout(), dataset->class_names()};
+    return table_facts(stage.as<Csv>(), open_with(stage.as<Csv>()));
   };
 }
 

@@ -6,17 +6,16 @@
 namespace trainctl::data {
 namespace {
 
-std::shared_ptr<const Dataset> load(const config::Stage& stage) {
-  return load_table(stage.as<spec::dataset::Parquet>(), open_parquet);
-}
+using spec::dataset::Parquet;
 
 }  // namespace
 
 void register_dataset_parquet(Catalogue& catalogue) {
-  catalogue.datasets["parquet"] = load;
+  catalogue.datasets["parquet"] = [](const config::Stage& stage) {
+    return load_table(stage.as<Parquet>(), open_parquet);
+  };
   catalogue.facts["parquet"] = [](const config::Stage& stage) {
-    const auto dataset = load(stage);
-    return Facts{dataset->size(), dataset->classes(), dataset->layout(), dataset->class_names()};
+    return table_facts(stage.as<Parquet>(), open_parquet);
   };
 }
 

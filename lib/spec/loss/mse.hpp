@@ -6,7 +6,7 @@ namespace trainctl::spec::loss {
 
 struct Mse {
   static constexpr auto kSummary =
-      "Mean squared error; class labels are compared as one-hot vectors.";
+      "Mean squared error of the numbers to learn; classes are compared as one-hot vectors.";
 
   static void describe(config::Describe<Mse>&) {}
 };

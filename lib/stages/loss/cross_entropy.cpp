@@ -4,6 +4,7 @@
 
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/lerp.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
@@ -17,6 +18,12 @@ constexpr std::int64_t kIgnoreIndex = -100;  // torch's default
 
 /// As torch.nn.CrossEntropyLoss: with class weights the mean is weighted, too, over all that makes
 /// one step.
+///
+/// A mixed row is one of PyTorch's probability targets, p = lambda onehot(own) + (1 - lambda)
+/// onehot(partner). Its loss, -sum_c weight_c ((1 - smoothing) p_c + smoothing / classes) log
+/// softmax_c, is linear in p: it is lambda L(own) + (1 - lambda) L(partner), where L is the loss of
+/// one class. As PyTorch has it, the mean of such rows divides by their number, also where classes
+/// have weights.
 class CrossEntropy final : public stage::Loss {
  public:
   CrossEntropy(const spec::loss::CrossEntropy& options, const stage::LossContext& context)
@@ -37,6 +44,15 @@ class CrossEntropy final : public stage::Loss {
         at::cross_entropy_loss(logits, targets, weight_, reduction, kIgnoreIndex, label_smoothing_);
     if (!weight_) return {std::move(value), {}};
     return {std::move(value), weight_->index_select(0, targets).sum()};
+  }
+
+  stage::LossValue forward_mixed(const at::Tensor& logits,
+                                 const stage::MixedTargets& targets) override {
+    const auto rows = [&](const at::Tensor& classes) {
+      return at::cross_entropy_loss(logits, classes, weight_, at::Reduction::None, kIgnoreIndex,
+                                    label_smoothing_);
+    };
+    return {at::lerp(rows(targets.partner), rows(targets.own), targets.lambda).mean(), {}};
   }
 
  private:

@@ -8,8 +8,8 @@
 namespace trainctl::stages {
 namespace {
 
-/// As torch.nn.MSELoss: the mean over rows and outputs. Labels [N] become one-hot rows; targets
-/// shaped like the logits are compared as they are.
+/// As torch.nn.MSELoss: the mean over rows and outputs. Classes [N] become one-hot rows; numbers,
+/// shaped like the logits, are compared as they are.
 class Mse final : public stage::Loss {
  public:
   stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {

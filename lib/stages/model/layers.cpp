@@ -52,13 +52,14 @@ at::Tensor activate(spec::model::Activation activation, const at::Tensor& x) {
 std::int64_t checked_features(const stage::ModelContext& context) {
   std::int64_t features = 1;
   for (const std::int64_t size : context.input_shape) {
-    ENSURE(config, size > 0, "the input has the shape {} (C x H x W): every size must be above 0",
+    ENSURE(config, size > 0, "the input has the shape {}: every size must be above 0",
            fmt::join(context.input_shape, "x"));
     features *= size;
   }
-  ENSURE(config, !context.input_shape.empty(), "the input has no shape: expected C x H x W");
-  ENSURE(config, context.classes > 0, "the data has {} classes: expected at least 1",
-         context.classes);
+  ENSURE(config, !context.input_shape.empty(),
+         "the input has no shape: expected C x H x W of images, or the shape of a row");
+  ENSURE(config, context.outputs > 0, "the data asks for {} outputs: expected at least 1",
+         context.outputs);
   return features;
 }
 

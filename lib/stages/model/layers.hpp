@@ -35,8 +35,8 @@ at::Tensor draw_bias(std::int64_t out, std::int64_t fan_in);
 
 at::Tensor activate(spec::model::Activation activation, const at::Tensor& x);
 
-/// Product of (C, H, W). Throws Error(config) where a model context has an empty dimension or no
-/// classes.
+/// Numbers of one sample. Throws Error(config) where a model context has an empty dimension or no
+/// outputs.
 std::int64_t checked_features(const stage::ModelContext& context);
 
 /// A Module whose layers are the ones above, drawn in the order of construction.

@@ -34,7 +34,7 @@ class Lenet final : public LayeredModule {
     conv2_ = add_conv2d("conv2", 6, 16, 5);
     fc1_ = add_linear("fc1", 16 * 5 * 5, 120);
     fc2_ = add_linear("fc2", 120, 84);
-    fc3_ = add_linear("fc3", 84, context.classes);
+    fc3_ = add_linear("fc3", 84, context.outputs);
   }
 
   at::Tensor forward(const at::Tensor& inputs_nchw) override {

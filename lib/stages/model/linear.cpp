@@ -9,10 +9,10 @@ namespace {
 class LinearModel final : public LayeredModule {
  public:
   LinearModel(const spec::model::Linear& options, const stage::ModelContext& context)
-      : fc_(add_linear("fc", checked_features(context), context.classes,
+      : fc_(add_linear("fc", checked_features(context), context.outputs,
                        options.bias ? Bias::with : Bias::without)) {}
 
-  at::Tensor forward(const at::Tensor& inputs_nchw) override { return fc_(inputs_nchw.flatten(1)); }
+  at::Tensor forward(const at::Tensor& inputs) override { return fc_(inputs.flatten(1)); }
 
  private:
   Linear fc_;

@@ -19,11 +19,11 @@ class Mlp final : public LayeredModule {
       width = next;
     }
     layers_.push_back(
-        add_linear("fc" + std::to_string(layers_.size() + 1), width, context.classes));
+        add_linear("fc" + std::to_string(layers_.size() + 1), width, context.outputs));
   }
 
-  at::Tensor forward(const at::Tensor& inputs_nchw) override {
-    at::Tensor x = inputs_nchw.flatten(1);
+  at::Tensor forward(const at::Tensor& inputs) override {
+    at::Tensor x = inputs.flatten(1);
     for (std::size_t i = 0; i + 1 < layers_.size(); ++i) {
       x = activate(activation_, layers_[i](x));
       if (dropout_ > 0 && training()) x = at::dropout(x, dropout_, true);

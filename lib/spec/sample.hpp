@@ -1,0 +1,24 @@
+#pragma once
+
+#include <array>
+
+// What samples are made of, as far as models and losses care.
+
+namespace trainctl::spec {
+
+enum class Inputs { images, numbers, tokens };
+constexpr std::array<const char*, 3> enum_names(Inputs) {
+  return {"images", "rows of numbers", "tokens"};
+}
+
+enum class Targets { classes, numbers, tokens };
+constexpr std::array<const char*, 3> enum_names(Targets) {
+  return {"classes", "numbers", "tokens"};
+}
+
+struct SampleKind {
+  Inputs inputs = Inputs::images;
+  Targets targets = Targets::classes;
+};
+
+}  // namespace trainctl::spec

@@ -1,0 +1,12 @@
+#include "base/error.hpp"
+#include "stage/stages.hpp"
+
+namespace trainctl::stage {
+
+LossValue Loss::forward_mixed(const at::Tensor& /*logits*/, const MixedTargets& /*targets*/) {
+  throw Error(ErrorKind::config,
+              "the loss does not take mixed labels: choose cross_entropy, or remove "
+              "batch_transforms");
+}
+
+}  // namespace trainctl::stage
