@@ -2,24 +2,16 @@
 
 #include "base/gpus.hpp"
 
-#include <sched.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
-#include <limits>
 #include <sstream>
 
 namespace trainctl {
 namespace {
-
-namespace fs = std::filesystem;
-constexpr const char* kCgroupRoot = "/sys/fs/cgroup";
 
 // The value of the first "key: value" or "key=value" line in a file of /proc or /etc.
 std::string value_of(const char* file, const std::string& key, char separator) {
@@ -41,23 +33,6 @@ std::uint64_t meminfo(const std::string& key) {
   return kib * 1024;
 }
 
-fs::path cgroup_folder() {
-  std::ifstream in("/proc/self/cgroup");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("0::"))
-      return fs::path(kCgroupRoot) / fs::path(line.substr(3)).relative_path();
-  }
-  return kCgroupRoot;
-}
-
-double cgroup_cores() {
-  std::ifstream in(cgroup_folder() / "cpu.max");
-  double quota = 0;
-  double period = 0;
-  if (in >> quota >> period && period > 0) return quota / period;
-  return std::numeric_limits<double>::infinity();
-}
-
 std::vector<std::string> speed_features() {
   constexpr std::array kWanted{"sse4_2", "avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16"};
   std::istringstream flags(value_of("/proc/cpuinfo", "flags", ':'));
@@ -69,15 +44,6 @@ std::vector<std::string> speed_features() {
 }
 
 }  // namespace
-
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  const bool known = ::sched_getaffinity(0, sizeof set, &set) == 0;
-  const int allowed = known ? CPU_COUNT(&set) : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
-  return std::max(
-      1, static_cast<int>(std::min(std::ceil(cgroup_cores()), static_cast<double>(allowed))));
-}
 
 Machine read_machine() {
   Machine machine;

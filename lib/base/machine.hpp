@@ -25,6 +25,11 @@ Machine read_machine();
 
 /// Number of cores this process may run on: affinity and cgroup CPU quota, at least 1.
 int usable_cores();
+/// The cores that its affinity allows, by number.
+std::vector<int> allowed_cores();
+/// Cores that the quotas of the control groups (v1 or v2) leave, a part of one included; infinity
+/// where there is none. `root` is "/" outside tests.
+double cpu_quota(const std::filesystem::path& root = "/");
 
 /// Bytes that may still be allocated: MemAvailable, or less where a cgroup (v1 or v2) limits it;
 /// page cache that would give way counts as free. `root` is "/" outside tests.

@@ -1,3 +1,4 @@
+#include "base/cgroup.hpp"
 #include "base/machine.hpp"
 
 #include <algorithm>
@@ -47,34 +48,14 @@ std::uint64_t left_in(const fs::path& group, const GroupFiles& files) {
   return *limit - std::min(held, *limit);
 }
 
-/// The tightest cap from the group `path` up to the mount point.
-std::uint64_t left_below(const fs::path& mount, const std::string& path, const GroupFiles& files) {
-  std::uint64_t least = left_in(mount, files);
-  fs::path group = mount;
-  for (const fs::path& part : fs::path(path).relative_path()) {
-    group /= part;
-    least = std::min(least, left_in(group, files));
-  }
-  return least;
-}
-
 }  // namespace
 
 std::uint64_t available_memory(const fs::path& root) {
   const auto free_kib = read_number(root / "proc/meminfo", "MemAvailable:");
   std::uint64_t least = free_kib ? *free_kib * 1024 : kUnlimited;
-  std::ifstream groups(root / "proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    // "0::/path" is v2; "9:memory:/path" is v1.
-    const auto first = line.find(':');
-    const auto second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string path = line.substr(second + 1);
-    if (controllers.empty()) least = std::min(least, left_below(root / "sys/fs/cgroup", path, kV2));
-    if (controllers == "memory")
-      least = std::min(least, left_below(root / "sys/fs/cgroup/memory", path, kV1));
-  }
+  const Cgroups groups = read_cgroups(root, "memory");
+  for (const fs::path& group : groups.v2) least = std::min(least, left_in(group, kV2));
+  for (const fs::path& group : groups.v1) least = std::min(least, left_in(group, kV1));
   return least;
 }
 

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainctl {
+
+/// Cores that share the memory that is near to them.
+struct NumaNode {
+  int number = 0;
+  std::vector<int> cores;
+};
+
+/// A list of cores as /sys writes it: "0-3,8". Empty where the text is none.
+std::vector<int> parse_core_list(std::string_view text);
+
+/// The nodes that have cores, by number; empty where the kernel does not tell. `root` is "/"
+/// outside tests.
+std::vector<NumaNode> numa_nodes(const std::filesystem::path& root = "/");
+
+/// The node that a GPU ("/dev/nvidia0") is wired to; nothing where the driver or the board does not
+/// tell.
+std::optional<int> node_of_gpu(const std::string& device, const std::filesystem::path& root = "/");
+
+/// One process of a run among those on its machine.
+struct RankPlace {
+  int local_rank = 0;
+  int local_world_size = 1;
+  std::optional<int> gpu_node;  // of its GPU, where it has one and the node is known
+};
+
+/// The cores that the loader threads of a rank keep to, of those in `allowed`: on the node of its
+/// GPU, else on its share of the nodes. Empty: any core, because the machine is one node, or the
+/// rank has all of them, or it may run on none of those.
+std::vector<int> near_cores(std::span<const NumaNode> nodes, std::span<const int> allowed,
+                            const RankPlace& place);
+
+/// While it lives, the calling thread keeps to `cores`; an empty list, or one that the kernel
+/// refuses, changes nothing.
+class CoreGuard {
+ public:
+  explicit CoreGuard(std::span<const int> cores);
+  ~CoreGuard();
+  CoreGuard(const CoreGuard&) = delete;
+  CoreGuard& operator=(const CoreGuard&) = delete;
+
+ private:
+  std::vector<int> before_;
+};
+
+/// The calling thread keeps to `cores` from now on; the same exceptions.
+void keep_to_cores(std::span<const int> cores);
+
+}  // namespace trainctl

@@ -1,0 +1,102 @@
+#include "base/numa.hpp"
+
+#include "base/machine.hpp"
+#include "support/catch.hpp"
+#include "support/temp_folder.hpp"
+
+#include <fstream>
+#include <thread>
+
+using namespace trainctl;
+
+namespace {
+
+using Cores = std::vector<int>;
+
+void write(const std::filesystem::path& path, const std::string& text) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path) << text;
+}
+
+std::vector<NumaNode> two_nodes() { return {{0, {0, 1, 4, 5}}, {1, {2, 3, 6, 7}}}; }
+
+Cores all_cores() { return {0, 1, 2, 3, 4, 5, 6, 7}; }
+
+}  // namespace
+
+TEST_CASE("a list of cores is read as the kernel writes it, and nothing else") {
+  CHECK(parse_core_list("0-3,8,10-11\n") == Cores{0, 1, 2, 3, 8, 10, 11});
+  CHECK(parse_core_list("5") == Cores{5});
+  for (const char* text : {"", "\n", "a", "3-1", "1-", "-1", "1,,2", "0-99999999", "1 2"}) {
+    CAPTURE(text);
+    CHECK(parse_core_list(text).empty());
+  }
+}
+
+TEST_CASE("nodes are read from /sys by number; one without cores is left out") {
+  const TempFolder root;
+  CHECK(numa_nodes(root.path()).empty());
+  const auto nodes = root / "sys/devices/system/node";
+  write(nodes / "node10/cpulist", "2-3\n");
+  write(nodes / "node2/cpulist", "0-1\n");
+  write(nodes / "node3/cpulist", "\n");  // memory alone
+  write(nodes / "online", "0-3\n");
+  write(nodes / "nodes/cpulist", "7\n");
+  const std::vector<NumaNode> found = numa_nodes(root.path());
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].number == 2);
+  CHECK(found[0].cores == Cores{0, 1});
+  CHECK(found[1].number == 10);
+}
+
+TEST_CASE("the node of a GPU is that of its PCI address") {
+  const TempFolder root;
+  const auto driver = root / "proc/driver/nvidia/gpus";
+  write(driver / "0000:17:00.0/information", "Model: \t\t H200\nDevice Minor: \t 1\n");
+  write(driver / "0000:27:00.0/information", "Device Minor: \t 11\n");
+  write(root / "sys/bus/pci/devices/0000:17:00.0/numa_node", "1\n");
+  write(root / "sys/bus/pci/devices/0000:27:00.0/numa_node", "-1\n");
+  CHECK(node_of_gpu("/dev/nvidia1", root.path()) == 1);
+  CHECK_FALSE(node_of_gpu("/dev/nvidia11", root.path()).has_value());
+  CHECK_FALSE(node_of_gpu("/dev/nvidia2", root.path()).has_value());
+  CHECK_FALSE(node_of_gpu("MIG-8a6b", root.path()).has_value());
+}
+
+TEST_CASE("loader threads stay on the node of the rank's GPU, or on its share of the nodes") {
+  const Cores first{0, 1, 4, 5};
+  const Cores second{2, 3, 6, 7};
+  CHECK(near_cores(two_nodes(), all_cores(), {0, 1, 1}) == second);
+  CHECK(near_cores(two_nodes(), all_cores(), {0, 2, {}}) == first);
+  CHECK(near_cores(two_nodes(), all_cores(), {1, 2, {}}) == second);
+  CHECK(near_cores(two_nodes(), all_cores(), {1, 4, {}}) == first);
+  CHECK(near_cores(two_nodes(), all_cores(), {2, 4, {}}) == second);
+  CHECK(near_cores(two_nodes(), all_cores(), {2, 3, {}}) == second);
+  CHECK(near_cores(two_nodes(), all_cores(), {1, 2, 9}) == second);  // a node nobody knows
+  std::vector<NumaNode> four = two_nodes();
+  four.push_back({2, {8, 9}});
+  four.push_back({3, {10, 11}});
+  CHECK(near_cores(four, Cores{0, 2, 8, 10}, {1, 2, {}}) == Cores{8, 10});
+}
+
+TEST_CASE("threads go where they like where there is nothing to stay on") {
+  const std::vector<NumaNode> one{{0, {0, 1, 2, 3}}};
+  CHECK(near_cores({}, all_cores(), {0, 1, {}}).empty());
+  CHECK(near_cores(one, Cores{0, 1}, {1, 2, 0}).empty());
+  CHECK(near_cores(two_nodes(), all_cores(), {0, 1, {}}).empty());  // all nodes are its own
+  CHECK(near_cores(two_nodes(), Cores{0, 1}, {0, 2, {}}).empty());  // it is there already
+  CHECK(near_cores(two_nodes(), Cores{0, 1}, {0, 1, 1}).empty());   // it may not go there
+}
+
+TEST_CASE("a guard keeps the thread to its cores and gives them back") {
+  const Cores before = allowed_cores();
+  const Cores one{before.front()};
+  {
+    const CoreGuard guard(one);
+    CHECK(allowed_cores() == one);
+  }
+  CHECK(allowed_cores() == before);
+  const CoreGuard none({});
+  const Cores missing{1 << 14};
+  const CoreGuard refused(missing);
+  CHECK(allowed_cores() == before);
+}
