@@ -6,7 +6,9 @@
 #include "data/epoch_digest.hpp"
 #include "data_pack.hpp"
 #include "data_verbs.hpp"
+#include "log/log.hpp"
 #include "verbs.hpp"
+#include "worker_option.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -19,13 +21,14 @@ namespace {
 
 struct HashArguments {
   ConfigArguments config;
-  std::optional<int> workers;
-  std::optional<int> prefetch_factor;
+  AutoOption workers;
+  AutoOption prefetch_factor;
   std::optional<std::int64_t> epochs;
   int world_size = 1;
 };
 
-Json document(const data::EpochDigests& digests, const data::LoaderOptions& options) {
+Json document(const data::EpochDigests& digests, const data::LoaderOptions& options,
+              const data::LoadingChoice& choice) {
   Json epochs = Json::array();
   for (const std::uint64_t epoch : digests.epochs) epochs.push_back(to_hex(epoch));
   return {{"schema", "trainctl.data_hash/1"},
@@ -33,6 +36,7 @@ Json document(const data::EpochDigests& digests, const data::LoaderOptions& opti
           {"epochs", epochs},
           {"workers", options.num_workers},
           {"prefetch_factor", options.prefetch_factor},
+          {"workers_why", choice.why},
           {"world_size", options.shard.world_size}};
 }
 
@@ -41,16 +45,22 @@ int hash(const HashArguments& arguments, Context& context) {
   print_warnings(context);
   data::LoaderOptions options =
       data::loader_options(loaded.experiment, data::Role::train, {0, arguments.world_size});
-  options.num_workers = arguments.workers.value_or(options.num_workers);
-  options.prefetch_factor = arguments.prefetch_factor.value_or(options.prefetch_factor);
   const std::int64_t epochs = arguments.epochs.value_or(
       loaded.experiment.trainer.epoch_limit().value_or(spec::Trainer::kDefaultEpochs));
   data::CacheBudget cache(loaded.experiment.dataset.cache, 1);
   const data::Pipeline pipeline =
       data::with_cache(data::build_pipeline(loaded.experiment.dataset.train), cache);
+  spec::Loader wish = loaded.experiment.loader;
+  wish.num_workers = arguments.workers.value_or(wish.num_workers);
+  wish.prefetch_factor = arguments.prefetch_factor.value_or(wish.prefetch_factor);
+  const data::LoadingChoice choice = choose_for_reading(wish, pipeline, options);
+  log::get().debug("{} loader workers, prefetch factor {} ({})", choice.num_workers,
+                   choice.prefetch_factor, choice.why);
+  options.num_workers = choice.num_workers;
+  options.prefetch_factor = choice.prefetch_factor;
   const data::EpochDigests digests = data::digest_epochs(pipeline, options, epochs);
   if (context.json) {
-    print_json(document(digests, options));
+    print_json(document(digests, options, choice));
     return 0;
   }
   for (std::size_t epoch = 0; epoch < digests.epochs.size(); ++epoch) {
@@ -65,13 +75,10 @@ void add_hash(CLI::App& data, Context& context) {
   CLI::App& verb = add_verb(data, context, {"hash", "digest of the training batches", kConfigGroup},
                             [arguments, &context] { return hash(*arguments, context); });
   add_config_arguments(verb, arguments->config);
-  verb.add_option("--workers", arguments->workers, "loader threads instead of loader.num_workers")
-      ->check(whole_number(0, 256))
-      ->type_name("N");
-  verb.add_option("--prefetch-factor", arguments->prefetch_factor,
-                  "batches ahead instead of loader.prefetch_factor")
-      ->check(whole_number(1, 64))
-      ->type_name("K");
+  add_auto_option(verb, "--workers", arguments->workers,
+                  "loader threads instead of loader.num_workers", 0, 256);
+  add_auto_option(verb, "--prefetch-factor", arguments->prefetch_factor,
+                  "batches ahead instead of loader.prefetch_factor", 1, 64);
   verb.add_option("--epochs", arguments->epochs, "epochs to load instead of trainer.max_epochs")
       ->check(whole_number(1, 1'000'000))
       ->type_name("E");

@@ -8,12 +8,14 @@
 #include "config_arguments.hpp"
 #include "context.hpp"
 #include "data/build.hpp"
+#include "data/cache/cache.hpp"
 #include "data/limit.hpp"
 #include "data/measure.hpp"
 #include "data_verbs.hpp"
 #include "launch/isolated.hpp"
 #include "study/grid.hpp"
 #include "terminal.hpp"
+#include "worker_option.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -48,23 +50,46 @@ int worker_count(const std::string& text) {
   ENSURE(config,
          error == std::errc() && end == text.data() + text.size() && count >= 0 &&
              count <= kMostWorkers,
-         "--workers: '{}' is no number of threads from 0 to {}", printable(text), kMostWorkers);
+         "--workers: '{}' is no number of threads from 0 to {}, nor auto", printable(text),
+         kMostWorkers);
   return count;
 }
 
-std::vector<int> worker_counts(const std::string& list, int configured) {
+std::vector<config::Auto<int>> worker_counts(const std::string& list,
+                                             const config::Auto<int>& configured) {
   if (list.empty()) return {configured};
-  std::vector<int> counts;
+  std::vector<config::Auto<int>> counts;
   for (const std::string& text : study::parse_axis("loader.num_workers", list).values)
-    counts.push_back(worker_count(text));
+    counts.push_back(text == "auto" ? config::Auto<int>() : config::Auto<int>{worker_count(text)});
   return counts;
 }
 
-report::LoaderTrial measure(const spec::DataSplit& split, const data::LoaderOptions& options,
+// With its cache, as a run loads it.
+data::Pipeline open_pipeline(const spec::Experiment& experiment) {
+  const spec::DataSplit& split = experiment.dataset.train;
+  data::CacheBudget cache(experiment.dataset.cache, 1);
+  return data::with_cache(data::build_pipeline(split), cache);
+}
+
+data::LoadingChoice choose(const spec::Experiment& experiment, const config::Auto<int>& workers,
+                           const data::LoaderOptions& options) {
+  spec::Loader wish = experiment.loader;
+  wish.num_workers = workers;
+  const launch::IsolatedResult result = launch::run_isolated([&] {
+    const auto choice = choose_for_reading(wish, open_pipeline(experiment), options);
+    return to_line(Json{{"workers", choice.num_workers},
+                        {"prefetch_factor", choice.prefetch_factor},
+                        {"why", choice.why}});
+  });
+  const Json choice = Json::parse(result.text);
+  return {choice["workers"], choice["prefetch_factor"], choice["why"]};
+}
+
+report::LoaderTrial measure(const spec::Experiment& experiment, const data::LoaderOptions& options,
                             const data::MeasureLength& length) {
   const launch::IsolatedResult result = launch::run_isolated([&] {
     const auto figures =
-        data::measure_loader(data::build_pipeline(split), options, length, steady_clock());
+        data::measure_loader(open_pipeline(experiment), options, length, steady_clock());
     return to_line(Json{{"samples_per_s", figures.samples_per_s},
                         {"cpu_s_per_1k", figures.cpu_s_per_1k},
                         {"p50_ms", figures.p50_ms},
@@ -80,12 +105,12 @@ report::LoaderTrial measure(const spec::DataSplit& split, const data::LoaderOpti
           .digest = figures["digest"]};
 }
 
-void measure_limit(const spec::DataSplit& split, const data::LoaderOptions& options,
+void measure_limit(const spec::Experiment& experiment, const data::LoaderOptions& options,
                    LimitTrials& trials) {
   constexpr double kSeconds = 1;
   const launch::IsolatedResult result = launch::run_isolated([&] {
     const data::Limit limit =
-        data::measure_limit(data::build_pipeline(split), options, kSeconds, steady_clock());
+        data::measure_limit(open_pipeline(experiment), options, kSeconds, steady_clock());
     return to_line(Json{{"name", limit.name},
                         {"samples_per_s", limit.samples_per_s},
                         {"per_thread", limit.per_thread}});
@@ -104,21 +129,26 @@ report::DataBench run_rounds(const BenchArguments& arguments, const spec::Experi
                              Context& context) {
   data::LoaderOptions options = data::loader_options(experiment, data::Role::train, {});
   options.priority = data::Priority::normal;  // nothing trains here
-  const spec::DataSplit& split = experiment.dataset.train;
   report::DataBench bench{.config = arguments.config.file};
-  for (const int workers : worker_counts(arguments.workers, options.num_workers))
-    bench.rows.push_back({workers, {}, 0});
+  std::vector<int> prefetch;
+  for (const auto& workers : worker_counts(arguments.workers, experiment.loader.num_workers)) {
+    const data::LoadingChoice choice = choose(experiment, workers, options);
+    bench.rows.push_back({choice.num_workers, {}, 0, workers.is_auto() ? choice.why : ""});
+    prefetch.push_back(choice.prefetch_factor);
+  }
   LimitTrials limit;
   for (int repeat = 0; repeat < arguments.repeats; ++repeat) {
-    for (report::LoaderRow& row : bench.rows) {
+    for (std::size_t i = 0; i < bench.rows.size(); ++i) {
+      report::LoaderRow& row = bench.rows[i];
       options.num_workers = row.workers;
-      row.trials.push_back(measure(split, options, arguments.length));
+      options.prefetch_factor = prefetch[i];
+      row.trials.push_back(measure(experiment, options, arguments.length));
       if (progress_for(context) == report::ProgressMode::none) continue;
       writer_for(stderr)(fmt::format("round {} of {}  workers={}  {} samples/s\n", repeat + 1,
                                      arguments.repeats, row.workers,
                                      report::rate_text(row.trials.back().samples_per_s)));
     }
-    measure_limit(split, options, limit);
+    measure_limit(experiment, options, limit);
   }
   bench.limit_name = limit.name;
   for (report::LoaderRow& row : bench.rows)
@@ -151,7 +181,7 @@ void add_data_bench(CLI::App& data, Context& context) {
                [arguments, &context] { return data_bench(*arguments, context); });
   add_config_arguments(verb, arguments->config);
   verb.add_option("--workers", arguments->workers,
-                  "loader threads to compare: 0,2,4 (default: loader.num_workers)")
+                  "loader threads to compare: 0,2,auto (default: loader.num_workers)")
       ->type_name("LIST");
   verb.add_option("--repeats", arguments->repeats,
                   "measurements of each setting, in fresh processes")

@@ -2,6 +2,7 @@
 #include "config_arguments.hpp"
 #include "context.hpp"
 #include "data/build.hpp"
+#include "data/cache/cache.hpp"
 #include "data/contact_sheet.hpp"
 #include "data/loader.hpp"
 #include "data/write_png.hpp"
@@ -81,8 +82,11 @@ Json document(const ShowArguments& arguments, const std::vector<data::Exhibit>& 
 int show(const ShowArguments& arguments, Context& context) {
   const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::loading);
   print_warnings(context);
-  data::Loader loader(data::build_pipeline(split_called(arguments.split, loaded.experiment)),
-                      options_for(arguments, loaded.experiment));
+  data::CacheBudget cache(loaded.experiment.dataset.cache, 1);
+  data::Loader loader(
+      data::with_cache(data::build_pipeline(split_called(arguments.split, loaded.experiment)),
+                       cache, {}, data::CacheFill::on_use),
+      options_for(arguments, loaded.experiment));
   loader.start_epoch(arguments.epoch - 1);
   const std::vector<data::Exhibit> exhibits = exhibits_of(*loader.next(), loader.layout());
   data::write_png(arguments.out, data::contact_sheet(exhibits).view());

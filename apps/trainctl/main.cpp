@@ -17,7 +17,7 @@ namespace {
 
 // The order of `trainctl --help`.
 constexpr std::array kVerbs{
-    add_run,     add_worker, add_bench,  add_data,   add_validate,   add_show_config,
+    add_run,     add_worker, add_bench,  add_data,   add_validate,   add_plan,    add_show_config,
     add_explain, add_list,   add_schema, add_doctor, add_completion, add_version,
 };
 

@@ -15,6 +15,7 @@ void add_worker(CLI::App& program, Context& context);
 void add_bench(CLI::App& program, Context& context);
 void add_data(CLI::App& program, Context& context);
 void add_validate(CLI::App& program, Context& context);
+void add_plan(CLI::App& program, Context& context);
 void add_show_config(CLI::App& program, Context& context);
 void add_schema(CLI::App& program, Context& context);
 void add_explain(CLI::App& program, Context& context);

@@ -10,8 +10,6 @@
 namespace trainctl::data {
 namespace {
 
-constexpr int kMostAutoWorkers = 4;
-
 template <class Map>
 const typename Map::mapped_type& stage_of(const Map& map, const config::Stage& stage) {
   const auto found = map.find(stage.type);
@@ -28,17 +26,6 @@ Normalization checked(Normalization normalization, const ImageShape& image) {
          "each for every channel",
          normalization.mean.size(), normalization.std.size(), channels);
   return normalization;
-}
-
-int auto_workers(const spec::Experiment& experiment, Role role, TrainsOn device) {
-  const spec::Dataset& data = experiment.dataset;
-  const spec::DataSplit& split = role == Role::train || !data.val ? data.train : *data.val;
-  const bool gathers_only =
-      std::all_of(split.transforms.begin(), split.transforms.end(),
-                  [](const config::Stage& stage) { return stage.type == "normalize"; });
-  const bool mixes = role == Role::train && !data.train.batch_transforms.empty();
-  if ((gathers_only && !mixes) || device == TrainsOn::cpu) return 0;
-  return std::clamp(usable_cores() - 1, 0, kMostAutoWorkers);
 }
 
 }  // namespace
@@ -98,8 +85,8 @@ LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shar
   const spec::Trainer& trainer = experiment.trainer;
   LoaderOptions options;
   options.batch_size = loader.batch_size;
-  options.num_workers = loader.num_workers.value_or(auto_workers(experiment, role, device));
-  options.prefetch_factor = loader.prefetch_factor;
+  options.num_workers = loader.num_workers.value_or(0);
+  options.prefetch_factor = loader.prefetch_factor.value_or(options.prefetch_factor);
   // Training on this CPU computes on every core; a GPU leaves the launching thread's.
   const bool shared = device == TrainsOn::cpu || options.num_workers >= usable_cores();
   options.priority = shared ? Priority::below_trainer : Priority::normal;

@@ -22,10 +22,8 @@ Pipeline build_pipeline(const spec::DataSplit& split, const Catalogue& catalogue
 Pipeline build_pipeline(const spec::TrainSplit& split);
 Pipeline build_pipeline(const spec::TrainSplit& split, const Catalogue& catalogue);
 
-/// The loader options the experiment asks for; `num_workers: auto` is decided here. It is 0 where
-/// batches are only gathered from memory or the training itself computes on this CPU: a thread
-/// would take a core from the maths for work of some microseconds. Where transforms feed a GPU it
-/// is up to 4 threads, one core left to the training.
+/// The loader options the experiment asks for. Threads that it leaves to `auto` are 0 till
+/// decide_loading() has measured (auto_loading.hpp).
 LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard,
                              TrainsOn device);
 /// The same for a verb that trains nothing: by the GPUs that the machine shows.

@@ -49,6 +49,12 @@ class ImageStore {
   virtual void prefetch(std::int64_t /*index*/) const {}
 };
 
+/// Bytes that an open data set holds, beside what a cache keeps.
+struct Footprint {
+  std::uint64_t memory = 0;
+  std::uint64_t mapped = 0;  // of files: processes share their pages, and they give way
+};
+
 /// A random-access set of samples. Called from several threads at once.
 class Dataset {
  public:
@@ -66,6 +72,7 @@ class Dataset {
   /// Samples lie in memory already, or in a mapped file: keeping their bytes once more would gain
   /// nothing.
   [[nodiscard]] virtual bool in_memory() const { return false; }
+  [[nodiscard]] virtual Footprint footprint() const { return {}; }
   /// Copies the samples `indices` into the rows. An empty span means that the field is not wanted:
   /// so it is with the image where transforms, or a decoder, take it from images(). Throws
   /// Error(data) naming the sample.

@@ -29,6 +29,7 @@ class ImageFileDataset final : public Dataset, public ImageStore {
   [[nodiscard]] std::vector<std::string> class_names() const override { return facts_.class_names; }
   [[nodiscard]] std::int64_t tile_rows() const override { return kTileRows; }
   [[nodiscard]] const ImageStore* images() const override { return this; }
+  [[nodiscard]] Footprint footprint() const override { return {files_.bytes(), 0}; }
 
   void fill(std::span<const std::int64_t> indices, Rows rows) const override {
     ASSERT(
@@ -106,6 +107,14 @@ class ImageFileDataset final : public Dataset, public ImageStore {
 
 std::int64_t ImageFiles::rows() const {
   return std::ssize(labels.rows) / static_cast<std::int64_t>(labels.field.bytes());
+}
+
+std::uint64_t ImageFiles::bytes() const {
+  std::uint64_t sum = labels.rows.size();
+  for (const NameList* list : {&files, &names})
+    sum += list->blob().size() + list->ends().size() * sizeof(std::uint64_t);
+  return sum + stamps.size() * sizeof(FileStamp) + file_of.size() * sizeof(std::uint32_t) +
+         (offsets.size() + sizes.size()) * sizeof(std::uint64_t);
 }
 
 Facts ImageFiles::facts() const {

@@ -27,6 +27,7 @@ struct ImageFiles {
 
   [[nodiscard]] std::int64_t samples() const { return labels.rows.empty() ? 0 : rows(); }
   [[nodiscard]] Facts facts() const;
+  [[nodiscard]] std::uint64_t bytes() const;  // that the lists take
 
  private:
   [[nodiscard]] std::int64_t rows() const;

@@ -2,6 +2,7 @@
 
 #include "base/machine.hpp"
 #include "data/arena.hpp"
+#include "data/cache/cached_dataset.hpp"
 #include "data/measure.hpp"
 #include "data/order.hpp"
 
@@ -168,6 +169,18 @@ bool resizes(const Pipeline& pipeline, ImageShape shape) {
   return false;
 }
 
+/// A cache is full behind the first epoch, and the limit is that of the ones that follow.
+void fill_cache(const Pipeline& pipeline, std::int64_t batch_size) {
+  if (dynamic_cast<const CachedDataset*>(pipeline.dataset.get()) == nullptr) return;
+  Loader loader(pipeline, {.batch_size = batch_size,
+                           .num_workers = usable_cores(),
+                           .order = Order::sequential,
+                           .on_error = OnError::skip});
+  loader.start_epoch(0);
+  while (loader.next() != nullptr) {
+  }
+}
+
 double loader_rate(const Pipeline& pipeline, LoaderOptions options, double seconds,
                    const Clock& clock) {
   options.num_workers = 0;
@@ -178,6 +191,7 @@ double loader_rate(const Pipeline& pipeline, LoaderOptions options, double secon
 
 Limit measure_limit(const Pipeline& pipeline, const LoaderOptions& options, double seconds,
                     const Clock& clock) {
+  fill_cache(pipeline, options.batch_size);
   const ImageStore* images = pipeline.dataset->images();
   const auto gathered = [&](const StoredRows& rows) {
     return Limit{"gather", gather_rate(rows, options.batch_size, seconds, clock), false};

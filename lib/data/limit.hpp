@@ -16,7 +16,8 @@ struct Limit {
   bool per_thread = true;  // false where one thread may already fill the memory bus
 };
 
-/// Measures for about `seconds` on one thread. Gathering is the limit of what lies raw in memory,
+/// Measures for about `seconds` on one thread, behind an epoch that fills the cache, where the
+/// pipeline has one. Gathering is the limit of what lies raw in memory,
 /// unless it is resized on the way.
 Limit measure_limit(const Pipeline& pipeline, const LoaderOptions& options, double seconds,
                     const Clock& clock);

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/machine.hpp"
+#include "base/numa.hpp"
 #include "data/arena.hpp"
 #include "data/memory_plan.hpp"
 #include "data/order.hpp"
@@ -27,15 +28,22 @@ namespace {
 // A third of the trainer's share of a core that both want, by the kernel's weights.
 constexpr int kLower = 5;
 
-void prepare_thread(Priority priority) {
+void prepare_thread(const LoaderOptions& options) {
   sigset_t all;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   ::pthread_setname_np(::pthread_self(), "trainctl-loader");
   // On Linux a thread has a nice value of its own. A refusal costs nothing but speed.
   const auto thread = static_cast<id_t>(::gettid());
-  if (priority == Priority::below_trainer)
+  if (options.priority == Priority::below_trainer)
     (void)::setpriority(PRIO_PROCESS, thread, ::getpriority(PRIO_PROCESS, thread) + kLower);
+  keep_to_cores(options.cores);
+}
+
+/// The kernel takes memory where the thread runs that touches it first.
+Arena near_arena(std::size_t bytes, const LoaderOptions& options) {
+  const CoreGuard guard(options.cores);
+  return Arena(bytes);
 }
 
 }  // namespace
@@ -109,13 +117,14 @@ class Loader::Impl {
 };
 
 Loader::Impl::Impl(Pipeline pipeline, LoaderOptions options)
-    : options_(options),
-      maker_(std::move(pipeline), options),
-      orders_(*maker_.pipeline().dataset, options),
-      plan_(orders_.positions(), options),
-      ring_(ring_slots(options, maker_.slot_shape().bytes), maker_.tiles()),
-      arena_(static_cast<std::size_t>(ring_.slots()) * maker_.slot_shape().bytes),
-      helps_(maker_.tiles() == 1 && options.num_workers < usable_cores()),
+    : options_(std::move(options)),
+      maker_(std::move(pipeline), options_),
+      orders_(*maker_.pipeline().dataset, options_),
+      plan_(orders_.positions(), options_),
+      ring_(ring_slots(options_, maker_.slot_shape().bytes), maker_.tiles()),
+      arena_(near_arena(static_cast<std::size_t>(ring_.slots()) * maker_.slot_shape().bytes,
+                        options_)),
+      helps_(maker_.tiles() == 1 && options_.num_workers < usable_cores()),
       inline_scratch_(maker_.scratch()) {
   batch_.fields.resize(maker_.layout().size());
   make_threads();
@@ -147,7 +156,7 @@ void Loader::Impl::join_threads() {
 }
 
 void Loader::Impl::run_worker() {
-  prepare_thread(options_.priority);
+  prepare_thread(options_);
   TileMaker::Scratch scratch = maker_.scratch();
   std::uint64_t seen = 0;
   while (true) {
@@ -281,7 +290,7 @@ void Loader::Impl::fill_in(std::uint64_t number) {
 }
 
 Loader::Loader(Pipeline pipeline, LoaderOptions options)
-    : impl_(std::make_unique<Impl>(std::move(pipeline), options)) {}
+    : impl_(std::make_unique<Impl>(std::move(pipeline), std::move(options))) {}
 Loader::~Loader() = default;
 
 const Layout& Loader::layout() const { return impl_->maker().layout(); }

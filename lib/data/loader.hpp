@@ -33,6 +33,7 @@ struct LoaderOptions {
   int num_workers = 0;           // threads; 0: in the caller
   int prefetch_factor = 2;
   Priority priority = Priority::normal;
+  std::vector<int> cores;  // that its threads and its memory keep to; empty: any
   Order order = Order::shuffled;
   std::optional<ClassSampling> sampling;  // instead of the order: drawn with replacement
   LastBatch last_batch = LastBatch::keep;

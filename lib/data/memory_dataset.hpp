@@ -23,6 +23,9 @@ class MemoryDataset final : public Dataset, public ImageStore {
   [[nodiscard]] const Layout& layout() const override { return facts_.layout; }
   [[nodiscard]] std::int64_t classes() const override { return facts_.classes; }
   [[nodiscard]] bool in_memory() const override { return true; }
+  [[nodiscard]] Footprint footprint() const override {
+    return {images_.bytes().size() + labels_.size(), 0};
+  }
   void fill(std::span<const std::int64_t> indices, Rows rows) const override;
   [[nodiscard]] const ImageStore* images() const override { return this; }
   [[nodiscard]] std::string fingerprint() const override;

@@ -12,6 +12,7 @@
 namespace trainctl::data {
 namespace {
 
+constexpr int kLeastSlots = 2;  // with threads
 constexpr int kMostSlots = 256;
 
 /// Two epochs are in use at a time; samplers hold their samples by class.
@@ -38,34 +39,49 @@ std::uint64_t scratch_bytes(const Pipeline& pipeline, const ImageLook& look) {
 
 }  // namespace
 
+std::uint64_t ring_budget(const LoaderOptions& options) {
+  return options.memory_budget.value_or(available_memory() / 2);
+}
+
+int wanted_slots(const LoaderOptions& options) {
+  if (options.num_workers == 0) return 1;
+  return std::clamp(options.num_workers * options.prefetch_factor, kLeastSlots, kMostSlots);
+}
+
 int ring_slots(const LoaderOptions& options, std::uint64_t slot_bytes) {
-  const bool threads = options.num_workers > 0;
-  const int least = threads ? 2 : 1;
-  const int wanted =
-      threads ? std::clamp(options.num_workers * options.prefetch_factor, least, kMostSlots) : 1;
-  const std::uint64_t budget = options.memory_budget.value_or(available_memory() / 2);
+  const int least = options.num_workers > 0 ? kLeastSlots : 1;
+  const std::uint64_t budget = ring_budget(options);
   const auto fitting = static_cast<int>(std::min<std::uint64_t>(budget / slot_bytes, kMostSlots));
   ENSURE(resource, fitting >= least,
-         "{} batch(es) of {} samples take {}, and the loader may take {} (half of the available "
-         "memory); lower "
-         "loader.batch_size or free some memory",
+         "{} batch(es) of {} samples take {}, and the loader may take {} (of half of the available "
+         "memory); lower loader.batch_size or free some memory",
          least, options.batch_size, human_bytes(static_cast<double>(slot_bytes) * least),
          human_bytes(static_cast<double>(budget)));
-  return std::min(wanted, fitting);
+  return std::min(wanted_slots(options), fitting);
 }
 
 MemoryPlan memory_plan(const Pipeline& pipeline, const LoaderOptions& options,
                        CacheBudget& budget) {
-  const Layout layout = transformed(pipeline.dataset->layout(), pipeline.transforms);
   const ImageLook look = look_at_images(pipeline);
   MemoryPlan plan;
-  plan.slot = SlotShape(layout, options.batch_size).bytes;
-  plan.slots = ring_slots(options, plan.slot);
+  plan.slot = SlotShape(batch_layout(pipeline, options), options.batch_size).bytes;
+  plan.slots_wanted = wanted_slots(options);
   plan.orders = order_bytes(pipeline.dataset->size(), options);
-  plan.cache = choose_cache(cache_need(pipeline, look), budget);
-  budget.left -= plan.cache.bytes;
+  plan.cache_need = cache_need(pipeline, look);
   plan.threads = std::max(options.num_workers, 1);
   plan.scratch = scratch_bytes(pipeline, look);
+  plan.dataset = pipeline.dataset->footprint();
+  const auto attempt = [&plan](const auto& part) {
+    try {
+      part();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::resource) throw;
+      if (plan.refusal.empty()) plan.refusal = error.message();
+    }
+  };
+  attempt([&] { plan.cache = choose_cache(plan.cache_need, budget); });
+  attempt([&] { plan.slots = ring_slots(options, plan.slot); });
+  budget.left -= plan.cache.bytes;
   return plan;
 }
 

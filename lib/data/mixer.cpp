@@ -39,12 +39,6 @@ Layout mixed_layout(Layout layout, std::int64_t batch_size) {
   return layout;
 }
 
-Layout unmixed_layout(Layout layout) {
-  std::erase_if(
-      layout, [](const Field& field) { return field.name == "label_b" || field.name == "lambda"; });
-  return layout;
-}
-
 Mixer::Mixer(std::vector<std::shared_ptr<const BatchTransform>> transforms, std::uint64_t seed,
              const Layout& layout, const std::vector<std::size_t>& offsets)
     : transforms_(std::move(transforms)),

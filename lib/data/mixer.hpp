@@ -14,8 +14,6 @@ namespace trainctl::data {
 /// row's own, are added. Throws Error(config) where samples have no image or no class as label, or
 /// batches cannot be halved.
 Layout mixed_layout(Layout layout, std::int64_t batch_size);
-/// Without what mixed_layout() adds.
-Layout unmixed_layout(Layout layout);
 
 /// Applies batch transforms. Row i's partner is the row half a batch away: on any rank whose batch
 /// is even that is the position half a global batch away, so the batches are the same however they

@@ -36,7 +36,7 @@ void gather(std::span<const std::int64_t> indices, const std::byte* from, std::s
 
 FieldRows owned_rows(Field field, std::vector<std::byte> bytes) {
   auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
-  return {std::move(field), *owner, owner};
+  return {std::move(field), *owner, owner, /*mapped=*/false};
 }
 
 RowsDataset::RowsDataset(std::vector<FieldRows> fields, std::int64_t classes,
@@ -67,6 +67,13 @@ StoredImage RowsDataset::read(std::int64_t index, std::vector<std::byte>&) const
 }
 
 std::string RowsDataset::name(std::int64_t index) const { return fmt::format("sample {}", index); }
+
+Footprint RowsDataset::footprint() const {
+  Footprint found;
+  for (const FieldRows& rows : fields_)
+    (rows.mapped ? found.mapped : found.memory) += rows.bytes.size();
+  return found;
+}
 
 std::string RowsDataset::fingerprint() const {
   Hasher hasher;

@@ -16,6 +16,7 @@ struct FieldRows {
   Field field;
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
+  bool mapped = false;
 };
 
 /// Rows that take part in `field` from memory that is taken over.
@@ -33,6 +34,7 @@ class RowsDataset final : public Dataset, public ImageStore {
   [[nodiscard]] const Layout& layout() const override { return layout_; }
   [[nodiscard]] std::int64_t classes() const override { return classes_; }
   [[nodiscard]] std::vector<std::string> class_names() const override { return class_names_; }
+  [[nodiscard]] Footprint footprint() const override;
   void fill(std::span<const std::int64_t> indices, Rows rows) const override;
   [[nodiscard]] const ImageStore* images() const override {
     return layout_[0].name == "image" ? this : nullptr;

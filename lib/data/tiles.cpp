@@ -26,12 +26,6 @@ std::int64_t rows_of_tile(const Pipeline& pipeline, const LoaderOptions& options
   return wished > 0 ? std::min(wished, options.batch_size) : options.batch_size;
 }
 
-Layout layout_of(const Pipeline& pipeline, const LoaderOptions& options) {
-  Layout layout = transformed(pipeline.dataset->layout(), pipeline.transforms);
-  return pipeline.batch_transforms.empty() ? layout
-                                           : mixed_layout(std::move(layout), options.batch_size);
-}
-
 }  // namespace
 
 SlotShape::SlotShape(const Layout& layout, std::int64_t rows) {
@@ -60,13 +54,19 @@ Layout transformed(Layout layout, const std::vector<std::shared_ptr<const Transf
   return layout;
 }
 
+Layout batch_layout(const Pipeline& pipeline, const LoaderOptions& options) {
+  Layout layout = transformed(pipeline.dataset->layout(), pipeline.transforms);
+  return pipeline.batch_transforms.empty() ? layout
+                                           : mixed_layout(std::move(layout), options.batch_size);
+}
+
 TileMaker::TileMaker(Pipeline pipeline, const LoaderOptions& options)
     : pipeline_(std::move(pipeline)),
       on_error_(options.on_error),
       skipped_(std::make_unique<SkippedSamples>(
           options.max_skipped.value_or(default_max_skipped(pipeline_.dataset->size())))),
       seed_(options.seed),
-      layout_(layout_of(pipeline_, options)),
+      layout_(batch_layout(pipeline_, options)),
       slot_shape_(layout_, options.batch_size),
       batch_size_(options.batch_size),
       tile_rows_(rows_of_tile(pipeline_, options)),

@@ -59,6 +59,7 @@ class TileMaker {
   [[nodiscard]] const SlotShape& slot_shape() const { return slot_shape_; }
   [[nodiscard]] const Pipeline& pipeline() const { return pipeline_; }
   [[nodiscard]] int tiles() const { return tiles_; }
+  [[nodiscard]] std::int64_t tile_rows() const { return tile_rows_; }
   [[nodiscard]] Scratch scratch() const;
 
   [[nodiscard]] std::vector<SkippedSample> skipped() const { return skipped_->list(); }
@@ -119,5 +120,8 @@ class TileMaker {
 /// The layout behind the transforms. Throws Error(config) where one does not fit, or where images
 /// would be left that differ in size.
 Layout transformed(Layout layout, const std::vector<std::shared_ptr<const Transform>>& transforms);
+
+/// The layout of the batches: behind the transforms of samples and of batches.
+Layout batch_layout(const Pipeline& pipeline, const LoaderOptions& options);
 
 }  // namespace trainctl::data

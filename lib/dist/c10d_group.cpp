@@ -44,8 +44,9 @@ class C10dCommunicator final : public Communicator {
 
   void broadcast(const at::Tensor& tensor, const std::string& what) override {
     collective(what, place_, [&] {
-      std::vector<at::Tensor> tensors{tensor};
+      std::vector<at::Tensor> tensors{tensor.to(device_)};  // itself where it is there
       group_->broadcast(tensors)->wait();
+      if (tensor.device() != device_) tensor.copy_(tensors[0]);
     });
   }
 

@@ -3,8 +3,8 @@
 #include "base/error.hpp"
 #include "data/build.hpp"
 #include "data/cache/cache.hpp"
-#include "data/mixer.hpp"
 #include "data/roles.hpp"
+#include "data/tiles.hpp"
 #include "dist/group.hpp"
 #include "launch/store.hpp"
 #include "spec/monitor.hpp"
@@ -12,48 +12,40 @@
 namespace trainctl::engine {
 namespace {
 
-std::unique_ptr<data::Loader> build_loader(const data::Pipeline& pipeline,
-                                           const data::LoaderOptions& options) {
-  return std::make_unique<data::Loader>(pipeline, options);
+data::Layout layout_of(const data::Pipeline& pipeline) {
+  return data::transformed(pipeline.dataset->layout(), pipeline.transforms);
 }
 
-void check_same_samples(const data::Loader& train, const data::Loader& validation) {
-  ENSURE(config, data::unmixed_layout(train.layout()) == validation.layout(),
+void check_same_samples(const data::Pipeline& train, const data::Pipeline& validation) {
+  ENSURE(config, layout_of(train) == layout_of(validation),
          "dataset.val: its samples have another shape than those of dataset.train; give both "
          "splits the same size of image, or the same columns");
-  ENSURE(config, train.classes() == validation.classes(),
-         "dataset.val has {} classes, dataset.train {}", validation.classes(), train.classes());
+  const std::int64_t classes = validation.dataset->classes();
+  ENSURE(config, train.dataset->classes() == classes,
+         "dataset.val has {} classes, dataset.train {}", classes, train.dataset->classes());
 }
 
 }  // namespace
 
 stage::ModelContext RunData::model_context() const {
-  const data::Roles roles = data::roles_of(train->layout());
-  return {roles.input_shape, roles.outputs(train->classes())};
+  const data::Roles roles = data::roles_of(layout_of(train));
+  return {roles.input_shape, roles.outputs(train.dataset->classes())};
 }
 
-RunData build_data(const spec::Experiment& experiment, data::Shard shard, at::Device device) {
-  const auto trains_on = device.is_cpu() ? data::TrainsOn::cpu : data::TrainsOn::gpu;
+RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ranks_here) {
   RunData out;
-  data::CacheBudget cache(experiment.dataset.cache, shard.world_size);
+  out.shard = shard;
+  data::CacheBudget cache(experiment.dataset.cache, ranks_here);
   in_context("dataset.train", [&] {
-    const data::Pipeline pipeline =
-        data::with_cache(data::build_pipeline(experiment.dataset.train), cache);
-    const data::LoaderOptions options =
-        data::loader_options(experiment, data::Role::train, shard, trains_on);
-    out.num_workers = options.num_workers;
-    out.fingerprints["train"] = pipeline.dataset->fingerprint();
-    out.train = build_loader(pipeline, options);
+    out.train = data::with_cache(data::build_pipeline(experiment.dataset.train), cache);
+    out.fingerprints["train"] = out.train.dataset->fingerprint();
   });
   if (!spec::validates(experiment)) return out;
   in_context("dataset.val", [&] {
-    const data::Pipeline pipeline =
-        data::with_cache(data::build_pipeline(*experiment.dataset.val), cache);
-    out.fingerprints["val"] = pipeline.dataset->fingerprint();
-    out.validation = build_loader(
-        pipeline, data::loader_options(experiment, data::Role::evaluate, shard, trains_on));
+    out.validation = data::with_cache(data::build_pipeline(*experiment.dataset.val), cache);
+    out.fingerprints["val"] = out.validation->dataset->fingerprint();
   });
-  check_same_samples(*out.train, *out.validation);
+  check_same_samples(out.train, *out.validation);
   return out;
 }
 

@@ -12,19 +12,25 @@
 
 namespace trainctl::engine {
 
-/// The data of a run, as this rank sees it.
+/// The data of a run, open and cached, on one of its ranks.
 struct RunData {
-  std::unique_ptr<data::Loader> train;
-  std::unique_ptr<data::Loader> validation;  // null: no validation
+  data::Pipeline train;
+  std::optional<data::Pipeline> validation;  // nothing: no validation
+  data::Shard shard;
   std::map<std::string, std::string> fingerprints;
-  int num_workers = 0;
 
   /// One sample as the model sees it.
   [[nodiscard]] stage::ModelContext model_context() const;
 };
 
 /// Throws Error(data), or Error(config) where the splits do not fit each other.
-RunData build_data(const spec::Experiment& experiment, data::Shard shard, at::Device device);
+RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ranks_here);
+
+/// What makes its batches.
+struct RunLoaders {
+  std::unique_ptr<data::Loader> train;
+  std::unique_ptr<data::Loader> validation;  // null: no validation
+};
 
 /// The stages of a run, on their device. Loss and metrics hold on to it.
 struct RunStages {

@@ -5,6 +5,8 @@
 #include "stage/registry.hpp"
 #include "train/threads.hpp"
 
+#include <functional>
+
 namespace trainctl::engine {
 
 /// What decides the number of CPU threads of this process.
@@ -16,9 +18,13 @@ struct ThreadContext {
   int local_world_size = 1;
 };
 
+/// Forward and backward of a throwaway model on made-up data of the run's shape, to be timed; ends
+/// when the device is done. Draws random numbers: seed afterwards.
+std::function<void()> throwaway_step(const ThreadContext& context);
+
 /// trainer.num_threads, or for `auto` what a short probe with a throwaway model finds; sets it.
 /// Rank 0 probes for all: the number decides the order of additions, so every rank computes with
-/// the same one. Draws random numbers: seed afterwards.
+/// the same one. Draws random numbers, too.
 train::ThreadChoice choose_threads(const ThreadContext& context, dist::Communicator& communicator);
 
 }  // namespace trainctl::engine

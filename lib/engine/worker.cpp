@@ -5,6 +5,7 @@
 #include "base/philox.hpp"
 #include "device/choose.hpp"
 #include "engine/failure.hpp"
+#include "engine/loading.hpp"
 #include "engine/parts.hpp"
 #include "engine/threads.hpp"
 #include "spec/load.hpp"
@@ -75,18 +76,17 @@ std::int64_t count(const std::vector<stage::NamedTensor>& tensors) {
   return elements;
 }
 
-events::RunStarted describe(const spec::Experiment& experiment, const RunData& data,
+events::RunStarted describe(const spec::Experiment& experiment, const RunLoaders& loaders,
                             const stage::Model& model) {
   events::RunStarted started;
   started.parameters = count(model.parameters());
   for (const at::Tensor& tensor : train::trainable(model))
     started.trainable_parameters += tensor.numel();
-  started.train_samples = data.train->samples();
-  started.val_samples = data.validation ? data.validation->samples() : 0;
-  started.num_workers = data.num_workers;
+  started.train_samples = loaders.train->samples();
+  started.val_samples = loaders.validation ? loaders.validation->samples() : 0;
+  started.steps_per_epoch = loaders.train->batches_per_epoch();
   started.precision = enum_names(
       experiment.trainer.precision)[static_cast<std::size_t>(experiment.trainer.precision)];
-  started.data_fingerprints = data.fingerprints;
   return started;
 }
 
@@ -131,15 +131,19 @@ int Worker::run() {
                       {{"torch", TORCH_VERSION}}});
   set_up_libtorch(experiment.trainer);
 
-  RunData data = build_data(experiment, {request_.rank, request_.world_size}, device);
+  const RunData data =
+      open_data(experiment, {request_.rank, request_.world_size}, request_.local_world_size);
   const stage::Catalogue catalogue = stages::builtin_catalogue();
   const stage::ModelContext shape = data.model_context();
   const auto communicator = build_communicator(request_, experiment.distributed, device);
-  const train::ThreadChoice threads = choose_threads(
-      {experiment, catalogue, shape, device, request_.local_world_size}, *communicator);
+  const ThreadContext probe{experiment, catalogue, shape, device, request_.local_world_size};
+  const train::ThreadChoice threads = choose_threads(probe, *communicator);
+  const LoadingContext batches{probe, data, threads.step_s, request_.local_rank};
+  const data::LoadingChoice loading = choose_loading(batches, *communicator);
+  const RunLoaders loaders = build_loaders(batches, loading);
   at::manual_seed(experiment.seed);
   const spec::RunLength schedule =
-      spec::schedule_length(experiment, data.train->samples(), request_.world_size);
+      spec::schedule_length(experiment, loaders.train->samples(), request_.world_size);
   RunStages built = build_stages({experiment, catalogue, shape, device, schedule});
   seed_rank(experiment.seed, request_.rank);
 
@@ -150,8 +154,8 @@ int Worker::run() {
                                .scheduler = *built.scheduler,
                                .stopper = built.stopper.get(),
                                .metrics = built.metrics,
-                               .train = *data.train,
-                               .validation = data.validation.get(),
+                               .train = *loaders.train,
+                               .validation = loaders.validation.get(),
                                .batch_size = experiment.loader.batch_size,
                                .communicator = *communicator,
                                .buckets = {.cap_bytes = static_cast<std::size_t>(
@@ -163,13 +167,16 @@ int Worker::run() {
                                .run_dir = run_dir};
   train::Trainer trainer(session, options);
   if (request_.rank == 0) {
-    events::RunStarted started = describe(experiment, data, *built.model);
+    events::RunStarted started = describe(experiment, loaders, *built.model);
+    started.data_fingerprints = data.fingerprints;
     started.max_epochs = experiment.trainer.fast_dev_run ? 1 : schedule.epochs;
     started.world_size = request_.world_size;
-    started.steps_per_epoch = data.train->batches_per_epoch();
     started.global_batch = experiment.loader.batch_size * request_.world_size;
     started.num_threads = threads.threads;
     started.num_threads_why = threads.why;
+    started.num_workers = loading.num_workers;
+    started.prefetch_factor = loading.prefetch_factor;
+    started.num_workers_why = loading.why;
     started.monitor = options.monitor;
     emit_(started);
   }

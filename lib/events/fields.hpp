@@ -53,6 +53,8 @@ void each_field(Like<RunStarted> auto& r, auto&& visit) {
   visit("max_epochs", r.max_epochs);
   visit("global_batch", r.global_batch);
   visit("num_workers", r.num_workers);
+  visit("prefetch_factor", r.prefetch_factor);
+  visit("num_workers_why", r.num_workers_why);
   visit("num_threads", r.num_threads);
   visit("num_threads_why", r.num_threads_why);
   visit("precision", r.precision);

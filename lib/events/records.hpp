@@ -61,6 +61,9 @@ struct RunStarted {
   std::int64_t max_epochs = 0;  // 0: not known beforehand
   std::int64_t global_batch = 0;
   int num_workers = 0;
+  int prefetch_factor = 0;
+  std::string
+      num_workers_why;  // "asked", "probe: a batch takes 71 ms to make and a step 20 ms; ..."
   int num_threads = 1;
   std::string num_threads_why;  // "asked", "probe: 2 threads take 1.70x of 1"
   std::string precision;

@@ -35,6 +35,7 @@ Json row_json(const DataBench& bench, const LoaderRow& row) {
   Json repeats = Json::array();
   for (const LoaderTrial& trial : row.trials) repeats.push_back(json_number(trial.samples_per_s));
   return {{"workers", row.workers},
+          {"auto", row.why.empty() ? Json(nullptr) : Json(row.why)},
           {"samples_per_s",
            {{"median", json_number(samples_per_s.median)},
             {"q1", json_number(samples_per_s.q1)},
@@ -91,6 +92,9 @@ std::string data_bench_notes(const DataBench& bench) {
   } else {
     text +=
         "The limit is one thread of the transforms alone, times the threads that run at once.\n";
+  }
+  for (const LoaderRow& row : bench.rows) {
+    if (!row.why.empty()) text += fmt::format("auto took {} workers: {}\n", row.workers, row.why);
   }
   return text;
 }

@@ -24,6 +24,7 @@ struct LoaderRow {
   int workers = 0;
   std::vector<LoaderTrial> trials;
   double limit_samples_per_s = 0;  // for this many workers
+  std::string why = {};            // `auto` chose so many; empty where they were asked for
 };
 
 struct DataBench {

@@ -80,7 +80,7 @@ struct Loader {
 
   std::int64_t batch_size = 64;
   config::Auto<int> num_workers;
-  int prefetch_factor = 2;
+  config::Auto<int> prefetch_factor;
   config::Auto<bool> pin_memory;
   bool shuffle = true;
   config::Stage sampler;  // empty: every sample once
@@ -92,15 +92,16 @@ struct Loader {
         .at_most(1 << 24);
     options
         .field("num_workers", &Loader::num_workers,
-               "Loader threads; 0 loads in the training thread.")
+               "Loader threads; 0: the training thread loads; auto: measured at the start.")
         .at_least(0)
         .at_most(256)
         .example("4");
     options
         .field("prefetch_factor", &Loader::prefetch_factor,
-               "Batches prepared ahead, for each worker.")
+               "Batches prepared ahead, for each worker; auto: 2, more where their times differ.")
         .at_least(1)
-        .at_most(64);
+        .at_most(64)
+        .example("2");
     options.field("pin_memory", &Loader::pin_memory,
                   "Copies to a GPU go through page-locked memory; auto: true.");
     options.field("shuffle", &Loader::shuffle,

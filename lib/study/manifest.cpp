@@ -107,6 +107,11 @@ Json manifest(const ManifestInput& input) {
   document["num_threads"] = nullptr;
   if (input.threads.number > 0)
     document["num_threads"] = {{"value", input.threads.number}, {"why", input.threads.why}};
+  document["num_workers"] = nullptr;
+  if (const Workers& workers = input.workers; workers.prefetch_factor > 0)
+    document["num_workers"] = {{"value", workers.number},
+                               {"prefetch_factor", workers.prefetch_factor},
+                               {"why", workers.why}};
   document["git"] = input.git.commit.empty()
                         ? Json(nullptr)
                         : Json{{"commit", input.git.commit}, {"state", input.git.status}};

@@ -16,6 +16,13 @@ struct Threads {
   std::string why;
 };
 
+/// Loader threads of a worker, their batches ahead, and why so many.
+struct Workers {
+  int number = 0;
+  int prefetch_factor = 0;  // 0: not known yet
+  std::string why;
+};
+
 struct GitState {
   std::string commit;  // empty: not in a repository
   std::string status;  // "clean", "modified"
@@ -30,6 +37,7 @@ struct ManifestInput {
   std::map<std::string, std::string> library_versions;   // as the worker reported them
   std::map<std::string, std::string> data_fingerprints;  // split -> hex
   Threads threads;
+  Workers workers;
   Machine machine;
   GitState git;
 };

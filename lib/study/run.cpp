@@ -163,6 +163,7 @@ class Run {
                         .library_versions = {},
                         .data_fingerprints = {},
                         .threads = {},
+                        .workers = {},
                         .machine = machine_,
                         .git = git_};
     if (const auto hello = outcome_.record.hellos.find(0); hello != outcome_.record.hellos.end()) {
@@ -171,6 +172,7 @@ class Run {
     if (const auto& started = outcome_.record.started) {
       input.data_fingerprints = started->data_fingerprints;
       input.threads = {started->num_threads, started->num_threads_why};
+      input.workers = {started->num_workers, started->prefetch_factor, started->num_workers_why};
     }
     write_atomically(outcome_.folder / "manifest.json", to_pretty(manifest(input)) + "\n");
   }

@@ -9,7 +9,8 @@ namespace trainctl::train {
 
 struct ThreadChoice {
   int threads = 1;
-  std::string why;  // "probe: 2 threads take 1.70x of 1"
+  std::string why;    // "probe: 2 threads take 1.70x of 1"
+  double step_s = 0;  // of a step with so many threads; 0: not measured
 };
 
 struct ThreadProbe {
@@ -22,5 +23,9 @@ struct ThreadProbe {
 /// short, and leaves the faster number set. More threads only where the median is at least 1.15
 /// times faster: beside other work they lose more than they win.
 ThreadChoice probe_threads(const ThreadProbe& probe, const Clock& clock);
+
+/// Seconds of a step, the median of a few after two for warming up: half a second, or two long
+/// steps.
+double time_steps(const std::function<void()>& step, const Clock& clock);
 
 }  // namespace trainctl::train

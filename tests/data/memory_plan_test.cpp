@@ -46,6 +46,27 @@ TEST_CASE("the memory of a split is that of its slots, orders, cache and threads
   CHECK(loader.memory().size() == plan.ring());
 }
 
+TEST_CASE("what does not fit is told by the plan, and the rest is planned all the same") {
+  LoaderOptions options;
+  options.batch_size = 8;
+  options.num_workers = 4;
+  const std::uint64_t slot = 8 * 4 * 4 * 3 + 8 * 8;
+  options.memory_budget = 3 * slot;
+  CacheBudget budget = budget_of(spec::CacheMode::decoded, 10);
+  const MemoryPlan plan = memory_plan(cut_to({4}), options, budget);
+  CHECK(plan.slots_wanted == 8);
+  CHECK(plan.slots == 3);
+  CHECK(plan.cache.bytes == 0);
+  CHECK(plan.cache_need.decoded == 40 * (4 * 4 * 3 + 1));
+  CHECK_THAT(plan.refusal, Contains("dataset.cache.budget"));
+  CHECK(budget.left == 10);
+  options.memory_budget = slot;
+  CacheBudget none;
+  const MemoryPlan tight = memory_plan(cut_to({4}), options, none);
+  CHECK(tight.slots == 0);
+  CHECK_THAT(tight.refusal, Contains("2 batch(es) of 8 samples take"));
+}
+
 TEST_CASE("a sampler's memory is counted, a sequential order needs none") {
   LoaderOptions options;
   CacheBudget none;

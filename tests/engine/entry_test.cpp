@@ -119,6 +119,27 @@ TEST_CASE("a mixed training split and a validation split that is not mixed fit e
   CHECK(ended.find<events::Finished>()->epochs == 2);
 }
 
+TEST_CASE("auto chooses the loader's threads by a probe, and no batch or weight depends on it") {
+  const auto outcome = [](const std::string& loader) {
+    TempFolder folder;
+    std::string config = kSmall;
+    config.replace(config.find("batch_size: 32"), 14, "batch_size: 32" + loader);
+    const Ended ended = run_engine(folder, config);
+    REQUIRE(ended.code == 0);
+    const auto* started = ended.find<events::RunStarted>();
+    const auto* finished = ended.find<events::Finished>();
+    return std::pair(*started, finished->parameter_digest + finished->data_digest);
+  };
+  const auto [asked, expected] = outcome(", num_workers: 3, prefetch_factor: 5");
+  CHECK(asked.num_workers == 3);
+  CHECK(asked.prefetch_factor == 5);
+  CHECK(asked.num_workers_why == "asked");
+  const auto [probed, found] = outcome("");
+  CHECK_THAT(probed.num_workers_why, StartsWith("probe: a batch takes ") && Contains("a step "));
+  CHECK(probed.prefetch_factor >= 1);
+  CHECK(found == expected);
+}
+
 TEST_CASE("max_steps alone bounds a run and its schedule") {
   TempFolder folder;
   std::string config = kSmall;

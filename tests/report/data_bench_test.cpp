@@ -21,7 +21,7 @@ DataBench two_rows() {
   return {"w3.yaml",
           "decode",
           {{0, {trial(1000), trial(1200), trial(1100)}, 1250},
-           {2, {trial(2000), trial(2100), trial(1900)}, 2500}}};
+           {2, {trial(2000), trial(2100), trial(1900)}, 2500, "probe: enough"}}};
 }
 
 }  // namespace

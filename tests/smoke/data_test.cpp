@@ -46,8 +46,8 @@ TEST_CASE("data hash prints one digest for any workers, prefetch factor and rank
   CHECK(expected["schema"] == "trainctl.data_hash/1");
   REQUIRE(expected["epochs"].size() == 3);
   CHECK(expected["epochs"][0] != expected["epochs"][1]);
-  for (const char* workers : {"0", "1", "2", "8"}) {
-    for (const char* prefetch : {"1", "3"}) {
+  for (const char* workers : {"0", "1", "2", "8", "auto"}) {
+    for (const char* prefetch : {"1", "3", "auto"}) {
       const Json found = hash_of({config, "--workers", workers, "--prefetch-factor", prefetch});
       CHECK(found["digest"] == expected["digest"]);
       CHECK(found["epochs"] == expected["epochs"]);
@@ -64,6 +64,11 @@ TEST_CASE("data without a verb, and a number out of range, are usage errors", "[
   const ProgramRun run = run_program({"data", "hash", small_config(folder), "--workers", "300"});
   CHECK(run.exit_code == 2);
   CHECK_THAT(run.err, Contains("'300' is no whole number from 0 to 256"));
+  for (const char* word : {"-1", "2.5", "Auto", "automatic", "", " 2"}) {
+    CAPTURE(word);
+    const std::string flag = std::string("--prefetch-factor=") + word;
+    CHECK(run_program({"data", "hash", small_config(folder), flag}).exit_code == 2);
+  }
 }
 
 TEST_CASE("data hash on missing files ends with 9 and says how to fetch them", "[smoke]") {
@@ -116,6 +121,21 @@ TEST_CASE("data bench takes loader.num_workers where no workers are given", "[sm
                                       "--repeats", "1", "--epochs", "1", "--quiet", "--json"});
   CHECK(run.json()["rows"][0]["workers"] == 3);
   CHECK(run.err.empty());
+}
+
+TEST_CASE("data bench says what auto took and why, and reads through the cache", "[smoke]") {
+  const TempFolder folder;
+  std::vector<std::string> words{"data",     "bench", small_config(folder), "--workers", "auto,1",
+                                 "--epochs", "1",     "--repeats",          "1"};
+  CHECK_THAT(run_program(words).out, Contains("auto took ") && Contains("probe: a batch takes "));
+  words.emplace_back("--json");
+  const Json rows = run_program(words).json()["rows"];
+  CHECK_THAT(rows[0]["auto"].get<std::string>(), StartsWith("probe: "));
+  CHECK(rows[1]["auto"].is_null());
+  CHECK(rows[0]["digest"] == rows[1]["digest"]);
+  words.emplace_back("dataset.train.transforms=[{type: resize, size: 64}]");
+  words.emplace_back("dataset.cache={mode: decoded, budget: 1KiB}");
+  CHECK(run_program(words).exit_code == 11);
 }
 
 TEST_CASE("data bench refuses worker counts that are none, and two lengths at once", "[smoke]") {

@@ -479,6 +479,16 @@ class RealPhotographs(Smoke):
         for mode in ("keep", "raw"):
             self.assertEqual(self.outcome(mode, *self.packed(mode)), expected, f"a pack of mode {mode}")
 
+    def test_auto_gives_photographs_threads_and_digits_none(self):
+        expected = self.outcome("none", "dataset.cache.mode=none", "loader.num_workers=0")
+        self.assertEqual(self.outcome("auto", "dataset.cache.mode=none"), expected)
+        chosen = json.loads((self.folder / "auto" / "manifest.json").read_text())["num_workers"]
+        self.assertGreaterEqual(chosen["value"], 1, chosen)
+        self.assertRegex(chosen["why"], r"^probe: a batch takes .* to make and a step ")
+        self.train()
+        chosen = json.loads((self.run_dir / "manifest.json").read_text())["num_workers"]
+        self.assertEqual(chosen["value"], 0, chosen)
+
     def test_a_damaged_picture_ends_the_run_or_is_replaced(self):
         data = self.folder / "data"
         shutil.copytree(pathlib.Path(os.environ["TRAINCTL_DATA"]) / "imagenet-sample", data / "imagenet-sample")

@@ -24,6 +24,7 @@ TEST_CASE("what a file leaves out has PyTorch's and Lightning's defaults", "[spe
   CHECK(experiment.metrics.empty());
   CHECK(experiment.loader.batch_size == 64);
   CHECK(experiment.loader.num_workers.is_auto());
+  CHECK(experiment.loader.prefetch_factor.is_auto());
   CHECK_FALSE(experiment.dataset.test.has_value());
   CHECK(experiment.trainer.limit_val_batches.of(10) == 10);
   CHECK(experiment.loggers ==
@@ -84,6 +85,23 @@ TEST_CASE("what this release does not do is refused, not ignored", "[spec]") {
   CHECK_THAT(problems_of({"loggers=[tensorboard]"}),
              Contains("'loggers' must be one of console, csv, jsonl"));
   CHECK_THAT(problems_of({"checkpoint.save_top_k=3"}), Contains("'save_top_k' must be"));
+}
+
+TEST_CASE("loader threads and batches ahead are numbers in their range, or auto", "[spec]") {
+  const spec::Loader loader =
+      load_sound({"loader.num_workers=auto", "loader.prefetch_factor=3"}).experiment.loader;
+  CHECK(loader.num_workers.is_auto());
+  CHECK(loader.prefetch_factor.value == 3);
+  for (const char* value : {"-1", "257", "2.5", "many", "true", "Auto", "[2]"}) {
+    CAPTURE(value);
+    CHECK_THAT(problems_of({std::string("loader.num_workers=") + value}),
+               Contains("'num_workers' must be"));
+  }
+  for (const char* value : {"0", "65", "1.0", "some", "{auto: 2}"}) {
+    CAPTURE(value);
+    CHECK_THAT(problems_of({std::string("loader.prefetch_factor=") + value}),
+               Contains("'prefetch_factor' must be"));
+  }
 }
 
 TEST_CASE("an override may go below a default", "[spec]") {

@@ -44,7 +44,12 @@ inline std::string say(const events::Event& event) {
 /// Two epochs that end well.
 inline std::string two_epochs() {
   return say(events::Hello{.host = "here", .device = "cpu", .startup_s = 0.25}) +
-         say(events::RunStarted{.max_epochs = 2, .num_threads = 3, .num_threads_why = "asked"}) +
+         say(events::RunStarted{.max_epochs = 2,
+                                .num_workers = 4,
+                                .prefetch_factor = 2,
+                                .num_workers_why = "probe: 4 threads keep up",
+                                .num_threads = 3,
+                                .num_threads_why = "asked"}) +
          say(invented::epoch(0)) + say(invented::epoch(1)) +
          say(events::Finished{
              .epochs = 2, .global_step = 1876, .data_digest = "abc", .stop_reason = "max_epochs"});

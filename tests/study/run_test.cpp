@@ -72,10 +72,13 @@ TEST_CASE("what a run has chosen stands in the log of its rank and in the manife
   const std::string log =
       read_file(outcome.folder / "logs/rank_0.log", 1 << 20, ReadFailure::resource);
   CHECK_THAT(log,
-             Contains("computes on cpu, up after 0.25 s") && Contains("3 CPU threads (asked)"));
+             Contains("computes on cpu, up after 0.25 s") && Contains("3 CPU threads (asked)") &&
+                 Contains("4 loader workers with prefetch factor 2 (probe: 4 threads keep up)"));
   const Json manifest =
       Json::parse(read_file(outcome.folder / "manifest.json", 1 << 20, ReadFailure::resource));
   CHECK(manifest["num_threads"]["why"] == "asked");
+  CHECK(manifest["num_workers"] ==
+        Json{{"value", 4}, {"prefetch_factor", 2}, {"why", "probe: 4 threads keep up"}});
 }
 
 TEST_CASE("columns are those of training, then those of validation") {

@@ -30,6 +30,8 @@ TEST_CASE("more threads are taken only where they are clearly faster") {
   CHECK(bench.threads == 4);
   CHECK(bench.probe(0.001, 0.00095).threads == 1);
   CHECK(bench.threads == 1);
+  CHECK(bench.probe(0.001, 0.0005).step_s == Approx(0.0005));
+  CHECK(bench.probe(0.001, 0.00095).step_s == Approx(0.001));
   CHECK(bench.probe(0.001, 0.0017).why == "probe: 4 threads take 1.70x of 1");
 }
 
@@ -41,4 +43,20 @@ TEST_CASE("the probe is short whatever a step takes") {
   slow.probe(3.0, 1.0);
   CHECK(slow.steps <= 6);
   CHECK(slow.threads == 4);
+}
+
+TEST_CASE("a step is timed behind two for warming up, within half a second") {
+  ManualClock clock;
+  int steps = 0;
+  const auto step = [&](double first, double others) {
+    return [&clock, &steps, first, others] { clock.advance(steps++ < 2 ? first : others); };
+  };
+  CHECK(train::time_steps(step(0.1, 0.01), clock) == Approx(0.01));
+  CHECK(steps < 60);
+  steps = 0;
+  CHECK(train::time_steps(step(0.3, 0.2), clock) == Approx(0.3));
+  CHECK(steps == 2);
+  steps = 0;
+  CHECK(train::time_steps(step(9, 9), clock) == Approx(9));
+  CHECK(steps == 1);
 }

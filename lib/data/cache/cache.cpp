@@ -1,7 +1,6 @@
 #include "data/cache/cache.hpp"
 
 #include "base/error.hpp"
-#include "base/machine.hpp"
 #include "base/strings.hpp"
 
 namespace trainctl::data {
@@ -11,9 +10,8 @@ const char* name_of(CacheTier tier) { return tier == CacheTier::encoded ? "encod
 
 }  // namespace
 
-CacheBudget::CacheBudget(const spec::Cache& cache, int ranks)
-    : mode(cache.mode),
-      left(cache.budget.of(available_memory()) / static_cast<std::uint64_t>(ranks)) {}
+CacheBudget::CacheBudget(const spec::Cache& cache, int ranks, std::uint64_t available)
+    : mode(cache.mode), left(cache.budget.of(available) / static_cast<std::uint64_t>(ranks)) {}
 
 CacheNeed cache_need(const Pipeline& pipeline, const ImageLook& look) {
   CacheNeed need;
@@ -52,13 +50,14 @@ CacheChoice choose_cache(const CacheNeed& need, const CacheBudget& budget) {
   return wanted;
 }
 
-Pipeline with_cache(Pipeline pipeline, CacheBudget& budget, const Progress& progress) {
+Pipeline with_cache(Pipeline pipeline, CacheBudget& budget, const Progress& progress,
+                    CacheFill fill) {
   if (budget.mode == spec::CacheMode::none) return pipeline;
   const CacheChoice choice = choose_cache(cache_need(pipeline, look_at_images(pipeline)), budget);
   budget.left -= choice.bytes;
   if (choice.tier == CacheTier::encoded) {
     const auto cached = std::make_shared<CachedDataset>(pipeline.dataset, choice.bytes);
-    cached->load(progress);
+    if (fill == CacheFill::at_once) cached->load(progress);
     pipeline.dataset = cached;
   }
   if (choice.tier == CacheTier::decoded) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/machine.hpp"
 #include "data/cache/cached_dataset.hpp"
 #include "data/cache/look.hpp"
 #include "spec/experiment.hpp"
@@ -15,8 +16,8 @@ struct CacheBudget {
   std::uint64_t left = 0;
 
   CacheBudget() = default;
-  /// The share of one of `ranks` processes on this machine, of the memory that is available now.
-  CacheBudget(const spec::Cache& cache, int ranks);
+  /// The share of one of `ranks` processes on this machine, of the memory that is available.
+  CacheBudget(const spec::Cache& cache, int ranks, std::uint64_t available = available_memory());
 };
 
 enum class CacheTier { none, encoded, decoded };
@@ -36,9 +37,13 @@ struct CacheChoice {
 };
 CacheChoice choose_cache(const CacheNeed& need, const CacheBudget& budget);
 
-/// The pipeline with its cache: the same batches. Files are read at once, in their order, because a
-/// disk gives them much faster so than shuffled; pixels are kept as the first epoch makes them,
+/// For epochs files are read at once, in their order, because a disk gives them much faster so than
+/// shuffled; for a look at some samples they are kept as they are read.
+enum class CacheFill { at_once, on_use };
+
+/// The pipeline with its cache: the same batches. Pixels are kept as the first epoch makes them,
 /// which costs it nothing.
-Pipeline with_cache(Pipeline pipeline, CacheBudget& budget, const Progress& progress = {});
+Pipeline with_cache(Pipeline pipeline, CacheBudget& budget, const Progress& progress = {},
+                    CacheFill fill = CacheFill::at_once);
 
 }  // namespace trainctl::data

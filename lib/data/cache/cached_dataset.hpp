@@ -30,6 +30,7 @@ class CachedDataset final : public Dataset, public ImageStore {
   [[nodiscard]] std::int64_t classes() const override { return source_->classes(); }
   [[nodiscard]] std::int64_t tile_rows() const override { return source_->tile_rows(); }
   [[nodiscard]] bool in_memory() const override { return true; }
+  [[nodiscard]] Footprint footprint() const override { return source_->footprint(); }
   void fill(std::span<const std::int64_t> indices, Rows rows) const override;
   [[nodiscard]] const ImageStore* images() const override { return this; }
   [[nodiscard]] std::string fingerprint() const override { return source_->fingerprint(); }

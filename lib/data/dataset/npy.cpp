@@ -58,7 +58,7 @@ class Arrays {
     const bool in_place = input_.dtype == Dtype::u8;
     std::vector<FieldRows> fields;
     if (in_place)
-      fields.push_back({input_, inputs_.data(), inputs_.file()});
+      fields.push_back({input_, inputs_.data(), inputs_.file(), /*mapped=*/true});
     else
       fields.push_back(owned_rows(input_, inputs_.as_f32()));
     fields.push_back(owned_rows(label_, std::move(label_rows_)));

@@ -40,6 +40,8 @@ class TokenDataset final : public Dataset {
   [[nodiscard]] const Layout& layout() const override { return layout_; }
   [[nodiscard]] std::int64_t classes() const override { return options_.vocab_size.value_or(0); }
 
+  [[nodiscard]] Footprint footprint() const override { return {0, file_.bytes().size()}; }
+
   void fill(std::span<const std::int64_t> indices, Rows rows) const override {
     for (std::size_t i = 0; i < indices.size(); ++i) {
       ASSERT(indices[i] >= 0 && indices[i] < samples_);

@@ -28,6 +28,9 @@ class PackDataset final : public Dataset, public ImageStore {
   [[nodiscard]] std::int64_t classes() const override { return pack_.header().classes; }
   [[nodiscard]] std::int64_t tile_rows() const override { return 16; }
   [[nodiscard]] bool in_memory() const override { return true; }
+  [[nodiscard]] Footprint footprint() const override {
+    return {checked_.size(), file_.bytes().size()};
+  }
   void fill(std::span<const std::int64_t> indices, Rows rows) const override;
   [[nodiscard]] const ImageStore* images() const override { return this; }
   [[nodiscard]] std::string fingerprint() const override;

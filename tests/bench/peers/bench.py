@@ -96,8 +96,8 @@ def run_trainctl(workload, workers, folder, options):
         return {"failure": "data bench measures a warm page cache only"}
     config = folder / f"{workload.name}.yaml"
     config.write_text(workload.experiment(options.data))
-    out, _, failure = run([options.trainctl, "data", "bench", config, "--workers", workers, "--repeats", 1, "--seconds",
-                           options.seconds, "--json", "--progress", "none"], options)
+    out, _, failure = run([options.trainctl, "data", "bench", config, "dataset.cache.mode=none", "--workers", workers,
+                           "--repeats", 1, "--seconds", options.seconds, "--json", "--progress", "none"], options)
     document = json.loads(out) if out.startswith("{") else {}
     if failure or "rows" not in document:
         problems = document.get("errors") or [{"message": document.get("message", failure)}]

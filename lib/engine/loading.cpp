@@ -1,0 +1,97 @@
+#include "engine/loading.hpp"
+
+#include "base/error.hpp"
+#include "base/gpus.hpp"
+#include "base/machine.hpp"
+#include "base/numa.hpp"
+#include "data/auto_loading.hpp"
+#include "data/build.hpp"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+
+namespace trainctl::engine {
+namespace {
+
+/// The cores of the rank's node, where there are several nodes.
+std::vector<int> own_cores(const LoadingContext& context) {
+  RankPlace place{context.local_rank, context.run.local_world_size, {}};
+  if (!context.run.device.is_cpu()) {
+    const auto gpus = visible_gpus(present_gpus(), std::getenv("CUDA_VISIBLE_DEVICES"));
+    const auto index = static_cast<std::size_t>(context.local_rank);
+    if (index < gpus.size()) place.gpu_node = node_of_gpu(gpus[index]);
+  }
+  return near_cores(numa_nodes(), allowed_cores(), place);
+}
+
+data::LoadingLimits limits_of(const LoadingContext& context, const std::vector<int>& cores) {
+  const int share = std::max(usable_cores() / context.run.local_world_size, 1);
+  const auto near = static_cast<int>(cores.size());
+  return {.cores = near > 0 ? std::min(share, near) : share,
+          .trains_on_them = context.run.device.is_cpu()};
+}
+
+data::LoaderOptions options_for(const LoadingContext& context, data::Role role) {
+  const auto trains_on = context.run.device.is_cpu() ? data::TrainsOn::cpu : data::TrainsOn::gpu;
+  data::LoaderOptions options =
+      data::loader_options(context.run.experiment, role, context.data.shard, trains_on);
+  options.cores = own_cores(context);
+  return options;
+}
+
+/// Bytes that the batches of this process may take.
+std::uint64_t ring_bytes(const LoadingContext& context) {
+  return available_memory() / 2 / static_cast<std::uint64_t>(context.run.local_world_size);
+}
+
+data::LoadingChoice probe(const LoadingContext& context) {
+  const spec::Loader& wish = context.run.experiment.loader;
+  double step_s = 0;
+  if (wish.num_workers.is_auto())
+    step_s = context.step_s > 0 ? context.step_s
+                                : train::time_steps(throwaway_step(context.run), steady_clock());
+  data::LoaderOptions options = options_for(context, data::Role::train);
+  options.memory_budget = ring_bytes(context);
+  return data::decide_loading(wish, context.data.train, options, limits_of(context, options.cores),
+                              step_s, steady_clock());
+}
+
+}  // namespace
+
+data::LoadingChoice choose_loading(const LoadingContext& context,
+                                   dist::Communicator& communicator) {
+  data::LoadingChoice choice{.why = "rank 0's choice"};
+  if (communicator.place().rank == 0) choice = probe(context);
+  const at::Tensor numbers = at::empty({2}, at::kInt);
+  auto* number = numbers.mutable_data_ptr<std::int32_t>();
+  number[0] = choice.num_workers;
+  number[1] = choice.prefetch_factor;
+  communicator.broadcast(numbers, "broadcast of the number of loader workers");
+  choice.num_workers = number[0];
+  choice.prefetch_factor = number[1];
+  return choice;
+}
+
+RunLoaders build_loaders(const LoadingContext& context, const data::LoadingChoice& choice) {
+  RunLoaders loaders;
+  std::uint64_t left = ring_bytes(context);
+  const auto build = [&](const data::Pipeline& pipeline, data::Role role) {
+    data::LoaderOptions options = options_for(context, role);
+    options = with_choice(options, choice, limits_of(context, options.cores));
+    options.memory_budget = left;
+    auto loader = std::make_unique<data::Loader>(pipeline, options);
+    left -= std::min(left, loader->memory().size());
+    return loader;
+  };
+  in_context("dataset.train",
+             [&] { loaders.train = build(context.data.train, data::Role::train); });
+  if (context.data.validation)
+    in_context("dataset.val",
+               [&] { loaders.validation = build(*context.data.validation, data::Role::evaluate); });
+  return loaders;
+}
+
+}  // namespace trainctl::engine

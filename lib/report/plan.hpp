@@ -1,0 +1,82 @@
+#pragma once
+
+#include "base/json.hpp"
+#include "report/format.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trainctl::report {
+
+/// The memory of one split in one process, in bytes.
+struct PlannedSplit {
+  std::string name;     // "train"
+  std::string dataset;  // "image_folder"
+  std::int64_t samples = 0;
+  std::uint64_t dataset_bytes = 0;
+  std::uint64_t mapped_bytes = 0;  // of files; processes share the pages
+  std::string cache;               // "none", "encoded", "decoded"
+  std::uint64_t cache_bytes = 0;
+  int slots = 0;  // of the ring, one batch each
+  std::uint64_t slot_bytes = 0;
+  std::uint64_t order_bytes = 0;
+  int threads = 1;
+  std::uint64_t scratch_bytes = 0;  // of one thread
+
+  [[nodiscard]] std::uint64_t ring_bytes() const {
+    return static_cast<std::uint64_t>(slots) * slot_bytes;
+  }
+  [[nodiscard]] std::uint64_t all_scratch_bytes() const {
+    return static_cast<std::uint64_t>(threads) * scratch_bytes;
+  }
+  [[nodiscard]] std::uint64_t total() const {
+    return dataset_bytes + cache_bytes + ring_bytes() + order_bytes + all_scratch_bytes();
+  }
+};
+
+/// What making batches took on this machine, and what `auto` makes of it.
+struct PlannedProbe {
+  struct Workers {
+    double least_step_s = 0;  // beside steps of so many seconds or longer
+    int number = 0;
+  };
+  double batch_s = 0;  // on one thread
+  int prefetch_factor = 0;
+  std::vector<Workers> workers;  // from long steps to short ones; empty where they are asked for
+};
+
+/// What loading would take on this machine.
+struct Plan {
+  std::string config;
+  std::string device = "cpu";
+  int ranks = 1;
+  int cores = 1;  // of the machine, for all ranks
+  std::int64_t batch_size = 0;
+  std::int64_t steps_per_epoch = 0;
+  std::optional<std::int64_t> epochs;  // nothing where only time bounds them
+  bool auto_workers = false;
+  int workers = 0;  // with auto_workers the most that may be taken
+  bool auto_prefetch = false;
+  int prefetch_factor = 0;
+  std::optional<PlannedProbe> probe;
+  std::uint64_t available_bytes = 0;
+  std::uint64_t cache_budget = 0;  // of all ranks
+  std::vector<PlannedSplit> splits;
+  std::vector<std::string> shrunk;  // "train: ...", what is not as asked for, or could be
+  std::string refusal;              // empty: a run would start
+
+  [[nodiscard]] std::uint64_t rank_bytes() const;
+  [[nodiscard]] std::uint64_t node_bytes() const;  // all ranks; mapped files left out
+};
+
+/// "fits", "shrinks", "exceeds" (more than is available, though each part keeps to its limit) or
+/// "refused".
+const char* verdict_of(const Plan& plan);
+/// For a terminal: what is planned, the table of the memory, what it means.
+std::string plan_text(const Plan& plan, const Style& style);
+/// Schema "trainctl.plan/1".
+Json plan_document(const Plan& plan);
+
+}  // namespace trainctl::report
