@@ -87,6 +87,7 @@ LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shar
   options.batch_size = loader.batch_size;
   options.num_workers = loader.num_workers.value_or(0);
   options.prefetch_factor = loader.prefetch_factor.value_or(options.prefetch_factor);
+  options.read_ahead = loader.read_ahead.value;
   // Training on this CPU computes on every core; a GPU leaves the launching thread's.
   const bool shared = device == TrainsOn::cpu || options.num_workers >= usable_cores();
   options.priority = shared ? Priority::below_trainer : Priority::normal;

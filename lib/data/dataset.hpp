@@ -35,6 +35,8 @@ struct StoredImage {
   ImageShape raw;
 };
 
+class ImageRanges;
+
 /// The images of a data set one at a time, before any transform. Called from several threads at
 /// once.
 class ImageStore {
@@ -47,6 +49,9 @@ class ImageStore {
   [[nodiscard]] virtual std::string name(std::int64_t index) const = 0;
   /// Begins to bring the sample near, if that costs nothing.
   virtual void prefetch(std::int64_t /*index*/) const {}
+  /// Where the images lie in files as they are read; nullptr where they do not. See
+  /// image_ranges.hpp.
+  [[nodiscard]] virtual const ImageRanges* ranges() const { return nullptr; }
 };
 
 /// Bytes that an open data set holds, beside what a cache keeps.

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -55,8 +56,8 @@ void FileReader::read(std::uint64_t offset, std::span<std::byte> out) const {
     const ssize_t count = ::pread(fd_.get(), out.data() + done, out.size() - done, at);
     if (count < 0 && errno == EINTR) continue;
     ENSURE(data, count >= 0, "cannot read {} at byte {}: {}", name_, at, std::strerror(errno));
-    ENSURE(data, count > 0, "{} ends at byte {}; bytes {} to {} were expected", name_, at, offset,
-           offset + out.size());
+    ENSURE(data, count > 0, "{} ends at byte {}; bytes {} to {} were expected", name_,
+           std::min(stamp_.size, offset + done), offset, offset + out.size());
     done += static_cast<std::size_t>(count);
   }
 }

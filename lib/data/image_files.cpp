@@ -3,10 +3,12 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/strings.hpp"
+#include "data/image_ranges.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 namespace trainctl::data {
@@ -15,13 +17,21 @@ namespace {
 constexpr std::int64_t kTileRows = 8;                         // a decoded image takes a millisecond
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;  // of one image file
 
-class ImageFileDataset final : public Dataset, public ImageStore {
+std::uint64_t bytes_of(const ImageFiles& files) {
+  if (!files.file_of.empty())
+    return std::accumulate(files.sizes.begin(), files.sizes.end(), std::uint64_t{0});
+  const auto add = [](std::uint64_t sum, const FileStamp& stamp) { return sum + stamp.size; };
+  return std::accumulate(files.stamps.begin(), files.stamps.end(), std::uint64_t{0}, add);
+}
+
+class ImageFileDataset final : public Dataset, public ImageStore, public ImageRanges {
  public:
   ImageFileDataset(DataRoot root, ImageFiles files, std::function<void()> forget)
       : root_(std::move(root)),
         files_(std::move(files)),
         facts_(files_.facts()),
-        forget_(std::move(forget)) {}
+        forget_(std::move(forget)),
+        bytes_(bytes_of(files_)) {}
 
   [[nodiscard]] std::int64_t size() const override { return facts_.samples; }
   [[nodiscard]] const Layout& layout() const override { return facts_.layout; }
@@ -44,20 +54,34 @@ class ImageFileDataset final : public Dataset, public ImageStore {
 
   [[nodiscard]] StoredImage read(std::int64_t index,
                                  std::vector<std::byte>& scratch) const override {
+    const FileRange where = range(index);
+    const FileReader reader = open(where.file);
+    ENSURE(data, where.bytes <= kMostBytes, "it has {} bytes; an image file may have up to {}",
+           where.bytes, kMostBytes);
+    ENSURE(data, where.bytes > 0, "it is empty");
+    if (scratch.size() < where.bytes) scratch.resize(where.bytes);
+    const auto bytes = std::span(scratch).first(where.bytes);
+    reader.read(where.offset, bytes);
+    return {bytes, {}};
+  }
+
+  [[nodiscard]] const ImageRanges* ranges() const override { return this; }
+  [[nodiscard]] std::uint64_t bytes() const override { return bytes_; }
+
+  [[nodiscard]] FileRange range(std::int64_t index) const override {
     ASSERT(index >= 0 && index < facts_.samples);
     const auto i = static_cast<std::size_t>(index);
-    const std::size_t file = files_.file_of.empty() ? i : files_.file_of[i];
-    const FileReader reader = root_.open(std::string(files_.files[file]));
+    if (files_.file_of.empty()) return {i, 0, files_.stamps[i].size};
+    return {files_.file_of[i], files_.offsets[i], files_.sizes[i]};
+  }
+
+  [[nodiscard]] FileReader open(std::size_t file) const override {
+    FileReader reader = root_.open(std::string(files_.files[file]));
     if (reader.stamp() != files_.stamps[file]) changed(reader, file);
-    const auto [offset, size] = files_.file_of.empty()
-                                    ? std::pair{std::uint64_t{0}, reader.size()}
-                                    : std::pair{files_.offsets[i], files_.sizes[i]};
-    ENSURE(data, size <= kMostBytes, "it has {} bytes; an image file may have up to {}", size,
-           kMostBytes);
-    ENSURE(data, size > 0, "it is empty");
-    if (scratch.size() < size) scratch.resize(size);
-    const auto bytes = std::span(scratch).first(size);
-    reader.read(offset, bytes);
+    return reader;
+  }
+
+  [[nodiscard]] StoredImage image(std::int64_t, std::span<const std::byte> bytes) const override {
     return {bytes, {}};
   }
 
@@ -101,6 +125,7 @@ class ImageFileDataset final : public Dataset, public ImageStore {
   ImageFiles files_;
   Facts facts_;
   std::function<void()> forget_;
+  std::uint64_t bytes_;
 };
 
 }  // namespace

@@ -2,20 +2,17 @@
 
 #include "base/error.hpp"
 #include "base/machine.hpp"
+#include "data/ahead/read_ahead.hpp"
 #include "base/numa.hpp"
 #include "data/arena.hpp"
+#include "data/loader_thread.hpp"
 #include "data/memory_plan.hpp"
 #include "data/order.hpp"
 #include "data/ring.hpp"
 #include "data/tiles.hpp"
 
-#include <pthread.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <condition_variable>
-#include <csignal>
 #include <limits>
 #include <mutex>
 #include <system_error>
@@ -24,21 +21,6 @@
 
 namespace trainctl::data {
 namespace {
-
-// A third of the trainer's share of a core that both want, by the kernel's weights.
-constexpr int kLower = 5;
-
-void prepare_thread(const LoaderOptions& options) {
-  sigset_t all;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
-  ::pthread_setname_np(::pthread_self(), "trainctl-loader");
-  // On Linux a thread has a nice value of its own. A refusal costs nothing but speed.
-  const auto thread = static_cast<id_t>(::gettid());
-  if (options.priority == Priority::below_trainer)
-    (void)::setpriority(PRIO_PROCESS, thread, ::getpriority(PRIO_PROCESS, thread) + kLower);
-  keep_to_cores(options.cores);
-}
 
 /// The kernel takes memory where the thread runs that touches it first.
 Arena near_arena(std::size_t bytes, const LoaderOptions& options) {
@@ -62,12 +44,13 @@ class Loader::Impl {
   [[nodiscard]] const Arena& arena() const { return arena_; }
 
  private:
+  std::unique_ptr<ReadAhead> make_ahead();
   void make_threads();
   void join_threads();
   void run_worker();
   void work(TileMaker::Scratch& scratch);
   void finish_tile(const Ring::Ticket& ticket, TileMaker::Scratch& scratch);
-  void run_tile(const Ring::Ticket& ticket, TileMaker::Scratch& scratch);
+  void run_tile(const Ring::Ticket& ticket, const AheadTile& ahead, TileMaker::Scratch& scratch);
   void help(std::uint64_t number);
   void make_inline(std::uint64_t number);
   void fill_in(std::uint64_t number);
@@ -93,6 +76,7 @@ class Loader::Impl {
   BatchPlan plan_;
   Ring ring_;
   Arena arena_;
+  std::unique_ptr<ReadAhead> ahead_;  // null: nothing is read ahead
   // The caller makes batches rather than wait, where a tile is a whole batch of rows that are
   // merely copied (a decoded tile may take longer than the wait), and the workers leave it a core
   // (else it may be put to sleep in the middle of a batch, and all would wait for that one).
@@ -124,6 +108,7 @@ Loader::Impl::Impl(Pipeline pipeline, LoaderOptions options)
       ring_(ring_slots(options_, maker_.slot_shape().bytes), maker_.tiles()),
       arena_(near_arena(static_cast<std::size_t>(ring_.slots()) * maker_.slot_shape().bytes,
                         options_)),
+      ahead_(make_ahead()),
       helps_(maker_.tiles() == 1 && options_.num_workers < usable_cores()),
       inline_scratch_(maker_.scratch()) {
   batch_.fields.resize(maker_.layout().size());
@@ -131,6 +116,15 @@ Loader::Impl::Impl(Pipeline pipeline, LoaderOptions options)
 }
 
 Loader::Impl::~Impl() { join_threads(); }
+
+std::unique_ptr<ReadAhead> Loader::Impl::make_ahead() {
+  const Dataset& dataset = *maker_.pipeline().dataset;
+  const std::uint64_t bytes = ahead_memory(dataset, options_, arena_.bytes().size());
+  if (bytes == 0) return nullptr;
+  const int tiles = options_.num_workers > 0 ? maker_.tiles() : 1;
+  return std::make_unique<ReadAhead>(ReadAhead::Shared{dataset, orders_, plan_, tiles}, options_,
+                                     bytes);
+}
 
 void Loader::Impl::make_threads() {
   threads_.reserve(static_cast<std::size_t>(std::max(0, options_.num_workers)));
@@ -147,6 +141,7 @@ void Loader::Impl::make_threads() {
 
 void Loader::Impl::join_threads() {
   ring_.close();
+  if (ahead_) ahead_->stop();
   {
     const std::lock_guard lock(mutex_);
     quit_ = true;
@@ -156,7 +151,8 @@ void Loader::Impl::join_threads() {
 }
 
 void Loader::Impl::run_worker() {
-  prepare_thread(options_);
+  prepare_thread(options_.priority);
+  keep_to_cores(options_.cores);
   TileMaker::Scratch scratch = maker_.scratch();
   std::uint64_t seen = 0;
   while (true) {
@@ -179,7 +175,7 @@ void Loader::Impl::work(TileMaker::Scratch& scratch) {
 void Loader::Impl::finish_tile(const Ring::Ticket& ticket, TileMaker::Scratch& scratch) {
   std::exception_ptr error;
   try {
-    run_tile(ticket, scratch);
+    run_tile(ticket, AheadTile(ahead_.get(), ticket.batch), scratch);
   } catch (...) {
     error = std::current_exception();
   }
@@ -187,14 +183,16 @@ void Loader::Impl::finish_tile(const Ring::Ticket& ticket, TileMaker::Scratch& s
 }
 
 void Loader::Impl::help(std::uint64_t number) {
-  while (!ring_.published(number)) {
+  // A tile that waits for the disk may be later than the batch that is wanted.
+  while (!ring_.published(number) && !(ahead_ && ahead_->reads())) {
     const auto ticket = ring_.try_take();
     if (!ticket) return;
     finish_tile(*ticket, inline_scratch_);
   }
 }
 
-void Loader::Impl::run_tile(const Ring::Ticket& ticket, TileMaker::Scratch& scratch) {
+void Loader::Impl::run_tile(const Ring::Ticket& ticket, const AheadTile& ahead,
+                            TileMaker::Scratch& scratch) {
   const std::int64_t batch = batch_of(ticket.batch);
   TileJob job;
   job.epoch = epoch_of(ticket.batch);
@@ -202,6 +200,7 @@ void Loader::Impl::run_tile(const Ring::Ticket& ticket, TileMaker::Scratch& scra
   job.extent = plan_.extent(batch);
   job.tile = ticket.tile;
   job.slot = slot(ticket.batch);
+  job.ahead = ahead.reads() ? &ahead : nullptr;
   try {
     if (scratch.epoch != job.epoch) scratch.order = orders_.get(job.epoch);
     scratch.epoch = job.epoch;
@@ -217,6 +216,7 @@ void Loader::Impl::run_tile(const Ring::Ticket& ticket, TileMaker::Scratch& scra
 
 void Loader::Impl::stop_workers() {
   ring_.close();
+  if (ahead_) ahead_->stop();
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return running_ == 0; });
 }
@@ -235,6 +235,7 @@ void Loader::Impl::restart(std::int64_t epoch, std::int64_t first_batch) {
   base_batch_ = first_batch;
   next_ = 0;
   held_.reset();
+  if (ahead_) ahead_->start(epoch, first_batch);
   start_workers();
 }
 
@@ -252,7 +253,9 @@ void Loader::Impl::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
 }
 
 void Loader::Impl::make_inline(std::uint64_t number) {
-  for (int tile = 0; tile < maker_.tiles(); ++tile) run_tile({number, tile}, inline_scratch_);
+  const AheadTile ahead(ahead_.get(), number);
+  for (int tile = 0; tile < maker_.tiles(); ++tile)
+    run_tile({number, tile}, ahead, inline_scratch_);
 }
 
 const Batch* Loader::Impl::next() {

@@ -42,10 +42,12 @@ struct LoaderOptions {
   std::optional<std::int64_t> limit_batches;  // a prefix of each epoch
   double limit_fraction = 1.0;  // the same as a share of the batches; at least one batch is left
   std::int64_t tile_rows = 0;   // samples a thread makes in one go; 0: the data set's choice
-  OnError on_error = OnError::fail;         // a sample that cannot be read: Error(data)
-  std::optional<std::int64_t> max_skipped;  // of this loader; default: default_max_skipped()
-  std::optional<std::uint64_t>
-      memory_budget;  // bytes of the ring; default: half of the available memory
+  OnError on_error = OnError::fail;            // a sample that cannot be read: Error(data)
+  std::optional<std::int64_t> max_skipped;     // of this loader; default: default_max_skipped()
+  std::optional<std::uint64_t> memory_budget;  // bytes of the ring and of what is read ahead;
+                                               // default: half of the available memory
+  std::optional<int> read_ahead;  // batches; 0: none; default: what the disk needs, while the data
+                                  // is not in the page cache
 };
 
 /// A data set with its transforms, ready to be loaded.

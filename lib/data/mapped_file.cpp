@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/strings.hpp"
-#include "data/file_reader.hpp"
 
 #include <sys/mman.h>
 
@@ -21,6 +20,7 @@ constexpr std::size_t kPageBytes = 4096;
 
 MappedFile::MappedFile(const std::filesystem::path& path) : name_(printable(path.string())) {
   const FileReader file(path);
+  stamp_ = file.stamp();
   const auto size = static_cast<std::size_t>(file.size());
   if (size == 0) return;  // mmap refuses it
   void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd(), 0);

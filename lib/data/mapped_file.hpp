@@ -1,5 +1,7 @@
 #pragma once
 
+#include "data/file_reader.hpp"
+
 #include <cstddef>
 #include <filesystem>
 #include <span>
@@ -19,9 +21,12 @@ class MappedFile {
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
   /// As errors name it.
   [[nodiscard]] const std::string& name() const { return name_; }
+  /// As it was when it was opened.
+  [[nodiscard]] const FileStamp& stamp() const { return stamp_; }
 
  private:
   std::string name_;
+  FileStamp stamp_;
   std::span<const std::byte> bytes_;
 };
 

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/machine.hpp"
 #include "base/strings.hpp"
+#include "data/ahead/read_ahead.hpp"
 #include "data/cache/look.hpp"
 #include "data/tiles.hpp"
 
@@ -60,6 +61,12 @@ int ring_slots(const LoaderOptions& options, std::uint64_t slot_bytes) {
   return std::min(wanted_slots(options), fitting);
 }
 
+std::uint64_t ahead_memory(const Dataset& dataset, const LoaderOptions& options,
+                           std::uint64_t ring_bytes) {
+  const std::uint64_t budget = ring_budget(options);
+  return ahead_bytes(dataset, options, budget - std::min(budget, ring_bytes));
+}
+
 MemoryPlan memory_plan(const Pipeline& pipeline, const LoaderOptions& options,
                        CacheBudget& budget) {
   const ImageLook look = look_at_images(pipeline);
@@ -82,6 +89,9 @@ MemoryPlan memory_plan(const Pipeline& pipeline, const LoaderOptions& options,
   attempt([&] { plan.cache = choose_cache(plan.cache_need, budget); });
   attempt([&] { plan.slots = ring_slots(options, plan.slot); });
   budget.left -= plan.cache.bytes;
+  // A cache has the images at hand, in the place of the files.
+  if (plan.cache.tier == CacheTier::none)
+    plan.ahead = ahead_memory(*pipeline.dataset, options, plan.ring());
   return plan;
 }
 

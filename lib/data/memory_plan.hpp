@@ -17,13 +17,14 @@ struct MemoryPlan {
   CacheChoice cache;
   int threads = 1;
   std::uint64_t scratch = 0;  // of one thread, for the largest image that was seen
+  std::uint64_t ahead = 0;    // images read before their turn
   Footprint dataset;
   std::string refusal;  // why a loader of this split would not start: Error(resource)
 
   [[nodiscard]] std::uint64_t ring() const { return static_cast<std::uint64_t>(slots) * slot; }
   [[nodiscard]] std::uint64_t total() const {
     return dataset.memory + ring() + orders + cache.bytes +
-           static_cast<std::uint64_t>(threads) * scratch;
+           static_cast<std::uint64_t>(threads) * scratch + ahead;
   }
 };
 
@@ -39,5 +40,9 @@ int wanted_slots(const LoaderOptions& options);
 /// The same, fewer where memory is short. Throws Error(resource) where not even the least would
 /// fit.
 int ring_slots(const LoaderOptions& options, std::uint64_t slot_bytes);
+
+/// Bytes for images that are read ahead, out of what the ring leaves of the budget; 0: none are.
+std::uint64_t ahead_memory(const Dataset& dataset, const LoaderOptions& options,
+                           std::uint64_t ring_bytes);
 
 }  // namespace trainctl::data

@@ -51,6 +51,12 @@ Extent BatchPlan::extent(std::int64_t batch) const {
   return extent;
 }
 
+std::int64_t sample_of(const Extent& extent, std::int64_t row, const Permutation* order) {
+  const std::int64_t position = row < extent.valid ? extent.first + row * extent.step
+                                                   : extent.first - extent.first % extent.step;
+  return order != nullptr ? (*order)[static_cast<std::size_t>(position)] : position;
+}
+
 Orders::Orders(const Dataset& dataset, const LoaderOptions& options)
     : samples_(dataset.size()), kind_(options.order), seed_(options.seed) {
   if (options.sampling) sampler_.emplace(dataset, *options.sampling);

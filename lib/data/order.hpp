@@ -41,6 +41,10 @@ class BatchPlan {
   std::int64_t batches_ = 0;
 };
 
+/// The sample that a row of a batch is made of; `order` is null for the sequential one. Padding
+/// repeats the batch's first position: a real sample, of weight 0.
+std::int64_t sample_of(const Extent& extent, std::int64_t row, const Permutation* order);
+
 /// Makes and keeps the orders of the epochs in use. Called from several threads.
 class Orders {
  public:

@@ -1,8 +1,10 @@
 #include "data/tiles.hpp"
 
 #include "base/error.hpp"
+#include "data/ahead/read_ahead.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace trainctl::data {
@@ -70,13 +72,13 @@ TileMaker::TileMaker(Pipeline pipeline, const LoaderOptions& options)
       slot_shape_(layout_, options.batch_size),
       batch_size_(options.batch_size),
       tile_rows_(rows_of_tile(pipeline_, options)),
-      block_rows_(makes_images() ? std::min(kBlockRows, tile_rows_) : tile_rows_),
+      block_rows_(transforms() ? std::min(kBlockRows, tile_rows_) : tile_rows_),
       tiles_(static_cast<int>((options.batch_size + tile_rows_ - 1) / tile_rows_)) {
   if (!pipeline_.batch_transforms.empty()) {
     mixer_.emplace(pipeline_.batch_transforms, seed_, layout_, slot_shape_.offsets);
   }
   while (image_ < layout_.size() && layout_[image_].name != "image") ++image_;
-  if (!makes_images()) return;
+  if (!transforms()) return;
   ASSERT(pipeline_.dataset->images() != nullptr);
   shape_ = image_shape(layout_[image_]);
   sound_ = std::make_unique<SoundSamples>(pipeline_.dataset->size());
@@ -127,13 +129,8 @@ void TileMaker::make_rows(const TileJob& job, std::int64_t first, std::int64_t c
 void TileMaker::fill_block(const TileJob& job, std::int64_t first, std::int64_t count,
                            Scratch& scratch) const {
   for (std::int64_t i = 0; i < count; ++i) {
-    // Padding repeats the batch's first position: a real sample, of weight 0.
-    const std::int64_t row = first + i;
-    const Extent& extent = job.extent;
-    const std::int64_t position = row < extent.valid ? extent.first + row * extent.step
-                                                     : extent.first - extent.first % extent.step;
     scratch.indices[static_cast<std::size_t>(i)] =
-        scratch.order ? (*scratch.order)[static_cast<std::size_t>(position)] : position;
+        sample_of(job.extent, first + i, scratch.order.get());
   }
   const auto indices = std::span(scratch.indices).first(static_cast<std::size_t>(count));
   bool filled = true;
@@ -143,14 +140,14 @@ void TileMaker::fill_block(const TileJob& job, std::int64_t first, std::int64_t 
     if (on_error_ == OnError::fail || error.kind() != ErrorKind::data) throw;
     filled = false;  // then one by one
   }
-  if (filled && !makes_images()) return;
+  if (filled && !makes_images(job)) return;
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (makes_images() && i + 1 < indices.size())
+    if (makes_images(job) && i + 1 < indices.size())
       pipeline_.dataset->images()->prefetch(indices[i + 1]);
     const RowJob row{job, first + static_cast<std::int64_t>(i)};
     try {
       if (!filled) fill_fields(job, row.row, indices.subspan(i, 1), scratch);
-      if (makes_images()) make_image(row, indices[i], scratch);
+      if (makes_images(job)) make_image(row, indices[i], scratch);
     } catch (const Error& error) {
       if (on_error_ == OnError::fail || error.kind() != ErrorKind::data) throw;
       replace_row(row, indices[i], error, scratch);
@@ -167,7 +164,7 @@ void TileMaker::fill_fields(const TileJob& job, std::int64_t first,
         job.slot.subspan(slot_shape_.offsets[field] + static_cast<std::size_t>(first) * bytes,
                          indices.size() * bytes);
   }
-  if (makes_images()) scratch.rows[image_] = {};
+  if (makes_images(job)) scratch.rows[image_] = {};
   pipeline_.dataset->fill(indices, Rows(scratch.rows).first(pipeline_.dataset->layout().size()));
 }
 
@@ -182,7 +179,7 @@ void TileMaker::replace_row(const RowJob& job, std::int64_t index, Error error,
         static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(pipeline_.dataset->size())));
     try {
       fill_fields(job.tile, job.row, std::span(&index, 1), scratch);
-      if (makes_images()) make_image(job, index, scratch);
+      if (makes_images(job.tile)) make_image(job, index, scratch);
       return;
     } catch (const Error& next) {
       if (next.kind() != ErrorKind::data) throw;
@@ -199,7 +196,8 @@ std::string TileMaker::name(std::int64_t index) const {
 
 void TileMaker::make_image(const RowJob& job, std::int64_t index, Scratch& scratch) const {
   try {
-    const StoredImage stored = pipeline_.dataset->images()->read(index, scratch.stored);
+    const StoredImage stored = stored_image(job, index, scratch);
+    if (!transforms()) return copy(job, stored);
     if (!stored.raw.fixed()) return decode(job, index, stored, scratch);
     transform(ImageView(reinterpret_cast<const std::uint8_t*>(stored.bytes.data()), stored.raw), 0,
               job, scratch);
@@ -207,6 +205,21 @@ void TileMaker::make_image(const RowJob& job, std::int64_t index, Scratch& scrat
     error.add_frame(name(index));
     throw;
   }
+}
+
+StoredImage TileMaker::stored_image(const RowJob& job, std::int64_t index, Scratch& scratch) const {
+  if (job.tile.ahead != nullptr) {
+    if (const auto image = job.tile.ahead->image(job.row, index, scratch.stored)) return *image;
+  }
+  return pipeline_.dataset->images()->read(index, scratch.stored);
+}
+
+void TileMaker::copy(const RowJob& job, const StoredImage& stored) const {
+  const std::size_t bytes = layout_[image_].bytes();
+  ASSERT(stored.bytes.size() == bytes);
+  std::memcpy(job.tile.slot.data() + slot_shape_.offsets[image_] +
+                  static_cast<std::size_t>(job.row) * bytes,
+              stored.bytes.data(), bytes);
 }
 
 void TileMaker::decode(const RowJob& job, std::int64_t index, const StoredImage& stored,

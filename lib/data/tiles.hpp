@@ -20,6 +20,8 @@
 
 namespace trainctl::data {
 
+class AheadTile;
+
 /// The bytes of one slot: where each field begins.
 struct SlotShape {
   std::vector<std::size_t> offsets;
@@ -35,6 +37,7 @@ struct TileJob {
   Extent extent;
   int tile = 0;
   std::span<std::byte> slot;
+  const AheadTile* ahead = nullptr;  // images that were read before, if any
 };
 
 /// Fills tiles: samples of the data set, then the transforms. Holds what all threads share; a
@@ -90,6 +93,9 @@ class TileMaker {
                    Scratch& scratch) const;
   void replace_row(const RowJob& job, std::int64_t index, Error error, Scratch& scratch) const;
   void make_image(const RowJob& job, std::int64_t index, Scratch& scratch) const;
+  [[nodiscard]] StoredImage stored_image(const RowJob& job, std::int64_t index,
+                                         Scratch& scratch) const;
+  void copy(const RowJob& job, const StoredImage& stored) const;
   void decode(const RowJob& job, std::int64_t index, const StoredImage& stored,
               Scratch& scratch) const;
   void transform(ImageView image, std::size_t first_step, const RowJob& job,
@@ -97,7 +103,11 @@ class TileMaker {
   [[nodiscard]] CounterRng draws(const RowJob& job, std::size_t operation) const;
   [[nodiscard]] ImageTarget target(const RowJob& job, std::size_t step, Scratch& scratch) const;
   [[nodiscard]] std::string name(std::int64_t index) const;
-  [[nodiscard]] bool makes_images() const { return !pipeline_.transforms.empty(); }
+  [[nodiscard]] bool transforms() const { return !pipeline_.transforms.empty(); }
+  /// Images come from the store one by one, and not from the data set's fill().
+  [[nodiscard]] bool makes_images(const TileJob& job) const {
+    return transforms() || job.ahead != nullptr;
+  }
 
   Pipeline pipeline_;
   std::vector<Step> steps_;

@@ -81,6 +81,7 @@ struct Loader {
   std::int64_t batch_size = 64;
   config::Auto<int> num_workers;
   config::Auto<int> prefetch_factor;
+  config::Auto<int> read_ahead;
   config::Auto<bool> pin_memory;
   bool shuffle = true;
   config::Stage sampler;  // empty: every sample once
@@ -102,6 +103,13 @@ struct Loader {
         .at_least(1)
         .at_most(64)
         .example("2");
+    options
+        .field("read_ahead", &Loader::read_ahead,
+               "Batches whose files are read before their turn, in the order of the disk; 0: none; "
+               "auto: while the data is not in the page cache.")
+        .at_least(0)
+        .at_most(4096)
+        .example("8");
     options.field("pin_memory", &Loader::pin_memory,
                   "Copies to a GPU go through page-locked memory; auto: true.");
     options.field("shuffle", &Loader::shuffle,

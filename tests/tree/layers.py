@@ -23,6 +23,7 @@ LIBRARIES = {
     "libpng": r"png\.h",
     "zlib": r"zlib\.h",
     "zstd": r"zstd\.h",
+    "liburing": r"liburing\.h|liburing/",
     "Arrow": r"arrow/|parquet/",
     "CUDA": r"cuda[a-zA-Z_]*\.h|nvml\.h|nvToolsExt\.h|nvtx3/|(c10|ATen)/cuda/",
     "NCCL": r"nccl\.h",

@@ -16,7 +16,8 @@ Facts facts_of(const PackHeader& header) {
 }  // namespace
 
 PackDataset::PackDataset(const std::filesystem::path& path)
-    : file_(path),
+    : path_(path),
+      file_(path),
       pack_(file_.bytes(), file_.name()),
       layout_(facts_of(pack_.header()).layout),
       checked_(static_cast<std::size_t>(pack_.header().samples)) {}
@@ -26,10 +27,11 @@ Facts PackDataset::facts(const std::filesystem::path& path) {
   return facts_of(PackView::head(file.bytes(), file.name()));
 }
 
-void PackDataset::check(std::int64_t index, const PackEntry& entry) const {
+void PackDataset::check(std::int64_t index, const PackEntry& entry,
+                        std::span<const std::byte> bytes) const {
   std::atomic<bool>& checked = checked_[static_cast<std::size_t>(index)];
   if (checked.load(std::memory_order_relaxed)) return;
-  ENSURE(data, hash_bytes(pack_.bytes(entry)) == entry.hash,
+  ENSURE(data, hash_bytes(bytes) == entry.hash,
          "the checksum of its {} bytes at byte {} of {} is wrong: the pack is damaged; make it "
          "anew with 'trainctl data "
          "pack'",
@@ -37,13 +39,35 @@ void PackDataset::check(std::int64_t index, const PackEntry& entry) const {
   checked.store(true, std::memory_order_relaxed);
 }
 
+StoredImage PackDataset::checked_image(std::int64_t index, const PackEntry& entry,
+                                       std::span<const std::byte> bytes) const {
+  check(index, entry, bytes);
+  StoredImage image{bytes, {}};
+  if (entry.format == PackFormat::raw) image.raw = {entry.height, entry.width, entry.channels};
+  return image;
+}
+
 StoredImage PackDataset::read(std::int64_t index, std::vector<std::byte>&) const {
   ASSERT(index >= 0 && index < size());
   const PackEntry entry = pack_.entry(index);
-  check(index, entry);
-  StoredImage image{pack_.bytes(entry), {}};
-  if (entry.format == PackFormat::raw) image.raw = {entry.height, entry.width, entry.channels};
-  return image;
+  return checked_image(index, entry, pack_.bytes(entry));
+}
+
+StoredImage PackDataset::image(std::int64_t index, std::span<const std::byte> bytes) const {
+  return checked_image(index, pack_.entry(index), bytes);
+}
+
+FileRange PackDataset::range(std::int64_t index) const {
+  const PackEntry entry = pack_.entry(index);
+  return {0, entry.offset, entry.bytes};
+}
+
+FileReader PackDataset::open(std::size_t) const {
+  FileReader file(path_);
+  // Where it has become shorter, the read says at which byte it ends.
+  ENSURE(data, file.stamp() == file_.stamp() || file.size() < file_.stamp().size,
+         "{} has changed while it was read; start again", file_.name());
+  return file;
 }
 
 void PackDataset::copy_image(std::int64_t index, std::span<std::byte> out) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "data/dataset.hpp"
+#include "data/image_ranges.hpp"
 #include "data/mapped_file.hpp"
 #include "data/pack/format.hpp"
 
@@ -13,7 +14,7 @@ namespace trainctl::data {
 /// The samples of a pack file, mapped: opening reads its header and index, and each image is
 /// checked the first time it is read. The file must not be written to while it is open; 'trainctl
 /// data pack' never does.
-class PackDataset final : public Dataset, public ImageStore {
+class PackDataset final : public Dataset, public ImageStore, public ImageRanges {
  public:
   /// Throws Error(data) naming file and offset.
   explicit PackDataset(const std::filesystem::path& path);
@@ -39,10 +40,20 @@ class PackDataset final : public Dataset, public ImageStore {
                                  std::vector<std::byte>& scratch) const override;
   [[nodiscard]] std::string name(std::int64_t index) const override;
 
+  [[nodiscard]] const ImageRanges* ranges() const override { return this; }
+  [[nodiscard]] std::uint64_t bytes() const override { return pack_.header().data_bytes; }
+  [[nodiscard]] FileRange range(std::int64_t index) const override;
+  [[nodiscard]] FileReader open(std::size_t file) const override;
+  [[nodiscard]] StoredImage image(std::int64_t index,
+                                  std::span<const std::byte> bytes) const override;
+
  private:
-  void check(std::int64_t index, const PackEntry& entry) const;
+  void check(std::int64_t index, const PackEntry& entry, std::span<const std::byte> bytes) const;
+  [[nodiscard]] StoredImage checked_image(std::int64_t index, const PackEntry& entry,
+                                          std::span<const std::byte> bytes) const;
   void copy_image(std::int64_t index, std::span<std::byte> out) const;
 
+  std::filesystem::path path_;
   MappedFile file_;
   PackView pack_;
   Layout layout_;

@@ -92,8 +92,8 @@ def run_peer(kind, row, workers, options):
 
 def run_trainctl(workload, workers, folder, options):
     """One measurement of `trainctl data bench`, as a user would make it."""
-    if not workload.dataset:
-        return {"failure": "data bench measures a warm page cache only"}
+    if workload.cold:
+        return run_cold(workload, workers, options)
     config = folder / f"{workload.name}.yaml"
     config.write_text(workload.experiment(options.data))
     out, _, failure = run([options.trainctl, "data", "bench", config, "dataset.cache.mode=none", "--workers", workers,
@@ -106,6 +106,20 @@ def run_trainctl(workload, workers, folder, options):
     return {"samples_per_s": found["samples_per_s"]["median"], "samples_per_cpu_s": 1000 / found["cpu_s_per_1k"],
             "p50_ms": found["p50_ms"], "p99_ms": found["p99_ms"], "rss_mb": found["rss_mb"], "digest": found["digest"],
             "limit": found["limit"]["samples_per_s"], "limit_name": found["limit"]["name"]}
+
+
+def run_cold(workload, workers, options):
+    """One epoch that nobody has read before, and fio on the same file in the same round."""
+    file, block = options.data / workload.pack, workload.shape[0] * workload.shape[1]
+    out, _, failure = run([options.cold_reads, file, workload.batch, workers], options)
+    if failure:
+        return {"failure": failure}
+    fio, _, failure = run(["fio", "--name=limit", f"--filename={file}", "--readonly", "--rw=randread", f"--bs={block}",
+                           "--offset=4096", "--direct=1", "--ioengine=io_uring", "--iodepth=32", "--time_based",
+                           f"--runtime={options.seconds}", "--output-format=json"], options)
+    if failure:
+        return {"failure": f"fio: {failure}"}
+    return {**json.loads(out), "limit": json.loads(fio[fio.index("{"):])["jobs"][0]["read"]["iops"], "limit_name": "fio"}
 
 
 def contenders(workload, options):
@@ -121,7 +135,7 @@ def contenders(workload, options):
 
 def pack(workload, folder, options):
     """Makes the pack that the row reads; a failure shows when trainctl opens it."""
-    target = options.data / f"{workload.name.lower()}.pack"
+    target = options.data / workload.pack
     if not workload.packed_from or target.exists():
         return
     source = folder / "source.yaml"
@@ -149,6 +163,7 @@ def measure_row(workload, folder, options):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trainctl", type=pathlib.Path, required=True)
+    parser.add_argument("--cold-reads", type=pathlib.Path, help="bench_cold_reads (default: beside trainctl)")
     parser.add_argument("--python", type=pathlib.Path, required=True, help="of the peers' virtual environment")
     parser.add_argument("--data", type=pathlib.Path, required=True, help="folder for the data that is made")
     parser.add_argument("--source", type=pathlib.Path, required=True, help="folder with mnist/ and imagenet-sample/")
@@ -164,7 +179,8 @@ def parse():
     for row in options.rows:
         if row not in WORKLOADS:
             parser.error(f"--rows: '{row}' is none of {', '.join(WORKLOADS)}")
-    for name in ("trainctl", "python", "data", "source"):
+    options.cold_reads = options.cold_reads or options.trainctl.with_name("bench_cold_reads")
+    for name in ("trainctl", "cold_reads", "python", "data", "source"):
         setattr(options, name, getattr(options, name).absolute())
     return options
 

@@ -14,7 +14,7 @@ from PIL import Image
 
 COPIES = 10  # of each of the 200 photographs: 2,000 files
 SHORT_SIDE, QUALITY = 256, 90
-COLD_SAMPLES = 16_384
+COLD_BYTES = 1 << 30
 
 
 def mnist(target, source):
@@ -69,12 +69,17 @@ def photographs_224(target, source):
     np.save(target.parent / "photographs_224.labels.npy", np.arange(len(images)) % 10)
 
 
-def cold_32k(target, _source):
-    random = np.random.default_rng(0)
-    rows = np.lib.format.open_memmap(target, "w+", np.uint8, (COLD_SAMPLES, 32, 1024, 1))
-    for at in range(0, COLD_SAMPLES, 1024):
-        rows[at:at + 1024] = random.integers(0, 256, rows[at:at + 1024].shape, dtype=np.uint8)
-    rows.flush()
+def cold(kib):
+    def make_cold(target, _source):
+        random = np.random.default_rng(0)
+        samples = COLD_BYTES // (kib * 1024)
+        rows = np.lib.format.open_memmap(target, "w+", np.uint8, (samples, kib, 1024, 1))
+        for at in range(0, samples, 1024):
+            rows[at:at + 1024] = random.integers(0, 256, rows[at:at + 1024].shape, dtype=np.uint8)
+        rows.flush()
+        np.save(target.parent / f"cold_{kib}k.labels.npy", np.arange(samples) % 10)
+
+    return make_cold
 
 
 def table(target, _source):
@@ -88,7 +93,8 @@ def table(target, _source):
 
 
 MAKERS = {"mnist": mnist, "cifar10": cifar10, "photographs": photographs, "photographs_256": photographs_256,
-          "photographs_224.npy": photographs_224, "cold_32k.npy": cold_32k, "table.parquet": table}
+          "photographs_224.npy": photographs_224, "cold_4k.npy": cold(4), "cold_32k.npy": cold(32),
+          "cold_128k.npy": cold(128), "table.parquet": table}
 
 
 def make(folder, source, name):

@@ -18,6 +18,11 @@ class Workload:
     dataset: dict  # trainctl's dataset.train
     limit: str
     packed_from: dict = dataclasses.field(default_factory=dict)  # what `trainctl data pack --mode raw` is given first
+    cold: bool = False  # each epoch finds the page cache without the data
+
+    @property
+    def pack(self):
+        return f"{self.name.lower()}.pack"
 
     def experiment(self, folder):
         return self.file_of(self.dataset, folder)
@@ -34,6 +39,14 @@ class Workload:
 
 RRC = [{"type": "random_resized_crop", "size": 224}, "random_horizontal_flip"]
 FOLDER_PEERS = ("dataloader_pillow", "dataloader_tensor", "spdl", "ffcv", "dali")
+
+
+
+def cold(kib):
+    return Workload(f"W7-{kib}", f"cold file of {kib} KiB samples, exact shuffle", f"cold_{kib}k.npy", 256, (kib, 1024, 1),
+                    "read", ("dataloader",), {"type": "pack", "path": f"DATA/w7-{kib}.pack"}, "fio at depth 32",
+                    {"type": "npy", "images": f"DATA/cold_{kib}k.npy", "labels": f"DATA/cold_{kib}k.labels.npy"}, cold=True)
+
 
 WORKLOADS = {w.name: w for w in (
     Workload("W1", "MNIST in memory, u8", "mnist", 256, (28, 28, 1), "copy", ("dataloader", "index_select", "index_select_1"),
@@ -55,8 +68,7 @@ WORKLOADS = {w.name: w for w in (
              ("dataloader", "index_select", "index_select_1", "ffcv_raw"),
              {"type": "npy", "images": "DATA/photographs_224.npy", "labels": "DATA/photographs_224.labels.npy",
               "transforms": ["random_horizontal_flip"]}, "gather"),
-    Workload("W7", "cold file of 32 KiB samples, exact shuffle", "cold_32k.npy", 256, (32, 1024, 1), "read",
-             ("dataloader",), {}, "random reads at depth 32"),
+    cold(4), cold(32), cold(128),
     Workload("W8", "Parquet, 100 float columns", "table.parquet", 8192, (100,), "rows",
              ("dataloader", "index_select", "index_select_1"),
              {"type": "parquet", "path": "DATA/table.parquet", "label": "label"}, "gather"),

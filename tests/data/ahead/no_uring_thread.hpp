@@ -1,0 +1,47 @@
+#pragma once
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <stdexcept>
+#include <thread>
+
+namespace trainctl::data::testing {
+
+/// Lets this thread, and those it starts, fail with `error` where they set an io_uring up, as a
+/// container's policy or an old kernel does.
+inline void refuse_uring(int error) {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{4, filter};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+    throw std::runtime_error("this kernel takes no seccomp filter");
+  }
+}
+
+/// Runs `body` in a thread without io_uring; rethrows what it throws.
+inline void without_uring(int error, const std::function<void()>& body) {
+  std::exception_ptr failure;
+  std::thread thread([&] {
+    try {
+      refuse_uring(error);
+      body();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  });
+  thread.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace trainctl::data::testing
