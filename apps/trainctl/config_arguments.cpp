@@ -2,6 +2,7 @@
 
 #include "base/strings.hpp"
 #include "context.hpp"
+#include "data/remote/mount.hpp"
 #include "data_checks.hpp"
 #include "log/log.hpp"
 
@@ -76,6 +77,7 @@ spec::Loaded load_checked(const ConfigArguments& arguments, Context& context, Pu
   spec::Loaded loaded =
       spec::read_experiment(arguments.file, arguments.overrides, context.diagnostics);
   log_files(loaded);
+  data::mount_remote(loaded.experiment.dataset);
   check_data(loaded, purpose, context.diagnostics);
   context.diagnostics.throw_if_errors();
   return loaded;

@@ -108,7 +108,8 @@ class Planner {
                             .slot_bytes = memory.slot,
                             .order_bytes = memory.orders,
                             .threads = memory.threads,
-                            .scratch_bytes = memory.scratch});
+                            .scratch_bytes = memory.scratch,
+                            .ahead_bytes = memory.ahead});
   }
 
   void count_steps(const data::Pipeline& pipeline, const data::LoaderOptions& options) {

@@ -109,7 +109,9 @@ void add_validate(CLI::App& program, Context& context) {
   verb.add_option("-c,--config", arguments->words, "an experiment file, too")->type_name("FILE");
   verb.footer(
       "Example: trainctl validate configs/quickstart.yaml optimizer.lr=0.01\n"
-      "Exit codes: 0 all are fine; 2 an error in a file; 9 an error in the data it names.");
+      "Exit codes: 0 all are fine; 2 an error in a file; 9 an error in the data it names; 11 its "
+      "storage "
+      "cannot be reached.");
 }
 
 }  // namespace trainctl::app

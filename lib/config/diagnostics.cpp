@@ -88,7 +88,7 @@ void Diagnostics::add(Diagnostic diagnostic) {
   const bool is_error = diagnostic.severity == Severity::error;
   if (is_error) {
     if (diagnostic.position.source) bad_places_.insert(diagnostic.position);
-    blames_config_ = blames_config_ || diagnostic.kind == ErrorKind::config;
+    kind_ = std::min(kind_, diagnostic.kind);
   }
   int& count = is_error ? errors_ : warnings_;
   truncated_ = truncated_ || count == static_cast<int>(kMostCollected);
@@ -126,7 +126,7 @@ std::string Diagnostics::render(Color color) const {
 }
 
 void Diagnostics::throw_if_errors() const {
-  if (errors_ > 0) throw Error(blames_config_ ? ErrorKind::config : ErrorKind::data, render());
+  if (errors_ > 0) throw Error(kind_, render());
 }
 
 std::size_t Diagnostics::PlaceHash::operator()(const Position& position) const {

@@ -69,7 +69,7 @@ class Diagnostics {
   std::unordered_set<Position, PlaceHash, SamePlace> bad_places_;
   int errors_ = 0;
   int warnings_ = 0;
-  bool blames_config_ = false;
+  ErrorKind kind_ = ErrorKind::resource;  // of the errors: the config's outranks the data's
   bool truncated_ = false;
 };
 

@@ -29,6 +29,8 @@ class Reader {
   bool number(const Node& node, const Field& field, double& out);
   bool string(const Node& node, const Field& field, std::string& out);
   bool path(const Node& node, const Field& field, std::filesystem::path& out);
+  /// The NAME of `${secret:NAME}`; nothing else is taken, so that no file holds the value itself.
+  bool secret(const Node& node, const Field& field, std::string& name);
   bool choice(const Node& node, const Field& field, const std::vector<std::string>& names,
               std::size_t& out);
   bool stage(const Node& node, const Field& field, const std::string& kind, Stage& out);

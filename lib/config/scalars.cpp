@@ -1,4 +1,5 @@
 #include "base/strings.hpp"
+#include "base/url.hpp"
 #include "config/fields.hpp"
 #include "config/reader.hpp"
 #include "config/wording.hpp"
@@ -147,8 +148,7 @@ bool Reader::expect_scalar(const Node& node, const Field& field, const std::stri
   return !refuse_secret(node, field);
 }
 
-// A secret is looked up where it is used, and no field of this release uses one: it would be taken
-// for its own text.
+// A secret is looked up where it is used; any other field would take it for its own text.
 bool Reader::refuse_secret(const Node& node, const Field& field) {
   if (!is_secret(node)) return false;
   diagnostics_.error(
@@ -245,9 +245,30 @@ bool Reader::path(const Node& node, const Field& field, std::filesystem::path& o
                 fmt::format("write \"${{env:HOME}}{}\": '~' is not expanded",
                             printable(node.text.substr(1))));
   }
+  if (is_remote(node.text)) {
+    out = node.text;
+    return true;
+  }
   const Source* source = node.written_in ? node.written_in.get() : node.position.source.get();
   const std::filesystem::path folder = source == nullptr ? std::filesystem::path() : source->folder;
   out = std::filesystem::absolute(folder / node.text).lexically_normal();
+  return true;
+}
+
+bool Reader::secret(const Node& node, const Field& field, std::string& name) {
+  if (node.broken) return false;
+  constexpr std::string_view kBegin = "${secret:";
+  const std::string_view text = node.text;
+  if (node.type != Node::Type::scalar || !text.starts_with(kBegin) || !text.ends_with('}') ||
+      text.find('}') != text.size() - 1) {
+    diagnostics_.error(node.position,
+                       fmt::format("'{}' must be a reference to a secret and nothing else: a value "
+                                   "in the file would be seen",
+                                   field.key),
+                       "write ${secret:NAME}, NAME an environment variable");
+    return false;
+  }
+  name = text.substr(kBegin.size(), text.size() - kBegin.size() - 1);
   return true;
 }
 

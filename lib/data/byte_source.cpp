@@ -3,6 +3,8 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/strings.hpp"
+#include "base/url.hpp"
+#include "data/file_reader.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -63,10 +65,40 @@ class PlainSource final : public ByteSource {
   std::uint64_t offset_ = 0;
 };
 
+/// The local copy of a remote file.
+class RemoteSource final : public ByteSource {
+ public:
+  explicit RemoteSource(const fs::path& path) : file_(path) {}
+
+  std::size_t read(std::span<std::byte> out) override {
+    const auto part = out.first(std::min<std::uint64_t>(out.size(), file_.size() - offset_));
+    file_.read(offset_, part);
+    offset_ += part.size();
+    return part.size();
+  }
+
+  std::uint64_t skip(std::uint64_t count) override {
+    const std::uint64_t skipped = std::min(count, file_.size() - offset_);
+    offset_ += skipped;
+    return skipped;
+  }
+
+  [[nodiscard]] std::uint64_t most() const override { return file_.size(); }
+
+ private:
+  FileReader file_;
+  std::uint64_t offset_ = 0;
+};
+
+std::unique_ptr<ByteSource> open_plain(const fs::path& path) {
+  if (is_remote(path)) return std::make_unique<RemoteSource>(path);
+  return std::make_unique<PlainSource>(path);
+}
+
 // One gzip member (RFC 1952), as gzip(1) writes it.
 class GzipSource final : public ByteSource {
  public:
-  explicit GzipSource(const fs::path& path) : path_(path), packed_(path) {
+  explicit GzipSource(const fs::path& path) : path_(path), packed_(open_plain(path)) {
     constexpr int kGzipOnly = 16 + MAX_WBITS;
     ENSURE(resource, ::inflateInit2(&stream_, kGzipOnly) == Z_OK,
            "zlib cannot start: out of memory");
@@ -90,11 +122,11 @@ class GzipSource final : public ByteSource {
   }
 
   // Deflate's densest code: 258 bytes for two bits.
-  [[nodiscard]] std::uint64_t most() const override { return packed_.most() * 1032; }
+  [[nodiscard]] std::uint64_t most() const override { return packed_->most() * 1032; }
 
  private:
   void refill() {
-    const std::size_t count = packed_.read(buffer_);
+    const std::size_t count = packed_->read(buffer_);
     consumed_ += count;
     stream_.next_in = reinterpret_cast<Bytef*>(buffer_.data());
     stream_.avail_in = static_cast<uInt>(count);
@@ -113,13 +145,13 @@ class GzipSource final : public ByteSource {
            stream_.msg != nullptr ? stream_.msg : "bad stream", at);
     if (code != Z_STREAM_END) return;
     ended_ = true;
-    ENSURE(data, at == packed_.most(),
+    ENSURE(data, at == packed_->most(),
            "{} has {} bytes behind the end of its gzip stream, at byte {}; expected none",
-           named(path_), packed_.most() - at, at);
+           named(path_), packed_->most() - at, at);
   }
 
   fs::path path_;
-  PlainSource packed_;
+  std::unique_ptr<ByteSource> packed_;
   z_stream stream_{};
   std::array<std::byte, 1 << 16> buffer_;
   std::uint64_t consumed_ = 0;
@@ -143,7 +175,7 @@ std::uint64_t ByteSource::skip(std::uint64_t count) {
 
 std::unique_ptr<ByteSource> open_source(const fs::path& path) {
   if (path.extension() == ".gz") return std::make_unique<GzipSource>(path);
-  return std::make_unique<PlainSource>(path);
+  return open_plain(path);
 }
 
 }  // namespace trainctl::data

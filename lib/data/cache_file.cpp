@@ -66,8 +66,9 @@ auto read_cache(const fs::path& path, Read&& read)
 
 }  // namespace
 
-CacheFile::CacheFile(std::string_view identity) {
-  const fs::path folder = cache_folder();
+CacheFile::CacheFile(std::string_view identity) : CacheFile(cache_folder(), identity) {}
+
+CacheFile::CacheFile(const fs::path& folder, std::string_view identity) {
   if (!folder.empty()) path_ = folder / to_hex(digest_of(identity));
 }
 

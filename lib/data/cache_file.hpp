@@ -15,6 +15,8 @@ class CacheFile {
  public:
   /// `identity` says what is cached, as "image_folder\0/data/train".
   explicit CacheFile(std::string_view identity);
+  /// In a folder of its own.
+  CacheFile(const std::filesystem::path& folder, std::string_view identity);
 
   struct Content {
     std::string head;

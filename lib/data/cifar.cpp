@@ -2,7 +2,9 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "base/url.hpp"
 #include "data/memory_dataset.hpp"
+#include "data/remote/mount.hpp"
 #include "data/tar_reader.hpp"
 
 #include <algorithm>
@@ -149,19 +151,17 @@ CifarFiles::CifarFiles(const fs::path& root, CifarSplit split) : split_(std::mov
 
 void CifarFiles::find(const fs::path& root) {
   std::error_code failure;
-  ENSURE(data, fs::is_directory(root, failure), "the folder {} does not exist", shown(root));
-  for (const fs::path& folder : {root, root / split_.folder}) {
-    if (!fs::exists(folder / split_.files[0], failure)) continue;
-    for (const std::string& file : split_.files) paths_.push_back(folder / file);
+  ENSURE(data, is_remote(root) || fs::is_directory(root, failure), "the folder {} does not exist",
+         shown(root));
+  const std::string unpacked = split_.archive.substr(0, split_.archive.size() - 3);
+  const auto found = first_existing({root / split_.files[0], root / split_.folder / split_.files[0],
+                                     root / split_.archive, root / unpacked});
+  ENSURE(data, found, "{} holds neither {} nor {}", shown(root), split_.archive, split_.files[0]);
+  if (found->filename() != split_.files[0]) {
+    archive_ = *found;
     return;
   }
-  const std::string unpacked = split_.archive.substr(0, split_.archive.size() - 3);
-  for (const std::string& name : {split_.archive, unpacked}) {
-    archive_ = root / name;
-    if (fs::exists(archive_, failure)) return;
-  }
-  throw Error(ErrorKind::data, fmt::format("{} holds neither {} nor {}", shown(root),
-                                           split_.archive, split_.files[0]));
+  for (const std::string& file : split_.files) paths_.push_back(found->parent_path() / file);
 }
 
 Facts CifarFiles::facts() const {

@@ -60,6 +60,14 @@ struct Footprint {
   std::uint64_t mapped = 0;  // of files: processes share their pages, and they give way
 };
 
+/// A data set whose samples may still have to come to this machine. Called from several threads.
+class Fetchable {
+ public:
+  virtual ~Fetchable() = default;
+  /// Brings what the sample needs; returns its bytes. Throws Error.
+  virtual std::uint64_t fetch(std::int64_t index) const = 0;
+};
+
 /// A random-access set of samples. Called from several threads at once.
 class Dataset {
  public:
@@ -84,6 +92,8 @@ class Dataset {
   virtual void fill(std::span<const std::int64_t> indices, Rows rows) const = 0;
   /// Required where the layout has an image: the way in for transforms.
   [[nodiscard]] virtual const ImageStore* images() const { return nullptr; }
+  /// Null where all samples are on this machine.
+  [[nodiscard]] virtual const Fetchable* fetchable() const { return nullptr; }
   /// Digest of the content (not of the path), for the manifest.
   [[nodiscard]] virtual std::string fingerprint() const = 0;
 };

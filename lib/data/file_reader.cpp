@@ -2,6 +2,8 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "base/url.hpp"
+#include "data/remote/mount.hpp"
 
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -37,8 +39,15 @@ bool leads_out(const fs::path& name) {
 
 }  // namespace
 
-FileReader::FileReader(const fs::path& path)
-    : FileReader(Fd(::open(path.c_str(), kReadOnly)), path.string()) {}
+FileReader::FileReader(const fs::path& path) {
+  if (!is_remote(path)) {
+    *this = FileReader(Fd(::open(path.c_str(), kReadOnly)), path.string());
+    return;
+  }
+  name_ = printable(path.string());
+  remote_ = remote_tier()->open(path);
+  stamp_ = remote_->stamp();
+}
 
 FileReader::FileReader(Fd fd, std::string name) : name_(printable(name)), fd_(std::move(fd)) {
   ENSURE(data, fd_.valid(), "cannot read {}: {}", name_, std::strerror(errno));
@@ -49,11 +58,22 @@ FileReader::FileReader(Fd fd, std::string name) : name_(printable(name)), fd_(st
   stamp_.mtime_ns = info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec;
 }
 
+int FileReader::fd() const { return remote_ ? remote_->fd() : fd_.get(); }
+
+void FileReader::need(std::uint64_t offset, std::uint64_t size) const {
+  if (remote_) remote_->need(offset, size);
+}
+
+void FileReader::need_all() const {
+  if (remote_) remote_->fetch();
+}
+
 void FileReader::read(std::uint64_t offset, std::span<std::byte> out) const {
+  need(offset, out.size());
   std::size_t done = 0;
   while (done < out.size()) {
     const auto at = static_cast<off_t>(offset + done);
-    const ssize_t count = ::pread(fd_.get(), out.data() + done, out.size() - done, at);
+    const ssize_t count = ::pread(fd(), out.data() + done, out.size() - done, at);
     if (count < 0 && errno == EINTR) continue;
     ENSURE(data, count >= 0, "cannot read {} at byte {}: {}", name_, at, std::strerror(errno));
     ENSURE(data, count > 0, "{} ends at byte {}; bytes {} to {} were expected", name_,
@@ -65,7 +85,8 @@ void FileReader::read(std::uint64_t offset, std::span<std::byte> out) const {
 DataRoot::DataRoot(fs::path folder, Links links)
     : folder_(std::move(folder)),
       links_(links),
-      fd_(::open(folder_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
+      fd_(is_remote(folder_) ? -1 : ::open(folder_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
+  if (is_remote(folder_)) return;
   const int cause = errno;
   ENSURE(data, fd_.valid() || (cause != ENOENT && cause != ENOTDIR),
          "the folder {} does not exist; correct the path", printable(folder_.string()));
@@ -74,7 +95,10 @@ DataRoot::DataRoot(fs::path folder, Links links)
 }
 
 FileReader DataRoot::open(const std::string& name) const {
+  if (is_remote(name)) return FileReader(fs::path(name));
   const std::string shown = (folder_ / name).string();
+  if (is_remote(folder_) && (links_ == Links::follow || !leads_out(name)))
+    return FileReader(fs::path(shown));
   if (links_ == Links::follow) return {Fd(::openat(fd_.get(), name.c_str(), kReadOnly)), shown};
   ENSURE(data, !leads_out(name), "{} leads out of the folder {}; only files beneath it are read",
          printable(name), printable(folder_.string()));

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -17,8 +18,10 @@ struct FileStamp {
   bool operator==(const FileStamp&) const = default;
 };
 
-/// A regular file read at any offset, by any thread. Every function throws Error(data) naming the
-/// file.
+class CachedObject;
+
+/// A regular file read at any offset, by any thread; of a remote path its local copy, which comes
+/// as it is read. Every function throws Error(data) naming the file.
 class FileReader {
  public:
   explicit FileReader(const fs::path& path);
@@ -27,18 +30,23 @@ class FileReader {
 
   [[nodiscard]] const FileStamp& stamp() const { return stamp_; }
   [[nodiscard]] std::uint64_t size() const { return stamp_.size; }
-  [[nodiscard]] int fd() const { return fd_.get(); }
+  [[nodiscard]] int fd() const;
+  /// Where only a part of a remote file may be here: brings those bytes; read() does so itself.
+  void need(std::uint64_t offset, std::uint64_t size) const;
+  /// The same of all bytes, several blocks at a time.
+  void need_all() const;
   /// Fills all of `out`, or says at which byte the file ends.
   void read(std::uint64_t offset, std::span<std::byte> out) const;
 
  private:
   std::string name_;
   Fd fd_;
+  std::shared_ptr<CachedObject> remote_;  // in place of fd_
   FileStamp stamp_;
 };
 
 /// A folder whose files are opened beneath it only: no `..`, no absolute path and no symbolic link
-/// leads out of it. With Links::follow, links lead anywhere.
+/// leads out of it. With Links::follow, links lead anywhere. It may be remote.
 class DataRoot {
  public:
   enum class Links { refuse, follow };

@@ -3,7 +3,9 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/strings.hpp"
+#include "base/url.hpp"
 #include "data/byte_source.hpp"
+#include "data/remote/mount.hpp"
 
 #include <algorithm>
 #include <array>
@@ -22,13 +24,10 @@ constexpr std::uint32_t kLabelsMagic = 0x00000801;  // unsigned byte, one dimens
 std::string named(const fs::path& path) { return printable(path.string()); }
 
 fs::path find_file(const fs::path& root, const std::string& name) {
-  const fs::path plain = root / name;
-  const fs::path packed = root / (name + ".gz");
+  if (auto found = first_existing({root / name, root / (name + ".gz")})) return *std::move(found);
   std::error_code failure;
-  if (fs::exists(plain, failure)) return plain;
-  if (!failure && fs::exists(packed, failure)) return packed;
-  ENSURE(data, !failure, "cannot look into {}: {}", named(root), failure.message());
-  ENSURE(data, fs::is_directory(root, failure), "the folder {} does not exist", named(root));
+  ENSURE(data, is_remote(root) || fs::is_directory(root, failure), "the folder {} does not exist",
+         named(root));
   throw Error(ErrorKind::data,
               fmt::format("{} holds neither {} nor {}.gz", named(root), name, name));
 }

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/strings.hpp"
+#include "base/url.hpp"
 #include "data/image_ranges.hpp"
 
 #include <algorithm>
@@ -24,13 +25,18 @@ std::uint64_t bytes_of(const ImageFiles& files) {
   return std::accumulate(files.stamps.begin(), files.stamps.end(), std::uint64_t{0}, add);
 }
 
-class ImageFileDataset final : public Dataset, public ImageStore, public ImageRanges {
+class ImageFileDataset final : public Dataset,
+                               public ImageStore,
+                               public ImageRanges,
+                               public Fetchable {
  public:
   ImageFileDataset(DataRoot root, ImageFiles files, std::function<void()> forget)
       : root_(std::move(root)),
         files_(std::move(files)),
         facts_(files_.facts()),
         forget_(std::move(forget)),
+        remote_(is_remote(root_.folder()) ||
+                (files_.files.size() > 0 && is_remote(files_.files[0]))),
         bytes_(bytes_of(files_)) {}
 
   [[nodiscard]] std::int64_t size() const override { return facts_.samples; }
@@ -54,8 +60,8 @@ class ImageFileDataset final : public Dataset, public ImageStore, public ImageRa
 
   [[nodiscard]] StoredImage read(std::int64_t index,
                                  std::vector<std::byte>& scratch) const override {
-    const FileRange where = range(index);
-    const FileReader reader = open(where.file);
+    const FileReader reader = open(file_of(index));
+    const FileRange where = range_in(index, reader.size());
     ENSURE(data, where.bytes <= kMostBytes, "it has {} bytes; an image file may have up to {}",
            where.bytes, kMostBytes);
     ENSURE(data, where.bytes > 0, "it is empty");
@@ -65,24 +71,31 @@ class ImageFileDataset final : public Dataset, public ImageStore, public ImageRa
     return {bytes, {}};
   }
 
-  [[nodiscard]] const ImageRanges* ranges() const override { return this; }
+  [[nodiscard]] const ImageRanges* ranges() const override { return remote_ ? nullptr : this; }
   [[nodiscard]] std::uint64_t bytes() const override { return bytes_; }
 
   [[nodiscard]] FileRange range(std::int64_t index) const override {
-    ASSERT(index >= 0 && index < facts_.samples);
-    const auto i = static_cast<std::size_t>(index);
-    if (files_.file_of.empty()) return {i, 0, files_.stamps[i].size};
-    return {files_.file_of[i], files_.offsets[i], files_.sizes[i]};
+    return range_in(index, files_.stamps[file_of(index)].size);
   }
 
   [[nodiscard]] FileReader open(std::size_t file) const override {
     FileReader reader = root_.open(std::string(files_.files[file]));
-    if (reader.stamp() != files_.stamps[file]) changed(reader, file);
+    const FileStamp& listed = files_.stamps[file];
+    if (listed != FileStamp{} && reader.stamp() != listed) changed(reader, file);
     return reader;
   }
 
   [[nodiscard]] StoredImage image(std::int64_t, std::span<const std::byte> bytes) const override {
     return {bytes, {}};
+  }
+
+  [[nodiscard]] const Fetchable* fetchable() const override { return remote_ ? this : nullptr; }
+
+  std::uint64_t fetch(std::int64_t index) const override {
+    const FileReader reader = open(file_of(index));
+    const FileRange where = range_in(index, reader.size());
+    reader.need(where.offset, where.bytes);
+    return where.bytes;
   }
 
   [[nodiscard]] std::string name(std::int64_t index) const override {
@@ -109,6 +122,19 @@ class ImageFileDataset final : public Dataset, public ImageStore, public ImageRa
   }
 
  private:
+  [[nodiscard]] std::size_t file_of(std::int64_t index) const {
+    ASSERT(index >= 0 && index < facts_.samples);
+    const auto i = static_cast<std::size_t>(index);
+    return files_.file_of.empty() ? i : files_.file_of[i];
+  }
+
+  /// Where the sample lies in its file of `size` bytes.
+  [[nodiscard]] FileRange range_in(std::int64_t index, std::uint64_t size) const {
+    const auto i = static_cast<std::size_t>(index);
+    if (files_.file_of.empty()) return {i, 0, size};
+    return {files_.file_of[i], files_.offsets[i], files_.sizes[i]};
+  }
+
   [[noreturn]] void changed(const FileReader& reader, std::size_t file) const {
     if (forget_) forget_();
     const FileStamp& listed = files_.stamps[file];
@@ -125,6 +151,7 @@ class ImageFileDataset final : public Dataset, public ImageStore, public ImageRa
   ImageFiles files_;
   Facts facts_;
   std::function<void()> forget_;
+  bool remote_;
   std::uint64_t bytes_;
 };
 

@@ -17,7 +17,7 @@ namespace trainctl::data {
 /// manifest of such a set.
 struct ImageFiles {
   NameList files;                 // relative to the folder
-  std::vector<FileStamp> stamps;  // of each file
+  std::vector<FileStamp> stamps;  // of each file; an empty one: unknown until it is fetched
   NameList names;                 // of each sample
   std::vector<std::uint32_t>
       file_of;  // each sample's file; empty: sample i is the whole of file i, and has its name

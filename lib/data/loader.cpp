@@ -2,12 +2,13 @@
 
 #include "base/error.hpp"
 #include "base/machine.hpp"
-#include "data/ahead/read_ahead.hpp"
 #include "base/numa.hpp"
+#include "data/ahead/read_ahead.hpp"
 #include "data/arena.hpp"
 #include "data/loader_thread.hpp"
 #include "data/memory_plan.hpp"
 #include "data/order.hpp"
+#include "data/remote/fetch_ahead.hpp"
 #include "data/ring.hpp"
 #include "data/tiles.hpp"
 
@@ -57,6 +58,7 @@ class Loader::Impl {
   void restart(std::int64_t epoch, std::int64_t first_batch);
   void stop_workers();
   void start_workers();
+  [[nodiscard]] Sequence sequence_from(std::int64_t epoch, std::int64_t first_batch);
 
   [[nodiscard]] std::int64_t epoch_of(std::uint64_t number) const {
     return base_epoch_ + (base_batch_ + static_cast<std::int64_t>(number)) / plan_.batches();
@@ -74,6 +76,7 @@ class Loader::Impl {
   TileMaker maker_;
   Orders orders_;
   BatchPlan plan_;
+  FetchAhead fetches_;  // of a remote data set
   Ring ring_;
   Arena arena_;
   std::unique_ptr<ReadAhead> ahead_;  // null: nothing is read ahead
@@ -105,6 +108,7 @@ Loader::Impl::Impl(Pipeline pipeline, LoaderOptions options)
       maker_(std::move(pipeline), options_),
       orders_(*maker_.pipeline().dataset, options_),
       plan_(orders_.positions(), options_),
+      fetches_(maker_.pipeline().dataset, options_.shard.world_size),
       ring_(ring_slots(options_, maker_.slot_shape().bytes), maker_.tiles()),
       arena_(near_arena(static_cast<std::size_t>(ring_.slots()) * maker_.slot_shape().bytes,
                         options_)),
@@ -248,8 +252,19 @@ void Loader::Impl::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
          first_batch, plan_.batches());
   const bool follows =
       base_epoch_ >= 0 && next_ == epoch_end_ && epoch_of(epoch_end_) == epoch && first_batch == 0;
+  if (fetches_.is_active() && first_batch < plan_.batches())
+    fetches_.begin(sequence_from(epoch, first_batch));
   if (!follows) restart(epoch, first_batch);
   epoch_end_ = next_ + static_cast<std::uint64_t>(plan_.batches() - first_batch);
+}
+
+/// What this rank uses of the epoch.
+Sequence Loader::Impl::sequence_from(std::int64_t epoch, std::int64_t first_batch) {
+  const Extent from = plan_.extent(first_batch);
+  const Extent last = plan_.extent(plan_.batches() - 1);
+  const std::int64_t end = last.first + last.valid * last.step;
+  return {orders_.get(epoch), from.first, from.step,
+          (end - from.first + from.step - 1) / from.step};
 }
 
 void Loader::Impl::make_inline(std::uint64_t number) {
@@ -272,6 +287,7 @@ const Batch* Loader::Impl::next() {
     if (const std::exception_ptr error = ring_.await(number)) std::rethrow_exception(error);
   }
   fill_in(number);
+  fetches_.used(batch_.valid);
   return &batch_;
 }
 

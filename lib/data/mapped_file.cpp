@@ -18,12 +18,12 @@ constexpr std::size_t kPageBytes = 4096;
 
 }  // namespace
 
-MappedFile::MappedFile(const std::filesystem::path& path) : name_(printable(path.string())) {
-  const FileReader file(path);
-  stamp_ = file.stamp();
-  const auto size = static_cast<std::size_t>(file.size());
+MappedFile::MappedFile(const std::filesystem::path& path, Fetch fetch)
+    : name_(printable(path.string())), file_(path) {
+  if (fetch == Fetch::whole) file_.need_all();
+  const auto size = static_cast<std::size_t>(file_.size());
   if (size == 0) return;  // mmap refuses it
-  void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd(), 0);
+  void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file_.fd(), 0);
   ENSURE(data, mapping != MAP_FAILED, "cannot map {}: {}", name_, std::strerror(errno));
   bytes_ = {static_cast<const std::byte*>(mapping), size};
 }

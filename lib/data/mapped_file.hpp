@@ -3,17 +3,21 @@
 #include "data/file_reader.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
 
 namespace trainctl::data {
 
+/// Of a remote file: `as_needed` leaves it to need() to bring what is touched.
+enum class Fetch { whole, as_needed };
+
 /// A whole regular file in memory, read-only; its pages come when they are touched. Throws
 /// Error(data) where it cannot be read.
 class MappedFile {
  public:
-  explicit MappedFile(const std::filesystem::path& path);
+  explicit MappedFile(const std::filesystem::path& path, Fetch fetch = Fetch::whole);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
@@ -21,12 +25,13 @@ class MappedFile {
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
   /// As errors name it.
   [[nodiscard]] const std::string& name() const { return name_; }
+  void need(std::uint64_t offset, std::uint64_t size) const { file_.need(offset, size); }
   /// As it was when it was opened.
-  [[nodiscard]] const FileStamp& stamp() const { return stamp_; }
+  [[nodiscard]] const FileStamp& stamp() const { return file_.stamp(); }
 
  private:
   std::string name_;
-  FileStamp stamp_;
+  FileReader file_;  // a local copy that is in use is not removed
   std::span<const std::byte> bytes_;
 };
 

@@ -28,12 +28,13 @@ const Module& module() {
 bool has_parquet() { return module().open != nullptr; }
 
 std::unique_ptr<TableRows> open_parquet(const std::filesystem::path& path) {
-  (void)FileReader(path);  // that it is a regular file, in our words
+  const FileReader file(path);
   ENSURE(config, has_parquet(),
          "Parquet needs Arrow, and {} cannot be loaded: {}; write the table as CSV and use 'csv', "
          "or run scripts/setup --arrow and build again",
          kParquetLibrary, module().cause);
-  return std::unique_ptr<TableRows>(module().open(path.c_str()));
+  file.need_all();
+  return std::unique_ptr<TableRows>(module().open(file.fd(), path.c_str()));
 }
 
 }  // namespace trainctl::data

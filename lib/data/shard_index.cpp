@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/strings.hpp"
+#include "base/url.hpp"
 #include "data/byte_codec.hpp"
 #include "data/cache_file.hpp"
 #include "data/labels.hpp"
@@ -152,8 +153,8 @@ std::optional<ShardIndex> decode(const CacheFile::Content& content) {
 }
 
 CacheFile cache_of(const fs::path& shard, const SampleRule& rule) {
-  std::string identity = "webdataset" + fs::absolute(shard).lexically_normal().string() + '\0' +
-                         rule.label + '\0' + rule.label_key;
+  std::string identity =
+      "webdataset" + identity_of(shard) + '\0' + rule.label + '\0' + rule.label_key;
   for (const std::string& suffix : rule.image) identity += '\0' + suffix;
   return CacheFile(identity);
 }

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "data/build.hpp"
 #include "data/cache/cache.hpp"
+#include "data/remote/mount.hpp"
 #include "data/roles.hpp"
 #include "data/tiles.hpp"
 #include "dist/group.hpp"
@@ -33,6 +34,7 @@ stage::ModelContext RunData::model_context() const {
 }
 
 RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ranks_here) {
+  data::mount_remote(experiment.dataset);
   RunData out;
   out.shard = shard;
   data::CacheBudget cache(experiment.dataset.cache, ranks_here);

@@ -89,6 +89,7 @@ Table memory_table(const Plan& plan) {
   rows.add(
       "scratch of threads", [](const PlannedSplit& split) { return split.all_scratch_bytes(); },
       [](const PlannedSplit& split) { return times_text(split.threads, split.scratch_bytes); });
+  rows.add("read ahead", [](const PlannedSplit& split) { return split.ahead_bytes; });
   rows.add("total", [](const PlannedSplit& split) { return split.total(); });
   rows.add_mapped();
   return rows.table();
@@ -182,6 +183,7 @@ Json split_json(const PlannedSplit& split) {
           {"slots", {{"number", split.slots}, {"bytes_each", split.slot_bytes}}},
           {"order_bytes", split.order_bytes},
           {"scratch", {{"threads", split.threads}, {"bytes_each", split.scratch_bytes}}},
+          {"ahead_bytes", split.ahead_bytes},
           {"total_bytes", split.total()}};
 }
 

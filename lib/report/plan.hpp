@@ -24,6 +24,7 @@ struct PlannedSplit {
   std::uint64_t order_bytes = 0;
   int threads = 1;
   std::uint64_t scratch_bytes = 0;  // of one thread
+  std::uint64_t ahead_bytes = 0;    // samples read before their turn
 
   [[nodiscard]] std::uint64_t ring_bytes() const {
     return static_cast<std::uint64_t>(slots) * slot_bytes;
@@ -32,7 +33,8 @@ struct PlannedSplit {
     return static_cast<std::uint64_t>(threads) * scratch_bytes;
   }
   [[nodiscard]] std::uint64_t total() const {
-    return dataset_bytes + cache_bytes + ring_bytes() + order_bytes + all_scratch_bytes();
+    return dataset_bytes + cache_bytes + ring_bytes() + order_bytes + all_scratch_bytes() +
+           ahead_bytes;
   }
 };
 

@@ -1,3 +1,4 @@
+#include "base/url.hpp"
 #include "spec/checker.hpp"
 #include "spec/dataset/csv.hpp"
 #include "spec/dataset/parquet.hpp"
@@ -137,6 +138,31 @@ void check_cache(Checker& checker) {
                 "write 'mode: auto', which keeps it in the memory of the host");
 }
 
+void check_remote(Checker& checker) {
+  const Dataset& data = checker.experiment().dataset;
+  if (checker.sound("dataset.cache") && data.cache.local && is_remote(*data.cache.local)) {
+    checker.error("dataset.cache.local", "the folder for local copies is remote itself",
+                  "write a folder of a local disk");
+  }
+  if (!checker.sound("dataset.remote")) return;
+  const Remote& remote = data.remote;
+  if (remote.endpoint && !remote.endpoint->starts_with("http://") &&
+      !remote.endpoint->starts_with("https://")) {
+    checker.error("dataset.remote.endpoint",
+                  "the address of an S3 server begins with http:// or "
+                  "https://",
+                  "write it as http://localhost:9000");
+  }
+  if (remote.endpoint && remote.endpoint->find('@') != std::string::npos) {
+    checker.error("dataset.remote.endpoint", "an address holds no user and no password",
+                  "remove what stands before the '@', and write access_key and secret_key as "
+                  "${secret:NAME}");
+  }
+  if (remote.access_key.has_value() == remote.secret_key.has_value()) return;
+  checker.error(remote.access_key ? "dataset.remote.access_key" : "dataset.remote.secret_key",
+                "'access_key' and 'secret_key' belong together", "write both, or none");
+}
+
 void check_sampler(Checker& checker) {
   const Loader& loader = checker.experiment().loader;
   if (!loader.sampler || loader.shuffle) return;
@@ -154,6 +180,7 @@ void check_stages(Checker& checker) {
   check_splits(checker);
   check_metrics(checker);
   check_cache(checker);
+  check_remote(checker);
   check_sampler(checker);
 }
 

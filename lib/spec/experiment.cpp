@@ -114,6 +114,35 @@ void Checkpoint::describe(config::Describe<Checkpoint>& options) {
       .at_least(1);
 }
 
+void Remote::describe(config::Describe<Remote>& options) {
+  options
+      .field("endpoint", &Remote::endpoint,
+             "Address of the S3 server; absent: Amazon's in that region.")
+      .not_empty()
+      .example("http://localhost:9000");
+  options.field("region", &Remote::region, "Region that s3:// requests are signed for.")
+      .not_empty();
+  options
+      .field("access_key", &Remote::access_key,
+             "Key id that s3:// requests are signed with; absent: unsigned, for public buckets.")
+      .example("\"${secret:AWS_ACCESS_KEY_ID}\"");
+  options.field("secret_key", &Remote::secret_key, "The secret that belongs to access_key.")
+      .example("\"${secret:AWS_SECRET_ACCESS_KEY}\"");
+  options.field("session_token", &Remote::session_token, "The token of temporary credentials.")
+      .example("\"${secret:AWS_SESSION_TOKEN}\"");
+  options
+      .field("retries", &Remote::retries,
+             "Further tries after a server error, a broken connection or a cut-off answer, each "
+             "after a longer pause.")
+      .at_least(0)
+      .at_most(100);
+  options
+      .field("timeout_s", &Remote::timeout_s,
+             "Longest time of one try, in seconds; a try reads up to 8 MiB.")
+      .above(0)
+      .at_most(86400);
+}
+
 void Dataset::describe(config::Describe<Dataset>& options) {
   options.field("train", &Dataset::train, "The split that is trained on.")
       .required()
@@ -125,6 +154,7 @@ void Dataset::describe(config::Describe<Dataset>& options) {
              "The split for a test after training; a run only checks that it can be read.")
       .example("{type: synthetic_digits, split: test}");
   options.field("cache", &Dataset::cache, "Where samples are kept between epochs.");
+  options.field("remote", &Dataset::remote, "How http(s):// and s3:// paths are read.");
   options.field(
       "on_error", &Dataset::on_error,
       "A sample that cannot be read: fail: the run ends; skip: another sample takes its place.");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "config/describe.hpp"
+#include "config/secret.hpp"
 #include "spec/budget.hpp"
 #include "spec/limit.hpp"
 #include "spec/mode.hpp"
@@ -8,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -60,6 +62,11 @@ struct Cache {
   static constexpr auto kSummary = "Where samples are kept between epochs.";
   CacheMode mode = CacheMode::automatic;
   Budget budget;
+  std::optional<std::filesystem::path> local;
+
+  /// Of the two things that `budget` may bound, each has its default where the other is meant.
+  [[nodiscard]] Budget of_memory() const { return local ? Budget{} : budget; }
+  [[nodiscard]] Budget of_disk() const { return local ? budget : Budget{}; }
 
   static void describe(config::Describe<Cache>& options) {
     options.field("mode", &Cache::mode,
@@ -69,9 +76,33 @@ struct Cache {
     options
         .field("budget", &Cache::budget,
                "Most memory of all splits and ranks together: a share of what is available, or a "
-               "size.")
+               "size. With 'local', the most disk space of that folder instead; memory is then "
+               "bounded by 50%.")
         .example("8GiB");
+    options
+        .field(
+            "local", &Cache::local,
+            "Folder on a local disk for what http(s)://, s3:// and file:// paths name: read from "
+            "there once, ahead of use, by one of the ranks, and kept; what was used longest ago "
+            "goes first. It is trusted as it is: remove the folder where remote files changed. "
+            "Absent: trainctl/remote in $XDG_CACHE_HOME or ~/.cache, up to half of its disk.")
+        .example("data/cache");
   }
+};
+
+/// The storage behind http(s):// and s3:// paths of all splits.
+struct Remote {
+  static constexpr auto kSummary = "How http(s):// and s3:// paths are read.";
+
+  std::optional<std::string> endpoint;
+  std::string region = "us-east-1";
+  std::optional<config::Secret> access_key;
+  std::optional<config::Secret> secret_key;
+  std::optional<config::Secret> session_token;
+  int retries = 6;
+  double timeout_s = 60;
+
+  static void describe(config::Describe<Remote>& options);  // experiment.cpp
 };
 
 struct Loader {
@@ -208,6 +239,7 @@ struct Dataset {
   std::optional<DataSplit> val;
   std::optional<DataSplit> test;
   Cache cache;
+  Remote remote;
   OnError on_error = OnError::fail;
   config::Auto<std::int64_t> max_skipped;
 

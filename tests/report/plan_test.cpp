@@ -32,7 +32,8 @@ PlannedSplit packed() {
           .cache = "none",
           .slots = 1,
           .slot_bytes = 9 * kMiB,
-          .scratch_bytes = kMiB};
+          .scratch_bytes = kMiB,
+          .ahead_bytes = 30 * kMiB};
 }
 
 Plan two_ranks() {
@@ -57,7 +58,7 @@ Plan two_ranks() {
 TEST_CASE("a plan shows the memory by part, of each split, a process and all of them") {
   const Plan plan = two_ranks();
   CHECK(plan.splits[0].total() == (120 + 2000 + 72 + 10 + 6) * kMiB);
-  CHECK(plan.rank_bytes() == (2208 + 10) * kMiB);
+  CHECK(plan.rank_bytes() == (2208 + 40) * kMiB);
   CHECK(plan.node_bytes() == 2 * plan.rank_bytes());  // mapped files are nobody's own
   check_golden("report/plan.txt", plan_text(plan, {}));
   check_golden("report/plan.json", to_pretty(plan_document(plan)) + "\n");

@@ -11,7 +11,7 @@ const char* name_of(CacheTier tier) { return tier == CacheTier::encoded ? "encod
 }  // namespace
 
 CacheBudget::CacheBudget(const spec::Cache& cache, int ranks, std::uint64_t available)
-    : mode(cache.mode), left(cache.budget.of(available) / static_cast<std::uint64_t>(ranks)) {}
+    : mode(cache.mode), left(cache.of_memory().of(available) / static_cast<std::uint64_t>(ranks)) {}
 
 CacheNeed cache_need(const Pipeline& pipeline, const ImageLook& look) {
   CacheNeed need;

@@ -1,6 +1,7 @@
 #include "data/cache/cached_dataset.hpp"
 
 #include "base/error.hpp"
+#include "data/remote/fetch_ahead.hpp"
 
 #include <algorithm>
 #include <array>
@@ -51,6 +52,8 @@ void CachedDataset::prefetch(std::int64_t index) const { stash_.prefetch(index);
 
 void CachedDataset::load(const Progress& progress) const {
   std::vector<std::byte> scratch;
+  FetchAhead ahead(source_, 1);
+  ahead.begin({.count = size()});
   for (std::int64_t index = 0; index < size(); ++index) {
     if (progress && index % kProgressEvery == 0) progress(index, size());
     try {
@@ -58,6 +61,7 @@ void CachedDataset::load(const Progress& progress) const {
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::data) throw;
     }
+    ahead.used(1);
   }
   if (progress) progress(size(), size());
 }

@@ -34,6 +34,7 @@ class CachedDataset final : public Dataset, public ImageStore {
   void fill(std::span<const std::int64_t> indices, Rows rows) const override;
   [[nodiscard]] const ImageStore* images() const override { return this; }
   [[nodiscard]] std::string fingerprint() const override { return source_->fingerprint(); }
+  [[nodiscard]] const Fetchable* fetchable() const override { return source_->fetchable(); }
 
   [[nodiscard]] StoredImage read(std::int64_t index,
                                  std::vector<std::byte>& scratch) const override;

@@ -1,7 +1,9 @@
 #include "spec/dataset/image_folder.hpp"
 
+#include "base/url.hpp"
 #include "data/folder_scan.hpp"
 #include "data/registry.hpp"
+#include "data/remote/scan.hpp"
 
 namespace trainctl::data {
 namespace {
@@ -26,11 +28,14 @@ FolderScan scan(const ImageFolder& options, Stamps stamps) {
 }
 
 Facts facts_of(const ImageFolder& options) {
+  if (is_remote(options.root)) return scan_remote_classes(options.root).facts();
   if (std::optional<Facts> known = cache_of(options).facts()) return *std::move(known);
   return scan(options, Stamps::leave).files.facts();
 }
 
 std::shared_ptr<const Dataset> load(const ImageFolder& options) {
+  if (is_remote(options.root))
+    return image_file_dataset(DataRoot(options.root), scan_remote_classes(options.root), {});
   const ManifestCache cache = cache_of(options);
   std::optional<ImageFiles> files = cache.load();
   if (!files) {

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "base/url.hpp"
 #include "data/csv_reader.hpp"
 #include "data/manifest.hpp"
 #include "data/mapped_file.hpp"
@@ -28,7 +29,7 @@ ManifestCache cache_of(const ImageList& options) {
   std::string identity = "image_list";
   identity += options.follow_links ? '1' : '0';
   for (const fs::path& path : {options.path, root_of(options)}) {
-    identity += fs::absolute(path).lexically_normal().string() + '\0';
+    identity += identity_of(path) + '\0';
   }
   for (const std::string& name : options.classes) identity += name + '\0';
   return ManifestCache(identity);
@@ -113,10 +114,20 @@ Facts facts_of(const ImageList& options) {
   return files.facts();
 }
 
+/// Nothing is asked of each remote file before it is used: the store tells whether it has changed.
+std::shared_ptr<const Dataset> load_unlooked(const ImageList& options, DataRoot root) {
+  ImageFiles files = ListReader(options).read();
+  files.stamps.resize(files.files.size());
+  check_rows(files, options);
+  return image_file_dataset(std::move(root), std::move(files), {});
+}
+
 std::shared_ptr<const Dataset> load(const ImageList& options) {
-  const ManifestCache cache = cache_of(options);
   DataRoot root(root_of(options),
                 options.follow_links ? DataRoot::Links::follow : DataRoot::Links::refuse);
+  if (is_remote(root.folder()) || is_remote(options.path))
+    return load_unlooked(options, std::move(root));
+  const ManifestCache cache = cache_of(options);
   std::optional<ImageFiles> files = cache.load();
   if (!files) {
     std::vector<Dependency> dependencies{dependency_on(options.path)};

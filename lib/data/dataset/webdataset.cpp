@@ -2,8 +2,10 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "base/url.hpp"
 #include "data/image_files.hpp"
 #include "data/registry.hpp"
+#include "data/remote/mount.hpp"
 #include "data/shard_index.hpp"
 
 #include <algorithm>
@@ -14,12 +16,19 @@ namespace {
 
 using spec::dataset::Webdataset;
 
+/// A range of numbers, or what a list of the folder matches.
+std::vector<fs::path> shards_of(const fs::path& pattern) {
+  if (pattern.filename().string().find_first_of("*?") != std::string::npos)
+    return matching_paths(pattern);
+  return expand_braces(pattern.string());
+}
+
 ImageFiles read_indices(const Webdataset& options) {
   const SampleRule rule{options.image, options.label, options.label_key};
   ImageFiles files;
   std::vector<std::string> labels;
   for (const fs::path& pattern : options.shards) {
-    for (const fs::path& shard : expand_braces(pattern.string())) {
+    for (const fs::path& shard : shards_of(pattern)) {
       const ShardIndex index = index_shard(shard, rule);
       for (std::size_t i = 0; i < index.keys.size(); ++i) {
         files.names.add(index.keys[i]);
@@ -29,7 +38,7 @@ ImageFiles read_indices(const Webdataset& options) {
                            static_cast<std::uint32_t>(files.files.size()));
       files.offsets.insert(files.offsets.end(), index.offsets.begin(), index.offsets.end());
       files.sizes.insert(files.sizes.end(), index.sizes.begin(), index.sizes.end());
-      files.files.add(fs::absolute(shard).string());
+      files.files.add(identity_of(shard));
       files.stamps.push_back(index.stamp);
     }
   }

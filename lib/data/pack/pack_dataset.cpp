@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/strings.hpp"
+#include "base/url.hpp"
 
 #include <cstring>
 
@@ -13,17 +14,27 @@ Facts facts_of(const PackHeader& header) {
   return {header.samples, header.classes, {image_field(header.shape()), {"label", Dtype::i64, {}}}};
 }
 
+/// Of a remote pack, what comes first: header and index.
+PackView view_of(const MappedFile& file) {
+  file.need(0, kPackPage);
+  const std::uint64_t index = PackView::head(file.bytes(), file.name()).index_offset();
+  file.need(index, file.bytes().size() - index);
+  return {file.bytes(), file.name()};
+}
+
 }  // namespace
 
 PackDataset::PackDataset(const std::filesystem::path& path)
     : path_(path),
-      file_(path),
-      pack_(file_.bytes(), file_.name()),
+      remote_(is_remote(path)),
+      file_(path, Fetch::as_needed),
+      pack_(view_of(file_)),
       layout_(facts_of(pack_.header()).layout),
       checked_(static_cast<std::size_t>(pack_.header().samples)) {}
 
 Facts PackDataset::facts(const std::filesystem::path& path) {
-  const MappedFile file(path);
+  const MappedFile file(path, Fetch::as_needed);
+  file.need(0, kPackPage);
   return facts_of(PackView::head(file.bytes(), file.name()));
 }
 
@@ -31,6 +42,7 @@ void PackDataset::check(std::int64_t index, const PackEntry& entry,
                         std::span<const std::byte> bytes) const {
   std::atomic<bool>& checked = checked_[static_cast<std::size_t>(index)];
   if (checked.load(std::memory_order_relaxed)) return;
+  file_.need(entry.offset, entry.bytes);
   ENSURE(data, hash_bytes(bytes) == entry.hash,
          "the checksum of its {} bytes at byte {} of {} is wrong: the pack is damaged; make it "
          "anew with 'trainctl data "
@@ -89,6 +101,12 @@ void PackDataset::fill(std::span<const std::int64_t> indices, Rows rows) const {
     const std::int64_t label = pack_.entry(indices[i]).label;
     if (!rows[1].empty()) std::memcpy(rows[1].data() + i * sizeof label, &label, sizeof label);
   }
+}
+
+std::uint64_t PackDataset::fetch(std::int64_t index) const {
+  const PackEntry entry = pack_.entry(index);
+  file_.need(entry.offset, entry.bytes);
+  return entry.bytes;
 }
 
 std::string PackDataset::name(std::int64_t index) const { return printable(pack_.name(index)); }

@@ -14,7 +14,7 @@ namespace trainctl::data {
 /// The samples of a pack file, mapped: opening reads its header and index, and each image is
 /// checked the first time it is read. The file must not be written to while it is open; 'trainctl
 /// data pack' never does.
-class PackDataset final : public Dataset, public ImageStore, public ImageRanges {
+class PackDataset final : public Dataset, public ImageStore, public ImageRanges, public Fetchable {
  public:
   /// Throws Error(data) naming file and offset.
   explicit PackDataset(const std::filesystem::path& path);
@@ -35,12 +35,14 @@ class PackDataset final : public Dataset, public ImageStore, public ImageRanges 
   void fill(std::span<const std::int64_t> indices, Rows rows) const override;
   [[nodiscard]] const ImageStore* images() const override { return this; }
   [[nodiscard]] std::string fingerprint() const override;
+  [[nodiscard]] const Fetchable* fetchable() const override { return remote_ ? this : nullptr; }
+  std::uint64_t fetch(std::int64_t index) const override;
 
   [[nodiscard]] StoredImage read(std::int64_t index,
                                  std::vector<std::byte>& scratch) const override;
   [[nodiscard]] std::string name(std::int64_t index) const override;
 
-  [[nodiscard]] const ImageRanges* ranges() const override { return this; }
+  [[nodiscard]] const ImageRanges* ranges() const override { return remote_ ? nullptr : this; }
   [[nodiscard]] std::uint64_t bytes() const override { return pack_.header().data_bytes; }
   [[nodiscard]] FileRange range(std::int64_t index) const override;
   [[nodiscard]] FileReader open(std::size_t file) const override;
@@ -54,6 +56,7 @@ class PackDataset final : public Dataset, public ImageStore, public ImageRanges 
   void copy_image(std::int64_t index, std::span<std::byte> out) const;
 
   std::filesystem::path path_;
+  bool remote_;
   MappedFile file_;
   PackView pack_;
   Layout layout_;

@@ -8,6 +8,7 @@
 #include <arrow/api.h>
 #include <arrow/io/file.h>
 #include <parquet/arrow/reader.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <utility>
@@ -67,11 +68,11 @@ std::optional<double> number_at(const arrow::Array& array, std::int64_t row) {
 
 class ParquetRows final : public TableRows {
  public:
-  explicit ParquetRows(const std::filesystem::path& path)
-      : name_(printable(path.string())),
+  ParquetRows(int fd, const char* name)
+      : name_(printable(name)),
         pool_(arrow::default_memory_pool(), static_cast<std::int64_t>(available_memory() / 2)) {
     guarded(name_, [&] {
-      auto file = checked(arrow::io::ReadableFile::Open(path.string(), &pool_), name_);
+      auto file = checked(arrow::io::ReadableFile::Open(::dup(fd), &pool_), name_);
       // Read ahead in Arrow's own threads may outlive this object, and its pool with it.
       parquet::ArrowReaderProperties in_this_thread;
       in_this_thread.set_pre_buffer(false);
@@ -157,6 +158,6 @@ class ParquetRows final : public TableRows {
 }  // namespace trainctl::data
 
 extern "C" __attribute__((visibility("default"))) trainctl::data::TableRows*
-trainctl_parquet_open_1(const char* path) {
-  return new trainctl::data::ParquetRows(path);
+trainctl_parquet_open_2(int fd, const char* name) {
+  return new trainctl::data::ParquetRows(fd, name);
 }

@@ -7,9 +7,9 @@ namespace trainctl::data {
 class TableRows;
 
 constexpr const char* kParquetLibrary = "libtrainctl_parquet.so";
-constexpr const char* kParquetSymbol = "trainctl_parquet_open_1";
+constexpr const char* kParquetSymbol = "trainctl_parquet_open_2";
 
-/// The file's rows, which the caller owns. Throws Error.
-using ParquetOpen = TableRows* (*)(const char* path);
+/// The rows of an open file, which the caller owns; `name` is what errors call it. Throws Error.
+using ParquetOpen = TableRows* (*)(int fd, const char* name);
 
 }  // namespace trainctl::data

@@ -22,7 +22,9 @@ struct Webdataset {
   static void describe(config::Describe<Webdataset>& options) {
     options
         .field("shards", &Webdataset::shards,
-               "The .tar files in their order; {000..099} stands for a range of numbers.")
+               "The .tar files in their order; {000..099} stands for a range of numbers, * and ? "
+               "in the "
+               "name for what the folder or bucket holds, sorted.")
         .required()
         .not_empty()
         .example("[\"data/train-{000..146}.tar\"]");

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace trainctl {
+
+/// Whether a path of a config names something outside this machine's folders: http://, https://,
+/// s3://, or file:// for a mount that is too slow to be read at each use.
+bool is_remote(const std::filesystem::path& path);
+
+/// The path as caches name it: absolute and without detours; a URL stays as it is.
+std::string identity_of(const std::filesystem::path& path);
+
+}  // namespace trainctl

@@ -1,0 +1,320 @@
+#include "data/remote/cached_object.hpp"
+
+#include "base/error.hpp"
+#include "base/hash.hpp"
+#include "base/strings.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+namespace trainctl::data {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x0131'7265'6974'6374;  // "tctier1" and the version
+constexpr std::uint64_t kMostNotes = std::uint64_t{1} << 16;
+constexpr std::size_t kConnections = 4;
+constexpr const char* kUnfinished = ".new";
+
+std::uint64_t hash_of(std::string_view text, std::uint64_t seed = 0) {
+  return hash_bytes(std::as_bytes(std::span(text)), seed);
+}
+
+/// Never 0: that stands for a block that is not there.
+std::uint64_t checksum(std::string_view bytes) {
+  return std::max<std::uint64_t>(hash_of(bytes), 1);
+}
+
+bool write_at(int fd, std::string_view bytes, std::uint64_t offset) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+    offset += static_cast<std::uint64_t>(written);
+  }
+  return true;
+}
+
+bool read_at(int fd, void* out, std::size_t size, std::uint64_t offset) {
+  std::size_t done = 0;
+  while (done < size) {
+    const ssize_t count =
+        ::pread(fd, static_cast<char*>(out) + done, size - done, static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    done += static_cast<std::size_t>(count);
+  }
+  return true;
+}
+
+Fd open_new(const fs::path& path) {
+  Fd fd(
+      ::open((path.string() + kUnfinished).c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  ENSURE(resource, fd.valid(), "cannot write {}: {}", printable(path.string()),
+         std::strerror(errno));
+  return fd;
+}
+
+void publish_new(const fs::path& path) {
+  ENSURE(resource, ::rename((path.string() + kUnfinished).c_str(), path.c_str()) == 0,
+         "cannot write {}: {}", printable(path.string()), std::strerror(errno));
+}
+
+}  // namespace
+
+/// The head of the file beside the content; behind it stand the URL and the etag, then a checksum
+/// for each block.
+struct CachedObject::Notes {
+  std::uint64_t size = 0;
+  std::string url;
+  std::string etag;
+
+  struct Head {
+    std::uint64_t magic = kMagic;
+    std::uint64_t size = 0;
+    std::uint64_t url_bytes = 0;
+    std::uint64_t etag_bytes = 0;
+    std::uint64_t check = 0;
+  };
+
+  [[nodiscard]] std::uint64_t check() const { return hash_of(etag, hash_of(url, size)); }
+  [[nodiscard]] std::uint64_t end() const { return sizeof(Head) + url.size() + etag.size(); }
+
+  [[nodiscard]] std::string encoded() const {
+    const Head head{kMagic, size, url.size(), etag.size(), check()};
+    return std::string(reinterpret_cast<const char*>(&head), sizeof head) + url + etag;
+  }
+
+  static std::optional<Notes> read(int fd) {
+    Head head;
+    if (!read_at(fd, &head, sizeof head, 0) || head.magic != kMagic ||
+        head.url_bytes > kMostNotes || head.etag_bytes > kMostNotes)
+      return std::nullopt;
+    Notes notes{head.size, std::string(head.url_bytes, '\0'), std::string(head.etag_bytes, '\0')};
+    if (!read_at(fd, notes.url.data(), head.url_bytes, sizeof head) ||
+        !read_at(fd, notes.etag.data(), head.etag_bytes, sizeof head + head.url_bytes) ||
+        notes.check() != head.check)
+      return std::nullopt;
+    return notes;
+  }
+};
+
+std::int64_t time_of_etag(const std::string& etag) {
+  return static_cast<std::int64_t>(hash_of(etag) >> 4U);  // long past, for is_settled()
+}
+
+CachedObject::CachedObject(const Place& place, Url url, Fd data, Fd notes, const Notes& content)
+    : place_(place),
+      url_(std::move(url)),
+      data_(std::move(data)),
+      notes_(std::move(notes)),
+      etag_(content.etag),
+      stamp_{content.size, time_of_etag(content.etag)},
+      key_(hash_of(content.url)),
+      noted_at_(content.end()),
+      ready_((content.size + kBlock - 1) / kBlock) {
+  struct stat info {};
+  if (::fstat(data_.get(), &info) == 0) inode_ = info.st_ino;
+  ::futimens(data_.get(), nullptr);  // used now
+}
+
+bool CachedObject::is_begun(const TierFolder& folder, const Url& url) {
+  std::error_code failure;
+  return fs::exists(folder.files(url.text).data, failure);
+}
+
+std::shared_ptr<CachedObject> CachedObject::open(const Place& place, const Url& url) {
+  if (auto found = find(place, url); found && found->goes_on()) return found;
+  const Fd guard = place.folder->lock(hash_of(url.text));
+  if (auto found = find(place, url); found && found->goes_on()) return found;
+  const std::optional<Piece> first = place.store->read(url, {0, kBlock});
+  if (!first) return nullptr;
+  place.folder->note_fetch();
+  return create(place, url, *first);
+}
+
+std::shared_ptr<CachedObject> CachedObject::find(const Place& place, const Url& url) {
+  const ObjectFiles files = place.folder->files(url.text);
+  while (true) {
+    Fd data(::open(files.data.c_str(), O_RDWR | O_CLOEXEC));
+    ENSURE(resource, data.valid() || errno == ENOENT, "cannot open {}: {}",
+           printable(files.data.string()), std::strerror(errno));
+    if (!data.valid()) return nullptr;
+    ENSURE(resource, ::flock(data.get(), LOCK_SH) == 0, "cannot lock {}: {}",
+           printable(files.data.string()), std::strerror(errno));
+    struct stat info {};
+    if (::fstat(data.get(), &info) != 0 || info.st_nlink == 0) continue;  // it was just evicted
+    Fd notes(::open(files.notes.c_str(), O_RDWR | O_CLOEXEC));
+    const auto content = notes.valid() ? Notes::read(notes.get()) : std::nullopt;
+    if (content && content->url == url.text &&
+        content->size == static_cast<std::uint64_t>(info.st_size)) {
+      return std::shared_ptr<CachedObject>(
+          new CachedObject(place, url, std::move(data), std::move(notes), *content));
+    }
+    ::unlink(files.data.c_str());
+    ::unlink(files.notes.c_str());
+    return nullptr;
+  }
+}
+
+/// The notes come to their name first: whoever finds the content finds them, too.
+std::shared_ptr<CachedObject> CachedObject::create(const Place& place, const Url& url,
+                                                   const Piece& first) {
+  const ObjectFiles files = place.folder->files(url.text);
+  const Notes content{first.total, url.text, first.etag};
+  Fd notes = open_new(files.notes);
+  Fd data = open_new(files.data);
+  ENSURE(resource,
+         write_at(notes.get(), content.encoded(), 0) &&
+             ::ftruncate(data.get(), static_cast<off_t>(first.total)) == 0 &&
+             ::flock(data.get(), LOCK_SH) == 0,
+         "cannot write {}: {}", printable(files.data.string()), std::strerror(errno));
+  std::shared_ptr<CachedObject> made(
+      new CachedObject(place, url, std::move(data), std::move(notes), content));
+  if (first.total > 0) made->take_block(0, first.bytes);
+  place.folder->remember(made->mark_of(made->blocks()));
+  publish_new(files.notes);
+  publish_new(files.data);
+  return made;
+}
+
+std::uint64_t CachedObject::block_bytes(std::size_t block) const {
+  return std::min(kBlock, size() - block * kBlock);
+}
+
+std::uint64_t CachedObject::mark_of(std::size_t block) const {
+  const std::array<std::uint64_t, 3> parts{key_, inode_, block};
+  return hash_bytes(std::as_bytes(std::span(parts)));
+}
+
+void CachedObject::need(std::uint64_t offset, std::uint64_t size) {
+  const std::uint64_t end = std::min(offset + size, this->size());
+  for (std::uint64_t at = offset / kBlock * kBlock; at < end; at += kBlock) {
+    bring(static_cast<std::size_t>(at / kBlock));
+  }
+}
+
+void CachedObject::fetch() {
+  std::atomic<std::size_t> next = 0;
+  std::exception_ptr error;
+  std::mutex mutex;
+  const auto work = [&] {
+    try {
+      for (std::size_t block = next++; block < blocks(); block = next++) bring(block);
+    } catch (...) {
+      const std::lock_guard guard(mutex);
+      next = blocks();
+      error = std::current_exception();
+    }
+  };
+  std::vector<std::jthread> helpers;
+  for (std::size_t i = 1; i < std::min(kConnections, blocks()); ++i) helpers.emplace_back(work);
+  work();
+  helpers.clear();
+  if (error) std::rethrow_exception(error);
+}
+
+void CachedObject::bring(std::size_t block) {
+  if (ready_[block].load(std::memory_order_acquire)) return;
+  if (!is_sound(block)) {
+    const Fd guard = place_.folder->lock(mark_of(block));
+    if (!is_sound(block)) return download(block);
+  }
+  place_.folder->remember(mark_of(block));
+  ready_[block].store(true, std::memory_order_release);
+}
+
+std::uint64_t CachedObject::noted(std::size_t block) const {
+  std::uint64_t value = 0;
+  return read_at(notes_.get(), &value, sizeof value, noted_at_ + block * sizeof value) ? value : 0;
+}
+
+bool CachedObject::is_sound(std::size_t block) const {
+  const std::uint64_t expected = noted(block);
+  if (expected == 0) return false;
+  if (place_.folder->is_known(mark_of(block))) return true;
+  std::string bytes(block_bytes(block), '\0');
+  return read_at(data_.get(), bytes.data(), bytes.size(), block * kBlock) &&
+         checksum(bytes) == expected;
+}
+
+void CachedObject::download(std::size_t block) {
+  const auto piece = place_.store->read(url_, {block * kBlock, block_bytes(block)});
+  if (!piece || piece->etag != etag_ || piece->total != size()) {
+    forget();
+    throw Error(ErrorKind::data, fmt::format("{} has changed since its first block was read; start "
+                                             "again, then all of it is read anew",
+                                             printable(url_.text)));
+  }
+  place_.folder->note_fetch();
+  take_block(block, piece->bytes);
+}
+
+/// Within the budget.
+void CachedObject::take_block(std::size_t block, const std::string& bytes) {
+  const bool again = noted(block) != 0;  // damaged: its space is counted already
+  if (!again) place_.folder->take(bytes.size());
+  try {
+    store_block(block, bytes);
+  } catch (const Error&) {
+    if (!again) place_.folder->give_back(bytes.size());
+    throw;
+  }
+  place_.folder->remember(mark_of(block));
+  ready_[block].store(true, std::memory_order_release);
+}
+
+void CachedObject::store_block(std::size_t block, const std::string& bytes) const {
+  ASSERT(bytes.size() == block_bytes(block));
+  bool written = write_at(data_.get(), bytes, block * kBlock);
+  if (!written && (errno == ENOSPC || errno == EDQUOT)) {
+    place_.folder->make_room(bytes.size());
+    written = write_at(data_.get(), bytes, block * kBlock);
+  }
+  const std::uint64_t sum = checksum(bytes);
+  written = written && write_at(notes_.get(), {reinterpret_cast<const char*>(&sum), sizeof sum},
+                                noted_at_ + block * sizeof sum);
+  ENSURE(resource, written,
+         "cannot write the local copy of {} in {}: {}; free some space, lower "
+         "dataset.cache.budget, or choose another folder with dataset.cache.local",
+         printable(url_.text), printable(place_.folder->path().string()), std::strerror(errno));
+}
+
+bool CachedObject::goes_on() {
+  const std::uint64_t asked = mark_of(blocks());
+  if (place_.folder->is_known(asked)) return true;
+  for (std::size_t block = 0; block < blocks(); ++block) {
+    if (noted(block) != 0) continue;
+    try {
+      bring(block);
+      place_.folder->remember(asked);
+      return true;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::data) throw;
+      std::error_code ignored;
+      if (fs::exists(place_.folder->files(url_.text).data, ignored)) throw;
+      return false;  // it has changed, and was forgotten
+    }
+  }
+  return true;
+}
+
+void CachedObject::forget() const {
+  const ObjectFiles files = place_.folder->files(url_.text);
+  ::unlink(files.data.c_str());
+  ::unlink(files.notes.c_str());
+}
+
+}  // namespace trainctl::data

@@ -1,0 +1,62 @@
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "data/file_reader.hpp"
+#include "data/remote/stores.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+namespace trainctl::data {
+namespace {
+
+std::string etag_of(const FileStamp& stamp) {
+  return fmt::format("{}-{}", stamp.size, stamp.mtime_ns);
+}
+
+FileStamp stamp_of(const struct stat& info) {
+  return {static_cast<std::uint64_t>(info.st_size),
+          info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec};
+}
+
+class FileStore final : public ObjectStore {
+ public:
+  std::optional<Piece> read(const Url& url, const ByteRange& range) override {
+    std::error_code failure;
+    const bool there = fs::exists(url.path, failure);
+    if (!there && !failure) return std::nullopt;
+    const FileReader file{fs::path(url.path)};
+    Piece piece{{}, file.size(), etag_of(file.stamp())};
+    const std::uint64_t end = std::min(range.offset + range.size, file.size());
+    piece.bytes.resize(end - std::min(range.offset, end));
+    file.read(range.offset, std::as_writable_bytes(std::span(piece.bytes)));
+    return piece;
+  }
+
+  std::vector<ObjectInfo> list(const Url& prefix) override {
+    const fs::path folder = prefix.path.substr(0, prefix.path.rfind('/') + 1);
+    std::vector<ObjectInfo> found;
+    std::error_code failure;
+    fs::recursive_directory_iterator entry(folder, failure);
+    for (; !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
+      const std::string path = entry->path().string();
+      struct stat info {};
+      if (!path.starts_with(prefix.path) || ::stat(path.c_str(), &info) != 0 ||
+          !S_ISREG(info.st_mode))
+        continue;
+      const FileStamp stamp = stamp_of(info);
+      found.push_back({path.substr(prefix.path.size()), stamp.size, etag_of(stamp)});
+    }
+    ENSURE(data, !failure, "cannot look into {}: {}", printable(folder.string()),
+           failure.message());
+    std::sort(found.begin(), found.end(),
+              [](const ObjectInfo& a, const ObjectInfo& b) { return a.name < b.name; });
+    return found;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<ObjectStore> file_store() { return std::make_unique<FileStore>(); }
+
+}  // namespace trainctl::data

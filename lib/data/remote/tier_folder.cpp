@@ -1,0 +1,190 @@
+#include "data/remote/tier_folder.hpp"
+
+#include "base/error.hpp"
+#include "base/hash.hpp"
+#include "base/strings.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+namespace trainctl::data {
+namespace {
+
+constexpr std::uint64_t kCountLock = 0;  // keys of objects are hashes: never so small
+constexpr std::size_t kMostName = 100;   // of the readable part of a file name
+constexpr std::uint64_t kDiskBlock = 4096;
+constexpr std::uint64_t kSpare = 10;    // a tenth of the budget is freed at once
+constexpr const char* kData = ".data";  // objects have suffixes of their own before it
+constexpr const char* kNotes = ".notes";
+constexpr const char* kUnfinished = ".new";
+constexpr std::int64_t kAbandonedAfter = 3600;  // seconds
+
+struct Kept {
+  fs::path data;
+  std::int64_t used_ns = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// What so many bytes take on a disk of 4 KiB blocks; small files would be counted too low else.
+std::uint64_t on_disk(std::uint64_t bytes) {
+  return (bytes + kDiskBlock - 1) / kDiskBlock * kDiskBlock;
+}
+
+std::string shown(const fs::path& path) { return printable(path.string()); }
+
+std::int64_t now_s() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec;
+}
+
+/// Every object of the folder; what creators that were killed have left is removed on the way.
+std::vector<Kept> look_through(const fs::path& folder) {
+  std::vector<Kept> found;
+  std::error_code failure;
+  fs::recursive_directory_iterator entry(folder / "objects", failure);
+  for (; !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
+    struct stat info {};
+    const fs::path& path = entry->path();
+    if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    if (path.extension() == kUnfinished) {
+      if (info.st_mtim.tv_sec + kAbandonedAfter < now_s()) ::unlink(path.c_str());
+      continue;
+    }
+    if (path.extension() != kData) continue;
+    found.push_back({path, info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec,
+                     static_cast<std::uint64_t>(info.st_blocks) * 512});
+  }
+  return found;
+}
+
+/// False where a reader has it open.
+bool remove_unused(const fs::path& data) {
+  const Fd fd(::open(data.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return true;
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return false;
+  ::unlink(data.c_str());
+  ::unlink((data.string() + kNotes).c_str());
+  return true;
+}
+
+std::uint64_t sum_of(const std::vector<Kept>& kept) {
+  std::uint64_t total = 0;
+  for (const Kept& one : kept) total += one.bytes;
+  return total;
+}
+
+}  // namespace
+
+TierFolder::TierFolder(fs::path folder, const spec::Budget& budget) : folder_(std::move(folder)) {
+  make_folder(folder_ / "objects");
+  std::error_code failure;
+  const fs::space_info space = fs::space(folder_, failure);
+  ENSURE(resource, !failure, "cannot look at the disk of {}: {}", shown(folder_),
+         failure.message());
+  budget_ = budget.of(space.available + (budget.bytes ? 0 : sum_of(look_through(folder_))));
+}
+
+ObjectFiles TierFolder::files(const std::string& url) const {
+  const std::string hash = to_hex(hash_bytes(std::as_bytes(std::span(url))));
+  std::string name = url.substr(url.rfind('/') + 1);
+  if (name.size() > kMostName) name.erase(0, name.size() - kMostName);
+  const fs::path folder = folder_ / "objects" / hash.substr(0, 2);
+  make_folder(folder);
+  const fs::path data = folder / (hash + "-" + name + kData);
+  return {data, data.string() + kNotes};
+}
+
+Fd TierFolder::lock(std::uint64_t key) const {
+  const fs::path path = folder_ / "locks";
+  Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  ENSURE(resource, fd.valid(), "cannot write {}: {}; set dataset.cache.local to another folder",
+         shown(path), std::strerror(errno));
+  struct flock range {};
+  range.l_type = F_WRLCK;
+  range.l_whence = SEEK_SET;
+  range.l_start = static_cast<off_t>(key >> 2U);  // one byte of a file that stays empty
+  range.l_len = 1;
+  while (::fcntl(fd.get(), F_OFD_SETLKW, &range) != 0) {
+    ENSURE(resource, errno == EINTR,
+           "cannot lock {}: {}; set dataset.cache.local to a folder of a local disk", shown(path),
+           std::strerror(errno));
+  }
+  return fd;
+}
+
+void TierFolder::take(std::uint64_t bytes) {
+  bytes = on_disk(bytes);
+  const Fd guard = lock(kCountLock);
+  std::uint64_t held = counted();
+  if (held + bytes > budget_) {
+    const std::uint64_t spare = std::max(bytes, budget_ / kSpare);
+    held = evict_to(budget_ - std::min(budget_, spare));
+  }
+  ENSURE(resource, held + bytes <= budget_,
+         "the local copies in {} need {} more, and dataset.cache.budget leaves {} of {} while the "
+         "rest is in use; raise it, or choose a larger disk with dataset.cache.local",
+         shown(folder_), human_bytes(static_cast<double>(bytes)),
+         human_bytes(static_cast<double>(budget_ - std::min(budget_, held))),
+         human_bytes(static_cast<double>(budget_)));
+  count(held + bytes);
+}
+
+void TierFolder::give_back(std::uint64_t bytes) {
+  const Fd guard = lock(kCountLock);
+  const std::uint64_t held = counted();
+  count(held - std::min(held, on_disk(bytes)));
+}
+
+void TierFolder::make_room(std::uint64_t bytes) {
+  const Fd guard = lock(kCountLock);
+  const std::uint64_t held = sum_of(look_through(folder_));
+  count(evict_to(held - std::min(held, bytes)));
+}
+
+bool TierFolder::is_known(std::uint64_t mark) const {
+  const std::lock_guard guard(mutex_);
+  return known_.contains(mark);
+}
+
+void TierFolder::remember(std::uint64_t mark) {
+  const std::lock_guard guard(mutex_);
+  known_.insert(mark);
+}
+
+/// May be too high after a process was killed; evict_to() counts anew.
+std::uint64_t TierFolder::counted() const {
+  std::uint64_t bytes = 0;
+  const Fd fd(::open((folder_ / "used").c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.valid() && ::pread(fd.get(), &bytes, sizeof bytes, 0) == sizeof bytes) return bytes;
+  return sum_of(look_through(folder_));
+}
+
+void TierFolder::count(std::uint64_t bytes) const {
+  const fs::path path = folder_ / "used";
+  const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+  ENSURE(resource, fd.valid() && ::pwrite(fd.get(), &bytes, sizeof bytes, 0) == sizeof bytes,
+         "cannot write {}: {}", shown(path), std::strerror(errno));
+}
+
+std::uint64_t TierFolder::evict_to(std::uint64_t most) const {
+  std::vector<Kept> kept = look_through(folder_);
+  std::sort(kept.begin(), kept.end(),
+            [](const Kept& a, const Kept& b) { return a.used_ns < b.used_ns; });
+  std::uint64_t held = sum_of(kept);
+  for (const Kept& one : kept) {
+    if (held <= most) break;
+    if (remove_unused(one.data)) held -= one.bytes;
+  }
+  return held;
+}
+
+}  // namespace trainctl::data

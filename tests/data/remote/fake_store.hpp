@@ -1,0 +1,90 @@
+#pragma once
+
+#include "base/error.hpp"
+#include "data/remote/local_tier.hpp"
+#include "data/remote/object_store.hpp"
+#include "support/temp_folder.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace trainctl::data::testing {
+
+/// Objects in memory, by URL; counts what it is asked for.
+class FakeStore final : public ObjectStore {
+ public:
+  struct Object {
+    std::string bytes;
+    std::string etag;
+  };
+
+  std::map<std::string, Object> objects;
+  std::atomic<int> reads = 0;
+  std::atomic<int> lists = 0;
+  std::atomic<int> fails_after = -1;  // so many reads still work; -1: all do
+  std::chrono::milliseconds delay{0};
+
+  std::optional<Piece> read(const Url& url, const ByteRange& range) override {
+    ++reads;
+    std::this_thread::sleep_for(delay);
+    if (fails_after == 0) throw Error(ErrorKind::resource, "the network is down");
+    if (fails_after > 0) --fails_after;
+    const auto found = objects.find(url.text);
+    if (found == objects.end()) return std::nullopt;
+    const auto& [bytes, etag] = found->second;
+    return Piece{range.offset < bytes.size() ? bytes.substr(range.offset, range.size) : "",
+                 bytes.size(), etag};
+  }
+
+  std::vector<ObjectInfo> list(const Url& prefix) override {
+    ++lists;
+    std::vector<ObjectInfo> found;
+    for (const auto& [url, object] : objects) {
+      if (url.starts_with(prefix.text))
+        found.push_back({url.substr(prefix.text.size()), object.bytes.size(), object.etag});
+    }
+    return found;
+  }
+};
+
+/// A tier in a folder of its own whose every scheme is the fake store.
+struct FakeTier {
+  std::shared_ptr<FakeStore> store = std::make_shared<FakeStore>();
+  TempFolder folder;
+  spec::Budget budget{.bytes = std::uint64_t{1} << 30};
+
+  /// As another process would have it: nothing is known but what the folder holds.
+  [[nodiscard]] std::shared_ptr<LocalTier> open() const {
+    return std::make_shared<LocalTier>(
+        folder.path(), budget, LocalTier::Stores{{"http", store}, {"s3", store}, {"file", store}});
+  }
+};
+
+/// `size` bytes that differ from block to block.
+inline std::string varied_bytes(std::size_t size, unsigned seed = 1) {
+  std::string bytes(size, '\0');
+  std::uint32_t state = seed * 2654435761U;
+  for (char& c : bytes) {
+    state = state * 1664525U + 1013904223U;
+    c = static_cast<char>(state >> 24U);
+  }
+  return bytes;
+}
+
+inline std::string content_of(const std::shared_ptr<CachedObject>& object) {
+  object->fetch();
+  std::string bytes(object->size(), '\0');
+  if (::pread(object->fd(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    throw std::runtime_error("a short read");
+  return bytes;
+}
+
+}  // namespace trainctl::data::testing

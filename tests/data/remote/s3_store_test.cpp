@@ -1,0 +1,91 @@
+#include "data/fakes.hpp"
+#include "data/remote/stores.hpp"
+#include "support/catch.hpp"
+
+#include <functional>
+#include <vector>
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+using Catch::Matchers::Contains;
+
+namespace {
+
+using Answers = std::function<HttpResponse(const HttpRequest&, int number)>;
+
+class FakeClient final : public HttpClient {
+ public:
+  FakeClient(Answers answers, std::vector<HttpRequest>& requests)
+      : answers_(std::move(answers)), requests_(requests) {}
+  HttpResponse perform(const HttpRequest& request) override {
+    requests_.push_back(request);
+    return answers_(request, static_cast<int>(requests_.size()) - 1);
+  }
+
+ private:
+  Answers answers_;
+  std::vector<HttpRequest>& requests_;
+};
+
+struct Bucket {
+  std::vector<HttpRequest> requests;
+  std::unique_ptr<ObjectStore> store;
+
+  explicit Bucket(Answers answers, std::size_t most_objects = 1000)
+      : store(s3_store(
+            std::make_shared<Transfers>(std::make_unique<FakeClient>(std::move(answers), requests),
+                                        TransferOptions{.retries = 0}),
+            {"http://host:9000/", "eu-west-1", std::nullopt, most_objects})) {}
+
+  std::vector<ObjectInfo> list() { return store->list(parse_url("s3://bucket/a b/")); }
+};
+
+HttpResponse page(const std::vector<std::string>& keys, const std::string& next) {
+  std::string xml = "<ListBucketResult>";
+  if (!next.empty())
+    xml += "<IsTruncated>true</IsTruncated><NextContinuationToken>" + next +
+           "</NextContinuationToken>";
+  for (const std::string& key : keys)
+    xml += "<Contents><Key>" + key + "</Key><Size>1</Size></Contents>";
+  return {200, {}, xml + "</ListBucketResult>", "", false};
+}
+
+}  // namespace
+
+TEST_CASE("a list of several pages is one, and its requests are ready to be signed") {
+  Bucket bucket([](const HttpRequest&, int number) {
+    return number == 0 ? page({"a b/1", "a b/2"}, "t/+=") : page({"a b/3"}, "");
+  });
+  const auto found = bucket.list();
+  REQUIRE(found.size() == 3);
+  CHECK(found[2].name == "3");
+  CHECK(bucket.requests[0].url == "http://host:9000/bucket?list-type=2&prefix=a%20b%2F");
+  CHECK(bucket.requests[1].url ==
+        "http://host:9000/bucket?continuation-token=t%2F%2B%3D&list-type=2&prefix=a%20b%2F");
+}
+
+TEST_CASE("a list that does not end, or turns in a circle, is refused") {
+  Bucket endless([](const HttpRequest&, int number) {
+    return page({"a b/" + std::to_string(100'000 + number)}, "t" + std::to_string(number));
+  });
+  CHECK_THAT(failure_of([&] { (void)endless.list(); }), Contains("does not end"));
+  CHECK(endless.requests.size() == 1001);
+  Bucket empty(
+      [](const HttpRequest&, int number) { return page({}, "t" + std::to_string(number)); });
+  CHECK_THAT(failure_of([&] { (void)empty.list(); }), Contains("does not end"));
+  Bucket circle([](const HttpRequest&, int number) {
+    return page({"a b/" + std::to_string(number % 2)}, "t" + std::to_string(number % 2));
+  });
+  CHECK_THAT(failure_of([&] { (void)circle.list(); }), Contains("in a circle"));
+  CHECK(circle.requests.size() == 3);
+}
+
+TEST_CASE("what is no list names the server and the option") {
+  for (const char* body : {"", "<html>hello</html>", "<ListBucketResult><Contents>"}) {
+    Bucket bucket([&](const HttpRequest&, int) { return HttpResponse{200, {}, body, "", false}; });
+    CHECK_THAT(failure_of([&] { (void)bucket.list(); }), Contains("dataset.remote.endpoint"));
+  }
+  Bucket absent([](const HttpRequest&, int) { return HttpResponse{404, {}, "", "", false}; });
+  CHECK_THAT(failure_of([&] { (void)absent.list(); }), Contains("no bucket 'bucket'"));
+}

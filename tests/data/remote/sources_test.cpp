@@ -1,0 +1,242 @@
+#include "data/sources.hpp"
+
+#include "data/epoch_digest.hpp"
+#include "data/idx_files.hpp"
+#include "data/pack/make_pack.hpp"
+#include "data/remote/fake_store.hpp"
+#include "data/remote/fetch_ahead.hpp"
+#include "data/remote/mount.hpp"
+#include "data/tar_files.hpp"
+#include "spec/dataset/csv.hpp"
+#include "spec/dataset/image_folder.hpp"
+#include "spec/dataset/image_list.hpp"
+#include "spec/dataset/mnist.hpp"
+#include "spec/dataset/pack.hpp"
+#include "spec/dataset/synthetic_digits.hpp"
+#include "spec/dataset/tokens.hpp"
+#include "spec/dataset/webdataset.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// A folder, and the same files in a fake bucket that is mounted as s3://bucket.
+class Mirrored {
+ public:
+  Mirrored() { mount_remote(fake_.open()); }
+  ~Mirrored() { mount_remote(std::shared_ptr<LocalTier>()); }
+  Mirrored(const Mirrored&) = delete;
+  Mirrored& operator=(const Mirrored&) = delete;
+
+  void upload() {
+    settle(local_.path());
+    for (const auto& entry : fs::recursive_directory_iterator(local_.path())) {
+      if (!entry.is_regular_file()) continue;
+      const std::string name = fs::relative(entry.path(), local_.path()).string();
+      fake_.store->objects[url(name).string()] = {get_text(entry.path()), name};
+    }
+  }
+  [[nodiscard]] fs::path url(const std::string& name = "") const {
+    return name.empty() ? "s3://bucket/set" : "s3://bucket/set/" + name;
+  }
+  [[nodiscard]] fs::path local(const std::string& name = "") const { return local_.path() / name; }
+  [[nodiscard]] const TempFolder& folder() const { return local_; }
+  FakeStore& store() { return *fake_.store; }
+  /// As a second start finds it, with the store gone.
+  void restart_offline() {
+    store().objects.clear();
+    store().reads = store().lists = 0;
+    mount_remote(fake_.open());
+  }
+
+ private:
+  CacheHome cache_;
+  FakeTier fake_;
+  TempFolder local_;
+};
+
+template <class Options>
+void check_same(Mirrored& mirrored, const std::string& type, const Options& local,
+                const Options& remote) {
+  mirrored.upload();
+  const auto expected = build(type, local);
+  for (int start = 0; start < 2; ++start) {
+    CHECK(facts(type, remote).samples == expected->size());
+    const auto found = build(type, remote);
+    CHECK(found->layout() == expected->layout());
+    CHECK(found->class_names() == expected->class_names());
+    REQUIRE(found->size() == expected->size());
+    for (std::int64_t i = 0; expected->images() != nullptr && i < expected->size(); ++i)
+      CHECK(stored(*found, i) == stored(*expected, i));
+    if (start == 0) {
+      mirrored.restart_offline();
+      continue;
+    }
+    CHECK(mirrored.store().reads == 0);
+    CHECK(mirrored.store().lists == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("mnist is the same through a bucket, packed or not") {
+  for (const bool packed : {false, true}) {
+    Mirrored mirrored;
+    write_split(mirrored.local(), 20);
+    if (packed) {
+      for (const char* name : {kImages, kLabels}) {
+        const std::string text = get_text(mirrored.local(name));
+        fs::remove(mirrored.local(name));
+        write_file(mirrored.local(std::string(name) + ".gz"), gzip({text.begin(), text.end()}));
+      }
+    }
+    spec::dataset::Mnist local;
+    local.root = mirrored.local();
+    spec::dataset::Mnist remote;
+    remote.root = mirrored.url();
+    check_same(mirrored, "mnist", local, remote);
+  }
+}
+
+TEST_CASE("an image folder is the same through a bucket, classes and order") {
+  Mirrored mirrored;
+  for (const char* name : {"b/2.jpg", "b/10.jpg", "a/x/1.png", "a/9.png", "a/notes.txt", "top.jpg",
+                           "a-b/1.jpg", "a/x-y/1.png"})
+    put_text(mirrored.local(name), name);
+  spec::dataset::ImageFolder local;
+  local.root = mirrored.local();
+  spec::dataset::ImageFolder remote;
+  remote.root = mirrored.url();
+  check_same(mirrored, "image_folder", local, remote);
+}
+
+TEST_CASE("an image list is the same through a bucket, and names stay beneath its root") {
+  Mirrored mirrored;
+  put_text(mirrored.local("list.csv"), "path,label\nx/1.jpg,owl\nx/2.jpg,crow\n");
+  put_text(mirrored.local("x/1.jpg"), "one");
+  put_text(mirrored.local("x/2.jpg"), "two");
+  spec::dataset::ImageList local;
+  local.path = mirrored.local("list.csv");
+  spec::dataset::ImageList remote;
+  remote.path = mirrored.url("list.csv");
+  check_same(mirrored, "image_list", local, remote);
+  put_text(mirrored.local("out.csv"), "../../other/1.jpg,owl\n");
+  remote.path = mirrored.url("out.csv");
+  mirrored.upload();
+  const auto dataset = build("image_list", remote);
+  std::vector<std::byte> scratch;
+  CHECK_THAT(failure_of([&] { (void)dataset->images()->read(0, scratch); }),
+             Contains("leads out of"));
+}
+
+TEST_CASE("shards are the same through a bucket, by range and by pattern") {
+  Mirrored mirrored;
+  for (int i = 0; i < 3; ++i) {
+    const std::string number = std::to_string(i);
+    put_text(mirrored.local("s-" + number + ".tar"), tar_member(number + ".jpg", "image" + number) +
+                                                         tar_member(number + ".cls", number) +
+                                                         tar_end());
+  }
+  for (const char* pattern : {"s-{0..2}.tar", "s-*.tar", "s-?.tar"}) {
+    spec::dataset::Webdataset local;
+    local.shards = {mirrored.local(pattern)};
+    spec::dataset::Webdataset remote;
+    remote.shards = {mirrored.url(pattern)};
+    check_same(mirrored, "webdataset", local, remote);
+  }
+  spec::dataset::Webdataset none;
+  none.shards = {mirrored.url("t-*.tar")};
+  CHECK_THAT(failure_of([&] { (void)build("webdataset", none); }), Contains("no file matches"));
+}
+
+TEST_CASE("a table and a token stream are the same through a bucket") {
+  Mirrored mirrored;
+  put_text(mirrored.local("t.csv"), "a,b,label\n1,2,0\n3,4,1\n");
+  put_text(mirrored.local("t.bin"), varied_bytes(200));
+  spec::dataset::Csv csv;
+  csv.label = "label";
+  csv.path = mirrored.local("t.csv");
+  spec::dataset::Csv remote_csv = csv;
+  remote_csv.path = mirrored.url("t.csv");
+  check_same(mirrored, "csv", csv, remote_csv);
+  spec::dataset::Tokens tokens;
+  tokens.sequence_length = 8;
+  tokens.path = mirrored.local("t.bin");
+  spec::dataset::Tokens remote_tokens = tokens;
+  remote_tokens.path = mirrored.url("t.bin");
+  check_same(mirrored, "tokens", tokens, remote_tokens);
+}
+
+TEST_CASE("a pack is the same through a bucket, and a part of it needs a part of its blocks") {
+  Mirrored mirrored;
+  spec::dataset::SyntheticDigits digits;
+  digits.samples = 36'000;  // four blocks, the index in the last
+  make_pack(*build("synthetic_digits", digits), mirrored.local("d.pack"), {});
+  mirrored.upload();
+  spec::dataset::Pack options;
+  options.path = mirrored.url("d.pack");
+  const auto pack = build("pack", options);
+  CHECK(mirrored.store().reads == 2);  // its first block and its last
+  CHECK(stored(*pack, 15'000).size() == 784);
+  CHECK(mirrored.store().reads == 3);
+  CHECK(stored(*pack, 15'001).size() == 784);
+  CHECK(mirrored.store().reads == 3);
+  spec::dataset::Pack local;
+  local.path = mirrored.local("d.pack");
+  const auto expected = build("pack", local);
+  LoaderOptions loading;
+  loading.batch_size = 100;
+  CHECK(digest_epochs({pack}, loading, 1).digest == digest_epochs({expected}, loading, 1).digest);
+}
+
+TEST_CASE("samples are fetched ahead in the order of the epoch, and only then") {
+  Mirrored mirrored;
+  for (int i = 0; i < 40; ++i)
+    put_text(mirrored.local("c/" + std::to_string(i) + ".jpg"), std::to_string(i));
+  mirrored.upload();
+  spec::dataset::ImageFolder options;
+  options.root = mirrored.url();
+  const auto dataset = build("image_folder", options);
+  FetchAhead ahead(dataset, 1);
+  CHECK(mirrored.store().reads == 0);
+  auto order = std::make_shared<Permutation>(40);
+  for (std::int64_t i = 0; i < 40; ++i)
+    (*order)[static_cast<std::size_t>(i)] = static_cast<std::uint32_t>(39 - i);
+  ahead.begin({order, 1, 2, 20});  // every second sample: a rank of two
+  for (int wait = 0; wait < 500 && mirrored.store().reads < 20; ++wait)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK(mirrored.store().reads == 20);
+  std::vector<std::byte> scratch;
+  for (std::int64_t i = 0; i < 20; ++i)
+    (void)dataset->images()->read((*order)[static_cast<std::size_t>(1 + 2 * i)], scratch);
+  CHECK(mirrored.store().reads == 20);
+}
+
+TEST_CASE("what is fetched ahead stays within its share of the budget") {
+  CacheHome cache;
+  FakeTier fake;
+  fake.budget.bytes = 100 * 4096;
+  for (int i = 0; i < 200; ++i)
+    fake.store->objects["s3://bucket/set/c/" + std::to_string(1000 + i) + ".jpg"] = {
+        varied_bytes(4096), "e"};
+  mount_remote(fake.open());
+  spec::dataset::ImageFolder options;
+  options.root = "s3://bucket/set";
+  {
+    const auto dataset = build("image_folder", options);
+    FetchAhead ahead(dataset, 1);
+    ahead.begin({.count = 200});
+    std::vector<std::byte> scratch;
+    for (std::int64_t i = 0; i < 200; ++i) {
+      (void)dataset->images()->read(i, scratch);
+      ahead.used(1);
+    }
+  }
+  CHECK(fake.store->reads == 200);  // none was evicted before its use
+  mount_remote(std::shared_ptr<LocalTier>());
+}

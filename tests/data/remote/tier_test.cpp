@@ -1,0 +1,236 @@
+#include "data/fakes.hpp"
+#include "data/remote/fake_store.hpp"
+#include "support/catch.hpp"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+
+namespace {
+
+constexpr std::size_t kBlock = CachedObject::kBlock;
+const std::string kUrl = "http://host/a/file.bin";
+
+fs::path data_file(const FakeTier& fake) {
+  return TierFolder(fake.folder.path(), fake.budget).files(kUrl).data;
+}
+
+std::uint64_t bytes_on_disk(const FakeTier& fake) {
+  std::uint64_t bytes = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(fake.folder / "objects")) {
+    if (entry.is_regular_file() && entry.path().extension() != ".notes") bytes += entry.file_size();
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("an object is fetched once and read from the local copy from then on") {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, kBlock, 2 * kBlock + 5}) {
+    FakeTier fake;
+    const std::string bytes = varied_bytes(size);
+    fake.store->objects[kUrl] = {bytes, "one"};
+    CHECK(content_of(fake.open()->open(kUrl)) == bytes);
+    CHECK(fake.store->reads ==
+          static_cast<int>(std::max<std::size_t>(1, (size + kBlock - 1) / kBlock)));
+    fake.store->objects.clear();  // a second start asks nobody
+    fake.store->reads = 0;
+    const auto again = fake.open();
+    CHECK(again->is_begun(kUrl));
+    CHECK(content_of(again->open(kUrl)) == bytes);
+    CHECK(fake.store->reads == 0);
+  }
+}
+
+TEST_CASE("only the blocks that are needed are fetched") {
+  FakeTier fake;
+  const std::string bytes = varied_bytes(5 * kBlock);
+  fake.store->objects[kUrl] = {bytes, "one"};
+  const FileStamp stamp = fake.open()->open(kUrl)->stamp();
+  CHECK(stamp.size == bytes.size());
+  CHECK(fake.store->reads == 1);
+  const auto tier = fake.open();
+  const auto object = tier->open(kUrl);  // goes on with a block, to hear whether it is the same
+  CHECK(fake.store->reads == 2);
+  object->need(3 * kBlock - 1, 2);
+  CHECK(fake.store->reads == 4);
+  object->need(2 * kBlock, 2 * kBlock);
+  CHECK(fake.store->reads == 4);
+}
+
+TEST_CASE("an object that is absent is an error of the data, and is asked for again") {
+  FakeTier fake;
+  const auto tier = fake.open();
+  CHECK(tier->find(kUrl) == nullptr);
+  CHECK(failure_of([&] { (void)tier->open(kUrl); }) ==
+        "9: http://host/a/file.bin does not exist; correct the path");
+  fake.store->objects[kUrl] = {"now", "one"};
+  CHECK(content_of(tier->open(kUrl)) == "now");
+}
+
+TEST_CASE("a copy that was cut short goes on where it stopped") {
+  FakeTier fake;
+  const std::string bytes = varied_bytes(4 * kBlock);
+  fake.store->objects[kUrl] = {bytes, "one"};
+  fake.store->fails_after = 2;
+  CHECK_THROWS_AS(content_of(fake.open()->open(kUrl)), Error);
+  fake.store->fails_after = -1;
+  fake.store->reads = 0;
+  CHECK(content_of(fake.open()->open(kUrl)) == bytes);
+  CHECK(fake.store->reads == 2);
+}
+
+TEST_CASE("a copy that was cut short begins anew where the object has changed") {
+  FakeTier fake;
+  fake.store->objects[kUrl] = {varied_bytes(3 * kBlock, 1), "one"};
+  (void)fake.open()->open(kUrl);
+  const std::string changed = varied_bytes(3 * kBlock + 7, 2);
+  fake.store->objects[kUrl] = {changed, "two"};
+  CHECK(content_of(fake.open()->open(kUrl)) == changed);
+}
+
+TEST_CASE("an object that changes while it is read is an error, not a mixture") {
+  FakeTier fake;
+  fake.store->objects[kUrl] = {varied_bytes(3 * kBlock, 1), "one"};
+  const auto tier = fake.open();
+  const auto object = tier->open(kUrl);
+  fake.store->objects[kUrl] = {varied_bytes(3 * kBlock, 2), "two"};
+  CHECK(failure_of([&] { object->fetch(); }).find("has changed since") != std::string::npos);
+  CHECK(content_of(fake.open()->open(kUrl)) == varied_bytes(3 * kBlock, 2));
+}
+
+TEST_CASE("a damaged local copy is found by its checksum and fetched again") {
+  FakeTier fake;
+  const std::string bytes = varied_bytes(2 * kBlock + 100);
+  fake.store->objects[kUrl] = {bytes, "one"};
+  (void)content_of(fake.open()->open(kUrl));
+  for (const std::size_t at : {std::size_t{0}, kBlock + 17, 2 * kBlock + 99}) {
+    const int fd = ::open(data_file(fake).c_str(), O_RDWR | O_CLOEXEC);
+    const char wrong = static_cast<char>(~bytes[at]);
+    REQUIRE(::pwrite(fd, &wrong, 1, static_cast<off_t>(at)) == 1);
+    ::close(fd);
+    fake.store->reads = 0;
+    CHECK(content_of(fake.open()->open(kUrl)) == bytes);
+    CHECK(fake.store->reads == 1);
+  }
+}
+
+TEST_CASE("a local copy whose notes or length are wrong counts as absent") {
+  FakeTier fake;
+  const std::string bytes = varied_bytes(1000);
+  fake.store->objects[kUrl] = {bytes, "one"};
+  (void)fake.open()->open(kUrl);
+  const fs::path notes = data_file(fake).string() + ".notes";
+  const auto size = fs::file_size(notes);
+  for (std::uintmax_t left = 0; left < size; ++left) {
+    fs::resize_file(notes, left);
+    CHECK(content_of(fake.open()->open(kUrl)) == bytes);
+    REQUIRE(fs::file_size(notes) == size);
+  }
+  fs::resize_file(data_file(fake), 999);
+  CHECK(content_of(fake.open()->open(kUrl)) == bytes);
+  fs::remove(notes);
+  CHECK(content_of(fake.open()->open(kUrl)) == bytes);
+}
+
+TEST_CASE("threads and tiers that want the same object at once fetch it once") {
+  FakeTier fake;
+  const std::string bytes = varied_bytes(3 * kBlock);
+  fake.store->objects[kUrl] = {bytes, "one"};
+  fake.store->delay = std::chrono::milliseconds(30);
+  std::vector<std::shared_ptr<LocalTier>> tiers{fake.open(), fake.open()};
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 6; ++i) {
+    threads.emplace_back([&, i] {
+      if (content_of(tiers[static_cast<std::size_t>(i % 2)]->open(kUrl)) != bytes) ++wrong;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  CHECK(fake.store->reads == 3);
+}
+
+TEST_CASE("objects used longest ago make room for others, and those in use stay") {
+  FakeTier fake;
+  fake.budget.bytes = 10'000;
+  const auto url = [](int i) { return "http://host/" + std::to_string(i); };
+  for (int i = 0; i < 10; ++i) fake.store->objects[url(i)] = {varied_bytes(4096, 7), "e"};
+  const auto tier = fake.open();
+  const auto held = tier->open(url(0));
+  for (int i = 1; i < 10; ++i) {
+    (void)tier->open(url(i));
+    CHECK(bytes_on_disk(fake) <= 10'000);
+  }
+  CHECK(tier->is_begun(url(0)));
+  CHECK(tier->is_begun(url(9)));
+  CHECK_FALSE(tier->is_begun(url(1)));
+  CHECK(content_of(held) == varied_bytes(4096, 7));
+}
+
+TEST_CASE("objects whose names end as files of the folder do are kept and evicted as others are") {
+  FakeTier fake;
+  fake.budget.bytes = 10'000;
+  const auto url = [](const std::string& name) { return "http://host/" + name; };
+  for (const char* name : {"a.notes", "b.new", "c.data", "d.notes", "e.new"})
+    fake.store->objects[url(name)] = {varied_bytes(4096), "e"};
+  const auto tier = fake.open();
+  for (const char* name : {"a.notes", "b.new", "c.data", "d.notes", "e.new"}) {
+    CHECK(content_of(tier->open(url(name))) == varied_bytes(4096));
+    CHECK(bytes_on_disk(fake) <= 10'000);
+  }
+  CHECK_FALSE(tier->is_begun(url("a.notes")));
+  CHECK(tier->is_begun(url("e.new")));
+}
+
+TEST_CASE("a budget that cannot hold what is needed is a clear error") {
+  FakeTier fake;
+  fake.budget.bytes = 1000;
+  fake.store->objects[kUrl] = {varied_bytes(4096), "one"};
+  const auto message = failure_of([&] { (void)fake.open()->open(kUrl); });
+  CHECK(message.starts_with("11: "));
+  CHECK(message.find("need 4.0 KiB more, and dataset.cache.budget leaves 1000 B of 1000 B") !=
+        std::string::npos);
+  CHECK_FALSE(fake.open()->is_begun(kUrl));
+}
+
+TEST_CASE("a full disk is a clear error that names the folder and the way out") {
+  FakeTier fake;
+  fake.store->objects[kUrl] = {varied_bytes(4096), "one"};
+  const auto tier = fake.open();
+  const rlimit before = [] {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_FSIZE, &limit);
+    return limit;
+  }();
+  auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit small = before;
+  small.rlim_cur = 2048;
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  const std::string message = failure_of([&] { (void)tier->open(kUrl); });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  CHECK(message.find("cannot write") != std::string::npos);
+  CHECK(content_of(tier->open(kUrl)) == varied_bytes(4096));
+}
+
+TEST_CASE("a list is asked for once and kept") {
+  FakeTier fake;
+  fake.store->objects["s3://bucket/set/a/1.jpg"] = {"x", "1"};
+  fake.store->objects["s3://bucket/set/b/2.jpg"] = {"yy", "2"};
+  fake.store->objects["s3://bucket/setting"] = {"z", "3"};
+  const auto objects = fake.open()->list("s3://bucket/set/");
+  REQUIRE(objects.size() == 2);
+  CHECK(objects[1].name == "b/2.jpg");
+  CHECK(objects[1].size == 2);
+  CHECK(fake.open()->list("s3://bucket/set/").size() == 2);
+  CHECK(fake.store->lists == 1);
+}

@@ -1,0 +1,135 @@
+#include "data/remote/transfers.hpp"
+
+#include "data/fakes.hpp"
+#include "support/catch.hpp"
+
+#include <deque>
+#include <vector>
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// Gives the answers one after the other, the last one for ever.
+class Script final : public HttpClient {
+ public:
+  explicit Script(std::deque<HttpResponse> answers, int& requests)
+      : answers_(std::move(answers)), requests_(requests) {}
+  HttpResponse perform(const HttpRequest&) override {
+    ++requests_;
+    HttpResponse answer = answers_.front();
+    if (answers_.size() > 1) answers_.pop_front();
+    return answer;
+  }
+
+ private:
+  std::deque<HttpResponse> answers_;
+  int& requests_;
+};
+
+struct Scripted {
+  int requests = 0;
+  std::vector<double> pauses;
+  Transfers transfers;
+
+  explicit Scripted(std::deque<HttpResponse> answers, int retries = 3)
+      : transfers(std::make_unique<Script>(std::move(answers), requests),
+                  {.retries = retries, .sleep = [this](double s) { pauses.push_back(s); }}) {}
+
+  std::optional<Piece> read(ByteRange range) { return transfers.read({}, range, "http://h/x"); }
+};
+
+HttpResponse part(std::string body, const std::string& range) {
+  return {
+      206, {{"content-range", "bytes " + range}, {"etag", "\"e\""}}, std::move(body), "", false};
+}
+HttpResponse status(int code) { return {code, {}, "words", "", false}; }
+HttpResponse broken(const std::string& cause) { return {0, {}, "01", cause, false}; }
+
+}  // namespace
+
+TEST_CASE("a part of an object comes with its size and etag") {
+  const auto piece = Scripted({part("234", "2-4/10")}).read({2, 3});
+  REQUIRE(piece);
+  CHECK(piece->bytes == "234");
+  CHECK(piece->total == 10);
+  CHECK(piece->etag == "e");
+}
+
+TEST_CASE("an object that ends within the range, or before it, is no fault") {
+  CHECK(Scripted({part("89", "8-9/10")}).read({8, 100})->bytes == "89");
+  HttpResponse none = part("", "*/10");
+  none.status = 416;
+  none.body = "an error page";
+  const auto piece = Scripted({none}).read({10, 5});
+  CHECK(piece->bytes.empty());
+  CHECK(piece->total == 10);
+  HttpResponse whole{200, {}, "0123456789", "", false};
+  CHECK(Scripted({whole}).read({0, 100})->total == 10);
+}
+
+TEST_CASE("what may pass is tried again, with longer and longer pauses") {
+  for (const HttpResponse& fault :
+       {status(500), status(503), status(429), status(408), broken("connection reset"),
+        part("23", "2-4/10"), part("012", "0-2/10"), part("234", "2-4/"),
+        HttpResponse{206, {}, "234", "", false}, HttpResponse{200, {}, "0123456789", "", false}}) {
+    Scripted scripted({fault, fault, part("234", "2-4/10")});
+    CHECK(scripted.read({2, 3})->bytes == "234");
+    CHECK(scripted.requests == 3);
+    REQUIRE(scripted.pauses.size() == 2);
+    CHECK(scripted.pauses[0] >= 0.1);
+    CHECK(scripted.pauses[1] <= 0.5);
+  }
+}
+
+TEST_CASE("a server that says when to come back is heeded") {
+  HttpResponse busy = status(503);
+  busy.headers["retry-after"] = "7";
+  Scripted scripted({busy, part("234", "2-4/10")});
+  CHECK(scripted.read({2, 3})->bytes == "234");
+  CHECK(scripted.pauses == std::vector<double>{7});
+}
+
+TEST_CASE("a fault that stays ends with its cause and the number of tries") {
+  Scripted scripted({broken("Connection refused")});
+  try {
+    (void)scripted.read({2, 3});
+    FAIL("nothing was thrown");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::resource);
+    CHECK_THAT(error.message(), Contains("http://h/x cannot be read: Connection refused") &&
+                                    Contains("after 4 tries"));
+  }
+  CHECK(scripted.requests == 4);
+}
+
+TEST_CASE("what will not pass fails at once") {
+  for (const int code : {401, 403, 400, 301}) {
+    Scripted scripted({status(code)});
+    try {
+      (void)scripted.read({2, 3});
+      FAIL("nothing was thrown");
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::data);
+      CHECK_THAT(error.message(), Contains(std::to_string(code)) && Contains("http://h/x"));
+    }
+    CHECK(scripted.requests == 1);
+  }
+  HttpResponse circle = broken("the server redirects more than 5 times");
+  circle.lasting = true;
+  Scripted redirected({circle});
+  CHECK_THAT(failure_of([&] {
+               (void)redirected.read({2, 3});
+             }),
+             Contains("redirects more than 5 times") && Contains("http://h/x"));
+  CHECK(redirected.requests == 1);
+  CHECK_FALSE(Scripted({status(404)}).read({2, 3}));
+  HttpResponse endless{200, {}, "0123456789", "aborted", true};
+  CHECK_THAT(failure_of([&] {
+               (void)Scripted({endless}).read({2, 3});
+             }),
+             Contains("range requests"));
+}
