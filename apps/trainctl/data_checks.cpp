@@ -38,7 +38,9 @@ Look look_at(const std::string& name, spec::DataSplit split, Purpose purpose,
   const bool reads = purpose == Purpose::reading;
   look.shows_image = !reads && checker.sound(name + ".transforms");
   if (!look.shows_image) split.transforms.clear();
-  const data::SplitCheck check = reads ? data::check_dataset(split) : data::check_split(split);
+  const data::SplitCheck check =
+      reads ? data::check_dataset(split)
+            : data::check_split(split, checker.experiment().dataset.cache.mode);
   for (const data::Problem& problem : check.problems) {
     diagnostics.add({.position = problem.position,
                      .message = name + ": " + problem.message,

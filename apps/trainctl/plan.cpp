@@ -33,7 +33,7 @@ struct PlanArguments {
 std::string bytes_text(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
 const char* name_of(data::CacheTier tier) {
-  constexpr std::array kNames{"none", "encoded", "decoded"};
+  constexpr std::array kNames{"none", "encoded", "decoded", "device"};
   return kNames.at(static_cast<std::size_t>(tier));
 }
 

@@ -42,6 +42,7 @@ void TransformList::add(const config::Stage& stage, const Catalogue& catalogue) 
     auto step = stage_of(catalogue.transforms, stage)(stage);
     shape = step->output(shape);
     steps.push_back(std::move(step));
+    names.push_back(stage.type);
   });
 }
 
@@ -57,6 +58,7 @@ Pipeline build_pipeline(const spec::DataSplit& split, const Catalogue& catalogue
   TransformList list{image_shape(*facts.image()), {}, {}};
   for (const config::Stage& stage : split.transforms) list.add(stage, catalogue);
   pipeline.transforms = std::move(list.steps);
+  pipeline.names = std::move(list.names);
   pipeline.normalization = std::move(list.normalization);
   return pipeline;
 }

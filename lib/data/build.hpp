@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace trainctl::data {
@@ -33,6 +34,7 @@ LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shar
 struct TransformList {
   ImageShape shape;  // of the image behind the last one; its height and width may be open
   std::vector<std::shared_ptr<const Transform>> steps;
+  std::vector<std::string> names = {};  // theirs
   std::optional<Normalization> normalization;
 
   /// Throws Error(config) naming the transform, and stays as it was, where it does not fit or

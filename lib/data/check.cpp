@@ -1,8 +1,12 @@
 #include "data/check.hpp"
 
 #include "data/build.hpp"
+#include "data/cache/planned_tail.hpp"
+#include "data/cache/prefix.hpp"
 #include "data/mixer.hpp"
 #include "data/tiles.hpp"
+
+#include <utility>
 
 namespace trainctl::data {
 namespace {
@@ -15,6 +19,21 @@ void collect(SplitCheck& check, const config::Stage& stage, Body&& body) {
   } catch (const Error& error) {
     check.problems.push_back({stage.position, error.what(), error.kind()});
   }
+}
+
+/// `list`: of the transforms, which fit images of the shape `image`.
+void check_tail(TransformList list, const ImageShape& image, const spec::DataSplit& split,
+                SplitCheck& check) {
+  Pipeline pipeline;
+  pipeline.transforms = std::move(list.steps);
+  pipeline.names = std::move(list.names);
+  ImageShape shape = image;
+  for (std::size_t i = 0; i < fixed_prefix(pipeline); ++i)
+    shape = pipeline.transforms[i]->output(shape);
+  const std::string obstacle = planned_tail(pipeline, shape).obstacle;
+  if (obstacle.empty()) return;
+  check.problems.push_back(
+      {split.dataset.position, "dataset.cache.mode=device: " + obstacle, ErrorKind::config});
 }
 
 }  // namespace
@@ -31,7 +50,8 @@ SplitCheck check_dataset(const spec::DataSplit& split, const Catalogue& catalogu
   return check;
 }
 
-SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue) {
+SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue,
+                       spec::CacheMode cache) {
   SplitCheck check = check_dataset(split, catalogue);
   if (!check.facts) return check;
   const Field* image = check.facts->image();
@@ -45,7 +65,8 @@ SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue)
     }
     return check;
   }
-  TransformList list{image_shape(*image), {}, {}};
+  const ImageShape stored = image_shape(*image);
+  TransformList list{stored, {}, {}};
   for (const config::Stage& stage : split.transforms) {
     collect(check, stage, [&] { list.add(stage, catalogue); });
   }
@@ -54,6 +75,8 @@ SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue)
           [&] { check.facts->layout = transformed(check.facts->layout, list.steps); });
   if (before > 0)
     check.problems.resize(before);  // a missing size is no news where a transform fell out
+  if (cache == spec::CacheMode::device && check.problems.empty())
+    check_tail(std::move(list), stored, split, check);
   return check;
 }
 
@@ -65,8 +88,8 @@ std::vector<Problem> check_batch_transforms(const spec::TrainSplit& split, const
   return check.problems;
 }
 
-SplitCheck check_split(const spec::DataSplit& split) {
-  return check_split(split, builtin_catalogue());
+SplitCheck check_split(const spec::DataSplit& split, spec::CacheMode cache) {
+  return check_split(split, builtin_catalogue(), cache);
 }
 
 SplitCheck check_dataset(const spec::DataSplit& split) {

@@ -25,9 +25,12 @@ struct SplitCheck {
 };
 
 /// Looks at a split before anything is loaded: files, headers, counts, and whether the transforms
-/// fit. Reads headers only. Never throws an Error of kind data or config.
-SplitCheck check_split(const spec::DataSplit& split);
-SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue);
+/// fit; with the cache mode `device`, whether a device can keep the images. Reads headers only.
+/// Never throws an Error of kind data or config.
+SplitCheck check_split(const spec::DataSplit& split,
+                       spec::CacheMode cache = spec::CacheMode::automatic);
+SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue,
+                       spec::CacheMode cache = spec::CacheMode::automatic);
 /// The data set alone, before its transforms: images may differ in size.
 SplitCheck check_dataset(const spec::DataSplit& split);
 SplitCheck check_dataset(const spec::DataSplit& split, const Catalogue& catalogue);

@@ -115,7 +115,7 @@ Loader::Impl::Impl(Pipeline pipeline, LoaderOptions options)
       ahead_(make_ahead()),
       helps_(maker_.tiles() == 1 && options_.num_workers < usable_cores()),
       inline_scratch_(maker_.scratch()) {
-  batch_.fields.resize(maker_.layout().size());
+  batch_.fields.resize(maker_.slot_layout().size());
   make_threads();
 }
 
@@ -301,10 +301,10 @@ void Loader::Impl::fill_in(std::uint64_t number) {
   batch_.position = extent.first;
   batch_.position_step = extent.step;
   const std::span<const std::byte> bytes = slot(number);
-  for (std::size_t field = 0; field < maker_.layout().size(); ++field) {
+  for (std::size_t field = 0; field < maker_.slot_layout().size(); ++field) {
     batch_.fields[field] =
         bytes.subspan(maker_.slot_shape().offsets[field],
-                      maker_.layout()[field].bytes() * static_cast<std::size_t>(extent.rows));
+                      maker_.slot_layout()[field].bytes() * static_cast<std::size_t>(extent.rows));
   }
 }
 
@@ -315,6 +315,9 @@ Loader::~Loader() = default;
 const Layout& Loader::layout() const { return impl_->maker().layout(); }
 const std::optional<Normalization>& Loader::normalization() const {
   return impl_->maker().pipeline().normalization;
+}
+const std::shared_ptr<const HeldImages>& Loader::held() const {
+  return impl_->maker().pipeline().held;
 }
 std::int64_t Loader::classes() const { return impl_->maker().pipeline().dataset->classes(); }
 std::int64_t Loader::samples() const { return impl_->orders().positions(); }

@@ -50,6 +50,8 @@ struct LoaderOptions {
                                   // is not in the page cache
 };
 
+struct HeldImages;
+
 /// A data set with its transforms, ready to be loaded.
 struct Pipeline {
   std::shared_ptr<const Dataset> dataset;
@@ -59,7 +61,11 @@ struct Pipeline {
   std::size_t first_operation = 0;
   std::optional<Normalization> normalization;
   std::vector<std::shared_ptr<const BatchTransform>>
-      batch_transforms;  // one of them for each batch
+      batch_transforms;            // one of them for each batch
+  std::vector<std::string> names;  // of the transforms, where they have any
+  /// The images where a device keeps them: a batch then has, as its image field, one PixelPlan a
+  /// row. All transforms can be planned.
+  std::shared_ptr<const HeldImages> held;
 };
 
 /// Batches in an order fixed by (seed, epoch) alone: the same bytes for any worker count and
@@ -75,8 +81,10 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// After the transforms.
+  /// After the transforms: of the samples, even where a batch has plans in place of their images.
   [[nodiscard]] const Layout& layout() const;
+  /// Null where the batches have the pixels themselves.
+  [[nodiscard]] const std::shared_ptr<const HeldImages>& held() const;
   [[nodiscard]] const std::optional<Normalization>& normalization() const;
   [[nodiscard]] std::int64_t classes() const;
   [[nodiscard]] std::int64_t samples() const;            // of an epoch
@@ -103,7 +111,7 @@ class Loader {
 
 /// Digest of a batch's valid rows: the sum, modulo 2^64, of a hash of each row and its position. So
 /// the digests of the batches of an epoch, or of several ranks, add up to the same value however
-/// the positions are split.
+/// the positions are split. Of pixels, not of plans.
 std::uint64_t digest(const Batch& batch, const Layout& layout);
 
 }  // namespace trainctl::data

@@ -88,7 +88,7 @@ MemoryPlan memory_plan(const Pipeline& pipeline, const LoaderOptions& options,
   };
   attempt([&] { plan.cache = choose_cache(plan.cache_need, budget); });
   attempt([&] { plan.slots = ring_slots(options, plan.slot); });
-  budget.left -= plan.cache.bytes;
+  budget.left -= plan.cache.host_bytes();
   // A cache has the images at hand, in the place of the files.
   if (plan.cache.tier == CacheTier::none)
     plan.ahead = ahead_memory(*pipeline.dataset, options, plan.ring());

@@ -23,7 +23,7 @@ struct MemoryPlan {
 
   [[nodiscard]] std::uint64_t ring() const { return static_cast<std::uint64_t>(slots) * slot; }
   [[nodiscard]] std::uint64_t total() const {
-    return dataset.memory + ring() + orders + cache.bytes +
+    return dataset.memory + ring() + orders + cache.host_bytes() +
            static_cast<std::uint64_t>(threads) * scratch + ahead;
   }
 };

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "data/ahead/read_ahead.hpp"
+#include "data/planned_image.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -26,6 +27,14 @@ std::int64_t rows_of_tile(const Pipeline& pipeline, const LoaderOptions& options
   if (wished == 0 && decodes) wished = kDecodedTileRows;
   if (!pipeline.batch_transforms.empty()) wished += wished % 2;  // pairs
   return wished > 0 ? std::min(wished, options.batch_size) : options.batch_size;
+}
+
+Layout with_plans(Layout layout, const Pipeline& pipeline) {
+  if (!pipeline.held) return layout;
+  for (Field& field : layout) {
+    if (field.name == "image") field.shape = {static_cast<std::int64_t>(sizeof(PixelPlan))};
+  }
+  return layout;
 }
 
 }  // namespace
@@ -69,7 +78,8 @@ TileMaker::TileMaker(Pipeline pipeline, const LoaderOptions& options)
           options.max_skipped.value_or(default_max_skipped(pipeline_.dataset->size())))),
       seed_(options.seed),
       layout_(batch_layout(pipeline_, options)),
-      slot_shape_(layout_, options.batch_size),
+      slot_layout_(with_plans(layout_, pipeline_)),
+      slot_shape_(slot_layout_, options.batch_size),
       batch_size_(options.batch_size),
       tile_rows_(rows_of_tile(pipeline_, options)),
       block_rows_(transforms() ? std::min(kBlockRows, tile_rows_) : tile_rows_),
@@ -79,8 +89,9 @@ TileMaker::TileMaker(Pipeline pipeline, const LoaderOptions& options)
   }
   while (image_ < layout_.size() && layout_[image_].name != "image") ++image_;
   if (!transforms()) return;
-  ASSERT(pipeline_.dataset->images() != nullptr);
+  ASSERT(pipeline_.dataset->images() != nullptr && !(pipeline_.held && mixer_));
   shape_ = image_shape(layout_[image_]);
+  if (pipeline_.held) return;
   sound_ = std::make_unique<SoundSamples>(pipeline_.dataset->size());
   join_steps();
   crop_ = dynamic_cast<const CropTransform*>(steps_.front().transform.get());
@@ -158,8 +169,8 @@ void TileMaker::fill_block(const TileJob& job, std::int64_t first, std::int64_t 
 /// All but the image, where that is made of transforms.
 void TileMaker::fill_fields(const TileJob& job, std::int64_t first,
                             std::span<const std::int64_t> indices, Scratch& scratch) const {
-  for (std::size_t field = 0; field < layout_.size(); ++field) {
-    const std::size_t bytes = layout_[field].bytes();
+  for (std::size_t field = 0; field < slot_layout_.size(); ++field) {
+    const std::size_t bytes = slot_layout_[field].bytes();
     scratch.rows[field] =
         job.slot.subspan(slot_shape_.offsets[field] + static_cast<std::size_t>(first) * bytes,
                          indices.size() * bytes);
@@ -196,6 +207,7 @@ std::string TileMaker::name(std::int64_t index) const {
 
 void TileMaker::make_image(const RowJob& job, std::int64_t index, Scratch& scratch) const {
   try {
+    if (pipeline_.held) return make_plan(job, index, scratch);
     const StoredImage stored = stored_image(job, index, scratch);
     if (!transforms()) return copy(job, stored);
     if (!stored.raw.fixed()) return decode(job, index, stored, scratch);
@@ -220,6 +232,25 @@ void TileMaker::copy(const RowJob& job, const StoredImage& stored) const {
   std::memcpy(job.tile.slot.data() + slot_shape_.offsets[image_] +
                   static_cast<std::size_t>(job.row) * bytes,
               stored.bytes.data(), bytes);
+}
+
+void TileMaker::make_plan(const RowJob& job, std::int64_t index, Scratch& scratch) const {
+  const HeldImages& held = *pipeline_.held;
+  if (!held.sound[static_cast<std::size_t>(index)]) {
+    (void)pipeline_.dataset->images()->read(index, scratch.stored);  // throws what ails it
+    throw Error(ErrorKind::data,
+                "it could not be read when the data set was sent to the device, and can be now; "
+                "start again");
+  }
+  PlannedImage image(held.shape);
+  for (std::size_t i = 0; i < pipeline_.transforms.size(); ++i) {
+    CounterRng rng = draws(job, pipeline_.first_operation + i);
+    pipeline_.transforms[i]->apply_to_plan(image, rng);
+  }
+  const PixelPlan plan = image.plan(index);
+  std::memcpy(job.tile.slot.data() + slot_shape_.offsets[image_] +
+                  static_cast<std::size_t>(job.row) * sizeof plan,
+              &plan, sizeof plan);
 }
 
 void TileMaker::decode(const RowJob& job, std::int64_t index, const StoredImage& stored,

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "data/arena.hpp"
+#include "data/cache/held_images.hpp"
 #include "data/image/decoder.hpp"
 #include "data/image/image.hpp"
 #include "data/loader.hpp"
@@ -59,6 +60,8 @@ class TileMaker {
   TileMaker(Pipeline pipeline, const LoaderOptions& options);
 
   [[nodiscard]] const Layout& layout() const { return layout_; }
+  /// The same with plans in place of images that a device keeps.
+  [[nodiscard]] const Layout& slot_layout() const { return slot_layout_; }
   [[nodiscard]] const SlotShape& slot_shape() const { return slot_shape_; }
   [[nodiscard]] const Pipeline& pipeline() const { return pipeline_; }
   [[nodiscard]] int tiles() const { return tiles_; }
@@ -96,6 +99,7 @@ class TileMaker {
   [[nodiscard]] StoredImage stored_image(const RowJob& job, std::int64_t index,
                                          Scratch& scratch) const;
   void copy(const RowJob& job, const StoredImage& stored) const;
+  void make_plan(const RowJob& job, std::int64_t index, Scratch& scratch) const;
   void decode(const RowJob& job, std::int64_t index, const StoredImage& stored,
               Scratch& scratch) const;
   void transform(ImageView image, std::size_t first_step, const RowJob& job,
@@ -103,7 +107,7 @@ class TileMaker {
   [[nodiscard]] CounterRng draws(const RowJob& job, std::size_t operation) const;
   [[nodiscard]] ImageTarget target(const RowJob& job, std::size_t step, Scratch& scratch) const;
   [[nodiscard]] std::string name(std::int64_t index) const;
-  [[nodiscard]] bool transforms() const { return !pipeline_.transforms.empty(); }
+  [[nodiscard]] bool transforms() const { return pipeline_.held || !pipeline_.transforms.empty(); }
   /// Images come from the store one by one, and not from the data set's fill().
   [[nodiscard]] bool makes_images(const TileJob& job) const {
     return transforms() || job.ahead != nullptr;
@@ -117,6 +121,7 @@ class TileMaker {
   std::unique_ptr<SoundSamples> sound_;
   std::uint64_t seed_;
   Layout layout_;
+  Layout slot_layout_;
   std::size_t image_ = 0;  // its field
   ImageShape shape_;       // after the transforms
   SlotShape slot_shape_;

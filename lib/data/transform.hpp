@@ -2,8 +2,11 @@
 
 #include "base/philox.hpp"
 #include "data/image/image.hpp"
+#include "data/image/pad.hpp"
+#include "data/planned_image.hpp"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace trainctl::data {
@@ -13,6 +16,12 @@ struct Normalization {
   std::vector<float> mean;
   std::vector<float> std;
   bool operator==(const Normalization&) const = default;
+};
+
+/// The colours that a step paints whose whole work it is to move, mirror and paint over pixels.
+struct Paint {
+  std::optional<Fill> outside;  // of the image, where the step shows what is there
+  std::optional<Fill> erased;
 };
 
 /// One step on one uint8 HWC image, with torchvision's semantics on uint8 tensors. Stateless;
@@ -36,6 +45,13 @@ class Transform {
   [[nodiscard]] virtual std::shared_ptr<const Transform> then(const Transform& /*next*/) const {
     return nullptr;
   }
+  /// Nothing where the step does more than to move, mirror and paint over the pixels of images of
+  /// that shape; else it has apply_to_plan().
+  [[nodiscard]] virtual std::optional<Paint> paints(const ImageShape& /*input*/) const {
+    return std::nullopt;
+  }
+  /// What apply() would make of the image, with the same draws.
+  virtual void apply_to_plan(PlannedImage& image, CounterRng& rng) const;
 };
 
 /// A transform that reads no more than one box of its input: where it comes first, only that box is

@@ -131,11 +131,19 @@ void check_metrics(Checker& checker) {
 }
 
 void check_cache(Checker& checker) {
-  if (checker.experiment().dataset.cache.mode != CacheMode::device ||
-      !checker.sound("dataset.cache"))
-    return;
-  checker.error("dataset.cache.mode", "this release keeps no data set in the memory of a device",
-                "write 'mode: auto', which keeps it in the memory of the host");
+  const Experiment& experiment = checker.experiment();
+  if (experiment.dataset.cache.mode != CacheMode::device || !checker.sound("dataset.cache")) return;
+  if (checker.sound("trainer") && experiment.trainer.accelerator == Accelerator::cpu) {
+    checker.error(
+        "dataset.cache.mode",
+        "'device' keeps the images in the memory of a GPU, and trainer.accelerator is cpu",
+        "write 'mode: decoded', which keeps them in the memory of the host");
+  }
+  if (!experiment.dataset.train.batch_transforms.empty()) {
+    checker.error("dataset.cache.mode",
+                  "'device' keeps the images as they are, and batch_transforms mix their pixels",
+                  "remove dataset.train.batch_transforms, or write 'mode: decoded'");
+  }
 }
 
 void check_remote(Checker& checker) {

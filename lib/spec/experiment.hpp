@@ -71,8 +71,9 @@ struct Cache {
   static void describe(config::Describe<Cache>& options) {
     options.field("mode", &Cache::mode,
                   "encoded: files as they are, in memory; decoded: pixels, as far as no transform "
-                  "is random; auto: the "
-                  "highest of them that fits the budget.");
+                  "is random; device: the "
+                  "same in the memory of each GPU, which makes the batches itself; auto: the "
+                  "highest of them that fits.");
     options
         .field("budget", &Cache::budget,
                "Most memory of all splits and ranks together: a share of what is available, or a "

@@ -3,6 +3,7 @@
 #include "data/idx_files.hpp"
 #include "spec/dataset/mnist.hpp"
 #include "spec/dataset/synthetic_digits.hpp"
+#include "spec/transform/gaussian_blur.hpp"
 #include "spec/transform/normalize.hpp"
 #include "spec/transform/random_crop.hpp"
 #include "support/catch.hpp"
@@ -37,6 +38,12 @@ config::Stage normalize(std::size_t channels, int line) {
   return at_line(config::make_stage("transform", "normalize", options), line);
 }
 
+spec::transform::GaussianBlur blur() {
+  spec::transform::GaussianBlur options;
+  options.kernel_size = {{3}};
+  return options;
+}
+
 }  // namespace
 
 TEST_CASE("a sound split has no problem and tells its facts from the headers") {
@@ -50,6 +57,22 @@ TEST_CASE("a sound split has no problem and tells its facts from the headers") {
   CHECK(check.facts->samples == 12);
   CHECK(check.facts->classes == 10);
   CHECK(check.facts->image()->shape == std::vector<std::int64_t>{20, 20, 1});
+}
+
+TEST_CASE("a transform that a device cannot plan is a problem where it is to keep the images") {
+  const TempFolder folder;
+  write_split(folder.path(), 12);
+  spec::DataSplit split = mnist(folder.path());
+  split.transforms = {crop(20, 4), normalize(1, 5)};
+  CHECK(check_split(split, spec::CacheMode::device).problems.empty());
+  split.transforms.insert(split.transforms.begin() + 1,
+                          at_line(config::make_stage("transform", "gaussian_blur", blur()), 6));
+  CHECK(check_split(split).problems.empty());
+  const SplitCheck check = check_split(split, spec::CacheMode::device);
+  REQUIRE(check.problems.size() == 1);
+  CHECK(check.problems[0].kind == ErrorKind::config);
+  CHECK_THAT(check.problems[0].message,
+             Contains("dataset.cache.mode=device: transform 'gaussian_blur' computes new pixels"));
 }
 
 TEST_CASE("missing files are one problem at the data set's place") {

@@ -73,9 +73,6 @@ TEST_CASE("an experiment needs data, a model and an optimizer", "[spec]") {
 TEST_CASE("what this release does not do is refused, not ignored", "[spec]") {
   CHECK_THAT(problems_of({"trainer.precision=16-mixed"}),
              Contains("'precision' must be one of 32-true") && Contains("not in this release"));
-  CHECK_THAT(problems_of({"dataset.cache.mode=device"}),
-             Contains("this release keeps no data set in the memory of a device") &&
-                 Contains("write 'mode: auto'"));
   CHECK_THAT(
       problems_of({"trainer.num_nodes=2"}),
       Contains("unknown key 'num_nodes'") && Contains("not in this release: remove the key"));
@@ -102,6 +99,16 @@ TEST_CASE("loader threads and batches ahead are numbers in their range, or auto"
     CHECK_THAT(problems_of({std::string("loader.prefetch_factor=") + value}),
                Contains("'prefetch_factor' must be"));
   }
+}
+
+TEST_CASE("images are kept on a device by a run that has one and leaves them as they are",
+          "[spec]") {
+  CHECK_THAT(problems_of({"dataset.cache.mode=device", "trainer.accelerator=cpu"}),
+             Contains("trainer.accelerator is cpu") && Contains("write 'mode: decoded'"));
+  CHECK_THAT(problems_of({"dataset.cache.mode=device", "dataset.train.batch_transforms=[cutmix]"}),
+             Contains("batch_transforms mix their pixels") && Contains("write 'mode: decoded'"));
+  CHECK(load_sound({"dataset.cache.mode=device", "trainer.accelerator=auto"})
+            .experiment.dataset.cache.mode == spec::CacheMode::device);
 }
 
 TEST_CASE("an override may go below a default", "[spec]") {

@@ -42,6 +42,17 @@ void CenterCrop::apply_to_box(const ImageView& window, const ImageShape& whole, 
   }
 }
 
+std::optional<Paint> CenterCrop::paints(const ImageShape& input) const {
+  const bool pads = size_.height > input.height || size_.width > input.width;
+  return pads ? Paint{.outside = Fill()} : Paint();
+}
+
+void CenterCrop::apply_to_plan(PlannedImage& image, CounterRng&) const {
+  const Middle rows = middle_of(image.shape().height, size_.height);
+  const Middle columns = middle_of(image.shape().width, size_.width);
+  image.crop({rows.first - rows.before, columns.first - columns.before, size_.height, size_.width});
+}
+
 void register_transform_center_crop(Catalogue& catalogue) {
   catalogue.transforms["center_crop"] = [](const config::Stage& stage) {
     return std::make_shared<const CenterCrop>(

@@ -37,6 +37,8 @@ class CenterCrop final : public CropTransform {
   [[nodiscard]] Box box(const ImageShape& input, CounterRng& rng) const override;
   void apply_to_box(const ImageView& window, const ImageShape& whole, ImageTarget& output,
                     CounterRng& rng) const override;
+  [[nodiscard]] std::optional<Paint> paints(const ImageShape& input) const override;
+  void apply_to_plan(PlannedImage& image, CounterRng& rng) const override;
 
  private:
   Size size_;

@@ -63,17 +63,28 @@ class PaddedCrop final : public Transform {
 
   void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
     check<ErrorKind::data>(input.shape);
-    const auto [height, width, channels] = input.shape;
-    const Added rows = added(down_, height, size_.height);
-    const Added columns = added(across_, width, size_.width);
-    const std::int64_t top =
-        place(height + rows.before + rows.after, size_.height, rng) - rows.before;
-    const std::int64_t left =
-        place(width + columns.before + columns.after, size_.width, rng) - columns.before;
-    crop_padded(input, {top, left, size_.height, size_.width}, outside_, output);
+    crop_padded(input, window(input.shape, rng), outside_, output);
+  }
+
+  [[nodiscard]] std::optional<Paint> paints(const ImageShape&) const override {
+    if (outside_.mode != PaddingMode::constant) return std::nullopt;
+    return Paint{.outside = outside_.fill};
+  }
+  void apply_to_plan(PlannedImage& image, CounterRng& rng) const override {
+    image.crop(window(image.shape(), rng));
   }
 
  private:
+  [[nodiscard]] Box window(const ImageShape& image, CounterRng& rng) const {
+    const Added rows = added(down_, image.height, size_.height);
+    const Added columns = added(across_, image.width, size_.width);
+    const std::int64_t top =
+        place(image.height + rows.before + rows.after, size_.height, rng) - rows.before;
+    const std::int64_t left =
+        place(image.width + columns.before + columns.after, size_.width, rng) - columns.before;
+    return {top, left, size_.height, size_.width};
+  }
+
   [[nodiscard]] Added added(const Added& padding, std::int64_t extent, std::int64_t size) const {
     const std::int64_t missing = size - (extent + padding.before + padding.after);
     if (!pad_if_needed_ || missing <= 0) return padding;
@@ -139,6 +150,11 @@ class PlainCrop final : public CropTransform {
   void apply_to_box(const ImageView& window, const ImageShape&, ImageTarget& output,
                     CounterRng&) const override {
     output.copy(window);
+  }
+
+  [[nodiscard]] std::optional<Paint> paints(const ImageShape&) const override { return Paint(); }
+  void apply_to_plan(PlannedImage& image, CounterRng& rng) const override {
+    image.crop(box(image.shape(), rng));
   }
 
  private:

@@ -40,6 +40,14 @@ class RandomErasing final : public Transform {
     erase(input, box, value_, output);
   }
 
+  [[nodiscard]] std::optional<Paint> paints(const ImageShape&) const override {
+    return Paint{.erased = value_};
+  }
+  void apply_to_plan(PlannedImage& image, CounterRng& rng) const override {
+    Box box;
+    if (rng.coin(options_.p) && draw_box(image.shape(), rng, box)) image.erase(box);
+  }
+
  private:
   [[nodiscard]] bool draw_box(const ImageShape& image, CounterRng& rng, Box& box) const {
     for (int attempt = 0; attempt < kAttempts; ++attempt) {

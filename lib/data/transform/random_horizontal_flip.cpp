@@ -19,6 +19,11 @@ class RandomHorizontalFlip final : public Transform {
     horizontal_flip(input, output);
   }
 
+  [[nodiscard]] std::optional<Paint> paints(const ImageShape&) const override { return Paint(); }
+  void apply_to_plan(PlannedImage& image, CounterRng& rng) const override {
+    if (rng.coin(probability_)) image.mirror_columns();
+  }
+
  private:
   double probability_;
 };

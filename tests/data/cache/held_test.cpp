@@ -1,0 +1,200 @@
+#include "data/cache/cache.hpp"
+#include "data/cache/held_dataset.hpp"
+#include "data/epoch_digest.hpp"
+#include "data/fakes.hpp"
+#include "data/host_images.hpp"
+#include "data/registry.hpp"
+#include "data/transform_of.hpp"
+#include "data/varied.hpp"
+#include "spec/transform/random_crop.hpp"
+#include "spec/transform/random_erasing.hpp"
+#include "spec/transform/random_horizontal_flip.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+using spec::CacheMode;
+
+namespace {
+
+/// Images of several sizes, cut to 5x5, then the cheap random transforms.
+Pipeline varied(std::int64_t size) {
+  spec::transform::RandomCrop crop;
+  crop.size = {{5}};
+  crop.padding = {{2}};
+  crop.fill = {{9}};
+  spec::transform::RandomErasing erasing;
+  erasing.value = {{70}};
+  Pipeline pipeline;
+  pipeline.dataset = std::make_shared<VariedDataset>(size);
+  pipeline.transforms = {
+      std::make_shared<Corner>(5), transform_of("random_crop", crop),
+      transform_of("random_horizontal_flip", spec::transform::RandomHorizontalFlip{}),
+      transform_of("random_erasing", erasing)};
+  pipeline.names = {"corner", "random_crop", "random_horizontal_flip", "random_erasing"};
+  return pipeline;
+}
+
+VariedDataset& source_of(const Pipeline& pipeline) {
+  return const_cast<VariedDataset&>(dynamic_cast<const VariedDataset&>(*pipeline.dataset));
+}
+
+CacheBudget budget_of(CacheMode mode, const ImageDevice* device, std::uint64_t bytes = 1 << 20) {
+  CacheBudget budget;
+  budget.mode = mode;
+  budget.left = bytes;
+  budget.device = device;
+  return budget;
+}
+
+Pipeline held(const Pipeline& pipeline) {
+  const HostDevice device;
+  CacheBudget budget = budget_of(CacheMode::device, &device);
+  return with_cache(pipeline, budget);
+}
+
+LoaderOptions options_of(int workers, Shard shard = {}) {
+  LoaderOptions options;
+  options.batch_size = 6;
+  options.num_workers = workers;
+  options.seed = 5;
+  options.shard = shard;
+  return options;
+}
+
+/// The rest of an epoch, with pixels in place of plans.
+std::vector<Copy> epoch_of(Loader& loader, std::int64_t epoch, std::int64_t first_batch = 0) {
+  std::vector<Copy> batches;
+  loader.start_epoch(epoch, first_batch);
+  while (const Batch* batch = loader.next()) {
+    batches.emplace_back(*batch);
+    if (loader.held()) batches.back().fields[0] = pixels_of(*batch, loader);
+  }
+  return batches;
+}
+
+}  // namespace
+
+TEST_CASE("plans of held images tell the pixels of the uncached batches") {
+  const Pipeline plain = varied(41);
+  const Pipeline on_device = held(plain);
+  for (const int workers : {0, 1, 2}) {
+    for (const int ranks : {1, 2, 3}) {
+      for (int rank = 0; rank < ranks; ++rank) {
+        Loader expected(plain, options_of(0, {rank, ranks}));
+        Loader loader(on_device, options_of(workers, {rank, ranks}));
+        REQUIRE(loader.held());
+        REQUIRE(loader.layout() == expected.layout());
+        for (const int epoch : {0, 1, 7})
+          REQUIRE(epoch_of(loader, epoch) == epoch_of(expected, epoch));
+      }
+    }
+  }
+}
+
+TEST_CASE("an epoch of plans resumes at any batch") {
+  const Pipeline plain = varied(41);
+  const Pipeline on_device = held(plain);
+  for (const int workers : {0, 2}) {
+    Loader loader(on_device, options_of(workers));
+    Loader expected(plain, options_of(0));
+    for (std::int64_t first = 0; first <= expected.batches_per_epoch(); ++first)
+      REQUIRE(epoch_of(loader, 3, first) == epoch_of(expected, 3, first));
+  }
+}
+
+TEST_CASE("plans take no pixel: the images are read once, in their order, before the first batch") {
+  const Pipeline plain = varied(40);
+  std::vector<std::int64_t> told;
+  const HostDevice device;
+  const Pipeline on_device = hold_images(plain, device, [&](std::int64_t done, std::int64_t total) {
+    CHECK(total == 40);
+    told.push_back(done);
+  });
+  CHECK(source_of(plain).reads == 40);
+  CHECK(told.front() == 0);
+  CHECK(told.back() == 40);
+  CHECK(std::is_sorted(told.begin(), told.end()));
+  Loader loader(on_device, options_of(2));
+  for (int epoch = 0; epoch < 3; ++epoch) read_epoch(loader, epoch);
+  CHECK(source_of(plain).reads == 40);
+  CHECK(loader.memory().size() < std::size_t{4} * 6 * 25 * 3);
+}
+
+TEST_CASE("a damaged image fails or is replaced as it is without the device") {
+  Pipeline plain = varied(41);
+  source_of(plain).bad = {4, 17};
+  const Pipeline on_device = held(plain);
+  LoaderOptions options = options_of(0);
+  options.on_error = OnError::skip;
+  options.max_skipped = 2;
+  for (const int workers : {0, 2}) {
+    options.num_workers = workers;
+    Loader expected(plain, options);
+    Loader loader(on_device, options);
+    REQUIRE(epoch_of(loader, 0) == epoch_of(expected, 0));
+    REQUIRE(loader.skipped().size() == 2);
+    CHECK(loader.skipped()[0].name == "picture 4");
+    CHECK(loader.skipped()[0].reason == expected.skipped()[0].reason);
+  }
+  Loader strict(on_device, options_of(0));
+  CHECK_THAT(failure_of([&] { epoch_of(strict, 0); }),
+             Contains("9: ") && Contains("the image is damaged") && Contains("picture"));
+}
+
+TEST_CASE("an image that mends itself after the start is not made of nothing") {
+  Pipeline plain = varied(41);
+  source_of(plain).bad = {4};
+  const Pipeline on_device = held(plain);
+  source_of(plain).bad.clear();
+  Loader loader(on_device, options_of(0));
+  CHECK_THAT(failure_of([&] { epoch_of(loader, 0); }),
+             Contains("9: ") && Contains("picture 4") && Contains("start again"));
+}
+
+TEST_CASE("auto takes a device where half of what it has free is enough") {
+  const Pipeline plain = varied(40);
+  const std::uint64_t need = std::uint64_t{40} * 25 * 3;
+  const auto tier_with = [&](std::uint64_t room, CacheMode mode = CacheMode::automatic) {
+    const HostDevice device(room);
+    return choose_cache(cache_need(plain, look_at_images(plain)), budget_of(mode, &device)).tier;
+  };
+  CHECK(tier_with(2 * need) == CacheTier::device);
+  CHECK(tier_with(2 * need - 2) == CacheTier::decoded);
+  CHECK(tier_with(2 * need, CacheMode::decoded) == CacheTier::decoded);
+  CHECK(tier_with(need * 10 / 9 + 20, CacheMode::device) == CacheTier::device);
+  CHECK_THAT(failure_of([&] { tier_with(need, CacheMode::device); }),
+             Contains("11: dataset.cache.mode=device: the images take 2.9 KiB"));
+}
+
+TEST_CASE("what a device holds is not taken from the budget of the host") {
+  const HostDevice device;
+  CacheBudget budget = budget_of(CacheMode::automatic, &device, 10);
+  CHECK(with_cache(varied(40), budget).held);
+  CHECK(budget.left == 10);
+}
+
+TEST_CASE("mode device without a device is an error in a run, and mode auto for a verb") {
+  spec::Cache cache;
+  cache.mode = CacheMode::device;
+  CacheBudget run = CacheBudget::of_run(cache, 1, nullptr);
+  CHECK_THAT(failure_of([&] { with_cache(varied(9), run); }),
+             Contains("2: dataset.cache.mode=device") && Contains("write 'mode: decoded'"));
+  CacheBudget verb(cache, 1);
+  const Pipeline plain = varied(9);
+  CHECK(digest_epochs(with_cache(plain, verb), options_of(0), 2).epochs ==
+        digest_epochs(plain, options_of(0), 2).epochs);
+}
+
+TEST_CASE("a list that cannot be planned: an error by name, or the next tier") {
+  Pipeline pipeline = varied(9);
+  pipeline.transforms.push_back(std::make_shared<Corner>(4));
+  pipeline.names.push_back("corner");
+  const HostDevice device;
+  CacheBudget named = budget_of(CacheMode::device, &device);
+  CHECK_THAT(failure_of([&] { with_cache(pipeline, named); }),
+             Contains("2: dataset.cache.mode=device: transform 'corner' computes new pixels"));
+  CacheBudget automatic = budget_of(CacheMode::automatic, &device);
+  CHECK_FALSE(with_cache(pipeline, automatic).held);
+}
