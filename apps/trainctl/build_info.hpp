@@ -14,6 +14,7 @@ struct BuildInfo {
   const char* build_type;  // "RelWithDebInfo"
   const char* compiler;    // "GNU 12.2.0"
   bool has_engine;         // TRAINCTL_ENGINE
+  bool has_kernels;        // a CUDA compiler was found
   const char* cuda;        // TRAINCTL_CUDA
   const char* torch_lib;   // folder of libtorch at build time; empty without the engine
   std::array<std::pair<const char*, const char*>, 6> libraries;

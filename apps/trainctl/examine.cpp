@@ -85,8 +85,10 @@ Finding limits() {
 }
 
 Finding engine() {
+  const char* const kernels = kBuildInfo.has_kernels ? "with" : "without";
   if (const auto library = find_engine_library())
-    return {"engine", Health::ok, library->string(), ""};
+    return {"engine", Health::ok, fmt::format("{}, {} GPU kernels", library->string(), kernels),
+            ""};
   const std::string cure =
       kBuildInfo.has_engine
           ? "build it: cmake --build --preset release"
@@ -136,8 +138,12 @@ Finding gpu(const Machine& machine) {
   if (machine.gpus.empty())
     return {"gpu", Health::degraded, "a driver, but no device: " + printable(driver),
             "start the container with --gpus all"};
-  return {"gpu", Health::ok,
-          fmt::format("{} device(s); {}", machine.gpus.size(), printable(driver)), ""};
+  const std::string found = fmt::format("{} device(s); {}", machine.gpus.size(), printable(driver));
+  if (kBuildInfo.has_engine && !kBuildInfo.has_kernels)
+    return {"gpu", Health::degraded, found + "; no kernels",
+            "batches are made in more steps and dataset.cache.mode: device is not there: put nvcc "
+            "of CUDA 13 on PATH, remove build/, and build"};
+  return {"gpu", Health::ok, found, ""};
 }
 
 Finding threads() {

@@ -20,6 +20,7 @@ Json document() {
             {"compiler", kBuildInfo.compiler},
             {"engine", kBuildInfo.has_engine},
             {"cuda", kBuildInfo.cuda},
+            {"kernels", kBuildInfo.has_kernels},
             {"torch_lib", kBuildInfo.torch_lib}}},
           {"libraries", libraries}};
 }

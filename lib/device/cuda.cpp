@@ -1,6 +1,8 @@
 #include "device/cuda.hpp"
 
 #include "base/error.hpp"
+#include "device/gather_setup.hpp"
+#include "device/kernels.hpp"
 
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAEvent.h>
@@ -26,7 +28,9 @@ class CudaFeed final : public Feed {
   CudaFeed(at::Device device, const FeedOptions& options)
       : parts_(feed_parts(options)),
         classes_(options.classes),
+        held_(options.held),
         copies_(c10::cuda::getStreamFromPool(false, device.index())) {
+    ASSERT(!held_ || kernels_built());
     for (const FeedPart& part : parts_) {
       full_.push_back(at::empty(part.shape, at::TensorOptions(part.type).device(device)));
       for (Slot& slot : slots_) {
@@ -37,7 +41,9 @@ class CudaFeed final : public Feed {
         slot.device.push_back(at::empty(shape, at::TensorOptions(type).device(device)));
       }
     }
-    if (options.normalization) {
+    if (kernels_built()) {
+      set_up_kernel(options, device);
+    } else if (options.normalization) {
       mean_ = at::tensor(options.normalization->mean).view({1, -1, 1, 1}).to(device);
       std_ = at::tensor(options.normalization->std).view({1, -1, 1, 1}).to(device);
     }
@@ -77,10 +83,21 @@ class CudaFeed final : public Feed {
     at::cuda::CUDAEvent used{cudaEventDisableTiming};
   };
 
+  void set_up_kernel(const FeedOptions& options, at::Device device) {
+    for (const FeedPart& part : parts_) {
+      if (part.kind != FeedPart::Kind::image) continue;
+      values_ = at::tensor(gather_values(options, part.shape[1])).to(device);
+      gather_ = gather_of(options, part);
+      gather_.values = values_.const_data_ptr<float>();
+    }
+  }
+
   /// Shape and type of a part before it is widened.
-  static std::pair<std::vector<std::int64_t>, at::ScalarType> staged(const FeedPart& part) {
+  [[nodiscard]] std::pair<std::vector<std::int64_t>, at::ScalarType> staged(
+      const FeedPart& part) const {
     const std::vector<std::int64_t>& shape = part.shape;
     if (part.kind != FeedPart::Kind::image) return {shape, part.type};
+    if (held_) return {{shape[0], static_cast<std::int64_t>(sizeof(data::PixelPlan))}, at::kByte};
     return {{shape[0], shape[2], shape[3], shape[1]}, at::kByte};
   }
 
@@ -89,9 +106,27 @@ class CudaFeed final : public Feed {
       to.copy_(from);
       return;
     }
+    if (values_.defined()) return gather(from, to);
     to.copy_(from.permute({0, 3, 1, 2}));
     to.div_(255);
     if (mean_.defined()) to.sub_(mean_).div_(std_);
+  }
+
+  /// One kernel on the compute stream in place of the four steps of load().
+  void gather(const at::Tensor& from, const at::Tensor& to) const {
+    Gather job = gather_;
+    const auto* bytes = from.const_data_ptr<std::uint8_t>();
+    if (held_)
+      job.plans = reinterpret_cast<const data::PixelPlan*>(bytes);
+    else
+      job.images = bytes;
+    job.rows = to.size(0);
+    const char* failure =
+        launch_gather(job, PixelOrder::channels_first, ValueType::f32, to.mutable_data_ptr<float>(),
+                      c10::cuda::getCurrentCUDAStream().stream());
+    ENSURE(resource, failure == nullptr,
+           "the GPU cannot make a batch of {} images: {}; see 'trainctl doctor'", job.rows,
+           failure);
   }
 
   /// Through page-locked memory the copy runs beside the host; without it the host waits for the
@@ -114,10 +149,13 @@ class CudaFeed final : public Feed {
   std::vector<FeedPart> parts_;
   std::vector<at::Tensor> full_;  // of all rows, one a part
   std::int64_t classes_;
+  std::shared_ptr<const data::HeldImages> held_;  // null: the batches have pixels
   c10::cuda::CUDAStream copies_;
   std::array<Slot, 2> slots_;
   std::size_t next_ = 0;
-  at::Tensor mean_, std_;
+  at::Tensor mean_, std_;  // without kernels
+  at::Tensor values_;      // undefined: without kernels
+  Gather gather_;
   DeviceBatch batch_;
 };
 

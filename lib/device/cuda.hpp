@@ -19,6 +19,9 @@ int cuda_devices();
 /// Binds the calling thread to the GPU. Throws Error(resource).
 void use_cuda_device(at::Device device);
 std::unique_ptr<Feed> make_cuda_feed(at::Device device, const FeedOptions& options);
+/// The memory of a GPU for the images of data sets; null on a CPU, and where this build has no
+/// kernels.
+std::unique_ptr<data::ImageDevice> make_image_device(at::Device device);
 /// Peak of the caching allocator in MiB; nothing on a CPU.
 std::optional<double> cuda_peak_memory_mb(at::Device device);
 

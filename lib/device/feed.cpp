@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "data/roles.hpp"
 #include "device/cuda.hpp"
+#include "device/gather_setup.hpp"
 #include "device/widen.hpp"
 
 #include <ATen/ops/empty.h>
@@ -17,11 +18,16 @@ namespace {
 class CpuFeed final : public Feed {
  public:
   explicit CpuFeed(const FeedOptions& options)
-      : parts_(feed_parts(options)), classes_(options.classes) {
+      : parts_(feed_parts(options)), classes_(options.classes), held_(options.held) {
     for (const FeedPart& part : parts_) {
       full_.push_back(at::empty(part.shape, part.type));
       batch_.*part.tensor = full_.back();
-      if (part.kind == FeedPart::Kind::image) widen_.emplace(part.shape[1], options.normalization);
+      if (part.kind != FeedPart::Kind::image) continue;
+      widen_.emplace(part.shape[1], options.normalization);
+      if (!held_) continue;
+      values_ = gather_values(options, part.shape[1]);
+      gather_ = gather_of(options, part);
+      gather_.values = values_.data();
     }
   }
 
@@ -41,6 +47,13 @@ class CpuFeed final : public Feed {
 
  private:
   void load(const FeedPart& part, std::span<const std::byte> bytes, const at::Tensor& to) const {
+    if (part.kind == FeedPart::Kind::image && held_) {
+      Gather job = gather_;
+      job.plans = reinterpret_cast<const data::PixelPlan*>(bytes.data());
+      job.rows = to.size(0);
+      gather_on_host(job, to.mutable_data_ptr<float>());
+      return;
+    }
     if (part.kind == FeedPart::Kind::image) {
       (*widen_)(bytes, to.size(0),
                 {to.mutable_data_ptr<float>(), static_cast<std::size_t>(to.numel())});
@@ -54,6 +67,9 @@ class CpuFeed final : public Feed {
   std::vector<at::Tensor> full_;  // of all rows, one a part
   std::optional<Widen> widen_;
   std::int64_t classes_;
+  std::shared_ptr<const data::HeldImages> held_;  // null: the batches have pixels
+  std::vector<float> values_;
+  Gather gather_;
   DeviceBatch batch_;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "data/batch.hpp"
+#include "data/cache/held_images.hpp"
 #include "data/transform.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -31,10 +32,13 @@ struct FeedOptions {
   std::int64_t max_rows = 0;
   std::int64_t classes = 0;  // labels are below it; 0: they are not checked
   bool pin_memory = true;    // a GPU is fed through page-locked memory
+  /// The images where the device keeps them: the batches have plans.
+  std::shared_ptr<const data::HeldImages> held = nullptr;
 };
 
 /// Moves ring slots to the device, into tensors that are reused: one copy of each field as it lies
-/// in the slot. Images are bytes till then, and are widened and normalised there.
+/// in the slot. Images are bytes till then, or plans of the images that the device keeps, and are
+/// widened and normalised there.
 class Feed {
  public:
   virtual ~Feed() = default;

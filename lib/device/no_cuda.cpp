@@ -20,6 +20,8 @@ std::unique_ptr<Feed> make_cuda_feed(at::Device /*device*/, const FeedOptions& /
   refuse();
 }
 
+std::unique_ptr<data::ImageDevice> make_image_device(at::Device /*device*/) { return nullptr; }
+
 std::optional<double> cuda_peak_memory_mb(at::Device /*device*/) { return std::nullopt; }
 
 std::unique_ptr<EventLine> make_event_line(at::Device /*device*/, int /*parts*/) { return nullptr; }

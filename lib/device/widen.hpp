@@ -24,6 +24,9 @@ class Widen {
   void operator()(std::span<const std::byte> images_nhwc, std::int64_t rows,
                   std::span<float> inputs_nchw) const;
 
+  /// The value of each byte, for each channel.
+  [[nodiscard]] const std::vector<std::array<float, 256>>& tables() const { return tables_; }
+
  private:
   std::vector<std::array<float, 256>> tables_;  // one a channel
 };

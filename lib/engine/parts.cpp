@@ -6,6 +6,7 @@
 #include "data/remote/mount.hpp"
 #include "data/roles.hpp"
 #include "data/tiles.hpp"
+#include "device/cuda.hpp"
 #include "dist/group.hpp"
 #include "launch/store.hpp"
 #include "spec/monitor.hpp"
@@ -33,11 +34,13 @@ stage::ModelContext RunData::model_context() const {
   return {roles.input_shape, roles.outputs(train.dataset->classes())};
 }
 
-RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ranks_here) {
+RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ranks_here,
+                  at::Device device) {
   data::mount_remote(experiment.dataset);
   RunData out;
   out.shard = shard;
-  data::CacheBudget cache(experiment.dataset.cache, ranks_here);
+  const auto images = device::make_image_device(device);
+  auto cache = data::CacheBudget::of_run(experiment.dataset.cache, ranks_here, images.get());
   in_context("dataset.train", [&] {
     out.train = data::with_cache(data::build_pipeline(experiment.dataset.train), cache);
     out.fingerprints["train"] = out.train.dataset->fingerprint();

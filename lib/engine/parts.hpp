@@ -24,7 +24,8 @@ struct RunData {
 };
 
 /// Throws Error(data), or Error(config) where the splits do not fit each other.
-RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ranks_here);
+RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ranks_here,
+                  at::Device device);
 
 /// What makes its batches.
 struct RunLoaders {

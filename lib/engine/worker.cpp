@@ -87,6 +87,8 @@ events::RunStarted describe(const spec::Experiment& experiment, const RunLoaders
   started.steps_per_epoch = loaders.train->batches_per_epoch();
   started.precision = enum_names(
       experiment.trainer.precision)[static_cast<std::size_t>(experiment.trainer.precision)];
+  if (loaders.train->held())
+    started.no_data_digest = "the images are on the GPU; 'trainctl data hash' tells the digest";
   return started;
 }
 
@@ -131,8 +133,8 @@ int Worker::run() {
                       {{"torch", TORCH_VERSION}}});
   set_up_libtorch(experiment.trainer);
 
-  const RunData data =
-      open_data(experiment, {request_.rank, request_.world_size}, request_.local_world_size);
+  const RunData data = open_data(experiment, {request_.rank, request_.world_size},
+                                 request_.local_world_size, device);
   const stage::Catalogue catalogue = stages::builtin_catalogue();
   const stage::ModelContext shape = data.model_context();
   const auto communicator = build_communicator(request_, experiment.distributed, device);

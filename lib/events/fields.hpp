@@ -60,6 +60,7 @@ void each_field(Like<RunStarted> auto& r, auto&& visit) {
   visit("precision", r.precision);
   visit("monitor", r.monitor);
   visit("data_fingerprints", r.data_fingerprints);
+  visit("no_data_digest", r.no_data_digest);
 }
 
 void each_field(Like<Progress> auto& r, auto&& visit) {

@@ -69,6 +69,7 @@ struct RunStarted {
   std::string precision;
   std::string monitor;  // the metric that decides which weights are best
   std::map<std::string, std::string> data_fingerprints;  // split -> hex
+  std::string no_data_digest;  // why batches get none; empty: they get one
 };
 
 enum class Phase { startup, train, validate, checkpoint, shutdown };

@@ -37,7 +37,8 @@ std::unique_ptr<device::Feed> make_feed(const data::Loader& loader, const Sessio
                                             .normalization = loader.normalization(),
                                             .max_rows = session.batch_size,
                                             .classes = loader.classes(),
-                                            .pin_memory = options.pin_memory});
+                                            .pin_memory = options.pin_memory,
+                                            .held = loader.held()});
 }
 
 std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit,

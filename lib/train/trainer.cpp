@@ -99,7 +99,7 @@ void Trainer::train_batch(std::int64_t index) {
   if (step_.run({on_device, window_rows_, opens, closes}, lr_) == StepRunner::Result::not_finite) {
     throw_diverged("the training loss is not finite");
   }
-  digest_ += data::digest(*batch, session_.train.layout());
+  if (!session_.train.held()) digest_ += data::digest(*batch, session_.train.layout());
   rows_in_epoch_ += batch->global_valid;
   ++position_.step_in_epoch;
   if (closes) {
@@ -236,12 +236,18 @@ void Trainer::add_probes(events::Timing& timing) {
 }
 
 std::string Trainer::epoch_digest() {
-  const at::Tensor sum = at::empty({1}, at::kLong);
-  auto* value = reinterpret_cast<std::uint64_t*>(sum.mutable_data_ptr<std::int64_t>());
-  *value = digest_;
-  session_.communicator.sum(sum, "sum of the data digests");
-  digest_of_epochs_.add(*value);
-  return to_hex(*value);
+  // A rank whose device had less memory free may see pixels where another sees plans.
+  const at::Tensor sums = at::empty({2}, at::kLong);
+  auto* values = reinterpret_cast<std::uint64_t*>(sums.mutable_data_ptr<std::int64_t>());
+  values[0] = digest_;
+  values[1] = session_.train.held() ? 1 : 0;
+  session_.communicator.sum(sums, "sum of the data digests");
+  if (values[1] > 0) {
+    digested_ = false;
+    return "";
+  }
+  digest_of_epochs_.add(values[0]);
+  return to_hex(values[0]);
 }
 
 events::Finished Trainer::finish() {
@@ -255,7 +261,7 @@ events::Finished Trainer::finish() {
   events::Finished finished;
   finished.epochs = epochs_done_;
   finished.global_step = position_.global_step;
-  finished.data_digest = digest_of_epochs_.hex();
+  if (digested_) finished.data_digest = digest_of_epochs_.hex();
   finished.parameter_digest = digest_weights(weights_of(session_.model));
   finished.stop_reason = stop_reason_.empty() ? "max_epochs" : stop_reason_;
   return finished;

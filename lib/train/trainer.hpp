@@ -77,6 +77,7 @@ class Trainer {
   std::int64_t rows_in_epoch_ = 0;
   double lr_ = 0;
   std::uint64_t digest_ = 0;  // of the epoch, this rank's part
+  bool digested_ = true;      // false: the pixels were never seen, but on a device
   Hasher digest_of_epochs_;
   double cpu_before_ = 0;
   std::int64_t read_before_ = 0;

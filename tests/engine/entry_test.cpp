@@ -1,6 +1,8 @@
 #include "engine/entry.h"
 
 #include "base/files.hpp"
+#include "device/cuda.hpp"
+#include "device/kernels.hpp"
 #include "events/codec.hpp"
 #include "launch/failure.hpp"
 #include "support/catch.hpp"
@@ -138,6 +140,34 @@ TEST_CASE("auto chooses the loader's threads by a probe, and no batch or weight 
   CHECK_THAT(probed.num_workers_why, StartsWith("probe: a batch takes ") && Contains("a step "));
   CHECK(probed.prefetch_factor >= 1);
   CHECK(found == expected);
+}
+
+TEST_CASE("images are kept on no CPU: an error that says where to keep them") {
+  TempFolder folder;
+  std::string config = kSmall;
+  config.replace(config.find("accelerator: cpu, "), 18, "accelerator: auto, ");
+  config.replace(config.find("loader:"), 0, "  cache: { mode: device }\n");
+  if (device::cuda_devices() > 0 && device::kernels_built()) skip("this machine has a GPU");
+  const Ended ended = run_engine(folder, config);
+  CHECK(ended.code == 2);
+  REQUIRE(ended.find<events::Failed>() != nullptr);
+  CHECK_THAT(ended.find<events::Failed>()->message, Contains("write 'mode: decoded'"));
+}
+
+TEST_CASE("a GPU that keeps the images gives the losses of one that does not") {
+  if (device::cuda_devices() == 0 || !device::kernels_built()) skip("no GPU, or no kernels");
+  std::vector<double> losses;
+  for (const std::string mode : {"none", "device"}) {
+    TempFolder folder;
+    std::string config = kSmall;
+    config.replace(config.find("accelerator: cpu"), 16, "accelerator: gpu");
+    config.replace(config.find("loader:"), 0, "  cache: { mode: " + mode + " }\n");
+    const Ended ended = run_engine(folder, config);
+    REQUIRE(ended.code == 0);
+    CHECK(ended.find<events::Finished>()->data_digest.empty() == (mode == "device"));
+    losses.push_back(ended.find<events::EpochEnded>()->metrics.front().second);
+  }
+  CHECK(losses[0] == Approx(losses[1]).epsilon(1e-5));
 }
 
 TEST_CASE("max_steps alone bounds a run and its schedule") {

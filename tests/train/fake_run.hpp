@@ -10,6 +10,7 @@
 
 #include <torch/torch.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -24,7 +25,7 @@
 // metric does.
 
 /// 2x3 grey images of noise whose class is told by their first pixel.
-class FakeImages final : public trainctl::data::Dataset {
+class FakeImages final : public trainctl::data::Dataset, public trainctl::data::ImageStore {
  public:
   explicit FakeImages(std::int64_t samples) : samples_(samples) {}
   [[nodiscard]] std::int64_t size() const override { return samples_; }
@@ -32,16 +33,32 @@ class FakeImages final : public trainctl::data::Dataset {
   [[nodiscard]] std::int64_t classes() const override { return 3; }
   void fill(std::span<const std::int64_t> indices, trainctl::data::Rows rows) const override {
     for (std::size_t i = 0; i < indices.size(); ++i) {
-      trainctl::CounterRng draw(7, 0, static_cast<std::uint64_t>(indices[i]), 0);
-      for (std::size_t pixel = 0; pixel < 6; ++pixel)
-        rows[0][i * 6 + pixel] = static_cast<std::byte>(draw.below(256));
-      const std::int64_t label = std::to_integer<int>(rows[0][i * 6]) % 3;
+      const std::array<std::byte, 6> image = pixels(indices[i]);
+      if (!rows[0].empty()) std::memcpy(rows[0].data() + i * 6, image.data(), 6);
+      const std::int64_t label = std::to_integer<int>(image[0]) % 3;
       std::memcpy(rows[1].data() + i * sizeof label, &label, sizeof label);
     }
   }
   [[nodiscard]] std::string fingerprint() const override { return "fake"; }
+  [[nodiscard]] const trainctl::data::ImageStore* images() const override { return this; }
+  [[nodiscard]] trainctl::data::StoredImage read(std::int64_t index,
+                                                 std::vector<std::byte>& scratch) const override {
+    const std::array<std::byte, 6> image = pixels(index);
+    scratch.assign(image.begin(), image.end());
+    return {scratch, {2, 3, 1}};
+  }
+  [[nodiscard]] std::string name(std::int64_t index) const override {
+    return "sample " + std::to_string(index);
+  }
 
  private:
+  static std::array<std::byte, 6> pixels(std::int64_t index) {
+    trainctl::CounterRng draw(7, 0, static_cast<std::uint64_t>(index), 0);
+    std::array<std::byte, 6> image{};
+    for (std::byte& pixel : image) pixel = static_cast<std::byte>(draw.below(256));
+    return image;
+  }
+
   std::int64_t samples_;
   trainctl::data::Layout layout_{{"image", trainctl::data::Dtype::u8, {2, 3, 1}},
                                  {"label", trainctl::data::Dtype::i64, {}}};

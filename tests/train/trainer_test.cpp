@@ -2,7 +2,11 @@
 
 #include "base/error.hpp"
 #include "base/safetensors.hpp"
+#include "data/cache/held_dataset.hpp"
+#include "data/host_images.hpp"
+#include "data/transform_of.hpp"
 #include "fake_run.hpp"
+#include "spec/transform/random_horizontal_flip.hpp"
 #include "support/catch.hpp"
 
 #include <filesystem>
@@ -117,6 +121,29 @@ TEST_CASE("training lowers the loss, and the same run gives the same bits") {
     digests.push_back(finished.parameter_digest + finished.data_digest);
   }
   CHECK(digests[0] == digests[1]);
+}
+
+TEST_CASE("a run on images that a device keeps has the weights of one without, and no digest") {
+  const data::testing::HostDevice device;
+  const auto flip = data::testing::transform_of("random_horizontal_flip",
+                                                spec::transform::RandomHorizontalFlip{});
+  const auto trained = [&](bool held) {
+    FakeRun run;
+    run.options.max_epochs = 3;
+    data::Pipeline train{.dataset = std::make_shared<FakeImages>(20), .transforms = {flip}};
+    data::Pipeline validation{.dataset = std::make_shared<FakeImages>(8)};
+    if (held) train = data::hold_images(train, device);
+    if (held) validation = data::hold_images(validation, device);
+    run.train = run.loader(train, data::Order::shuffled);
+    run.validation = run.loader(validation, data::Order::sequential);
+    const events::Finished finished = run.run();
+    CHECK(finished.data_digest.empty() == held);
+    for (const auto& epoch : run.all<events::EpochEnded>())
+      CHECK(epoch.data_digest.empty() == held);
+    return finished.parameter_digest +
+           fmt::format("{}", value_of(run.all<events::EpochEnded>().back(), "val/loss"));
+  };
+  CHECK(trained(true) == trained(false));
 }
 
 TEST_CASE("accumulated batches give the weights of one large batch, the uneven end included") {

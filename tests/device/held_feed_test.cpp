@@ -1,0 +1,157 @@
+#include "data/cache/cache.hpp"
+#include "data/host_images.hpp"
+#include "data/transform_of.hpp"
+#include "data/varied.hpp"
+#include "device/cuda.hpp"
+#include "device/gather_setup.hpp"
+#include "device/kernels.hpp"
+#include "spec/transform/random_crop.hpp"
+#include "spec/transform/random_erasing.hpp"
+#include "spec/transform/random_horizontal_flip.hpp"
+#include "spec/transform/random_vertical_flip.hpp"
+#include "support/catch.hpp"
+
+#include <torch/torch.h>
+
+using namespace trainctl;
+using namespace trainctl::data::testing;
+
+namespace {
+
+/// 5x5 images of three channels behind crop, flips and erasing, normalised.
+data::Pipeline varied() {
+  spec::transform::RandomCrop crop;
+  crop.size = {{6, 5}};
+  crop.padding = {{2}};
+  crop.fill = {{9, 8, 7}};
+  spec::transform::RandomErasing erasing;
+  erasing.value = {{70, 200, 3}};
+  data::Pipeline pipeline;
+  pipeline.dataset = std::make_shared<VariedDataset>(41);
+  pipeline.transforms = {
+      std::make_shared<Corner>(5), transform_of("random_crop", crop),
+      transform_of("random_horizontal_flip", spec::transform::RandomHorizontalFlip{}),
+      transform_of("random_erasing", erasing),
+      transform_of("random_vertical_flip", spec::transform::RandomVerticalFlip{})};
+  pipeline.normalization = {{0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F}};
+  return pipeline;
+}
+
+data::Pipeline held_by(const data::ImageDevice& device) {
+  data::CacheBudget budget;
+  budget.mode = spec::CacheMode::device;
+  budget.device = &device;
+  return data::with_cache(varied(), budget);
+}
+
+data::LoaderOptions options_of(int workers) {
+  data::LoaderOptions options;
+  options.batch_size = 6;
+  options.num_workers = workers;
+  options.seed = 5;
+  return options;
+}
+
+std::unique_ptr<device::Feed> feed_of(const data::Loader& loader, at::Device on = at::kCPU) {
+  return device::make_feed(on, {.layout = loader.layout(),
+                                .normalization = loader.normalization(),
+                                .max_rows = 6,
+                                .classes = loader.classes(),
+                                .held = loader.held()});
+}
+
+/// Both loaders give the same tensors, bit by bit, for two epochs.
+void compare(data::Loader& loader, at::Device on, data::Loader& expected) {
+  const auto feed = feed_of(loader, on);
+  const auto reference = feed_of(expected);
+  for (const int epoch : {0, 1}) {
+    loader.start_epoch(epoch);
+    expected.start_epoch(epoch);
+    int batches = 0;
+    while (const data::Batch* batch = expected.next()) {
+      const device::DeviceBatch& wanted = reference->put(*batch);
+      const device::DeviceBatch& found = feed->put(*loader.next());
+      REQUIRE(torch::equal(found.inputs.cpu(), wanted.inputs));
+      REQUIRE(torch::equal(found.targets.cpu(), wanted.targets));
+      ++batches;
+    }
+    CHECK(batches == 7);
+    CHECK(loader.next() == nullptr);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("plans of held images are made into the floats of the uncached batches") {
+  const HostDevice device;
+  data::Loader expected(varied(), options_of(0));
+  for (const int workers : {0, 1, 2}) {
+    data::Loader loader(held_by(device), options_of(workers));
+    REQUIRE(loader.held());
+    compare(loader, at::kCPU, expected);
+  }
+}
+
+TEST_CASE("the two orders of a batch hold the same values at the same places") {
+  std::vector<std::uint8_t> image(2 * 3 * 3);
+  for (std::size_t i = 0; i < image.size(); ++i) image[i] = static_cast<std::uint8_t>(i * 13);
+  std::vector<float> values(3 * data::kPixelCodes);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const device::Gather job{.images = image.data(),
+                           .image_bytes = 18,
+                           .source_width = 3,
+                           .values = values.data(),
+                           .rows = 1,
+                           .height = 2,
+                           .width = 3,
+                           .channels = 3};
+  std::vector<float> first(18);
+  std::vector<float> last(18);
+  const auto keep = [](float value) { return value; };
+  for (std::int32_t pixel = 0; pixel < 6; ++pixel) {
+    device::gather_pixel<float, device::PixelOrder::channels_first>(job, first.data(), 0, pixel,
+                                                                    keep);
+    device::gather_pixel<float, device::PixelOrder::channels_last>(job, last.data(), 0, pixel,
+                                                                   keep);
+  }
+  const at::Tensor nchw = torch::tensor(first).view({3, 2, 3});
+  CHECK(torch::equal(torch::tensor(last).view({2, 3, 3}).permute({2, 0, 1}), nchw));
+  CHECK(nchw[1][1][2].item<float>() == data::kPixelCodes + image[5 * 3 + 1]);
+}
+
+TEST_CASE("a CPU keeps no images for a run") {
+  CHECK(device::make_image_device(at::kCPU) == nullptr);
+}
+
+TEST_CASE("a build without kernels says so") {
+  if (device::kernels_built()) skip("this build has kernels");
+  CHECK_THAT(device::launch_gather({}, device::PixelOrder::channels_first, device::ValueType::f32,
+                                   nullptr, nullptr),
+             Contains("no CUDA compiler was found"));
+}
+
+TEST_CASE("a GPU keeps images and makes the floats that a CPU makes") {
+  if (!at::globalContext().hasCUDA() || !device::kernels_built()) skip("no GPU, or no kernels");
+  const at::Device gpu(at::kCUDA, 0);
+  const auto images = device::make_image_device(gpu);
+  data::Loader expected(varied(), options_of(0));
+  for (const int workers : {0, 2}) {
+    data::Loader loader(held_by(*images), options_of(workers));
+    compare(loader, gpu, expected);
+  }
+}
+
+TEST_CASE("a GPU widens uploaded bytes to the bits of a CPU") {
+  if (!at::globalContext().hasCUDA() || !device::kernels_built()) skip("no GPU, or no kernels");
+  data::Loader expected(varied(), options_of(0));
+  data::Loader loader(varied(), options_of(2));
+  compare(loader, at::Device(at::kCUDA, 0), expected);
+}
+
+TEST_CASE("a GPU has no room for images beyond its memory") {
+  if (!at::globalContext().hasCUDA() || !device::kernels_built()) skip("no GPU, or no kernels");
+  const auto images = device::make_image_device(at::Device(at::kCUDA, 0));
+  CHECK(images->free_bytes() > 0);
+  CHECK_THAT(failure_of([&] { (void)images->allocate(std::uint64_t{1} << 46, 1 << 20); }),
+             Contains("11: ") && Contains("64.0 TiB for the images"));
+}
