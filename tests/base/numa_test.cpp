@@ -2,9 +2,9 @@
 
 #include "base/machine.hpp"
 #include "support/catch.hpp"
+#include "support/put_text.hpp"
 #include "support/temp_folder.hpp"
 
-#include <fstream>
 #include <thread>
 
 using namespace trainctl;
@@ -12,11 +12,6 @@ using namespace trainctl;
 namespace {
 
 using Cores = std::vector<int>;
-
-void write(const std::filesystem::path& path, const std::string& text) {
-  std::filesystem::create_directories(path.parent_path());
-  std::ofstream(path) << text;
-}
 
 std::vector<NumaNode> two_nodes() { return {{0, {0, 1, 4, 5}}, {1, {2, 3, 6, 7}}}; }
 
@@ -37,11 +32,11 @@ TEST_CASE("nodes are read from /sys by number; one without cores is left out") {
   const TempFolder root;
   CHECK(numa_nodes(root.path()).empty());
   const auto nodes = root / "sys/devices/system/node";
-  write(nodes / "node10/cpulist", "2-3\n");
-  write(nodes / "node2/cpulist", "0-1\n");
-  write(nodes / "node3/cpulist", "\n");  // memory alone
-  write(nodes / "online", "0-3\n");
-  write(nodes / "nodes/cpulist", "7\n");
+  put_text(nodes / "node10/cpulist", "2-3\n");
+  put_text(nodes / "node2/cpulist", "0-1\n");
+  put_text(nodes / "node3/cpulist", "\n");  // memory alone
+  put_text(nodes / "online", "0-3\n");
+  put_text(nodes / "nodes/cpulist", "7\n");
   const std::vector<NumaNode> found = numa_nodes(root.path());
   REQUIRE(found.size() == 2);
   CHECK(found[0].number == 2);
@@ -52,10 +47,10 @@ TEST_CASE("nodes are read from /sys by number; one without cores is left out") {
 TEST_CASE("the node of a GPU is that of its PCI address") {
   const TempFolder root;
   const auto driver = root / "proc/driver/nvidia/gpus";
-  write(driver / "0000:17:00.0/information", "Model: \t\t H200\nDevice Minor: \t 1\n");
-  write(driver / "0000:27:00.0/information", "Device Minor: \t 11\n");
-  write(root / "sys/bus/pci/devices/0000:17:00.0/numa_node", "1\n");
-  write(root / "sys/bus/pci/devices/0000:27:00.0/numa_node", "-1\n");
+  put_text(driver / "0000:17:00.0/information", "Model: \t\t H200\nDevice Minor: \t 1\n");
+  put_text(driver / "0000:27:00.0/information", "Device Minor: \t 11\n");
+  put_text(root / "sys/bus/pci/devices/0000:17:00.0/numa_node", "1\n");
+  put_text(root / "sys/bus/pci/devices/0000:27:00.0/numa_node", "-1\n");
   CHECK(node_of_gpu("/dev/nvidia1", root.path()) == 1);
   CHECK_FALSE(node_of_gpu("/dev/nvidia11", root.path()).has_value());
   CHECK_FALSE(node_of_gpu("/dev/nvidia2", root.path()).has_value());

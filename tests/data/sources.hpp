@@ -2,6 +2,7 @@
 
 #include "data/fakes.hpp"
 #include "data/registry.hpp"
+#include "support/put_text.hpp"
 #include "support/temp_folder.hpp"
 
 #include <chrono>
@@ -42,11 +43,6 @@ class CacheHome {
   TempFolder folder_;
   std::string before_;
 };
-
-inline void put_text(const std::filesystem::path& path, const std::string& text) {
-  std::filesystem::create_directories(path.parent_path());
-  std::ofstream(path, std::ios::binary) << text;
-}
 
 inline std::string get_text(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);

@@ -16,6 +16,8 @@ struct Images {
   std::vector<std::int64_t> labels;
   data::Layout layout;
   data::Batch batch;
+  std::vector<std::int64_t> partners{6, 9, 0, 3};  // of mixed batches, which have 4 rows
+  std::vector<float> lambda{0.25F, 1, 0.25F, 0};
 
   Images(std::int64_t rows, std::int64_t height, std::int64_t width, std::int64_t channels) {
     pixels.resize(static_cast<std::size_t>(rows * height * width * channels));
@@ -26,6 +28,13 @@ struct Images {
               {"label", data::Dtype::i64, {}}};
     batch.rows = batch.valid = batch.global_valid = rows;
     batch.fields = {std::as_bytes(std::span(pixels)), std::as_bytes(std::span(labels))};
+  }
+
+  void mix() {
+    layout.push_back({"label_b", data::Dtype::i64, {}});
+    layout.push_back({"lambda", data::Dtype::f32, {}});
+    batch.fields.push_back(std::as_bytes(std::span(partners)));
+    batch.fields.push_back(std::as_bytes(std::span(lambda)));
   }
 };
 
@@ -102,18 +111,13 @@ TEST_CASE("a normalization for another number of channels is a config error") {
 
 TEST_CASE("mixed batches bring the partners' labels and the shares, rows of padding included") {
   Images images(4, 2, 2, 1);
-  const std::vector<std::int64_t> partners{6, 9, 0, 3};
-  const std::vector<float> lambda{0.25F, 1, 0.25F, 0};
-  images.layout.push_back({"label_b", data::Dtype::i64, {}});
-  images.layout.push_back({"lambda", data::Dtype::f32, {}});
-  images.batch.fields.push_back(std::as_bytes(std::span(partners)));
-  images.batch.fields.push_back(std::as_bytes(std::span(lambda)));
+  images.mix();
   const auto feed =
       device::make_feed(at::kCPU, {.layout = images.layout, .max_rows = 4, .classes = 10});
   const device::DeviceBatch& batch = feed->put(images.batch);
   CHECK(torch::equal(batch.targets, torch::tensor(images.labels)));
-  CHECK(torch::equal(batch.targets_b, torch::tensor(partners)));
-  CHECK(torch::equal(batch.lambda, torch::tensor(lambda)));
+  CHECK(torch::equal(batch.targets_b, torch::tensor(images.partners)));
+  CHECK(torch::equal(batch.lambda, torch::tensor(images.lambda)));
   images.batch.valid = 3;
   CHECK(feed->put(images.batch).lambda.size(0) == 3);
   images.batch.valid = 0;
@@ -157,12 +161,7 @@ TEST_CASE("tokens and their targets arrive as whole numbers") {
 TEST_CASE("a GPU is fed what the CPU is fed") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   Images images(4, 2, 2, 3);
-  const std::vector<std::int64_t> partners{6, 9, 0, 3};
-  const std::vector<float> lambda{0.25F, 1, 0.25F, 0};
-  images.layout.push_back({"label_b", data::Dtype::i64, {}});
-  images.layout.push_back({"lambda", data::Dtype::f32, {}});
-  images.batch.fields.push_back(std::as_bytes(std::span(partners)));
-  images.batch.fields.push_back(std::as_bytes(std::span(lambda)));
+  images.mix();
   const bool pinned = GENERATE(true, false);
   const device::FeedOptions options{
       .layout = images.layout, .max_rows = 4, .classes = 10, .pin_memory = pinned};

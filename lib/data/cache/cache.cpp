@@ -12,22 +12,6 @@ namespace {
 
 const char* name_of(CacheTier tier) { return tier == CacheTier::encoded ? "encoded" : "decoded"; }
 
-}  // namespace
-
-CacheBudget::CacheBudget(const spec::Cache& cache, int ranks, std::uint64_t available)
-    : mode(cache.mode), left(cache.of_memory().of(available) / static_cast<std::uint64_t>(ranks)) {
-  if (mode == spec::CacheMode::device) mode = spec::CacheMode::automatic;
-}
-
-CacheBudget CacheBudget::of_run(const spec::Cache& cache, int ranks, const ImageDevice* device) {
-  CacheBudget budget(cache, ranks);
-  budget.mode = cache.mode;
-  budget.device = device;
-  return budget;
-}
-
-namespace {
-
 // What the model and its gradients need comes later: where nobody asked for it, half is left.
 constexpr std::uint64_t kAutoShare = 2;
 constexpr std::uint64_t kNamedTenths = 9;
@@ -63,6 +47,18 @@ bool suits_device(const CacheNeed& need, const CacheBudget& budget) {
 }
 
 }  // namespace
+
+CacheBudget::CacheBudget(const spec::Cache& cache, int ranks, std::uint64_t available)
+    : mode(cache.mode), left(cache.of_memory().of(available) / static_cast<std::uint64_t>(ranks)) {
+  if (mode == spec::CacheMode::device) mode = spec::CacheMode::automatic;
+}
+
+CacheBudget CacheBudget::of_run(const spec::Cache& cache, int ranks, const ImageDevice* device) {
+  CacheBudget budget(cache, ranks);
+  budget.mode = cache.mode;
+  budget.device = device;
+  return budget;
+}
 
 CacheNeed cache_need(const Pipeline& pipeline, const ImageLook& look) {
   CacheNeed need;
@@ -117,15 +113,9 @@ Pipeline with_cache(Pipeline pipeline, CacheBudget& budget, const Progress& prog
     pipeline.dataset = cached;
   }
   if (choice.tier == CacheTier::decoded) {
-    const std::size_t count = fixed_prefix(pipeline);
     pipeline.dataset =
         std::make_shared<CachedDataset>(std::make_unique<Prefix>(pipeline), choice.bytes);
-    pipeline.transforms.erase(pipeline.transforms.begin(),
-                              pipeline.transforms.begin() + static_cast<std::ptrdiff_t>(count));
-    if (!pipeline.names.empty())
-      pipeline.names.erase(pipeline.names.begin(),
-                           pipeline.names.begin() + static_cast<std::ptrdiff_t>(count));
-    pipeline.first_operation += count;
+    drop_fixed_prefix(pipeline);
   }
   return pipeline;
 }

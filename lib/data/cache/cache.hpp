@@ -54,8 +54,7 @@ CacheChoice choose_cache(const CacheNeed& need, const CacheBudget& budget);
 enum class CacheFill { at_once, on_use };
 
 /// The pipeline with its cache: the same batches. What a device keeps is read at once, in order;
-/// pixels on the host are kept as the first epoch makes them,
-/// which costs it nothing.
+/// pixels on the host are kept as the first epoch makes them, which costs it nothing.
 Pipeline with_cache(Pipeline pipeline, CacheBudget& budget, const Progress& progress = {},
                     CacheFill fill = CacheFill::at_once);
 

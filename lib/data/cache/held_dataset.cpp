@@ -71,11 +71,7 @@ Pipeline hold_images(Pipeline pipeline, const ImageDevice& device, const Progres
   held.sound.resize(static_cast<std::size_t>(pipeline.dataset->size()));
   held.memory = device.allocate(held.sound.size() * held.shape.bytes(), held.shape.bytes());
   upload(*prefix, held, progress);
-  const auto fixed = static_cast<std::ptrdiff_t>(fixed_prefix(pipeline));
-  pipeline.transforms.erase(pipeline.transforms.begin(), pipeline.transforms.begin() + fixed);
-  if (!pipeline.names.empty())
-    pipeline.names.erase(pipeline.names.begin(), pipeline.names.begin() + fixed);
-  pipeline.first_operation += static_cast<std::size_t>(fixed);
+  drop_fixed_prefix(pipeline);
   pipeline.dataset = std::make_shared<const HeldDataset>(prefix);
   pipeline.held = std::make_shared<const HeldImages>(std::move(held));
   return pipeline;

@@ -28,6 +28,16 @@ std::size_t fixed_prefix(const Pipeline& pipeline) {
   return static_cast<std::size_t>(random - pipeline.transforms.begin());
 }
 
+void drop_fixed_prefix(Pipeline& pipeline) {
+  const std::size_t count = fixed_prefix(pipeline);
+  const auto drop = [count](auto& list) {
+    list.erase(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(count));
+  };
+  drop(pipeline.transforms);
+  if (!pipeline.names.empty()) drop(pipeline.names);
+  pipeline.first_operation += count;
+}
+
 Prefix::Prefix(const Pipeline& pipeline) : dataset_(pipeline.dataset) {
   for (std::size_t i = 0; i < fixed_prefix(pipeline); ++i) {
     const auto& transform = pipeline.transforms[i];

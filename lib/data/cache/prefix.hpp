@@ -13,6 +13,9 @@ namespace trainctl::data {
 
 /// Number of transforms before the first random one.
 std::size_t fixed_prefix(const Pipeline& pipeline);
+/// Takes them out, as a data set in place of the pipeline's has done them; the draws of the others
+/// keep their numbers.
+void drop_fixed_prefix(Pipeline& pipeline);
 
 /// Makes the pixels of a sample behind the transforms of the fixed prefix: what decoded caches and
 /// packs keep. Called from several threads.
