@@ -1,6 +1,7 @@
 #include "data/arena.hpp"
 
 #include "base/error.hpp"
+#include "base/huge_pages.hpp"
 #include "base/strings.hpp"
 
 #include <sys/mman.h>
@@ -10,11 +11,6 @@
 #include <utility>
 
 namespace trainctl::data {
-namespace {
-
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
-
-}  // namespace
 
 Arena::Arena(std::size_t bytes, Touch touch) {
   const std::size_t rounded = (bytes + kHugePage - 1) / kHugePage * kHugePage;

@@ -5,6 +5,7 @@
 #include "data/cache/cached_dataset.hpp"
 #include "data/measure.hpp"
 #include "data/order.hpp"
+#include "data/prefetch.hpp"
 
 #include <algorithm>
 #include <array>
@@ -75,9 +76,6 @@ struct StoredRows {
 
 double gather_rate(const StoredRows& stored, std::int64_t batch_size, double seconds,
                    const Clock& clock) {
-  constexpr std::size_t kAhead = 8;
-  constexpr std::size_t kMostPrefetched = 4096;
-  constexpr std::size_t kCacheLine = 64;
   const std::size_t count = stored.rows.size();
   const auto batch = static_cast<std::size_t>(batch_size);
   Arena slot(batch * stored.bytes);
@@ -86,11 +84,7 @@ double gather_rate(const StoredRows& stored, std::int64_t batch_size, double sec
   std::size_t copied = 0;
   while (elapsed < seconds) {
     for (std::size_t i = 0; i < count; ++i) {
-      if (i + kAhead < count) {
-        const std::byte* next = stored.rows[i + kAhead];
-        const std::size_t end = std::min(stored.bytes, kMostPrefetched);
-        for (std::size_t at = 0; at < end; at += kCacheLine) __builtin_prefetch(next + at);
-      }
+      if (i + kRowsAhead < count) prefetch_row(stored.rows[i + kRowsAhead], stored.bytes);
       std::memcpy(slot.bytes().data() + i % batch * stored.bytes, stored.rows[i], stored.bytes);
     }
     copied += count;

@@ -57,7 +57,8 @@ std::uint64_t warm_up(Loader& loader) {
 }  // namespace
 
 LoaderFigures measure_loader(const Pipeline& pipeline, const LoaderOptions& options,
-                             const MeasureLength& length, const Clock& clock) {
+                             const MeasureLength& length, const Clock& clock,
+                             const Consumer& consumer) {
   Loader loader(pipeline, options);
   LoaderFigures figures;
   figures.digest = warm_up(loader);
@@ -72,7 +73,9 @@ LoaderFigures measure_loader(const Pipeline& pipeline, const LoaderOptions& opti
   const double start = clock.now();
   double last = start;
   while (length.epochs ? intervals_ms.size() < wanted : last - start < length.seconds) {
-    samples += stream.next().valid;
+    const Batch& batch = stream.next();
+    if (consumer) consumer(batch);
+    samples += batch.valid;
     const double now = clock.now();
     intervals_ms.push_back((now - last) * 1e3);
     last = now;

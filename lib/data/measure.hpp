@@ -4,6 +4,7 @@
 #include "data/loader.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 namespace trainctl::data {
@@ -23,9 +24,13 @@ struct LoaderFigures {
   std::uint64_t digest = 0;  // of epoch 0, the warm-up
 };
 
-/// Loads with a consumer that reads nothing but labels. What the workers had ready when the
-/// measurement began is not counted.
+/// What is done with each batch, in the caller's thread.
+using Consumer = std::function<void(const Batch&)>;
+
+/// Loads with a consumer that reads nothing but labels, unless one is given. What the workers had
+/// ready when the measurement began is not counted.
 LoaderFigures measure_loader(const Pipeline& pipeline, const LoaderOptions& options,
-                             const MeasureLength& length, const Clock& clock);
+                             const MeasureLength& length, const Clock& clock,
+                             const Consumer& consumer = {});
 
 }  // namespace trainctl::data

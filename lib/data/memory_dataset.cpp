@@ -4,27 +4,13 @@
 #include "base/hash.hpp"
 #include "base/machine.hpp"
 #include "base/strings.hpp"
+#include "data/prefetch.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 namespace trainctl::data {
-namespace {
-
-// Samples asked for ahead of the copy: enough to hide a miss in memory behind copies of small
-// images.
-constexpr std::size_t kAhead = 6;
-constexpr std::size_t kCacheLine = 64;
-constexpr std::size_t kMostPrefetched = 4096;
-
-void fetch_ahead(const std::byte* from, std::size_t bytes) {
-  for (std::size_t offset = 0; offset < std::min(bytes, kMostPrefetched); offset += kCacheLine) {
-    __builtin_prefetch(from + offset);
-  }
-}
-
-}  // namespace
 
 MemoryDataset::MemoryDataset(Facts facts, Arena images, std::vector<std::uint8_t> labels)
     : facts_(std::move(facts)),
@@ -47,12 +33,12 @@ void MemoryDataset::fill(std::span<const std::int64_t> indices, Rows rows) const
   for (const std::int64_t index : indices) ASSERT(index >= 0 && index < facts_.samples);
   const auto at = [&](std::size_t i) { return static_cast<std::size_t>(indices[i]); };
 
-  for (std::size_t i = 0; i < std::min(kAhead, count); ++i)
-    fetch_ahead(images + at(i) * bytes, bytes);
+  for (std::size_t i = 0; i < std::min(kRowsAhead, count); ++i)
+    prefetch_row(images + at(i) * bytes, bytes);
   for (std::size_t i = 0; i < count; ++i) {
-    if (i + kAhead < count) {
-      fetch_ahead(images + at(i + kAhead) * bytes, bytes);
-      __builtin_prefetch(labels + at(i + kAhead));
+    if (i + kRowsAhead < count) {
+      prefetch_row(images + at(i + kRowsAhead) * bytes, bytes);
+      __builtin_prefetch(labels + at(i + kRowsAhead));
     }
     if (bytes > 0) std::memcpy(rows[0].data() + i * bytes, images + at(i) * bytes, bytes);
     const std::int64_t label = labels[at(i)];
@@ -71,8 +57,8 @@ std::string MemoryDataset::name(std::int64_t index) const {
 }
 
 void MemoryDataset::prefetch(std::int64_t index) const {
-  fetch_ahead(images_.bytes().data() + static_cast<std::size_t>(index) * image_.bytes(),
-              image_.bytes());
+  prefetch_row(images_.bytes().data() + static_cast<std::size_t>(index) * image_.bytes(),
+               image_.bytes());
 }
 
 std::string MemoryDataset::fingerprint() const {

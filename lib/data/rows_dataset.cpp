@@ -2,7 +2,9 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/huge_pages.hpp"
 #include "data/mapped_file.hpp"
+#include "data/prefetch.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -11,23 +13,15 @@
 namespace trainctl::data {
 namespace {
 
-// Rows asked for ahead of the copy, and how much of each: enough to hide a miss in memory.
-constexpr std::size_t kAhead = 6;
-constexpr std::size_t kCacheLine = 64;
-constexpr std::size_t kMostPrefetched = 4096;
-
 void gather(std::span<const std::int64_t> indices, const std::byte* from, std::size_t bytes,
             std::byte* out) {
   const auto row = [&](std::size_t i) {
     return from + static_cast<std::size_t>(indices[i]) * bytes;
   };
-  const auto fetch = [&](std::size_t i) {
-    for (std::size_t at = 0; at < std::min(bytes, kMostPrefetched); at += kCacheLine)
-      __builtin_prefetch(row(i) + at);
-  };
-  for (std::size_t i = 0; i < std::min(kAhead, indices.size()); ++i) fetch(i);
+  for (std::size_t i = 0; i < std::min(kRowsAhead, indices.size()); ++i)
+    prefetch_row(row(i), bytes);
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (i + kAhead < indices.size()) fetch(i + kAhead);
+    if (i + kRowsAhead < indices.size()) prefetch_row(row(i + kRowsAhead), bytes);
     std::memcpy(out + i * bytes, row(i), bytes);
   }
 }
@@ -36,6 +30,7 @@ void gather(std::span<const std::int64_t> indices, const std::byte* from, std::s
 
 FieldRows owned_rows(Field field, std::vector<std::byte> bytes) {
   auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  use_huge_pages(*owner);
   return {std::move(field), *owner, owner, /*mapped=*/false};
 }
 

@@ -1,18 +1,13 @@
 #include "data/cache/image_stash.hpp"
 
 #include "base/error.hpp"
+#include "data/prefetch.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
 
 namespace trainctl::data {
-namespace {
-
-constexpr std::size_t kCacheLine = 64;
-constexpr std::size_t kMostPrefetched = 4096;
-
-}  // namespace
 
 ImageStash::ImageStash(std::int64_t samples, const ImageShape& shape, std::uint64_t capacity)
     : shape_(shape),
@@ -63,12 +58,7 @@ void ImageStash::keep(std::int64_t index, const StoredImage& image) {
 }
 
 void ImageStash::prefetch(std::int64_t index) const {
-  const auto image = find(index);
-  if (!image) return;
-  for (std::size_t offset = 0; offset < std::min(image->bytes.size(), kMostPrefetched);
-       offset += kCacheLine) {
-    __builtin_prefetch(image->bytes.data() + offset);
-  }
+  if (const auto image = find(index)) prefetch_row(image->bytes.data(), image->bytes.size());
 }
 
 }  // namespace trainctl::data

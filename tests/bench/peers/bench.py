@@ -96,6 +96,9 @@ def run_trainctl(workload, workers, folder, options):
         return run_cold(workload, workers, options)
     config = folder / f"{workload.name}.yaml"
     config.write_text(workload.experiment(options.data))
+    if workload.floats:
+        out, _, failure = run([options.float_batches, config, workers, options.seconds], options)
+        return {"failure": failure} if failure else json.loads(out)
     out, _, failure = run([options.trainctl, "data", "bench", config, "dataset.cache.mode=none", "--workers", workers,
                            "--repeats", 1, "--seconds", options.seconds, "--json", "--progress", "none"], options)
     document = json.loads(out) if out.startswith("{") else {}
@@ -123,10 +126,10 @@ def run_cold(workload, workers, options):
 
 
 def contenders(workload, options):
-    """(name, workers): trainctl and each peer at each worker count that means something for it."""
+    """(name, workers): trainctl at each worker count, each peer at the first and the last that mean something for it."""
     pairs = [("trainctl", workers) for workers in options.workers]
     for peer in workload.peers:
-        counts = [0] if peer in NO_WORKERS else options.workers
+        counts = [0] if peer in NO_WORKERS else sorted({options.workers[0], options.workers[-1]})
         if peer.split("_")[0] in THREADS_ONLY:
             counts = sorted({max(1, workers) for workers in counts})
         pairs += [(peer, workers) for workers in counts]
@@ -163,12 +166,11 @@ def measure_row(workload, folder, options):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trainctl", type=pathlib.Path, required=True)
-    parser.add_argument("--cold-reads", type=pathlib.Path, help="bench_cold_reads (default: beside trainctl)")
     parser.add_argument("--python", type=pathlib.Path, required=True, help="of the peers' virtual environment")
     parser.add_argument("--data", type=pathlib.Path, required=True, help="folder for the data that is made")
     parser.add_argument("--source", type=pathlib.Path, required=True, help="folder with mnist/ and imagenet-sample/")
     parser.add_argument("--rows", type=lambda text: text.split(","), default=list(WORKLOADS))
-    parser.add_argument("--workers", type=lambda text: [int(word) for word in text.split(",")], default=[0, 2])
+    parser.add_argument("--workers", type=lambda text: [int(word) for word in text.split(",")], default=[0, 1, 2])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--cores", type=lambda text: [int(word) for word in text.split(",")],
@@ -179,8 +181,9 @@ def parse():
     for row in options.rows:
         if row not in WORKLOADS:
             parser.error(f"--rows: '{row}' is none of {', '.join(WORKLOADS)}")
-    options.cold_reads = options.cold_reads or options.trainctl.with_name("bench_cold_reads")
-    for name in ("trainctl", "cold_reads", "python", "data", "source"):
+    options.cold_reads = options.trainctl.with_name("bench_cold_reads")
+    options.float_batches = options.trainctl.with_name("bench_float_batches")
+    for name in ("trainctl", "cold_reads", "float_batches", "python", "data", "source"):
         setattr(options, name, getattr(options, name).absolute())
     return options
 

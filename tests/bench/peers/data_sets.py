@@ -46,8 +46,8 @@ def files(folder):
 
 def tensors(workload, folder):
     path = folder / workload.data
-    if workload.name == "W1":
+    if workload.name.startswith("W1"):
         return mnist(path)
-    if workload.name == "W2":
+    if workload.name.startswith("W2"):
         return cifar10(path)
     return table(path) if workload.job == "rows" else array(path)

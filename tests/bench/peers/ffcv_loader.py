@@ -6,7 +6,7 @@ from ffcv.fields import IntField, RGBImageField
 from ffcv.fields.basics import IntDecoder
 from ffcv.fields.rgb_image import RandomResizedCropRGBImageDecoder, SimpleRGBImageDecoder
 from ffcv.loader import Loader, OrderOption
-from ffcv.transforms import RandomHorizontalFlip, RandomTranslate, Squeeze, ToTensor
+from ffcv.transforms import NormalizeImage, RandomHorizontalFlip, RandomTranslate, Squeeze, ToTensor, ToTorchImage
 from ffcv.writer import DatasetWriter
 from PIL import Image
 
@@ -49,7 +49,7 @@ class Paths(Samples):
 
 
 def write(workload, folder, raw):
-    path = folder / f"{workload.name}_{'raw' if raw else 'jpeg'}.beton"
+    path = folder / f"{workload.name.split('-')[0]}_{'raw' if raw else 'jpeg'}.beton"
     if not path.exists():
         keep = workload.job == "rrc_flip" and not raw
         image = RGBImageField(write_mode="jpg" if keep else "raw")
@@ -67,13 +67,18 @@ def open_loader(kind, workload, folder, workers):
     decoder = (RandomResizedCropRGBImageDecoder((224, 224)) if workload.job == "rrc_flip" else SimpleRGBImageDecoder())
     steps = {"rrc_flip": [RandomHorizontalFlip()], "flip": [RandomHorizontalFlip()],
              "pad_crop_flip": [RandomTranslate(padding=4), RandomHorizontalFlip()]}[workload.job]
-    pipelines = {"image": [decoder, *steps, ToTensor()], "label": [IntDecoder(), ToTensor(), Squeeze()]}
+    if workload.floats:
+        mean, std = (255 * np.array(values) for values in workload.floats)
+        last = [NormalizeImage(mean, std, np.float32), ToTensor(), ToTorchImage(channels_last=False)]
+    else:
+        last = [ToTensor()]
+    pipelines = {"image": [decoder, *steps, *last], "label": [IntDecoder(), ToTensor(), Squeeze()]}
     loader = Loader(str(path), batch_size=workload.batch, num_workers=max(1, workers), order=OrderOption.RANDOM,
                     os_cache=True, drop_last=False, pipelines=pipelines)
 
     def epoch(_number):
         for images, labels in loader:
-            assert images.dtype == torch.uint8
+            assert images.dtype == (torch.float32 if workload.floats else torch.uint8)
             yield labels
 
     return epoch

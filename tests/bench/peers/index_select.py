@@ -37,6 +37,14 @@ def plain(images, _labels):
     return lambda: images
 
 
+def in_floats(workload):
+    """One multiplication and one addition a pixel, in place."""
+    mean, std = (torch.tensor(values).view(-1, 1, 1) for values in workload.floats)
+    scale, shift = 1 / (255 * std), -mean / std
+    nhwc = workload.job == "flip"
+    return lambda batch: (batch.permute(0, 3, 1, 2) if nhwc else batch).float().mul_(scale).add_(shift)
+
+
 STEPS = {"pad_crop_flip": pad_crop_flip, "flip": flip}
 
 
@@ -45,11 +53,12 @@ def open_loader(kind, workload, folder, _workers):
         torch.set_num_threads(1)
     images, labels = data_sets.tensors(workload, folder)
     augment = STEPS.get(workload.job, plain)(images.clone(), labels)
+    finish = in_floats(workload) if workload.floats else lambda batch: batch
 
     def epoch(_number):
         augmented = augment()
         for index in torch.randperm(len(labels)).split(workload.batch):
-            augmented.index_select(0, index)
+            finish(augmented.index_select(0, index))
             yield labels.index_select(0, index)
 
     return epoch

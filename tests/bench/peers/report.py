@@ -12,13 +12,15 @@ from workloads import WORKLOADS
 VERSIONS = ("torch", "torchvision", "ffcv", "spdl", "nvidia-dali-cuda130", "numpy", "pillow", "numba")
 COLUMNS = ("samples_per_s", "samples_per_cpu_s", "p50_ms", "p99_ms", "rss_mb", "startup_s", "limit", "digest")
 HOW = """Every cell is the median over {rounds} interleaved rounds (A B C, A B C, ...), each in a fresh process on cores {cores};
-[quartiles] for the rate. The first epoch of each process is start-up and is not counted; then at least {seconds:g} s are
-(peers: in whole epochs). Page cache warm, except W7: there each epoch begins
-with the file dropped from it, and trainctl's figure is its first epoch, beside fio's random reads (O_DIRECT, depth 32). The consumer reads labels only. Samples per CPU second count children, and are the figure to trust where
-the machine is shared. Memory is the peak of all processes: for peers the sum of proportional set sizes, sampled twice a
-second; for trainctl the largest resident set of the measuring process. The first ratio is to
-the best peer's rate, the second to the best peer's rate per CPU second. `of limit` is against what the same process gives without the loader: one
-thread that copies the rows (gather), or decodes the crops, times the threads.
+[quartiles] for the rate. The first epoch of each process is start-up and is not counted; then at least {seconds:g} s
+are (peers: in whole epochs). Page cache warm, except W7: there each epoch begins with the file dropped from it, and
+trainctl's figure is its first epoch, beside fio's random reads (O_DIRECT, depth 32). The consumer reads labels only; in
+the f32 rows trainctl's consumer also widens and normalises, as its runs on a CPU do. Samples per CPU second count
+children, and are the figure to trust where the machine is shared. Memory is the peak of all processes: for peers the
+sum of proportional set sizes, sampled twice a second; for trainctl the largest resident set of the measuring process.
+The first ratio is to the best peer's rate, the second to the best peer's rate per CPU second. `of limit` is against
+what the same program gives without the loader: one thread that copies the rows (gather; and widens them), or one that
+decodes the crops, times the threads.
 
 trainctl and DataLoader shuffle exactly; FFCV too (whole file cached); DALI within a buffer of the whole set; SPDL hands out
 batches in order of completion. FFCV resizes with INTER_AREA, SPDL with FFmpeg's bilinear scaler, the others with an

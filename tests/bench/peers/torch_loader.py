@@ -17,11 +17,17 @@ STEPS = {"copy": [], "read": [], "rows": [], "flip": [v2.RandomHorizontalFlip()]
          "pad_crop_flip": [v2.RandomCrop(32, padding=4), v2.RandomHorizontalFlip()]}
 
 
+def steps_of(workload):
+    last = [v2.ToDtype(torch.float32, scale=True), v2.Normalize(*workload.floats)] if workload.floats else []
+    return STEPS[workload.job] + last
+
+
 class Tensors(Dataset):
     def __init__(self, workload, folder):
         self.images, self.labels = data_sets.tensors(workload, folder)
         self.channels_last = workload.job == "flip"
-        self.transform = v2.Compose(STEPS[workload.job]) if STEPS[workload.job] else torch.nn.Identity()
+        steps = steps_of(workload)
+        self.transform = v2.Compose(steps) if steps else torch.nn.Identity()
 
     def __len__(self):
         return len(self.labels)

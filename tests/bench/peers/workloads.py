@@ -19,6 +19,7 @@ class Workload:
     limit: str
     packed_from: dict = dataclasses.field(default_factory=dict)  # what `trainctl data pack --mode raw` is given first
     cold: bool = False  # each epoch finds the page cache without the data
+    floats: tuple = ()  # (mean, std) of each channel: the batches are float32, NCHW, normalised; else u8
 
     @property
     def pack(self):
@@ -33,13 +34,18 @@ class Workload:
     def file_of(self, dataset, folder):
         """An experiment file; JSON is YAML. Model and optimizer are asked for by the format and not used."""
         dataset = json.loads(json.dumps(dataset).replace("DATA", str(folder)))
+        if self.floats:
+            mean, std = map(list, self.floats)
+            dataset["transforms"] = dataset.get("transforms", []) + [{"type": "normalize", "mean": mean, "std": std}]
         return json.dumps({"name": self.name.lower(), "dataset": {"train": dataset}, "loader": {"batch_size": self.batch},
                            "model": {"type": "mlp", "hidden": [8]}, "optimizer": {"type": "sgd", "lr": 0.1}}, indent=1) + "\n"
 
 
 RRC = [{"type": "random_resized_crop", "size": 224}, "random_horizontal_flip"]
+MNIST = ((0.1307,), (0.3081,))
+CIFAR = ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 FOLDER_PEERS = ("dataloader_pillow", "dataloader_tensor", "spdl", "ffcv", "dali")
-
 
 
 def cold(kib):
@@ -48,7 +54,11 @@ def cold(kib):
                     {"type": "npy", "images": f"DATA/cold_{kib}k.npy", "labels": f"DATA/cold_{kib}k.labels.npy"}, cold=True)
 
 
-WORKLOADS = {w.name: w for w in (
+def in_floats(workload, name, title, floats):
+    return dataclasses.replace(workload, name=name, title=title, floats=floats, limit="gather + convert, one thread")
+
+
+ROWS = (
     Workload("W1", "MNIST in memory, u8", "mnist", 256, (28, 28, 1), "copy", ("dataloader", "index_select", "index_select_1"),
              {"type": "mnist", "root": "DATA/mnist", "split": "train"}, "gather"),
     Workload("W2", "CIFAR in memory, pad 4, crop 32, flip, u8", "cifar10", 256, (32, 32, 3), "pad_crop_flip",
@@ -72,4 +82,10 @@ WORKLOADS = {w.name: w for w in (
     Workload("W8", "Parquet, 100 float columns", "table.parquet", 8192, (100,), "rows",
              ("dataloader", "index_select", "index_select_1"),
              {"type": "parquet", "path": "DATA/table.parquet", "label": "label"}, "gather"),
+)
+WORKLOADS = {w.name: w for w in (
+    *ROWS,
+    in_floats(ROWS[0], "W1-f32", "MNIST in memory, f32 normalised", MNIST),
+    in_floats(ROWS[1], "W2-f32", "CIFAR in memory, pad 4, crop 32, flip, f32 normalised", CIFAR),
+    in_floats(ROWS[5], "W6-f32", "decoded set of 224 x 224, flip, f32 normalised", IMAGENET),
 )}
