@@ -16,6 +16,7 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -220,7 +221,11 @@ void CachedObject::fetch() {
     }
   };
   std::vector<std::jthread> helpers;
-  for (std::size_t i = 1; i < std::min(kConnections, blocks()); ++i) helpers.emplace_back(work);
+  try {
+    for (std::size_t i = 1; i < std::min(kConnections, blocks()); ++i) helpers.emplace_back(work);
+  } catch (const std::system_error&) {
+    // Fewer do too.
+  }
   work();
   helpers.clear();
   if (error) std::rethrow_exception(error);

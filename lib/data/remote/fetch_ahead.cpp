@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <system_error>
 #include <utility>
 
 namespace trainctl::data {
@@ -24,7 +25,11 @@ FetchAhead::FetchAhead(std::shared_ptr<const Dataset> dataset, int readers)
   if (source_ == nullptr) return;
   most_bytes_ =
       remote_tier()->folder().budget() / kShare / static_cast<std::uint64_t>(std::max(readers, 1));
-  for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
+  try {
+    for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
+  } catch (const std::system_error&) {
+    // Fewer do too; without any, whoever needs a sample fetches it.
+  }
 }
 
 FetchAhead::~FetchAhead() {

@@ -1,11 +1,11 @@
 #include "data/ahead/read_ahead.hpp"
 
 #include "data/ahead/file_images.hpp"
-#include "data/ahead/no_uring_thread.hpp"
 #include "data/epoch_digest.hpp"
 #include "data/memory_plan.hpp"
 #include "data/pack/make_pack.hpp"
 #include "data/pack/pack_dataset.hpp"
+#include "data/refusing_thread.hpp"
 #include "data/sources.hpp"
 #include "data/tar_files.hpp"
 #include "data/varied.hpp"

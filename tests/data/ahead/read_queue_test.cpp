@@ -1,7 +1,7 @@
 #include "data/ahead/read_queue.hpp"
 
 #include "base/files.hpp"
-#include "data/ahead/no_uring_thread.hpp"
+#include "data/refusing_thread.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 

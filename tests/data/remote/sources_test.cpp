@@ -3,6 +3,7 @@
 #include "data/epoch_digest.hpp"
 #include "data/idx_files.hpp"
 #include "data/pack/make_pack.hpp"
+#include "data/refusing_thread.hpp"
 #include "data/remote/fake_store.hpp"
 #include "data/remote/fetch_ahead.hpp"
 #include "data/remote/mount.hpp"
@@ -215,6 +216,26 @@ TEST_CASE("samples are fetched ahead in the order of the epoch, and only then") 
   for (std::int64_t i = 0; i < 20; ++i)
     (void)dataset->images()->read((*order)[static_cast<std::size_t>(1 + 2 * i)], scratch);
   CHECK(mirrored.store().reads == 20);
+}
+
+TEST_CASE("where no thread can be started nothing is fetched ahead, and all is read when needed") {
+  Mirrored mirrored;
+  for (int i = 0; i < 5; ++i) put_text(mirrored.local("c/" + std::to_string(i) + ".jpg"), "image");
+  put_text(mirrored.local("large.bin"), varied_bytes(3 * CachedObject::kBlock));
+  mirrored.upload();
+  without_threads([&] {
+    spec::dataset::ImageFolder options;
+    options.root = mirrored.url();
+    const auto dataset = build("image_folder", options);
+    FetchAhead ahead(dataset, 1);
+    ahead.begin({.count = 5});
+    for (std::int64_t i = 0; i < 5; ++i) {
+      if (stored(*dataset, i) != "image") throw std::runtime_error("another image");
+      ahead.used(1);
+    }
+    remote_tier()->open(mirrored.url("large.bin"))->fetch();
+  });
+  CHECK(mirrored.store().reads == 5 + 3);
 }
 
 TEST_CASE("what is fetched ahead stays within its share of the budget") {

@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <exception>
 #include <functional>
@@ -13,12 +14,12 @@
 
 namespace trainctl::data::testing {
 
-/// Lets this thread, and those it starts, fail with `error` where they set an io_uring up, as a
+/// Lets this thread, and those it starts, fail with `error` where they make that system call, as a
 /// container's policy or an old kernel does.
-inline void refuse_uring(int error) {
+inline void refuse(unsigned call, int error) {
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
@@ -29,12 +30,12 @@ inline void refuse_uring(int error) {
   }
 }
 
-/// Runs `body` in a thread without io_uring; rethrows what it throws.
-inline void without_uring(int error, const std::function<void()>& body) {
+/// Runs `body` in a thread to which the call is refused; rethrows what it throws.
+inline void without(unsigned call, int error, const std::function<void()>& body) {
   std::exception_ptr failure;
   std::thread thread([&] {
     try {
-      refuse_uring(error);
+      refuse(call, error);
       body();
     } catch (...) {
       failure = std::current_exception();
@@ -42,6 +43,15 @@ inline void without_uring(int error, const std::function<void()>& body) {
   });
   thread.join();
   if (failure) std::rethrow_exception(failure);
+}
+
+inline void without_uring(int error, const std::function<void()>& body) {
+  without(SYS_io_uring_setup, error, body);
+}
+
+/// No thread can be started, as where a limit of the machine or of its container is reached.
+inline void without_threads(const std::function<void()>& body) {
+  without(SYS_clone3, EAGAIN, body);
 }
 
 }  // namespace trainctl::data::testing
