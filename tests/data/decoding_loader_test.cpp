@@ -130,6 +130,19 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("the damaged files met so far may be asked for while workers meet others") {
+  const auto dataset = std::make_shared<const ImageFiles>(folder_with_damage());
+  Loader loader({dataset, augmented()}, skipping(8, 4));
+  loader.start_epoch(0);
+  std::size_t met = 0;
+  while (loader.next() != nullptr) {
+    const std::size_t now = loader.skipped().size();
+    CHECK(now >= met);
+    met = now;
+  }
+  CHECK(met == 4);
+}
+
 TEST_CASE("the sample in place of a damaged one comes with its own label") {
   const std::vector<NamedFile> files = folder_with_damage();
   std::map<std::int64_t, Picture> pictures;

@@ -2,9 +2,11 @@
 
 #include "support/catch.hpp"
 
+#include <array>
 #include <chrono>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 using namespace trainctl::data;
 
@@ -95,4 +97,44 @@ TEST_CASE("the error of the lowest tile is the batch's error, whatever the order
   ring.release(0);
   for (int tile = 0; tile < 3; ++tile) ring.finish(*ring.take(), nullptr);
   CHECK(ring.await(1) == nullptr);
+}
+
+TEST_CASE("what the threads wrote into a slot is what the consumer reads, round after round") {
+  constexpr std::size_t kTiles = 3;
+  for (const int workers : {1, 2, 8}) {
+    Ring ring(3, kTiles);
+    std::vector<std::array<std::uint64_t, kTiles>> slots(3);  // only the ring keeps them apart
+    const auto place = [&](std::uint64_t batch) -> std::array<std::uint64_t, kTiles>& {
+      return slots[static_cast<std::size_t>(ring.slot_of(batch))];
+    };
+    const auto make = [&](const Ring::Ticket& ticket) {
+      const auto tile = static_cast<std::size_t>(ticket.tile);
+      place(ticket.batch)[tile] = ticket.batch * kTiles + tile;
+      ring.finish(ticket, nullptr);
+    };
+    for (int round = 0; round < 3; ++round) {
+      ring.open();
+      std::vector<std::thread> threads;
+      for (int i = 0; i < workers; ++i) {
+        threads.emplace_back([&] {
+          while (const auto ticket = ring.take()) make(*ticket);
+        });
+      }
+      std::uint64_t wrong = 0;
+      for (std::uint64_t batch = 0; batch < 300; ++batch) {
+        while (batch % 4 == 0 && !ring.published(batch)) {  // it helps
+          const auto ticket = ring.try_take();
+          if (!ticket) break;
+          make(*ticket);
+        }
+        if (ring.await(batch)) ++wrong;
+        for (std::uint64_t tile = 0; tile < kTiles; ++tile)
+          wrong += place(batch)[tile] == batch * kTiles + tile ? 0 : 1;
+        ring.release(batch);
+      }
+      ring.close();
+      for (std::thread& thread : threads) thread.join();
+      CHECK(wrong == 0);
+    }
+  }
 }

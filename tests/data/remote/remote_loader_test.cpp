@@ -1,0 +1,94 @@
+#include "data/epoch_digest.hpp"
+#include "data/loader.hpp"
+#include "data/remote/mount.hpp"
+#include "data/remote/stores.hpp"
+#include "data/remote/web_server.hpp"
+#include "data/sources.hpp"
+#include "data/varied.hpp"
+#include "data/write_png.hpp"
+#include "spec/dataset/image_list.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+
+namespace {
+
+constexpr int kImages = 60;
+
+/// A list of images in a folder, and the same files on a server that now and then refuses.
+class Served {
+ public:
+  Served() {
+    ::setenv("no_proxy", "127.0.0.1", 1);
+    std::string list;
+    for (int i = 0; i < kImages; ++i) {
+      const std::string name = std::to_string(i) + ".png";
+      const std::vector<std::uint8_t> pixels(12 * 10 * 3, static_cast<std::uint8_t>(4 * i));
+      write_png(local_ / name, ImageView(pixels.data(), {12, 10, 3}));
+      list += name + (i % 2 == 0 ? ",even\n" : ",odd\n");
+    }
+    put_text(local_ / "list.csv", list);
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::directory_iterator(local_.path()))
+      files["/" + entry.path().filename().string()] = get_text(entry.path());
+    server_ = std::make_unique<WebServer>(std::move(files), 7);
+  }
+  ~Served() { mount_remote(std::shared_ptr<LocalTier>()); }
+  Served(const Served&) = delete;
+  Served& operator=(const Served&) = delete;
+
+  [[nodiscard]] Pipeline local() const { return pipeline_of(local_ / "list.csv"); }
+  /// Through an empty folder, as on a fresh machine.
+  Pipeline remote() {
+    const auto store = std::shared_ptr<ObjectStore>(http_store(
+        std::make_shared<Transfers>(curl_client(), TransferOptions{.sleep = [](double) {}})));
+    tiers_.push_back(std::make_unique<TempFolder>());
+    mount_remote(std::make_shared<LocalTier>(tiers_.back()->path(),
+                                             spec::Budget{.bytes = std::uint64_t{1} << 30},
+                                             LocalTier::Stores{{"http", store}}));
+    return pipeline_of(server_->url("/list.csv"));
+  }
+  [[nodiscard]] int requests() const { return server_->requests; }
+
+ private:
+  static Pipeline pipeline_of(const fs::path& list) {
+    spec::dataset::ImageList options;
+    options.path = list;
+    return {build("image_list", options), {std::make_shared<Corner>(4)}, {}, {}};
+  }
+
+  CacheHome cache_;
+  TempFolder local_;
+  std::vector<std::unique_ptr<TempFolder>> tiers_;
+  std::unique_ptr<WebServer> server_;
+};
+
+LoaderOptions options_of(int workers) {
+  return {.batch_size = 8, .num_workers = workers, .seed = 3, .tile_rows = 3};
+}
+
+}  // namespace
+
+TEST_CASE("batches from a server are those of the local files, fetched once, for any workers") {
+  Served served;
+  const auto expected = digest_epochs(served.local(), options_of(0), 2).epochs;
+  for (const int workers : {0, 1, 2, 8}) {
+    const int before = served.requests();
+    CHECK(digest_epochs(served.remote(), options_of(workers), 2).epochs == expected);
+    const int asked = served.requests() - before;
+    CHECK(asked >= kImages + 1);
+    CHECK(asked <= (kImages + 1) * 7 / 6 + 2);  // what was refused came with the second try
+  }
+}
+
+TEST_CASE("a loader that is fetched for can be left at any moment") {
+  Served served;
+  for (int round = 0; round < 12; ++round) {
+    Loader loader(served.remote(), options_of(round % 4));
+    loader.start_epoch(round);
+    for (int batch = 0; batch < round % 5; ++batch) loader.next();
+    if (round % 3 == 0) loader.start_epoch(round + 7, 2);
+  }
+}
