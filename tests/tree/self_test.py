@@ -13,6 +13,7 @@ import layers
 import limits
 import lint
 import needed
+import sources
 import stages
 import tree
 import words
@@ -127,6 +128,27 @@ class Stages(Planted):
     def test_a_shared_helper_is_no_stage(self):
         self.expect(self.found(**{"lib/stages/model/blocks.cpp": "", "lib/stages/model/blocks.hpp": "",
                                    "lib/spec/model/base.hpp": "", "lib/spec/model/mlp.hpp": '#include "spec/model/base.hpp"\n'}))
+
+
+class Sources(Planted):
+    FILES = {
+        "lib/stages/stages.def": "STAGE(model, mlp)\n", "lib/stages/model/mlp.cpp": "", "lib/base/hash.cpp": "",
+        "lib/base/CMakeLists.txt": "trainctl_library(base SOURCES hash.cpp)\n",
+        "CMakeLists.txt": "# of the clean tree\n" + "\n".join(path for path in CLEAN if path.endswith(".cpp")),
+        "tests/fuzz/tar_fuzz.cpp": "", "tests/fuzz/CMakeLists.txt": "trainctl_fuzzer(tar trainctl::data)\n",
+    }
+
+    def found(self, **planted):
+        return sources.check(self.tree_of(**{**self.FILES, **planted}))
+
+    def test_sources_of_the_build_are_named(self):
+        self.expect(self.found())
+
+    def test_a_source_without_a_line_is_found(self):
+        self.expect(self.found(**{"lib/base/clock.cpp": ""}), "lib/base/clock.cpp: no CMakeLists.txt")
+        self.expect(self.found(**{"lib/stages/model/cnn.cpp": ""}), "lib/stages/model/cnn.cpp: no CMakeLists.txt")
+        self.expect(self.found(**{"tests/fuzz/idx_fuzz.cpp": ""}), "tests/fuzz/idx_fuzz.cpp: no CMakeLists.txt")
+        self.expect(self.found(**{"tests/base/hash.cpp": ""}), "tests/base/hash.cpp: no CMakeLists.txt")
 
 
 class Limits(Planted):
