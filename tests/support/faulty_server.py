@@ -1,5 +1,6 @@
 """A web server for tests: serves a folder with ranges and ETags, keeps count, and fails on command."""
 
+import gzip
 import hashlib
 import http.server
 import pathlib
@@ -23,12 +24,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with server.lock:
             server.requests.append((self.path, self.headers.get("Range")))
             fault = server.faults.pop(0) if server.faults else server.always
+            fault = server.by_path.get(self.path, fault)
         if server.redirects_to:
             return self.answer(302, b"elsewhere", {"Location": server.redirects_to + self.path})
         if fault == "delay":
             time.sleep(server.delay_s)
         if isinstance(fault, int):
-            return self.answer(fault, b"words of the server", {})
+            return self.answer(fault, server.words, {})
+        if fault == "login":
+            return self.answer(200, b"<html>please log in</html>", {})
         if fault == "reset":
             # With this option a close sends RST at once.
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -47,7 +51,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         age = len(self.server.requests) if self.server.changes_etags else 0
         tag = {"ETag": '"%s-%d"' % (hashlib.md5(content).hexdigest(), age)}
         body = content[first:last + 1]
-        if not asked or self.server.ignores_ranges:
+        if fault == "gzip":
+            return self.answer(200, gzip.compress(content), {"Content-Encoding": "gzip", **tag})
+        if not asked or self.server.ignores_ranges or fault == "unmarked":
             return self.answer(200, content, tag, fault)
         if first >= len(content):
             return self.answer(416, b"", {"Content-Range": f"bytes */{len(content)}", **tag})
@@ -57,9 +63,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body) // 2 if fault == "short" else len(body)))
+        if fault != "unmarked":
+            self.send_header("Content-Length", str(len(body) // 2 if fault == "short" else len(body)))
         self.end_headers()
-        if fault == "truncate":
+        if fault in ("truncate", "unmarked"):  # the second as HTTP/1.0 does, with no word of its length
             body = body[:len(body) // 2]
             self.close_connection = True
         if fault == "short":  # a proxy that believes its own half of the body is all
@@ -77,7 +84,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class FaultyServer(http.server.ThreadingHTTPServer):
     """`faults` are spent one a request; behind them every request meets `always` (None: no fault).
 
-    A fault is a status, "reset", "truncate", "short", "more", "delay", "slow" or "trickle". With a `certificate` (a PEM
+    `by_path` goes before both. A fault is a status, "reset", "truncate", "unmarked", "short", "more", "delay", "slow",
+    "trickle", "gzip" or "login". With a `certificate` (a PEM
     file that holds its key, too) it speaks https."""
 
     daemon_threads = True
@@ -85,6 +93,7 @@ class FaultyServer(http.server.ThreadingHTTPServer):
     def __init__(self, folder, certificate=None):
         super().__init__(("127.0.0.1", 0), Handler)
         self.folder, self.requests, self.faults, self.always = folder, [], [], None
+        self.by_path, self.words = {}, b"words of the server"
         self.delay_s, self.ignores_ranges, self.changes_etags, self.redirects_to = 0.1, False, False, None
         self.lock, self.scheme = threading.Lock(), "https" if certificate else "http"
         if certificate:

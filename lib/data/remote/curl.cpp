@@ -2,6 +2,7 @@
 #include "data/pool.hpp"
 #include "data/remote/http_client.hpp"
 #include "data/remote/sigv4.hpp"
+#include "data/remote/stop_scope.hpp"
 
 #include <curl/curl.h>
 #include <dlfcn.h>
@@ -9,8 +10,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <cstdlib>
 #include <ctime>
+#include <new>
 #include <string_view>
 
 // The macros of its header that check types would hide our pointers of the same names.
@@ -23,7 +26,8 @@ namespace {
 constexpr const char* kLibrary = "libcurl.so.4";
 constexpr long kConnectTimeoutMs = 15'000;
 constexpr long kMostRedirects = 5;
-constexpr std::string_view kBytes = "bytes=";  // libcurl adds it
+constexpr std::size_t kMostOfAPage = std::size_t{64} << 10;  // of words about an error
+constexpr std::string_view kBytes = "bytes=";                // libcurl adds it
 
 /// The functions of libcurl that are used.
 struct Curl {
@@ -83,17 +87,34 @@ struct Handle {
   Handle& operator=(const Handle&) = delete;
 };
 
+/// Why our own functions broke off; none may throw through libcurl.
+enum class BrokenOff { no, content_too_long, error_page, no_memory };
+
 struct Answer {
   HttpResponse& response;
   std::uint64_t most;
+  BrokenOff broken_off = BrokenOff::no;
 };
 
-std::size_t take_body(char* bytes, std::size_t, std::size_t count, void* user) {
-  auto& answer = *static_cast<Answer*>(user);
-  std::string& body = answer.response.body;
-  if (body.size() + count > answer.most) return 0;  // libcurl breaks off
-  body.append(bytes, count);
-  return count;
+bool is_content(int status) { return status == 200 || status == 206; }
+
+std::uint64_t announced(const HttpResponse& response) {
+  const std::string text = response.header("content-length");
+  std::uint64_t length = 0;
+  std::from_chars(text.data(), text.data() + text.size(), length);
+  return length;
+}
+
+void add_body(std::string_view bytes, Answer& answer) {
+  HttpResponse& response = answer.response;
+  const bool content = is_content(response.status);
+  const std::uint64_t most = content ? answer.most : kMostOfAPage;
+  if (response.body.size() + bytes.size() > most) {
+    answer.broken_off = content ? BrokenOff::content_too_long : BrokenOff::error_page;
+    return;
+  }
+  if (response.body.empty()) response.body.reserve(std::min(announced(response), most));
+  response.body += bytes;
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -102,18 +123,39 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
-std::size_t take_header(char* bytes, std::size_t, std::size_t count, void* user) {
-  auto& answer = *static_cast<Answer*>(user);
-  const std::string_view line(bytes, count);
-  // Of a redirection, only the last answer counts.
-  if (line.starts_with("HTTP/")) answer.response.headers.clear();
+/// "HTTP/1.1 200 OK", of a redirection several times: only the last answer counts.
+void begin_answer(std::string_view line, HttpResponse& response) {
+  response.headers.clear();
+  response.framed = !line.starts_with("HTTP/1");
+  const std::string_view code = trimmed(line.substr(std::min(line.find(' '), line.size())));
+  response.status = 0;
+  std::from_chars(code.data(), code.data() + code.size(), response.status);
+}
+
+void add_header(std::string_view line, Answer& answer) {
+  if (line.starts_with("HTTP/")) begin_answer(line, answer.response);
   const std::size_t colon = line.find(':');
-  if (colon == std::string_view::npos) return count;
+  if (colon == std::string_view::npos) return;
   std::string name(line.substr(0, colon));
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   answer.response.headers[name] = trimmed(line.substr(colon + 1));
-  return count;
+}
+
+/// What libcurl calls: it breaks off where not all is taken.
+template <void (*kAdd)(std::string_view, Answer&)>
+std::size_t take(char* bytes, std::size_t, std::size_t count, void* user) noexcept {
+  auto& answer = *static_cast<Answer*>(user);
+  try {
+    kAdd({bytes, count}, answer);
+  } catch (const std::bad_alloc&) {
+    answer.broken_off = BrokenOff::no_memory;
+  }
+  return answer.broken_off == BrokenOff::no ? count : 0;
+}
+
+int look_for_stop(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) noexcept {
+  return stop_wanted() ? 1 : 0;
 }
 
 /// Headers for one request.
@@ -133,6 +175,18 @@ class HeaderList {
 
  private:
   curl_slist* list_ = nullptr;
+};
+
+/// A handle that goes back to its pool points to nothing of the request.
+class Reset {
+ public:
+  explicit Reset(CURL* easy) : easy_(easy) {}
+  ~Reset() { curl().reset(easy_); }
+  Reset(const Reset&) = delete;
+  Reset& operator=(const Reset&) = delete;
+
+ private:
+  CURL* easy_;
 };
 
 /// Of the code's two meanings; the other is an answer that does not begin as one of HTTP does, as
@@ -170,19 +224,21 @@ class CurlClient final : public HttpClient {
     HttpResponse response;
     Answer answer{response, request.most};
     std::array<char, CURL_ERROR_SIZE> text{};
-    curl().reset(handle->easy);
+    HeaderList headers;
+    const Reset reset(handle->easy);
     set_up(handle->easy, request, answer);
     curl().set(handle->easy, CURLOPT_ERRORBUFFER, text.data());
-    HeaderList headers;
-    sign(handle->easy, request, headers);
+    add_headers(handle->easy, request, headers);
     const CURLcode code = curl().perform(handle->easy);
+    ENSURE(resource, answer.broken_off != BrokenOff::no_memory,
+           "out of memory for an answer of the network; free some, or lower loader.num_workers");
     long status = 0;
     curl().info(handle->easy, CURLINFO_RESPONSE_CODE, &status);
     response.status = static_cast<int>(status);
-    if (code == CURLE_OK) return response;
+    if (code == CURLE_OK || answer.broken_off == BrokenOff::error_page) return response;
     response.failure = words_of(code, text.data());
     response.lasting = is_lasting(code, text.data());
-    response.too_long = code == CURLE_WRITE_ERROR;
+    response.too_long = answer.broken_off == BrokenOff::content_too_long;
     return response;
   }
 
@@ -202,17 +258,23 @@ class CurlClient final : public HttpClient {
     api.set(easy, CURLOPT_USERAGENT, "trainctl");
     api.set(easy, CURLOPT_CONNECTTIMEOUT_MS, kConnectTimeoutMs);
     api.set(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(request.timeout_s * 1000) + 1);
-    api.set(easy, CURLOPT_WRITEFUNCTION, take_body);
+    // A name that is being looked up is not waited for either.
+    api.set(easy, CURLOPT_QUICK_EXIT, 1L);
+    api.set(easy, CURLOPT_NOPROGRESS, 0L);
+    api.set(easy, CURLOPT_XFERINFOFUNCTION, look_for_stop);
+    api.set(easy, CURLOPT_WRITEFUNCTION, take<add_body>);
     api.set(easy, CURLOPT_WRITEDATA, &answer);
-    api.set(easy, CURLOPT_HEADERFUNCTION, take_header);
+    api.set(easy, CURLOPT_HEADERFUNCTION, take<add_header>);
     api.set(easy, CURLOPT_HEADERDATA, &answer);
     if (request.range)
       api.set(easy, CURLOPT_RANGE, range_value(request).substr(kBytes.size()).c_str());
   }
 
-  static void sign(CURL* easy, const HttpRequest& request, HeaderList& headers) {
-    if (!request.signing) return;
-    for (const std::string& line : sigv4_headers(request, std::time(nullptr))) headers.add(line);
+  static void add_headers(CURL* easy, const HttpRequest& request, HeaderList& headers) {
+    headers.add("Accept-Encoding: identity");
+    if (request.signing) {
+      for (const std::string& line : sigv4_headers(request, std::time(nullptr))) headers.add(line);
+    }
     curl().set(easy, CURLOPT_HTTPHEADER, headers.get());
   }
 

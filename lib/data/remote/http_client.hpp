@@ -28,7 +28,7 @@ struct HttpRequest {
   std::optional<ByteRange> range;
   std::optional<Signing> signing;
   double timeout_s = 60;
-  std::uint64_t most = 0;  // bytes of an answer; a longer one is broken off
+  std::uint64_t most = 0;  // bytes of the content (200, 206); more is broken off
 };
 
 struct HttpResponse {
@@ -38,6 +38,7 @@ struct HttpResponse {
   std::string failure;    // what went wrong on the way; empty: nothing
   bool too_long = false;  // it was: the body went beyond HttpRequest::most
   bool lasting = false;   // it will fail again: a redirection in a circle, say
+  bool framed = false;    // HTTP/2 or later, which tells where any body ends
 
   [[nodiscard]] std::string header(const std::string& name) const {
     const auto found = headers.find(name);
@@ -49,7 +50,8 @@ struct HttpResponse {
 class HttpClient {
  public:
   virtual ~HttpClient() = default;
-  /// Never throws for what the network or the server does.
+  /// Never throws for what the network or the server does; Error(resource) where memory is short.
+  /// Fails within a second or so where stop_wanted().
   virtual HttpResponse perform(const HttpRequest& request) = 0;
 };
 

@@ -2,12 +2,12 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "data/remote/stop_scope.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
-#include <chrono>
 #include <random>
-#include <thread>
 #include <utility>
 
 namespace trainctl::data {
@@ -50,8 +50,17 @@ std::optional<ContentRange> extent_of(const HttpResponse& response) {
   return ContentRange::of(response.header("content-range"));
 }
 
+/// HTTP/1 may end a body by ending the connection: then nothing tells whether it was cut off.
+std::string fault_of_end(const HttpResponse& response) {
+  const bool has_end = response.framed || !response.header("content-length").empty() ||
+                       response.header("transfer-encoding").find("chunked") != std::string::npos;
+  if (response.status != 200 || has_end) return {};
+  return "its answer may be cut off: it has neither a Content-Length nor chunks";
+}
+
 std::string fault_of_range(const HttpResponse& response, const ByteRange& range) {
   if (response.status != 200 && response.status != 206 && response.status != 416) return {};
+  if (std::string fault = fault_of_end(response); !fault.empty()) return fault;
   const auto extent = extent_of(response);
   if (!extent) return "its answer does not tell the size of the object";
   if (response.status == 416) return {};
@@ -67,11 +76,23 @@ std::string etag_of(const HttpResponse& response) {
   return tag.empty() ? response.header("last-modified") : tag;
 }
 
+/// Whether the file itself is packed so, and the server only says what its name says.
+bool is_packed_file(const std::string& name) {
+  constexpr std::array<const char*, 6> kSuffixes{".gz", ".tgz", ".Z", ".bz2", ".xz", ".zst"};
+  return std::any_of(kSuffixes.begin(), kSuffixes.end(),
+                     [&](const char* suffix) { return name.ends_with(suffix); });
+}
+
+void expect_unpacked(const HttpResponse& response, const std::string& name) {
+  const std::string coding = response.header("content-encoding");
+  const bool plain = coding.empty() || coding == "identity" || coding == "aws-chunked";
+  ENSURE(data, plain || is_packed_file(name),
+         "the server sends {} compressed ({}), which was not asked for: these are not the bytes of "
+         "the file; turn compression off there, or remove the object's Content-Encoding",
+         printable(name), printable(coding));
+}
+
 void expect_answered(const HttpResponse& response, const std::string& name) {
-  ENSURE(data, !response.too_long,
-         "the server sends more of {} than was asked for: it does not answer range requests, and "
-         "files above 8 MiB need them",
-         printable(name));
   ENSURE(data, response.status != 401 && response.status != 403,
          "the server refuses {} ({}); check that it may be read, and for s3 that "
          "dataset.remote.access_key, secret_key and region are right, and this machine's clock",
@@ -81,6 +102,18 @@ void expect_answered(const HttpResponse& response, const std::string& name) {
          "the server answers {} for {}; check the path, and for s3 dataset.remote.endpoint and "
          "region",
          response.status, printable(name));
+  ENSURE(data, !response.too_long,
+         "the server sends more of {} than was asked for: it does not answer range requests, and "
+         "files above 8 MiB need them",
+         printable(name));
+  if (response.status == 200 || response.status == 206) expect_unpacked(response, name);
+}
+
+/// What went wrong on the way, or will be over soon.
+std::string fault_of_way(const HttpResponse& response) {
+  if (!response.failure.empty() && !response.too_long) return response.failure;
+  if (is_transient(response.status)) return fmt::format("the server answers {}", response.status);
+  return {};
 }
 
 bool is_absent(const HttpResponse& response) {
@@ -106,7 +139,7 @@ std::optional<Piece> Transfers::read(HttpRequest request, const ByteRange& range
 
 std::optional<std::string> Transfers::get(HttpRequest request, const std::string& name) {
   request.most = kMostText;
-  HttpResponse response = send(request, name, [](const HttpResponse&) { return std::string(); });
+  HttpResponse response = send(request, name, fault_of_end);
   if (is_absent(response)) return std::nullopt;
   return std::move(response.body);
 }
@@ -116,18 +149,18 @@ HttpResponse Transfers::send(const HttpRequest& request, const std::string& name
   HttpRequest timed = request;
   timed.timeout_s = options_.timeout_s;
   for (int attempt = 0;; ++attempt) {
+    throw_if_stopped();
     HttpResponse response = client_->perform(timed);
-    std::string cause = response.too_long ? std::string() : response.failure;
-    if (cause.empty() && is_transient(response.status))
-      cause = fmt::format("the server answers {}", response.status);
-    if (cause.empty() && !response.too_long) cause = fault(response);
+    std::string cause = fault_of_way(response);
+    if (cause.empty()) {
+      expect_answered(response, name);
+      cause = fault(response);
+    }
+    if (cause.empty()) return response;
+    throw_if_stopped();
     ENSURE(data, !response.lasting,
            "{} cannot be read: {}; correct the path, or what the server answers", printable(name),
            printable(cause));
-    if (cause.empty()) {
-      expect_answered(response, name);
-      return response;
-    }
     ENSURE(resource, attempt < options_.retries,
            "{} cannot be read: {}; given up after {} tries: check the network and the server, or "
            "raise dataset.remote.retries or timeout_s",
@@ -145,7 +178,7 @@ void Transfers::pause(int attempt, const HttpResponse& response) const {
   if (const auto asked = number(response.header("retry-after")))
     seconds = std::max(seconds, std::min(kLongestPause, static_cast<double>(*asked)));
   if (options_.sleep) return options_.sleep(seconds);
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  sleep_unless_stopped(seconds);
 }
 
 }  // namespace trainctl::data

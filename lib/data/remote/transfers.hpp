@@ -16,8 +16,8 @@ struct TransferOptions {
 };
 
 /// Requests that are sent again, after pauses that double and vary, where the network or the server
-/// fails: no answer, a broken connection, 5xx, 429, 408, an answer cut off or of other bytes than
-/// asked.
+/// fails: no answer, a broken connection, 5xx, 429, 408, an answer cut off, or perhaps, or of other
+/// bytes than asked. They end early, with what throw_if_stopped() throws.
 class Transfers {
  public:
   Transfers(std::unique_ptr<HttpClient> client, TransferOptions options);

@@ -48,7 +48,8 @@ HttpResponse page(const std::vector<std::string>& keys, const std::string& next)
            "</NextContinuationToken>";
   for (const std::string& key : keys)
     xml += "<Contents><Key>" + key + "</Key><Size>1</Size></Contents>";
-  return {200, {}, xml + "</ListBucketResult>", "", false};
+  xml += "</ListBucketResult>";
+  return {200, {{"content-length", std::to_string(xml.size())}}, xml, "", false};
 }
 
 }  // namespace
@@ -83,7 +84,9 @@ TEST_CASE("a list that does not end, or turns in a circle, is refused") {
 
 TEST_CASE("what is no list names the server and the option") {
   for (const char* body : {"", "<html>hello</html>", "<ListBucketResult><Contents>"}) {
-    Bucket bucket([&](const HttpRequest&, int) { return HttpResponse{200, {}, body, "", false}; });
+    Bucket bucket([&](const HttpRequest&, int) {
+      return HttpResponse{.status = 200, .body = body, .framed = true};
+    });
     CHECK_THAT(failure_of([&] { (void)bucket.list(); }), Contains("dataset.remote.endpoint"));
   }
   Bucket absent([](const HttpRequest&, int) { return HttpResponse{404, {}, "", "", false}; });

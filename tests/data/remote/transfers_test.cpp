@@ -1,9 +1,13 @@
 #include "data/remote/transfers.hpp"
 
 #include "data/fakes.hpp"
+#include "data/remote/stop_scope.hpp"
 #include "support/catch.hpp"
 
+#include <chrono>
 #include <deque>
+#include <stop_token>
+#include <thread>
 #include <vector>
 
 using namespace trainctl;
@@ -67,7 +71,7 @@ TEST_CASE("an object that ends within the range, or before it, is no fault") {
   const auto piece = Scripted({none}).read({10, 5});
   CHECK(piece->bytes.empty());
   CHECK(piece->total == 10);
-  HttpResponse whole{200, {}, "0123456789", "", false};
+  HttpResponse whole{200, {{"content-length", "10"}}, "0123456789", "", false};
   CHECK(Scripted({whole}).read({0, 100})->total == 10);
 }
 
@@ -75,7 +79,8 @@ TEST_CASE("what may pass is tried again, with longer and longer pauses") {
   for (const HttpResponse& fault :
        {status(500), status(503), status(429), status(408), broken("connection reset"),
         part("23", "2-4/10"), part("012", "0-2/10"), part("234", "2-4/"),
-        HttpResponse{206, {}, "234", "", false}, HttpResponse{200, {}, "0123456789", "", false}}) {
+        HttpResponse{206, {}, "234", "", false},
+        HttpResponse{200, {{"content-length", "10"}}, "0123456789", "", false}}) {
     Scripted scripted({fault, fault, part("234", "2-4/10")});
     CHECK(scripted.read({2, 3})->bytes == "234");
     CHECK(scripted.requests == 3);
@@ -132,4 +137,59 @@ TEST_CASE("what will not pass fails at once") {
                (void)Scripted({endless}).read({2, 3});
              }),
              Contains("range requests"));
+}
+
+TEST_CASE("a whole answer must tell where it ends: it may have been cut off") {
+  const HttpResponse endless{200, {}, "0123456789", "", false};
+  Scripted scripted({endless});
+  CHECK_THAT(failure_of([&] { (void)scripted.read({0, 100}); }), Contains("may be cut off"));
+  CHECK(scripted.requests == 4);
+  CHECK_THAT(failure_of([&] { (void)Scripted({endless}).transfers.get({}, "http://h/x"); }),
+             Contains("may be cut off"));
+  HttpResponse chunked = endless;
+  chunked.headers["transfer-encoding"] = "gzip, chunked";
+  CHECK(Scripted({chunked}).read({0, 100})->bytes == "0123456789");
+  HttpResponse framed = endless;
+  framed.framed = true;
+  CHECK(Scripted({framed}).read({0, 100})->bytes == "0123456789");
+  CHECK(Scripted({endless, chunked}).read({0, 100})->bytes == "0123456789");
+}
+
+TEST_CASE("a refusal is told as one, however long its words") {
+  HttpResponse refused = status(403);
+  refused.too_long = true;
+  CHECK_THAT(failure_of([&] { (void)Scripted({refused}).read({2, 3}); }), Contains("(403)"));
+}
+
+TEST_CASE("bytes that were compressed on the way are not taken for the file") {
+  HttpResponse packed = part("234", "2-4/10");
+  packed.headers["content-encoding"] = "gzip";
+  Scripted scripted({packed});
+  CHECK_THAT(failure_of([&] {
+               (void)scripted.read({2, 3});
+             }),
+             StartsWith("9: ") && Contains("http://h/x compressed (gzip)"));
+  CHECK(scripted.requests == 1);
+  CHECK(Scripted({packed}).transfers.read({}, {2, 3}, "http://h/x.gz")->bytes == "234");
+  packed.headers["content-encoding"] = "identity";
+  CHECK(Scripted({packed}).read({2, 3})->bytes == "234");
+}
+
+TEST_CASE("who is told to stop does not ask, and does not wait") {
+  std::stop_source source;
+  const StopScope scope(source.get_token());
+  int requests = 0;
+  Transfers transfers(std::make_unique<Script>(std::deque<HttpResponse>{status(503)}, requests),
+                      {.retries = 1000});
+  std::jthread teller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    source.request_stop();
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  const auto read = [&] { (void)transfers.read({}, {0, 4}, "http://h/x"); };
+  CHECK_THAT(failure_of(read), StartsWith("143: "));
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(2));
+  const int before = requests;
+  CHECK_THAT(failure_of(read), StartsWith("143: "));
+  CHECK(requests == before);
 }
