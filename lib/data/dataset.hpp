@@ -66,6 +66,8 @@ class Fetchable {
   virtual ~Fetchable() = default;
   /// Brings what the sample needs; returns its bytes. Throws Error.
   virtual std::uint64_t fetch(std::int64_t index) const = 0;
+  /// The path of the file that the sample lies in; not every one need be remote.
+  [[nodiscard]] virtual std::string object(std::int64_t index) const = 0;
 };
 
 /// A random-access set of samples. Called from several threads at once.

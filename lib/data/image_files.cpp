@@ -98,6 +98,11 @@ class ImageFileDataset final : public Dataset,
     return where.bytes;
   }
 
+  [[nodiscard]] std::string object(std::int64_t index) const override {
+    const std::string file(files_.files[file_of(index)]);
+    return is_remote(file) ? file : (root_.folder() / file).string();
+  }
+
   [[nodiscard]] std::string name(std::int64_t index) const override {
     const auto i = static_cast<std::size_t>(index);
     if (files_.file_of.empty()) return printable((root_.folder() / files_.files[i]).string());

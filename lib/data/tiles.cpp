@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "data/ahead/read_ahead.hpp"
 #include "data/planned_image.hpp"
+#include "data/remote/local_copy.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -210,7 +211,8 @@ void TileMaker::make_image(const RowJob& job, std::int64_t index, Scratch& scrat
     if (pipeline_.held) return make_plan(job, index, scratch);
     const StoredImage stored = stored_image(job, index, scratch);
     if (!transforms()) return copy(job, stored);
-    if (!stored.raw.fixed()) return decode(job, index, stored, scratch);
+    if (!stored.raw.fixed())
+      return looking_into(*pipeline_.dataset, index, [&] { decode(job, index, stored, scratch); });
     transform(ImageView(reinterpret_cast<const std::uint8_t*>(stored.bytes.data()), stored.raw), 0,
               job, scratch);
   } catch (Error& error) {

@@ -1,6 +1,7 @@
 #include "data/cache/prefix.hpp"
 
 #include "base/error.hpp"
+#include "data/remote/local_copy.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -59,7 +60,7 @@ ImageShape Prefix::shape_behind(ImageShape shape) const {
 
 ImageView Prefix::run(std::int64_t index, Workspace& work) const {
   const StoredImage stored = dataset_->images()->read(index, work.stored);
-  ImageView image = work.reader.read(stored);
+  ImageView image = looking_into(*dataset_, index, [&] { return work.reader.read(stored); });
   for (std::size_t operation = 0; operation < transforms_.size(); ++operation) {
     ImageTarget out(work.between[operation % 2]);
     CounterRng rng = no_draws(operation);

@@ -37,6 +37,7 @@ class PackDataset final : public Dataset, public ImageStore, public ImageRanges,
   [[nodiscard]] std::string fingerprint() const override;
   [[nodiscard]] const Fetchable* fetchable() const override { return remote_ ? this : nullptr; }
   std::uint64_t fetch(std::int64_t index) const override;
+  [[nodiscard]] std::string object(std::int64_t) const override { return path_.string(); }
 
   [[nodiscard]] StoredImage read(std::int64_t index,
                                  std::vector<std::byte>& scratch) const override;
