@@ -48,6 +48,10 @@ StoredImage CachedDataset::read(std::int64_t index, std::vector<std::byte>& scra
   return image;
 }
 
+std::uint64_t CachedDataset::fetch(std::int64_t index) const {
+  return stash_.find(index) ? 0 : source_->fetchable()->fetch(index);
+}
+
 void CachedDataset::prefetch(std::int64_t index) const { stash_.prefetch(index); }
 
 void CachedDataset::load(const Progress& progress) const {

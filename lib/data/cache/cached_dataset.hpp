@@ -14,7 +14,7 @@ using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
 /// A data set whose images stay in memory once they have been read: as they are stored (encoded),
 /// or as pixels behind the fixed transforms (decoded). What does not fit is read again each time: a
 /// batch never changes.
-class CachedDataset final : public Dataset, public ImageStore {
+class CachedDataset final : public Dataset, public ImageStore, public Fetchable {
  public:
   /// Encoded, up to `capacity` bytes.
   CachedDataset(std::shared_ptr<const Dataset> source, std::uint64_t capacity);
@@ -34,7 +34,14 @@ class CachedDataset final : public Dataset, public ImageStore {
   void fill(std::span<const std::int64_t> indices, Rows rows) const override;
   [[nodiscard]] const ImageStore* images() const override { return this; }
   [[nodiscard]] std::string fingerprint() const override { return source_->fingerprint(); }
-  [[nodiscard]] const Fetchable* fetchable() const override { return source_->fetchable(); }
+  [[nodiscard]] const Fetchable* fetchable() const override {
+    return source_->fetchable() != nullptr ? this : nullptr;
+  }
+  /// Brings nothing for an image that is kept.
+  std::uint64_t fetch(std::int64_t index) const override;
+  [[nodiscard]] std::string object(std::int64_t index) const override {
+    return source_->fetchable()->object(index);
+  }
 
   [[nodiscard]] StoredImage read(std::int64_t index,
                                  std::vector<std::byte>& scratch) const override;
