@@ -9,6 +9,7 @@
 #include "data/memory_plan.hpp"
 #include "data/order.hpp"
 #include "data/remote/fetch_ahead.hpp"
+#include "data/remote/stop_scope.hpp"
 #include "data/ring.hpp"
 #include "data/tiles.hpp"
 
@@ -16,7 +17,7 @@
 #include <condition_variable>
 #include <limits>
 #include <mutex>
-#include <system_error>
+#include <stop_token>
 #include <thread>
 #include <utility>
 
@@ -48,12 +49,13 @@ class Loader::Impl {
   std::unique_ptr<ReadAhead> make_ahead();
   void make_threads();
   void join_threads();
-  void run_worker();
+  void run_worker(TileMaker::Scratch& scratch);
   void work(TileMaker::Scratch& scratch);
   void finish_tile(const Ring::Ticket& ticket, TileMaker::Scratch& scratch);
   void run_tile(const Ring::Ticket& ticket, const AheadTile& ahead, TileMaker::Scratch& scratch);
   void help(std::uint64_t number);
   void make_inline(std::uint64_t number);
+  void make_or_await(std::uint64_t number);
   void fill_in(std::uint64_t number);
   void restart(std::int64_t epoch, std::int64_t first_batch);
   void stop_workers();
@@ -94,6 +96,7 @@ class Loader::Impl {
   Batch batch_;
   TileMaker::Scratch inline_scratch_;
 
+  std::stop_source stop_;  // of transfers that a worker waits for
   // Starting and parking the threads; never touched while batches flow.
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -133,8 +136,10 @@ std::unique_ptr<ReadAhead> Loader::Impl::make_ahead() {
 void Loader::Impl::make_threads() {
   threads_.reserve(static_cast<std::size_t>(std::max(0, options_.num_workers)));
   try {
-    for (int i = 0; i < options_.num_workers; ++i) threads_.emplace_back([this] { run_worker(); });
-  } catch (const std::system_error& error) {
+    for (int i = 0; i < options_.num_workers; ++i) {
+      threads_.emplace_back([this, scratch = maker_.scratch()]() mutable { run_worker(scratch); });
+    }
+  } catch (const std::exception& error) {
     const std::size_t started = threads_.size();
     join_threads();
     throw Error(ErrorKind::resource,
@@ -144,6 +149,9 @@ void Loader::Impl::make_threads() {
 }
 
 void Loader::Impl::join_threads() {
+  // Those that fetch hold locks that the workers may wait for.
+  fetches_.stop();
+  stop_.request_stop();
   ring_.close();
   if (ahead_) ahead_->stop();
   {
@@ -154,10 +162,10 @@ void Loader::Impl::join_threads() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Loader::Impl::run_worker() {
-  prepare_thread(options_.priority);
+void Loader::Impl::run_worker(TileMaker::Scratch& scratch) {
+  prepare_thread("trainctl-loader", options_.priority);
   keep_to_cores(options_.cores);
-  TileMaker::Scratch scratch = maker_.scratch();
+  const StopScope scope(stop_.get_token());
   std::uint64_t seen = 0;
   while (true) {
     {
@@ -280,15 +288,21 @@ const Batch* Loader::Impl::next() {
   if (next_ == epoch_end_) return nullptr;
   const std::uint64_t number = next_++;
   held_ = number;
-  if (threads_.empty()) {
-    make_inline(number);
-  } else {
-    if (helps_) help(number);
-    if (const std::exception_ptr error = ring_.await(number)) std::rethrow_exception(error);
+  try {
+    make_or_await(number);
+  } catch (...) {
+    fetches_.used(plan_.extent(batch_of(number)).valid);
+    throw;
   }
   fill_in(number);
   fetches_.used(batch_.valid);
   return &batch_;
+}
+
+void Loader::Impl::make_or_await(std::uint64_t number) {
+  if (threads_.empty()) return make_inline(number);
+  if (helps_) help(number);
+  if (const std::exception_ptr error = ring_.await(number)) std::rethrow_exception(error);
 }
 
 void Loader::Impl::fill_in(std::uint64_t number) {

@@ -14,11 +14,11 @@ constexpr int kLower = 5;
 
 }  // namespace
 
-void prepare_thread(Priority priority) {
+void prepare_thread(const char* name, Priority priority) {
   sigset_t all;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
-  ::pthread_setname_np(::pthread_self(), "trainctl-loader");
+  ::pthread_setname_np(::pthread_self(), name);
   // On Linux a thread has a nice value of its own. A refusal costs nothing but speed.
   const auto thread = static_cast<id_t>(::gettid());
   if (priority == Priority::below_trainer)

@@ -3,6 +3,7 @@
 #include "base/clock.hpp"
 #include "base/machine.hpp"
 #include "base/philox.hpp"
+#include "data/remote/stop_scope.hpp"
 #include "device/choose.hpp"
 #include "engine/failure.hpp"
 #include "engine/loading.hpp"
@@ -102,7 +103,9 @@ int exit_code_for(const events::Finished& finished, const volatile int* stop_sig
 
 Worker::Worker(const TrainctlEngineRequest& request, events::Heartbeat* heartbeat,
                train::EventSink emit)
-    : request_(request), heartbeat_(heartbeat), emit_(std::move(emit)) {}
+    : request_(request), heartbeat_(heartbeat), emit_(std::move(emit)) {
+  data::watch_stop_signal(request.stop_signal);
+}
 
 void Worker::enter(events::Phase phase) {
   phase_ = phase;

@@ -128,7 +128,7 @@ void ReadAhead::give_back(Window& window) {
 }
 
 void ReadAhead::run() {
-  prepare_thread(Priority::normal);
+  prepare_thread("trainctl-ahead", Priority::normal);
   try {
     read_windows();
   } catch (const std::exception&) {

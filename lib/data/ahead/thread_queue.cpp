@@ -60,7 +60,7 @@ class ThreadQueue final : public ReadQueue {
 
  private:
   void run() {
-    prepare_thread(Priority::normal);
+    prepare_thread("trainctl-read", Priority::normal);
     std::unique_lock lock(mutex_);
     while (true) {
       asked_.wait(lock, [&] { return closed_ || !requests_.empty(); });

@@ -1,13 +1,12 @@
 #include "data/remote/fetch_ahead.hpp"
 
 #include "base/error.hpp"
+#include "data/loader_thread.hpp"
 #include "data/remote/mount.hpp"
-
-#include <pthread.h>
+#include "data/remote/stop_scope.hpp"
 
 #include <algorithm>
-#include <csignal>
-#include <system_error>
+#include <exception>
 #include <utility>
 
 namespace trainctl::data {
@@ -25,20 +24,33 @@ FetchAhead::FetchAhead(std::shared_ptr<const Dataset> dataset, int readers)
   if (source_ == nullptr) return;
   most_bytes_ =
       remote_tier()->folder().budget() / kShare / static_cast<std::uint64_t>(std::max(readers, 1));
+  threads_.reserve(kThreads);
   try {
     for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {
     // Fewer do too; without any, whoever needs a sample fetches it.
   }
 }
 
-FetchAhead::~FetchAhead() {
+FetchAhead::~FetchAhead() { join_threads(); }
+
+void FetchAhead::stop() {
+  stop_.request_stop();
   {
     const std::lock_guard lock(mutex_);
     quit_ = true;
   }
   changed_.notify_all();
+}
+
+void FetchAhead::join_threads() {
+  stop();
   for (std::thread& thread : threads_) thread.join();
+}
+
+std::uint64_t FetchAhead::memory(const Dataset& dataset, int readers) {
+  if (dataset.fetchable() == nullptr) return 0;
+  return static_cast<std::uint64_t>(kThreads + readers) * CachedObject::kBlock;
 }
 
 void FetchAhead::begin(Sequence sequence) {
@@ -73,27 +85,32 @@ bool FetchAhead::has_work() const {
 }
 
 void FetchAhead::run() {
-  sigset_t all;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
-  ::pthread_setname_np(::pthread_self(), "trainctl-fetch");
-  std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [&] { return quit_ || has_work(); });
-    if (quit_) return;
-    const std::int64_t number = next_++;
-    const std::int64_t sample = sequence_.sample(number);
-    const std::uint64_t round = round_;
-    lock.unlock();
-    std::uint64_t bytes = 0;
-    try {
-      bytes = source_->fetch(sample);
-    } catch (const Error&) {  // whoever needs the sample meets it, and says which
+  prepare_thread("trainctl-fetch", Priority::normal);
+  const StopScope scope(stop_.get_token());
+  try {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [&] { return quit_ || has_work(); });
+      if (quit_) return;
+      const std::int64_t number = next_++;
+      const std::int64_t sample = sequence_.sample(number);
+      const std::uint64_t round = round_;
+      lock.unlock();
+      const std::uint64_t bytes = fetch(sample);
+      lock.lock();
+      if (round != round_ || number < used_) continue;
+      sizes_[number] = bytes;
+      bytes_ += bytes;
     }
-    lock.lock();
-    if (round != round_ || number < used_) continue;
-    sizes_[number] = bytes;
-    bytes_ += bytes;
+  } catch (const std::exception&) {  // no memory for its books: samples are fetched when needed
+  }
+}
+
+std::uint64_t FetchAhead::fetch(std::int64_t sample) const {
+  try {
+    return source_->fetch(sample);
+  } catch (const std::exception&) {  // whoever needs the sample meets it, and says which
+    return 0;
   }
 }
 

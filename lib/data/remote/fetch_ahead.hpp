@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -42,15 +43,23 @@ class FetchAhead {
   void begin(Sequence sequence);
   /// So many more of them have been used: as many others may come.
   void used(std::int64_t count);
+  /// Ends what is under way, for good, and does not wait for that.
+  void stop();
+
+  /// Bytes that transfers of the data set may hold, where so many threads read beside this one's.
+  static std::uint64_t memory(const Dataset& dataset, int readers);
 
  private:
+  void join_threads();
   void run();
+  [[nodiscard]] std::uint64_t fetch(std::int64_t sample) const;
   [[nodiscard]] bool has_work() const;
 
   std::shared_ptr<const Dataset> dataset_;
   const Fetchable* source_;  // null: nothing is remote
   std::uint64_t most_bytes_ = 0;
 
+  std::stop_source stop_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool quit_ = false;

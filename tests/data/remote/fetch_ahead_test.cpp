@@ -1,0 +1,252 @@
+#include "data/remote/fetch_ahead.hpp"
+
+#include "data/cache/cached_dataset.hpp"
+#include "data/remote/fake_store.hpp"
+#include "data/remote/mount.hpp"
+#include "data/remote/stop_scope.hpp"
+#include "data/remote/stores.hpp"
+#include "data/sources.hpp"
+#include "data/transform_of.hpp"
+#include "spec/dataset/image_folder.hpp"
+#include "spec/dataset/image_list.hpp"
+#include "spec/transform/center_crop.hpp"
+#include "support/catch.hpp"
+
+#include <csignal>
+#include <new>
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// A folder of objects in a fake bucket.
+class Bucket {
+ public:
+  /// The tier holds so many of the objects, which have 4096 bytes.
+  Bucket(std::int64_t count, std::uint64_t held) {
+    fake_.budget.bytes = held * 4096;
+    for (std::int64_t i = 0; i < count; ++i)
+      fake_.store->objects[fmt::format("s3://bucket/set/c/{}.jpg", 1000 + i)] = {
+          varied_bytes(4096, static_cast<unsigned>(i)), "e"};
+    mount_remote(fake_.open());
+    spec::dataset::ImageFolder options;
+    options.root = "s3://bucket/set";
+    dataset_ = build("image_folder", options);
+  }
+  ~Bucket() { mount_remote(std::shared_ptr<LocalTier>()); }
+  Bucket(const Bucket&) = delete;
+  Bucket& operator=(const Bucket&) = delete;
+
+  FakeStore& store() { return *fake_.store; }
+  [[nodiscard]] const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
+  [[nodiscard]] bool wait_for_reads(int count) const {
+    for (int wait = 0; wait < 500 && fake_.store->reads < count; ++wait)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return fake_.store->reads >= count;
+  }
+
+ private:
+  CacheHome cache_;
+  FakeTier fake_;
+  std::shared_ptr<const Dataset> dataset_;
+};
+
+Pipeline cropped(std::shared_ptr<const Dataset> dataset) {
+  return {std::move(dataset),
+          {transform_of("center_crop", spec::transform::CenterCrop{{{8}}})},
+          {},
+          {}};
+}
+
+LoaderOptions one_by_one() {
+  LoaderOptions options;
+  options.batch_size = 1;
+  options.order = Order::sequential;
+  return options;
+}
+
+/// Has a list of images, and fails for each of them, for the moment.
+class Lists final : public HttpClient {
+ public:
+  explicit Lists(std::atomic<int>& requests) : requests_(requests) {}
+  HttpResponse perform(const HttpRequest& request) override {
+    if (request.url.ends_with("list.csv"))
+      return {200, {{"content-length", std::to_string(list_.size())}}, list_, "", false};
+    ++requests_;
+    return {503, {}, "", "", false};
+  }
+
+ private:
+  std::string list_ = "path,label\n1.jpg,0\n2.jpg,0\n3.jpg,0\n4.jpg,0\n";
+  std::atomic<int>& requests_;
+};
+
+/// Images that are tried again and again.
+class Lost {
+ public:
+  Lost() {
+    const auto store = std::shared_ptr<ObjectStore>(http_store(std::make_shared<Transfers>(
+        std::make_unique<Lists>(requests), TransferOptions{.retries = 1000})));
+    mount_remote(std::make_shared<LocalTier>(folder_.path(),
+                                             spec::Budget{.bytes = std::uint64_t{1} << 30},
+                                             LocalTier::Stores{{"http", store}}));
+  }
+  ~Lost() {
+    watch_stop_signal(nullptr);
+    mount_remote(std::shared_ptr<LocalTier>());
+  }
+  Lost(const Lost&) = delete;
+  Lost& operator=(const Lost&) = delete;
+
+  [[nodiscard]] static std::shared_ptr<const Dataset> dataset() {
+    spec::dataset::ImageList options;
+    options.path = "http://host/list.csv";
+    return build("image_list", options);
+  }
+  [[nodiscard]] bool wait_for_requests(int count) const {
+    for (int wait = 0; wait < 500 && requests < count; ++wait)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return requests >= count;
+  }
+
+  std::atomic<int> requests = 0;
+
+ private:
+  CacheHome cache_;
+  TempFolder folder_;
+};
+
+double seconds_of(const std::function<void()>& body) {
+  const auto begin = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Its samples cannot be fetched, for want of memory.
+class Starved final : public CountingDataset, public Fetchable {
+ public:
+  Starved() : CountingDataset(10) {}
+  [[nodiscard]] const Fetchable* fetchable() const override { return this; }
+  std::uint64_t fetch(std::int64_t) const override {
+    ++fetches;
+    throw std::bad_alloc();
+  }
+  [[nodiscard]] std::string object(std::int64_t) const override { return "http://host/x"; }
+
+  mutable std::atomic<int> fetches = 0;
+};
+
+}  // namespace
+
+TEST_CASE("fetching ahead ends while the network fails and is tried again") {
+  const Lost lost;
+  const auto dataset = lost.dataset();
+  auto ahead = std::make_unique<FetchAhead>(dataset, 1);
+  ahead->begin({.count = 4});
+  REQUIRE(lost.wait_for_requests(8));
+  CHECK(seconds_of([&] { ahead.reset(); }) < 2);
+}
+
+TEST_CASE("a loader ends while its threads wait for the network") {
+  const Lost lost;
+  LoaderOptions options = one_by_one();
+  options.num_workers = 2;
+  auto loader = std::make_unique<Loader>(cropped(lost.dataset()), options);
+  loader->start_epoch(0);
+  REQUIRE(lost.wait_for_requests(8));
+  CHECK(seconds_of([&] { loader.reset(); }) < 2);
+}
+
+TEST_CASE("a signal ends the wait for the network, as what it is") {
+  const int signal = GENERATE(SIGTERM, SIGINT);
+  const int workers = GENERATE(0, 2);
+  const Lost lost;
+  volatile int told = 0;
+  watch_stop_signal(&told);
+  LoaderOptions options = one_by_one();
+  options.num_workers = workers;
+  Loader loader(cropped(lost.dataset()), options);
+  loader.start_epoch(0);
+  std::jthread teller([&] {
+    (void)lost.wait_for_requests(8);
+    told = signal;
+  });
+  const std::string failure = failure_of([&] { (void)loader.next(); });
+  CHECK_THAT(failure, StartsWith(signal == SIGINT ? "130: " : "143: "));
+  CHECK_THAT(failure, Contains("told to stop"));
+}
+
+TEST_CASE("what a cache keeps is not fetched again, however small the local tier") {
+  Bucket bucket(60, 12);
+  const auto cached = std::make_shared<CachedDataset>(bucket.dataset(), 60 * 4096);
+  cached->load();
+  CHECK(bucket.store().reads <= 60 + 12);
+  REQUIRE(cached->fetchable() != nullptr);
+  const int before = bucket.store().reads;
+  FetchAhead ahead(cached, 1);
+  ahead.begin({.count = 60});
+  std::vector<std::byte> scratch;
+  for (std::int64_t i = 0; i < 60; ++i) {
+    (void)cached->read(i, scratch);
+    ahead.used(1);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  CHECK(bucket.store().reads == before);
+}
+
+TEST_CASE("what a cache has no room for is still fetched ahead") {
+  Bucket bucket(60, 400);
+  const auto cached = std::make_shared<CachedDataset>(bucket.dataset(), 20 * 4096);
+  std::vector<std::byte> scratch;
+  for (std::int64_t i = 0; i < 30; ++i) (void)cached->read(i, scratch);
+  CHECK(bucket.store().reads == 30);
+  FetchAhead ahead(cached, 1);
+  ahead.begin({.count = 60});
+  CHECK(bucket.wait_for_reads(60));
+}
+
+TEST_CASE("batches that fail count as used, so that others are fetched") {
+  Bucket bucket(60, 40);  // ten of them are fetched ahead
+  Loader loader(cropped(bucket.dataset()), one_by_one());
+  loader.start_epoch(0);
+  for (int i = 0; i < 30; ++i) CHECK_THROWS_AS(loader.next(), Error);
+  CHECK(bucket.wait_for_reads(38));
+}
+
+TEST_CASE("a fetch that fails for want of memory leaves the sample to whoever needs it") {
+  const auto starved = std::make_shared<Starved>();
+  FetchAhead ahead(starved, 1);
+  ahead.begin({.count = 10});
+  for (int wait = 0; wait < 500 && starved->fetches < 10; ++wait)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  CHECK(starved->fetches == 10);
+}
+
+TEST_CASE("an image that is none names the local copy that it was read from") {
+  Bucket bucket(1, 100);
+  for (const bool kept : {false, true}) {
+    const auto dataset =
+        kept ? std::make_shared<const CachedDataset>(bucket.dataset(), 4096) : bucket.dataset();
+    Loader loader(cropped(dataset), one_by_one());
+    loader.start_epoch(0);
+    const std::string failure = failure_of([&] { (void)loader.next(); });
+    CHECK_THAT(failure, StartsWith("9: ") &&
+                            Contains("the local copy of s3://bucket/set/c/1000.jpg") &&
+                            Contains("1000.jpg.data") && Contains("delete the copy"));
+  }
+  const Pipeline pipeline = cropped(bucket.dataset());
+  std::vector<std::byte> scratch;
+  CHECK_THAT(failure_of([&] { (void)Prefix(pipeline).make(0, scratch); }),
+             Contains("the local copy of s3://bucket/set/c/1000.jpg"));
+}
+
+TEST_CASE("transfers are counted in the memory of remote data sets") {
+  Bucket bucket(1, 100);
+  const std::uint64_t least = FetchAhead::memory(*bucket.dataset(), 1);
+  CHECK(least >= 2 * CachedObject::kBlock);
+  CHECK(FetchAhead::memory(*bucket.dataset(), 3) == least + 2 * CachedObject::kBlock);
+  CHECK(FetchAhead::memory(CountingDataset(4), 3) == 0);
+}
