@@ -4,6 +4,7 @@
 #include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/remote/mount.hpp"
+#include "data/remote/url.hpp"
 
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -35,6 +36,13 @@ bool leads_out(const fs::path& name) {
     if (part == "..") return true;
   }
   return false;
+}
+
+bool same_host(const fs::path& a, const fs::path& b) {
+  if (!is_remote(a) || !is_remote(b)) return false;
+  const Url one = parse_url(a);
+  const Url other = parse_url(b);
+  return one.scheme == other.scheme && one.host == other.host;
 }
 
 }  // namespace
@@ -82,8 +90,11 @@ void FileReader::read(std::uint64_t offset, std::span<std::byte> out) const {
   }
 }
 
-DataRoot::DataRoot(fs::path folder, Links links)
+DataRoot::DataRoot(fs::path folder, Links links) : DataRoot(folder, folder, links) {}
+
+DataRoot::DataRoot(fs::path folder, fs::path list, Links links)
     : folder_(std::move(folder)),
+      list_(std::move(list)),
       links_(links),
       fd_(is_remote(folder_) ? -1 : ::open(folder_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
   if (is_remote(folder_)) return;
@@ -94,8 +105,20 @@ DataRoot::DataRoot(fs::path folder, Links links)
          std::strerror(cause));
 }
 
+/// A list from elsewhere shall not choose what this machine reads or asks.
+void DataRoot::check_url(const std::string& name) const {
+  if (links_ == Links::follow || !is_remote(list_)) return;
+  ENSURE(data, !name.starts_with("file:") && (same_host(name, list_) || same_host(name, folder_)),
+         "{} lies elsewhere than the list that names it, {}: a remote list may name files of its "
+         "own host only; keep the list on this machine, or write 'follow_links: true'",
+         printable(name), printable(list_.string()));
+}
+
 FileReader DataRoot::open(const std::string& name) const {
-  if (is_remote(name)) return FileReader(fs::path(name));
+  if (is_remote(name)) {
+    check_url(name);
+    return FileReader(fs::path(name));
+  }
   const std::string shown = (folder_ / name).string();
   if (is_remote(folder_) && (links_ == Links::follow || !leads_out(name)))
     return FileReader(fs::path(shown));

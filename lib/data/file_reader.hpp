@@ -51,13 +51,19 @@ class DataRoot {
  public:
   enum class Links { refuse, follow };
   explicit DataRoot(fs::path folder, Links links = Links::refuse);
+  /// Of files that a list names, which may name URLs, too; a remote list only those of its own host
+  /// or of the folder's, and never file://, unless links are followed.
+  DataRoot(fs::path folder, fs::path list, Links links);
 
   [[nodiscard]] const fs::path& folder() const { return folder_; }
   /// Throws Error(data).
   [[nodiscard]] FileReader open(const std::string& name) const;
 
  private:
+  void check_url(const std::string& name) const;
+
   fs::path folder_;
+  fs::path list_;  // whose word the names are
   Links links_;
   Fd fd_;
 };

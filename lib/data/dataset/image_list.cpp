@@ -91,11 +91,15 @@ class ListReader {
   std::vector<std::int64_t> lines_;
 };
 
-/// Looks at every file; adds the folders that hold them to the dependencies.
+/// Looks at every file that is here; adds the folders that hold them to the dependencies.
 void take_stamps(ImageFiles& files, const DataRoot& root, std::vector<Dependency>& dependencies) {
   std::set<fs::path> folders;
   for (std::size_t i = 0; i < files.files.size(); ++i) {
     const std::string name(files.files[i]);
+    if (is_remote(name)) {
+      files.stamps.emplace_back();
+      continue;
+    }
     files.stamps.push_back(in_context("image list", [&] { return root.open(name).stamp(); }));
     folders.insert((root.folder() / name).parent_path());
   }
@@ -123,7 +127,7 @@ std::shared_ptr<const Dataset> load_unlooked(const ImageList& options, DataRoot 
 }
 
 std::shared_ptr<const Dataset> load(const ImageList& options) {
-  DataRoot root(root_of(options),
+  DataRoot root(root_of(options), options.path,
                 options.follow_links ? DataRoot::Links::follow : DataRoot::Links::refuse);
   if (is_remote(root.folder()) || is_remote(options.path))
     return load_unlooked(options, std::move(root));

@@ -134,6 +134,36 @@ TEST_CASE("an image list is the same through a bucket, and names stay beneath it
              Contains("leads out of"));
 }
 
+TEST_CASE("a remote list names files of its own host only, one of this machine any") {
+  Mirrored mirrored;
+  put_text(mirrored.local("secret.jpg"), "secret");
+  put_text(mirrored.local("x/1.jpg"), "one");
+  const std::vector<std::string> names{"file://" + mirrored.local("secret.jpg").string(),
+                                       "http://169.254.169.254/1.jpg", "s3://other/1.jpg",
+                                       mirrored.url("x/1.jpg").string()};
+  std::string list = "path,label\n";
+  for (const std::string& name : names) list += name + ",0\n";
+  put_text(mirrored.local("list.csv"), list);
+  mirrored.upload();
+  for (const std::string& name : names) mirrored.store().objects[name] = {"elsewhere", "e"};
+  spec::dataset::ImageList options;
+  options.path = mirrored.url("list.csv");
+  for (const fs::path& root : {mirrored.url(), mirrored.local()}) {
+    options.root = root;
+    options.follow_links = false;
+    const auto strict = build("image_list", options);
+    for (std::int64_t i = 0; i < 3; ++i)
+      CHECK_THAT(failure_of([&] { (void)stored(*strict, i); }),
+                 StartsWith("9: ") && Contains("follow_links"));
+    CHECK(stored(*strict, 3) == "elsewhere");
+    options.follow_links = true;
+    CHECK(stored(*build("image_list", options), 1) == "elsewhere");
+  }
+  options = {};
+  options.path = mirrored.local("list.csv");
+  CHECK(stored(*build("image_list", options), 1) == "elsewhere");
+}
+
 TEST_CASE("shards are the same through a bucket, by range and by pattern") {
   Mirrored mirrored;
   for (int i = 0; i < 3; ++i) {
