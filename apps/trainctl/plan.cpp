@@ -109,7 +109,8 @@ class Planner {
                             .order_bytes = memory.orders,
                             .threads = memory.threads,
                             .scratch_bytes = memory.scratch,
-                            .ahead_bytes = memory.ahead});
+                            .ahead_bytes = memory.ahead,
+                            .transfer_bytes = memory.transfers});
   }
 
   void count_steps(const data::Pipeline& pipeline, const data::LoaderOptions& options) {

@@ -5,6 +5,7 @@
 #include "base/strings.hpp"
 #include "data/ahead/read_ahead.hpp"
 #include "data/cache/look.hpp"
+#include "data/remote/fetch_ahead.hpp"
 #include "data/tiles.hpp"
 
 #include <algorithm>
@@ -78,6 +79,7 @@ MemoryPlan memory_plan(const Pipeline& pipeline, const LoaderOptions& options,
   plan.threads = std::max(options.num_workers, 1);
   plan.scratch = scratch_bytes(pipeline, look);
   plan.dataset = pipeline.dataset->footprint();
+  plan.transfers = FetchAhead::memory(*pipeline.dataset, plan.threads);
   const auto attempt = [&plan](const auto& part) {
     try {
       part();

@@ -16,15 +16,16 @@ struct MemoryPlan {
   CacheNeed cache_need;
   CacheChoice cache;
   int threads = 1;
-  std::uint64_t scratch = 0;  // of one thread, for the largest image that was seen
-  std::uint64_t ahead = 0;    // images read before their turn
+  std::uint64_t scratch = 0;    // of one thread, for the largest image that was seen
+  std::uint64_t ahead = 0;      // images read before their turn
+  std::uint64_t transfers = 0;  // of a remote data set
   Footprint dataset;
   std::string refusal;  // why a loader of this split would not start: Error(resource)
 
   [[nodiscard]] std::uint64_t ring() const { return static_cast<std::uint64_t>(slots) * slot; }
   [[nodiscard]] std::uint64_t total() const {
     return dataset.memory + ring() + orders + cache.host_bytes() +
-           static_cast<std::uint64_t>(threads) * scratch + ahead;
+           static_cast<std::uint64_t>(threads) * scratch + ahead + transfers;
   }
 };
 

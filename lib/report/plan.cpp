@@ -90,6 +90,9 @@ Table memory_table(const Plan& plan) {
       "scratch of threads", [](const PlannedSplit& split) { return split.all_scratch_bytes(); },
       [](const PlannedSplit& split) { return times_text(split.threads, split.scratch_bytes); });
   rows.add("read ahead", [](const PlannedSplit& split) { return split.ahead_bytes; });
+  if (std::any_of(plan.splits.begin(), plan.splits.end(),
+                  [](const PlannedSplit& split) { return split.transfer_bytes > 0; }))
+    rows.add("transfers", [](const PlannedSplit& split) { return split.transfer_bytes; });
   rows.add("total", [](const PlannedSplit& split) { return split.total(); });
   rows.add_mapped();
   return rows.table();
@@ -184,6 +187,7 @@ Json split_json(const PlannedSplit& split) {
           {"order_bytes", split.order_bytes},
           {"scratch", {{"threads", split.threads}, {"bytes_each", split.scratch_bytes}}},
           {"ahead_bytes", split.ahead_bytes},
+          {"transfer_bytes", split.transfer_bytes},
           {"total_bytes", split.total()}};
 }
 

@@ -23,8 +23,9 @@ struct PlannedSplit {
   std::uint64_t slot_bytes = 0;
   std::uint64_t order_bytes = 0;
   int threads = 1;
-  std::uint64_t scratch_bytes = 0;  // of one thread
-  std::uint64_t ahead_bytes = 0;    // samples read before their turn
+  std::uint64_t scratch_bytes = 0;   // of one thread
+  std::uint64_t ahead_bytes = 0;     // samples read before their turn
+  std::uint64_t transfer_bytes = 0;  // blocks of a remote data set on their way
 
   [[nodiscard]] std::uint64_t ring_bytes() const {
     return static_cast<std::uint64_t>(slots) * slot_bytes;
@@ -34,7 +35,7 @@ struct PlannedSplit {
   }
   [[nodiscard]] std::uint64_t total() const {
     return dataset_bytes + cache_bytes + ring_bytes() + order_bytes + all_scratch_bytes() +
-           ahead_bytes;
+           ahead_bytes + transfer_bytes;
   }
 };
 

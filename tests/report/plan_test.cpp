@@ -117,3 +117,12 @@ TEST_CASE("a plan says whether the threads were asked for") {
   plan.workers = 0;
   CHECK_THAT(plan_text(plan, {}), Contains("the training thread makes its batches"));
 }
+
+TEST_CASE("a plan of remote data counts what is on its way") {
+  Plan plan = two_ranks();
+  CHECK(plan_text(plan, {}).find("transfers") == std::string::npos);
+  const std::uint64_t before = plan.splits[0].total();
+  plan.splits[0].transfer_bytes = 96 * kMiB;
+  CHECK(plan.splits[0].total() == before + 96 * kMiB);
+  CHECK_THAT(plan_text(plan, {}), Contains("transfers                  96.0 MiB"));
+}
