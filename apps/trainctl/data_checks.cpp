@@ -1,6 +1,7 @@
 #include "data_checks.hpp"
 
 #include "base/strings.hpp"
+#include "base/url.hpp"
 #include "data/check.hpp"
 #include "data/roles.hpp"
 #include "log/log.hpp"
@@ -25,17 +26,32 @@ std::string described(const data::Facts& facts) {
   return fmt::format("{}", fmt::join(fields, ", "));
 }
 
+bool names_remote(const config::Node* node) {
+  if (node == nullptr) return false;
+  return is_remote(node->text) ||
+         std::ranges::any_of(node->items,
+                             [](const config::Node& item) { return names_remote(&item); }) ||
+         std::ranges::any_of(node->entries,
+                             [](const config::Entry& entry) { return names_remote(&entry.value); });
+}
+
 // A split as far as its part of the config could be read.
 struct Look {
   std::optional<data::Facts> facts;
   bool shows_image = false;  // the facts tell the image as it leaves the transforms
 };
 
-Look look_at(const std::string& name, spec::DataSplit split, Purpose purpose,
+struct Asking {
+  Purpose purpose = Purpose::training;
+  bool network = true;  // not on the word of a config that is wrong
+};
+
+Look look_at(const std::string& name, spec::DataSplit split, const Asking& asking,
              const spec::Checker& checker, config::Diagnostics& diagnostics) {
   if (!split.dataset || !checker.sound_beside(name, "transforms")) return {};
+  if (!asking.network && names_remote(checker.find(name))) return {};
   Look look;
-  const bool reads = purpose == Purpose::reading;
+  const bool reads = asking.purpose == Purpose::reading;
   look.shows_image = !reads && checker.sound(name + ".transforms");
   if (!look.shows_image) split.transforms.clear();
   const data::SplitCheck check =
@@ -118,11 +134,12 @@ std::optional<spec::SplitFacts> facts_of(const Look& look) {
 void check_data(const spec::Loaded& loaded, Purpose purpose, config::Diagnostics& diagnostics) {
   const spec::Dataset& data = loaded.experiment.dataset;
   const spec::Checker checker(loaded.experiment, loaded.tree, diagnostics);
-  const Look train = look_at("dataset.train", data.train, purpose, checker, diagnostics);
+  const Asking asking{purpose, diagnostics.error_count() == 0};
+  const Look train = look_at("dataset.train", data.train, asking, checker, diagnostics);
   const auto look_beside = [&](const std::string& name,
                                const std::optional<spec::DataSplit>& split) {
     if (!split) return;
-    const Look other = look_at(name, *split, purpose, checker, diagnostics);
+    const Look other = look_at(name, *split, asking, checker, diagnostics);
     compare(train, other, name, split->dataset.position, diagnostics);
   };
   if (train.facts && purpose != Purpose::reading) {

@@ -12,4 +12,8 @@ bool is_remote(const std::filesystem::path& path);
 /// The path as caches name it: absolute and without detours; a URL stays as it is.
 std::string identity_of(const std::filesystem::path& path);
 
+/// The text with stars where a URL in it holds a user and password, or an http URL a query: both
+/// may be credentials. Of the same length.
+std::string without_credentials(std::string text);
+
 }  // namespace trainctl

@@ -1,6 +1,7 @@
 #include "config/excerpt.hpp"
 
 #include "base/strings.hpp"
+#include "base/url.hpp"
 
 #include <fmt/format.h>
 
@@ -108,7 +109,8 @@ std::size_t zero_based(int column) { return static_cast<std::size_t>(std::max(co
 
 std::string place(const Position& position) {
   if (!position.source) return "";
-  if (position.line < 1) return printable(position.source->name);
+  const std::string name = printable(without_credentials(position.source->name));
+  if (position.line < 1) return name;
   const std::string* line = line_of(position);
   const std::size_t byte = zero_based(position.column);
   std::size_t column = byte;
@@ -116,13 +118,13 @@ std::string place(const Position& position) {
     const std::vector<Cell> cells = cells_of(*line);
     column = std::min(cell_at(cells, byte), byte);
   }
-  return fmt::format("{}:{}:{}", printable(position.source->name), position.line, column + 1);
+  return fmt::format("{}:{}:{}", name, position.line, column + 1);
 }
 
 std::string excerpt(const Position& position, const std::string& hint, Color color) {
   const std::string* line = line_of(position);
   if (line == nullptr) return hint.empty() ? "" : fmt::format("      | {}\n", printable(hint));
-  const View view = view_of(*line, zero_based(position.column),
+  const View view = view_of(without_credentials(*line), zero_based(position.column),
                             static_cast<std::size_t>(std::max(position.length, 1)));
   std::string caret = "^" + std::string(static_cast<std::size_t>(view.length - 1), '~');
   if (color == Color::on) caret = "\x1b[1;32m" + caret + "\x1b[0m";

@@ -146,26 +146,30 @@ void check_cache(Checker& checker) {
   }
 }
 
+void check_endpoint(Checker& checker, const std::string& endpoint) {
+  const auto error = [&](const char* message, const char* hint) {
+    checker.error("dataset.remote.endpoint", message, hint);
+  };
+  if (!endpoint.starts_with("http://") && !endpoint.starts_with("https://"))
+    error("the address of an S3 server begins with http:// or https://",
+          "write it as http://localhost:9000");
+  if (endpoint.find('@') != std::string::npos)
+    error("an address holds no user and no password",
+          "remove what stands before the '@', and write access_key and secret_key as "
+          "${secret:NAME}");
+  if (endpoint.find_first_of("?#") != std::string::npos)
+    error("an address holds no query and no fragment", "end it before the '?' or '#'");
+}
+
 void check_remote(Checker& checker) {
   const Dataset& data = checker.experiment().dataset;
   if (checker.sound("dataset.cache") && data.cache.local && is_remote(*data.cache.local)) {
     checker.error("dataset.cache.local", "the folder for local copies is remote itself",
                   "write a folder of a local disk");
   }
-  if (!checker.sound("dataset.remote")) return;
   const Remote& remote = data.remote;
-  if (remote.endpoint && !remote.endpoint->starts_with("http://") &&
-      !remote.endpoint->starts_with("https://")) {
-    checker.error("dataset.remote.endpoint",
-                  "the address of an S3 server begins with http:// or "
-                  "https://",
-                  "write it as http://localhost:9000");
-  }
-  if (remote.endpoint && remote.endpoint->find('@') != std::string::npos) {
-    checker.error("dataset.remote.endpoint", "an address holds no user and no password",
-                  "remove what stands before the '@', and write access_key and secret_key as "
-                  "${secret:NAME}");
-  }
+  if (remote.endpoint) check_endpoint(checker, *remote.endpoint);
+  if (!checker.sound("dataset.remote")) return;
   if (remote.access_key.has_value() == remote.secret_key.has_value()) return;
   checker.error(remote.access_key ? "dataset.remote.access_key" : "dataset.remote.secret_key",
                 "'access_key' and 'secret_key' belong together", "write both, or none");

@@ -227,3 +227,15 @@ TEST_CASE("all problems come at once, each at its own place", "[spec]") {
                            Contains("'max_epochs' must be") && Contains("names 'val/f1'"));
   CHECK_THAT(problems, Contains("3 errors in"));
 }
+
+TEST_CASE("the address of an S3 server holds no credentials, and none are shown", "[spec]") {
+  const auto problems = [](const std::string& endpoint) {
+    return problems_of({"dataset.remote={endpoint: \"" + endpoint + "\", retries: x}"});
+  };
+  for (const char* endpoint : {"http://me:sekret@host", "http://host?sekret", "ftp://a:sekret@h"}) {
+    CHECK_THAT(problems(endpoint), !Contains("sekret"));
+    CHECK_THAT(problems(endpoint), Contains("holds no"));
+  }
+  CHECK_THAT(problems("http://host#x"), Contains("no query and no fragment"));
+  CHECK_THAT(problems_of({"dataset.remote.endpoint=http://localhost:9000/path"}), Equals(""));
+}
