@@ -6,19 +6,17 @@ import os
 import pathlib
 import shutil
 import socket
-import struct
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 import unittest
 import urllib.request
-import zlib
 from unittest import mock
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests/support"))
+from every_source import write_everything  # noqa: E402
 from faulty_server import FaultyServer  # noqa: E402
 
 BINARY = os.environ["TRAINCTL_BINARY"]
@@ -36,53 +34,6 @@ model: linear
 optimizer: {{type: sgd, lr: 0.1}}
 trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
 """
-
-
-def png(seed):
-    """8 x 8 pixels."""
-    def chunk(kind, content):
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-    rows = b"".join(b"\0" + bytes((seed * 31 + y * 7 + x) % 256 for x in range(24)) for y in range(8))
-    head = struct.pack(">IIBBBBB", 8, 8, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
-
-
-def write_mnist(folder, count):
-    pixels = bytes((i * 13 + k) % 256 for i in range(count) for k in range(784))
-    (folder / "train-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, count, 28, 28) + pixels)
-    (folder / "train-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 0x801, count) + bytes(i % 10 for i in range(count)))
-
-
-def write_npy(path, array_type, shape, content):
-    head = f"{{'descr': '{array_type}', 'fortran_order': False, 'shape': {shape}, }}"
-    head += " " * (63 - (len(head) + 10) % 64) + "\n"
-    path.write_bytes(b"\x93NUMPY\x01\0" + struct.pack("<H", len(head)) + head.encode() + content)
-
-
-def write_everything(folder):
-    """Each source in a folder; returns {name: the stage, with ROOT for the folder}."""
-    write_mnist(folder, 60)
-    write_npy(folder / "x.npy", "|u1", (13000, 28, 28), bytes(i * 7 % 251 for i in range(784)) * 13000)  # two blocks
-    write_npy(folder / "y.npy", "<i8", (13000,), b"".join(struct.pack("<q", i % 10) for i in range(13000)))
-    (folder / "list.csv").write_text("".join(f"images/{i % 2}/{i} .png,{i % 2}\n" for i in range(40)))
-    for i in range(40):
-        image = folder / f"images/{i % 2}/{i} .png"
-        image.parent.mkdir(parents=True, exist_ok=True)
-        image.write_bytes(png(i))
-    for shard in range(2):
-        with tarfile.open(folder / f"s-{shard}.tar", "w") as tar:
-            for i in range(shard, 40, 2):
-                label = folder / "label.cls"
-                label.write_text(str(i % 2))
-                tar.add(folder / f"images/{i % 2}/{i} .png", f"{i:03}.png")
-                tar.add(label, f"{i:03}.cls")
-    crop = "transforms: [{type: center_crop, size: 8}]"
-    return {
-        "mnist": "{type: mnist, root: ROOT}",
-        "npy": "{type: npy, images: ROOT/x.npy, labels: ROOT/y.npy}",
-        "image_list": "{type: image_list, path: ROOT/list.csv, %s}" % crop,
-        "webdataset": '{type: webdataset, shards: ["ROOT/s-{0..1}.tar"], %s}' % crop,
-    }
 
 
 def free_port():
@@ -268,6 +219,68 @@ class BehindAFailingServer(Remote):
         self.assertEqual(self.hash(self.stage("mnist")), self.hash(self.stages["mnist"].replace("ROOT", str(self.data))))
         self.assertIn("does not answer range requests", self.hash(self.stage("npy"), code=9))
 
+    def test_an_error_is_told_at_once_though_other_files_hang(self):
+        self.server.always, self.server.delay_s = "delay", 60
+        self.server.by_path = {"/list.csv": None, "/images/0/0%20.png": 404}
+        started = time.monotonic()
+        said = self.hash(self.stage("image_list"), "{mode: none, local: tier}", "{retries: 1, timeout_s: 15}",
+                         "loader.shuffle=false", code=9)
+        self.assertIn("/images/0/0 .png does not exist", said)
+        self.assertLess(time.monotonic() - started, 8)
+
+    def test_an_answer_that_may_be_cut_off_is_asked_for_again(self):
+        expected = self.hash(self.stages["image_list"].replace("ROOT", str(self.data)))
+        self.server.faults = ["unmarked", "unmarked", None, "unmarked"]
+        self.assertEqual(self.hash(self.stage("image_list")), expected)
+        self.server.always = "unmarked"
+        said = self.hash(self.stage("image_list"), "{local: other}", "{retries: 1}", code=11)
+        self.assertIn("may be cut off", said)
+
+    def test_a_refusal_is_told_as_one_however_short_the_block(self):
+        (self.data / "x.bin").write_bytes(bytes(BLOCK + 10))
+        self.server.faults, self.server.always, self.server.words = [None], 403, b"words" * 56
+        said = self.hash("{type: tokens, path: %s/x.bin, sequence_length: 4}" % self.server.url, code=9)
+        self.assertIn("refuses", said)
+        self.assertIn("(403)", said)
+        self.server.faults, self.server.words = [None], b"words" * 100_000
+        said = self.hash("{type: tokens, path: %s/x.bin, sequence_length: 4}" % self.server.url, "{local: other}", code=9)
+        self.assertIn("(403)", said)
+
+    def test_compressed_bytes_are_not_taken_for_the_file(self):
+        self.server.by_path = {"/images/1/1%20.png": "gzip"}
+        said = self.hash(self.stage("image_list"), code=9)
+        self.assertIn("/images/1/1 .png compressed (gzip)", said)
+
+    def test_a_log_in_page_in_place_of_an_image_names_its_local_copy(self):
+        expected = self.hash(self.stages["image_list"].replace("ROOT", str(self.data)))
+        self.server.by_path = {"/images/1/1%20.png": "login"}
+        for mode in ("none", "encoded", "decoded"):
+            said = self.hash(self.stage("image_list"), "{mode: %s, local: tier}" % mode, code=9)
+            self.assertIn(f"the local copy of {self.server.url}/images/1/1 .png", said, mode)
+        copy, = (file for file in (self.folder / "tier/objects").rglob("*.data") if b"log in" in file.read_bytes())
+        self.assertIn(str(copy.name), said)
+        copy.unlink()
+        self.server.by_path = {}
+        self.assertEqual(self.hash(self.stage("image_list")), expected)
+
+    def test_a_remote_list_cannot_name_local_files(self):
+        (self.data / "out.csv").write_text(f"file://{self.data}/images/0/0 .png,0\n" * 10)
+        stage = self.stage("image_list").replace("list.csv", "out.csv")
+        self.assertIn("own host only", self.hash(stage, code=9))
+        self.hash(stage.replace("{type", "{follow_links: true, type", 1))
+
+    def test_credentials_in_the_endpoint_are_neither_used_nor_shown(self):
+        for endpoint in ("http://me:%s@%s" % (SECRET, self.server.url[7:]), "%s/?X-Amz-Signature=%s" % (self.server.url, SECRET)):
+            remote = "{endpoint: '%s', retries: -1}" % endpoint
+            said = self.hash(self.stages["image_list"].replace("ROOT", "s3://bucket"), "{local: tier}", remote, code=2)
+            self.assertIn("an address holds no", said)
+            self.assertNotIn(SECRET, said)
+            process = self.start("data hash", self.stage("image_list"), "{local: tier}", "{}", "dataset.remote.endpoint=" + endpoint)
+            out, err = process.communicate(timeout=120)
+            self.assertEqual(process.returncode, 2, err)
+            self.assertNotIn(SECRET, out + err)
+        self.assertEqual(self.server.requests, [])
+
     def test_more_bytes_than_announced_are_not_taken(self):
         self.server.always = "more"
         self.assertEqual(self.hash(self.stage("npy")), self.hash(self.stages["npy"].replace("ROOT", str(self.data))))
@@ -374,6 +387,7 @@ class BehindAFailingServer(Remote):
         for path in ("http://me:%s@127.0.0.1/x.bin" % SECRET, "http://127.0.0.1/x.bin?X-Amz-Signature=" + SECRET):
             said = self.hash("{type: tokens, path: '%s', sequence_length: 4}" % path, code=2)
             self.assertIn("${secret:NAME}", said)
+            self.assertNotIn(SECRET, said)
 
 
 def moto_python():
@@ -507,6 +521,34 @@ class TrainedFromABucket(Bucket):
         self.assertTrue([file for file in files if "first" in str(file)])
         for file in files:
             self.assertNotIn(self.secret.encode(), file.read_bytes(), file)
+
+
+class TrainedFromAFailingServer(Remote):
+    def setUp(self):
+        super().setUp()
+        self.server = FaultyServer(self.data)
+        self.addCleanup(self.server.server_close)
+        self.addCleanup(self.server.shutdown)
+        self.stage = write_everything(self.data)["image_list"].replace("ROOT", self.server.url)
+
+    def test_a_run_whose_server_hangs_is_stopped_by_a_signal_and_leaves_its_checkpoint(self):
+        self.server.by_path = {"/list.csv": None, **{f"/images/{i % 2}/{i}%20.png": None for i in range(20)}}
+        self.server.always, self.server.delay_s = "delay", 120
+        for workers in (0, 2):
+            run = self.folder / f"run{workers}"
+            words = ("loader.shuffle=false", f"loader.num_workers={workers}", "trainer.max_epochs=3", "--run-dir", run)
+            process = self.start("run", self.stage, "{mode: none, local: tier%d}" % workers, "{timeout_s: 60}", *words)
+            deadline = time.monotonic() + 60
+            while len(self.server.requests) < 25 and time.monotonic() < deadline:
+                time.sleep(0.1)
+            time.sleep(2)  # the steps before those that hang
+            started = time.monotonic()
+            process.terminate()
+            out, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 143, out + err)
+            self.assertLess(time.monotonic() - started, 4, "it was not killed after the grace")
+            self.assertTrue(list((run / "checkpoints").rglob("*")), out + err)
+            self.server.requests.clear()
 
 
 if __name__ == "__main__":
