@@ -81,13 +81,18 @@ ReadAhead::ReadAhead(const Shared& shared, const LoaderOptions& options, std::ui
     windows_[i].memory = arena_.bytes().subspan(i * (bytes / kWindows), bytes / kWindows);
 }
 
-ReadAhead::~ReadAhead() { stop(); }
+ReadAhead::~ReadAhead() {
+  stop();
+  // What is still read must not come into memory that has become another's.
+  if (broken_) (void)new Arena(std::move(arena_));
+}
 
 void ReadAhead::start(std::int64_t epoch, std::int64_t first_batch) {
   base_epoch_ = epoch;
   base_batch_ = first_batch;
   next_batches_ = 1;  // the first batch is waited for: it comes alone
   planned_ = 0;
+  if (broken_) return;  // every tile reads for itself
   stopped_ = false;
   for (Window& window : windows_) {
     window.used = false;
@@ -134,7 +139,9 @@ void ReadAhead::run() {
   } catch (const std::exception&) {
     // Then every tile reads for itself, and tells what is wrong.
   }
+  broken_ = reader_ && !reader_->drain();
   reader_.reset();
+  reads_.store(false, std::memory_order_relaxed);
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;

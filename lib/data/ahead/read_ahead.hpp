@@ -91,6 +91,7 @@ class ReadAhead {
   Arena arena_;
   std::array<Window, kWindows> windows_;
   std::unique_ptr<WindowReader> reader_;  // of the thread
+  bool broken_ = false;                   // reads may be under way that nobody can wait for
 
   std::int64_t base_epoch_ = 0;
   std::int64_t base_batch_ = 0;

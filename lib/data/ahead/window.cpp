@@ -91,14 +91,15 @@ WindowReader::WindowReader(const ImageRanges& files, std::span<std::byte> memory
   for (std::uint32_t tag = 0; tag < depth; ++tag) idle_.push_back(tag);
 }
 
-WindowReader::~WindowReader() {
+bool WindowReader::drain() {
   try {
     for (; in_flight_ > 0; in_flight_ -= results_.size()) {
       results_.clear();
       queue_->collect(1, results_);
     }
+    return true;
   } catch (const Error&) {
-    // The queue is broken; its end takes the reads with it.
+    return false;
   }
 }
 

@@ -48,8 +48,8 @@ bool in_page_cache(const std::vector<FileRange>& ranges, const ImageRanges& file
 class WindowReader {
  public:
   WindowReader(const ImageRanges& files, std::span<std::byte> memory);
-  /// Waits for the reads that are under way: they write into memory that is not ours.
-  ~WindowReader();
+  /// drain() was called before.
+  ~WindowReader() = default;
   WindowReader(const WindowReader&) = delete;
   WindowReader& operator=(const WindowReader&) = delete;
 
@@ -60,6 +60,9 @@ class WindowReader {
   [[nodiscard]] bool idle() const { return waiting_.empty() && in_flight_ == 0; }
   /// Begins as many reads as may be in flight, and waits for some of them to end.
   void step();
+  /// Waits for the reads that are under way. False where the queue is broken: then some may still
+  /// write into the memory, at any time.
+  [[nodiscard]] bool drain();
 
  private:
   struct Flight {

@@ -67,12 +67,16 @@ class FileImages final : public Dataset, public ImageStore, public ImageRanges {
     const auto place = static_cast<std::uint64_t>(index * 7919 % count_);
     return {place % 3, place * 2600 + (place / 11) * 90'000, kBytes};
   }
-  [[nodiscard]] FileReader open(std::size_t file) const override { return FileReader(path(file)); }
+  [[nodiscard]] FileReader open(std::size_t file) const override {
+    ++opens;
+    return FileReader(path(file));
+  }
   [[nodiscard]] StoredImage image(std::int64_t, std::span<const std::byte> bytes) const override {
     ++from_ahead;
     return {bytes, {40, 50, 1}};
   }
 
+  mutable std::atomic<std::int64_t> opens{0};
   mutable std::atomic<std::int64_t> reads{0};
   mutable std::atomic<std::int64_t> from_ahead{0};
 

@@ -93,6 +93,23 @@ TEST_CASE("batches are the same where the kernel refuses io_uring") {
   CHECK(images->reads == 0);
 }
 
+TEST_CASE("where io_uring fails later on, nothing is read ahead any more") {
+  const auto images = std::make_shared<FileImages>(101);
+  const Pipeline pipeline = pipeline_of(images);
+  Loader reference(pipeline, options_of(0, 0));
+  const auto expected = read_epoch(reference, 0);
+  without(SYS_io_uring_enter, EPERM, [&] {
+    Loader loader(pipeline, options_of(2, 4));
+    if (read_epoch(loader, 0) != expected) throw std::runtime_error("other batches");
+    images->reads = images->opens = images->from_ahead = 0;
+    for (int again = 0; again < 3; ++again) {
+      if (read_epoch(loader, 0) != expected) throw std::runtime_error("other batches");
+    }
+  });
+  CHECK(images->from_ahead == 0);
+  CHECK(images->opens == images->reads);
+}
+
 TEST_CASE("what is read ahead is all that is read") {
   const auto images = std::make_shared<FileImages>(101);
   digest_epochs(pipeline_of(images), options_of(2, 4), 2);
