@@ -14,7 +14,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 namespace trainctl::data {
@@ -28,6 +30,33 @@ int open_beneath(int folder, const char* name) {
   how.flags = kReadOnly;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
   return static_cast<int>(::syscall(SYS_openat2, folder, name, &how, sizeof how));
+}
+
+/// Whose fault it is that a file cannot be read; only files are skipped as damaged.
+ErrorKind kind_of(int error) {
+  const bool machine = error == EMFILE || error == ENFILE || error == ENOMEM || error == EIO;
+  return machine ? ErrorKind::resource : ErrorKind::data;
+}
+
+[[noreturn]] void fail(int error, const std::string& action) {
+  const char* advice = error == EMFILE ? "; raise the limit of open files (ulimit -n)" : "";
+  throw Error(kind_of(error), fmt::format("{}: {}{}", action, std::strerror(error), advice));
+}
+
+/// Calls `bring` again while there is no room for what it is to bring.
+template <class Bring>
+auto patiently(Bring&& bring) {
+  constexpr std::chrono::milliseconds kMostWait{20'000};
+  std::chrono::milliseconds waited{0};
+  for (std::chrono::milliseconds pause{10};; pause = std::min(2 * pause, kMostWait / 40)) {
+    try {
+      return bring();
+    } catch (const BudgetInUse&) {
+      if (waited >= kMostWait) throw;
+    }
+    std::this_thread::sleep_for(pause);
+    waited += pause;
+  }
 }
 
 bool leads_out(const fs::path& name) {
@@ -47,33 +76,38 @@ bool same_host(const fs::path& a, const fs::path& b) {
 
 }  // namespace
 
+FileStamp stamp_of(const struct stat& info) {
+  return {static_cast<std::uint64_t>(info.st_size),
+          info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec};
+}
+
 FileReader::FileReader(const fs::path& path) {
   if (!is_remote(path)) {
     *this = FileReader(Fd(::open(path.c_str(), kReadOnly)), path.string());
     return;
   }
   name_ = printable(path.string());
-  remote_ = remote_tier()->open(path);
+  remote_ = patiently([&] { return remote_tier()->open(path); });
   stamp_ = remote_->stamp();
 }
 
 FileReader::FileReader(Fd fd, std::string name) : name_(printable(name)), fd_(std::move(fd)) {
-  ENSURE(data, fd_.valid(), "cannot read {}: {}", name_, std::strerror(errno));
   struct stat info {};
-  ENSURE(data, ::fstat(fd_.get(), &info) == 0, "cannot read {}: {}", name_, std::strerror(errno));
+  if (!fd_.valid() || ::fstat(fd_.get(), &info) != 0) fail(errno, "cannot read " + name_);
   ENSURE(data, S_ISREG(info.st_mode), "cannot read {}: it is not a regular file", name_);
-  stamp_.size = static_cast<std::uint64_t>(info.st_size);
-  stamp_.mtime_ns = info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec;
+  stamp_ = stamp_of(info);
 }
 
 int FileReader::fd() const { return remote_ ? remote_->fd() : fd_.get(); }
 
-void FileReader::need(std::uint64_t offset, std::uint64_t size) const {
-  if (remote_) remote_->need(offset, size);
+void FileReader::need(std::uint64_t offset, std::uint64_t size, WhenFull full) const {
+  if (!remote_) return;
+  if (full == WhenFull::fail) return remote_->need(offset, size);
+  patiently([&] { remote_->need(offset, size); });
 }
 
 void FileReader::need_all() const {
-  if (remote_) remote_->fetch();
+  if (remote_) patiently([&] { remote_->fetch(); });
 }
 
 void FileReader::read(std::uint64_t offset, std::span<std::byte> out) const {
@@ -83,11 +117,15 @@ void FileReader::read(std::uint64_t offset, std::span<std::byte> out) const {
     const auto at = static_cast<off_t>(offset + done);
     const ssize_t count = ::pread(fd(), out.data() + done, out.size() - done, at);
     if (count < 0 && errno == EINTR) continue;
-    ENSURE(data, count >= 0, "cannot read {} at byte {}: {}", name_, at, std::strerror(errno));
+    if (count < 0) fail(errno, fmt::format("cannot read {} at byte {}", name_, at));
     ENSURE(data, count > 0, "{} ends at byte {}; bytes {} to {} were expected", name_,
            std::min(stamp_.size, offset + done), offset, offset + out.size());
     done += static_cast<std::size_t>(count);
   }
+}
+
+void FileReader::forget() const {
+  if (remote_) remote_->forget();
 }
 
 DataRoot::DataRoot(fs::path folder, Links links) : DataRoot(folder, folder, links) {}
@@ -101,8 +139,7 @@ DataRoot::DataRoot(fs::path folder, fs::path list, Links links)
   const int cause = errno;
   ENSURE(data, fd_.valid() || (cause != ENOENT && cause != ENOTDIR),
          "the folder {} does not exist; correct the path", printable(folder_.string()));
-  ENSURE(data, fd_.valid(), "cannot look into {}: {}", printable(folder_.string()),
-         std::strerror(cause));
+  if (!fd_.valid()) fail(cause, "cannot look into " + printable(folder_.string()));
 }
 
 /// A list from elsewhere shall not choose what this machine reads or asks.

@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 
+struct stat;
+
 namespace trainctl::data {
 
 /// Length and time of the last change: equal stamps mean an unchanged file, as make(1) sees it.
@@ -18,10 +20,17 @@ struct FileStamp {
   bool operator==(const FileStamp&) const = default;
 };
 
+FileStamp stamp_of(const struct stat& info);
+
+/// Where the local copies that others read just now leave no room for more: wait some seconds for
+/// them, or fail at once.
+enum class WhenFull { wait, fail };
+
 class CachedObject;
 
 /// A regular file read at any offset, by any thread; of a remote path its local copy, which comes
-/// as it is read. Every function throws Error(data) naming the file.
+/// as it is read. Every function throws an Error that names the file: of kind data where the file
+/// is at fault, resource where the machine is.
 class FileReader {
  public:
   explicit FileReader(const fs::path& path);
@@ -32,11 +41,13 @@ class FileReader {
   [[nodiscard]] std::uint64_t size() const { return stamp_.size; }
   [[nodiscard]] int fd() const;
   /// Where only a part of a remote file may be here: brings those bytes; read() does so itself.
-  void need(std::uint64_t offset, std::uint64_t size) const;
+  void need(std::uint64_t offset, std::uint64_t size, WhenFull full = WhenFull::wait) const;
   /// The same of all bytes, several blocks at a time.
   void need_all() const;
   /// Fills all of `out`, or says at which byte the file ends.
   void read(std::uint64_t offset, std::span<std::byte> out) const;
+  /// Of a remote file: the local copy is not to be used again.
+  void forget() const;
 
  private:
   std::string name_;
@@ -56,7 +67,7 @@ class DataRoot {
   DataRoot(fs::path folder, fs::path list, Links links);
 
   [[nodiscard]] const fs::path& folder() const { return folder_; }
-  /// Throws Error(data).
+  /// Throws as FileReader does.
   [[nodiscard]] FileReader open(const std::string& name) const;
 
  private:

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "data/ahead/read_ahead.hpp"
+#include "data/changed_file.hpp"
 #include "data/planned_image.hpp"
 #include "data/remote/local_copy.hpp"
 
@@ -149,7 +150,7 @@ void TileMaker::fill_block(const TileJob& job, std::int64_t first, std::int64_t 
   try {
     fill_fields(job, first, indices, scratch);
   } catch (const Error& error) {
-    if (on_error_ == OnError::fail || error.kind() != ErrorKind::data) throw;
+    if (on_error_ == OnError::fail || !is_damage(error)) throw;
     filled = false;  // then one by one
   }
   if (filled && !makes_images(job)) return;
@@ -161,7 +162,7 @@ void TileMaker::fill_block(const TileJob& job, std::int64_t first, std::int64_t 
       if (!filled) fill_fields(job, row.row, indices.subspan(i, 1), scratch);
       if (makes_images(job)) make_image(row, indices[i], scratch);
     } catch (const Error& error) {
-      if (on_error_ == OnError::fail || error.kind() != ErrorKind::data) throw;
+      if (on_error_ == OnError::fail || !is_damage(error)) throw;
       replace_row(row, indices[i], error, scratch);
     }
   }
@@ -194,7 +195,7 @@ void TileMaker::replace_row(const RowJob& job, std::int64_t index, Error error,
       if (makes_images(job.tile)) make_image(job, index, scratch);
       return;
     } catch (const Error& next) {
-      if (next.kind() != ErrorKind::data) throw;
+      if (!is_damage(next)) throw;
       error = next;
     }
   }

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/strings.hpp"
+#include "data/changed_file.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -26,16 +27,14 @@ namespace {
 constexpr std::uint64_t kMagic = 0x0131'7265'6974'6374;  // "tctier1" and the version
 constexpr std::uint64_t kMostNotes = std::uint64_t{1} << 16;
 constexpr std::size_t kConnections = 4;
-constexpr const char* kUnfinished = ".new";
+constexpr std::size_t kHashedAtOnce = 1 << 16;
 
 std::uint64_t hash_of(std::string_view text, std::uint64_t seed = 0) {
   return hash_bytes(std::as_bytes(std::span(text)), seed);
 }
 
 /// Never 0: that stands for a block that is not there.
-std::uint64_t checksum(std::string_view bytes) {
-  return std::max<std::uint64_t>(hash_of(bytes), 1);
-}
+std::uint64_t checksum_of(std::uint64_t hash) { return std::max<std::uint64_t>(hash, 1); }
 
 bool write_at(int fd, std::string_view bytes, std::uint64_t offset) {
   while (!bytes.empty()) {
@@ -60,17 +59,68 @@ bool read_at(int fd, void* out, std::size_t size, std::uint64_t offset) {
   return true;
 }
 
-Fd open_new(const fs::path& path) {
-  Fd fd(
-      ::open((path.string() + kUnfinished).c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  ENSURE(resource, fd.valid(), "cannot write {}: {}", printable(path.string()),
-         std::strerror(errno));
-  return fd;
-}
+/// A file that goes away again unless it is published.
+class NewFile {
+ public:
+  explicit NewFile(const fs::path& path)
+      : path_(path.string()),
+        unfinished_(path_ + kUnfinished),
+        fd_(::open(unfinished_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+    ENSURE(resource, fd_.valid(), "cannot write {}: {}", printable(path_), std::strerror(errno));
+  }
+  ~NewFile() {
+    if (!published_) ::unlink(unfinished_.c_str());
+  }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
 
-void publish_new(const fs::path& path) {
-  ENSURE(resource, ::rename((path.string() + kUnfinished).c_str(), path.c_str()) == 0,
-         "cannot write {}: {}", printable(path.string()), std::strerror(errno));
+  [[nodiscard]] Fd take_fd() { return std::move(fd_); }
+  void publish() {
+    ENSURE(resource, ::rename(unfinished_.c_str(), path_.c_str()) == 0, "cannot write {}: {}",
+           printable(path_), std::strerror(errno));
+    published_ = true;
+  }
+
+ private:
+  std::string path_;
+  std::string unfinished_;
+  Fd fd_;
+  bool published_ = false;
+};
+
+/// Bytes that are counted against the budget, and given back unless they are written.
+class CountedBytes {
+ public:
+  CountedBytes(TierFolder& folder, std::uint64_t bytes) : folder_(folder), bytes_(bytes) {
+    folder_.take(bytes_);
+  }
+  ~CountedBytes() {
+    if (written_)
+      folder_.settle(bytes_);
+    else
+      give_back();
+  }
+  CountedBytes(const CountedBytes&) = delete;
+  CountedBytes& operator=(const CountedBytes&) = delete;
+
+  void written() { written_ = true; }
+
+ private:
+  void give_back() noexcept {
+    try {
+      folder_.give_back(bytes_);
+    } catch (const Error&) {  // then the count is too high until the next eviction
+    }
+  }
+
+  TierFolder& folder_;
+  std::uint64_t bytes_;
+  bool written_ = false;
+};
+
+void remove_files(const ObjectFiles& files) {
+  ::unlink(files.data.c_str());
+  ::unlink(files.notes.c_str());
 }
 
 }  // namespace
@@ -92,6 +142,9 @@ struct CachedObject::Notes {
 
   [[nodiscard]] std::uint64_t check() const { return hash_of(etag, hash_of(url, size)); }
   [[nodiscard]] std::uint64_t end() const { return sizeof(Head) + url.size() + etag.size(); }
+  [[nodiscard]] std::uint64_t bytes() const {
+    return end() + (size + kBlock - 1) / kBlock * sizeof(std::uint64_t);
+  }
 
   [[nodiscard]] std::string encoded() const {
     const Head head{kMagic, size, url.size(), etag.size(), check()};
@@ -140,12 +193,14 @@ std::shared_ptr<CachedObject> CachedObject::open(const Place& place, const Url& 
   if (auto found = find(place, url); found && found->goes_on()) return found;
   const Fd guard = place.folder->lock(hash_of(url.text));
   if (auto found = find(place, url); found && found->goes_on()) return found;
+  remove_files(place.folder->files(url.text));  // damaged, or the copy of what is no more
   const std::optional<Piece> first = place.store->read(url, {0, kBlock});
   if (!first) return nullptr;
   place.folder->note_fetch();
   return create(place, url, *first);
 }
 
+/// Null where it is damaged, too: only who has the object's lock may take it away.
 std::shared_ptr<CachedObject> CachedObject::find(const Place& place, const Url& url) {
   const ObjectFiles files = place.folder->files(url.text);
   while (true) {
@@ -153,20 +208,19 @@ std::shared_ptr<CachedObject> CachedObject::find(const Place& place, const Url& 
     ENSURE(resource, data.valid() || errno == ENOENT, "cannot open {}: {}",
            printable(files.data.string()), std::strerror(errno));
     if (!data.valid()) return nullptr;
-    ENSURE(resource, ::flock(data.get(), LOCK_SH) == 0, "cannot lock {}: {}",
+    ENSURE(resource, lock_file(data.get(), LOCK_SH), "cannot lock {}: {}",
            printable(files.data.string()), std::strerror(errno));
-    struct stat info {};
-    if (::fstat(data.get(), &info) != 0 || info.st_nlink == 0) continue;  // it was just evicted
     Fd notes(::open(files.notes.c_str(), O_RDWR | O_CLOEXEC));
+    ENSURE(resource, notes.valid() || errno == ENOENT, "cannot open {}: {}",
+           printable(files.notes.string()), std::strerror(errno));
+    struct stat info {};
+    if (::fstat(data.get(), &info) != 0 || info.st_nlink == 0) continue;  // it was just removed
     const auto content = notes.valid() ? Notes::read(notes.get()) : std::nullopt;
-    if (content && content->url == url.text &&
-        content->size == static_cast<std::uint64_t>(info.st_size)) {
-      return std::shared_ptr<CachedObject>(
-          new CachedObject(place, url, std::move(data), std::move(notes), *content));
-    }
-    ::unlink(files.data.c_str());
-    ::unlink(files.notes.c_str());
-    return nullptr;
+    if (!content || content->url != url.text ||
+        content->size != static_cast<std::uint64_t>(info.st_size))
+      return nullptr;
+    return std::shared_ptr<CachedObject>(
+        new CachedObject(place, url, std::move(data), std::move(notes), *content));
   }
 }
 
@@ -175,19 +229,24 @@ std::shared_ptr<CachedObject> CachedObject::create(const Place& place, const Url
                                                    const Piece& first) {
   const ObjectFiles files = place.folder->files(url.text);
   const Notes content{first.total, url.text, first.etag};
-  Fd notes = open_new(files.notes);
-  Fd data = open_new(files.data);
+  CountedBytes space(*place.folder, on_disk(first.bytes.size()) + on_disk(content.bytes()));
+  make_folder(files.data.parent_path());
+  NewFile new_notes(files.notes);
+  NewFile new_data(files.data);
+  Fd notes = new_notes.take_fd();
+  Fd data = new_data.take_fd();
   ENSURE(resource,
          write_at(notes.get(), content.encoded(), 0) &&
              ::ftruncate(data.get(), static_cast<off_t>(first.total)) == 0 &&
-             ::flock(data.get(), LOCK_SH) == 0,
+             lock_file(data.get(), LOCK_SH),
          "cannot write {}: {}", printable(files.data.string()), std::strerror(errno));
   std::shared_ptr<CachedObject> made(
       new CachedObject(place, url, std::move(data), std::move(notes), content));
-  if (first.total > 0) made->take_block(0, first.bytes);
+  if (first.total > 0) made->store_block(0, first.bytes);
+  new_notes.publish();
+  new_data.publish();
+  space.written();
   place.folder->remember(made->mark_of(made->blocks()));
-  publish_new(files.notes);
-  publish_new(files.data);
   return made;
 }
 
@@ -232,11 +291,25 @@ void CachedObject::fetch() {
 }
 
 void CachedObject::bring(std::size_t block) {
-  if (ready_[block].load(std::memory_order_acquire)) return;
+  if (try_to_bring(block)) return;
+  forget();
+  throw ChangedFile(
+      fmt::format("{} has changed since its first block was read; start again, then "
+                  "all of it is read anew",
+                  printable(url_.text)));
+}
+
+bool CachedObject::try_to_bring(std::size_t block) {
+  if (ready_[block].load(std::memory_order_acquire)) return true;
   if (!is_sound(block)) {
     const Fd guard = place_.folder->lock(mark_of(block));
     if (!is_sound(block)) return download(block);
   }
+  note_sound(block);
+  return true;
+}
+
+void CachedObject::note_sound(std::size_t block) {
   place_.folder->remember(mark_of(block));
   ready_[block].store(true, std::memory_order_release);
 }
@@ -250,51 +323,43 @@ bool CachedObject::is_sound(std::size_t block) const {
   const std::uint64_t expected = noted(block);
   if (expected == 0) return false;
   if (place_.folder->is_known(mark_of(block))) return true;
-  std::string bytes(block_bytes(block), '\0');
-  return read_at(data_.get(), bytes.data(), bytes.size(), block * kBlock) &&
-         checksum(bytes) == expected;
+  Hasher hasher;
+  std::array<char, kHashedAtOnce> part;
+  for (std::uint64_t done = 0; done < block_bytes(block); done += part.size()) {
+    const std::size_t count = std::min<std::uint64_t>(part.size(), block_bytes(block) - done);
+    if (!read_at(data_.get(), part.data(), count, block * kBlock + done)) return false;
+    hasher.add(std::string_view(part.data(), count));
+  }
+  return checksum_of(hasher.value()) == expected;
 }
 
-void CachedObject::download(std::size_t block) {
+/// False where the object is another by now.
+bool CachedObject::download(std::size_t block) {
+  std::optional<CountedBytes> space;  // of a damaged block it is counted already
+  if (noted(block) == 0) space.emplace(*place_.folder, block_bytes(block));
   const auto piece = place_.store->read(url_, {block * kBlock, block_bytes(block)});
-  if (!piece || piece->etag != etag_ || piece->total != size()) {
-    forget();
-    throw Error(ErrorKind::data, fmt::format("{} has changed since its first block was read; start "
-                                             "again, then all of it is read anew",
-                                             printable(url_.text)));
-  }
+  if (!piece || piece->etag != etag_ || piece->total != size()) return false;
   place_.folder->note_fetch();
-  take_block(block, piece->bytes);
+  store_block(block, piece->bytes);
+  if (space) space->written();
+  return true;
 }
 
-/// Within the budget.
-void CachedObject::take_block(std::size_t block, const std::string& bytes) {
-  const bool again = noted(block) != 0;  // damaged: its space is counted already
-  if (!again) place_.folder->take(bytes.size());
-  try {
-    store_block(block, bytes);
-  } catch (const Error&) {
-    if (!again) place_.folder->give_back(bytes.size());
-    throw;
-  }
-  place_.folder->remember(mark_of(block));
-  ready_[block].store(true, std::memory_order_release);
-}
-
-void CachedObject::store_block(std::size_t block, const std::string& bytes) const {
+void CachedObject::store_block(std::size_t block, const std::string& bytes) {
   ASSERT(bytes.size() == block_bytes(block));
   bool written = write_at(data_.get(), bytes, block * kBlock);
   if (!written && (errno == ENOSPC || errno == EDQUOT)) {
     place_.folder->make_room(bytes.size());
     written = write_at(data_.get(), bytes, block * kBlock);
   }
-  const std::uint64_t sum = checksum(bytes);
+  const std::uint64_t sum = checksum_of(hash_of(bytes));
   written = written && write_at(notes_.get(), {reinterpret_cast<const char*>(&sum), sizeof sum},
                                 noted_at_ + block * sizeof sum);
   ENSURE(resource, written,
          "cannot write the local copy of {} in {}: {}; free some space, lower "
          "dataset.cache.budget, or choose another folder with dataset.cache.local",
          printable(url_.text), printable(place_.folder->path().string()), std::strerror(errno));
+  note_sound(block);
 }
 
 bool CachedObject::goes_on() {
@@ -302,24 +367,18 @@ bool CachedObject::goes_on() {
   if (place_.folder->is_known(asked)) return true;
   for (std::size_t block = 0; block < blocks(); ++block) {
     if (noted(block) != 0) continue;
-    try {
-      bring(block);
-      place_.folder->remember(asked);
-      return true;
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::data) throw;
-      std::error_code ignored;
-      if (fs::exists(place_.folder->files(url_.text).data, ignored)) throw;
-      return false;  // it has changed, and was forgotten
-    }
+    if (!try_to_bring(block)) return false;
+    break;
   }
+  place_.folder->remember(asked);
   return true;
 }
 
 void CachedObject::forget() const {
+  const Fd guard = place_.folder->lock(key_);
   const ObjectFiles files = place_.folder->files(url_.text);
-  ::unlink(files.data.c_str());
-  ::unlink(files.notes.c_str());
+  struct stat info {};
+  if (::stat(files.data.c_str(), &info) == 0 && info.st_ino == inode_) remove_files(files);
 }
 
 }  // namespace trainctl::data

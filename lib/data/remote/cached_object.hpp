@@ -41,11 +41,13 @@ class CachedObject {
   [[nodiscard]] const FileStamp& stamp() const { return stamp_; }
   [[nodiscard]] std::uint64_t size() const { return stamp_.size; }
 
-  /// Makes those bytes readable through fd(). Throws Error(data) where the object has changed
+  /// Makes those bytes readable through fd(). Throws ChangedFile where the object has changed
   /// meanwhile, and what stores and TierFolder throw.
   void need(std::uint64_t offset, std::uint64_t size);
   /// All of it, several blocks at a time.
   void fetch();
+  /// Takes this copy away, so that the next open() begins anew.
+  void forget() const;
 
  private:
   struct Notes;
@@ -58,14 +60,15 @@ class CachedObject {
   [[nodiscard]] std::uint64_t block_bytes(std::size_t block) const;
   [[nodiscard]] std::uint64_t mark_of(std::size_t block) const;
   void bring(std::size_t block);
+  /// False where the object is another by now.
+  bool try_to_bring(std::size_t block);
+  void note_sound(std::size_t block);
   [[nodiscard]] std::uint64_t noted(std::size_t block) const;
   [[nodiscard]] bool is_sound(std::size_t block) const;
-  void download(std::size_t block);
-  void take_block(std::size_t block, const std::string& bytes);
-  void store_block(std::size_t block, const std::string& bytes) const;
+  bool download(std::size_t block);
+  void store_block(std::size_t block, const std::string& bytes);
   /// Asks the store for a missing block, once a process; false where the object is another by now.
   bool goes_on();
-  void forget() const;
 
   Place place_;
   Url url_;

@@ -14,9 +14,20 @@ std::string etag_of(const FileStamp& stamp) {
   return fmt::format("{}-{}", stamp.size, stamp.mtime_ns);
 }
 
-FileStamp stamp_of(const struct stat& info) {
-  return {static_cast<std::uint64_t>(info.st_size),
-          info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec};
+/// Nothing for a folder. A list that left out what a link leads to would be short without a word.
+std::optional<FileStamp> stamp_of_entry(const fs::directory_entry& entry) {
+  std::error_code ignored;
+  const bool link = entry.is_symlink(ignored);
+  struct stat info {};
+  const bool there = ::stat(entry.path().c_str(), &info) == 0;
+  ENSURE(data, there || !link, "{} is a symbolic link that leads nowhere; remove it",
+         printable(entry.path().string()));
+  ENSURE(data, !link || !S_ISDIR(info.st_mode),
+         "{} is a symbolic link to a folder, which file:// does not follow; put the folder in its "
+         "place, or leave file:// out and write follow_links: true",
+         printable(entry.path().string()));
+  if (!there || !S_ISREG(info.st_mode)) return std::nullopt;
+  return stamp_of(info);
 }
 
 class FileStore final : public ObjectStore {
@@ -40,12 +51,9 @@ class FileStore final : public ObjectStore {
     fs::recursive_directory_iterator entry(folder, failure);
     for (; !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
       const std::string path = entry->path().string();
-      struct stat info {};
-      if (!path.starts_with(prefix.path) || ::stat(path.c_str(), &info) != 0 ||
-          !S_ISREG(info.st_mode))
-        continue;
-      const FileStamp stamp = stamp_of(info);
-      found.push_back({path.substr(prefix.path.size()), stamp.size, etag_of(stamp)});
+      if (!path.starts_with(prefix.path)) continue;
+      if (const auto stamp = stamp_of_entry(*entry))
+        found.push_back({path.substr(prefix.path.size()), stamp->size, etag_of(*stamp)});
     }
     ENSURE(data, !failure, "cannot look into {}: {}", printable(folder.string()),
            failure.message());

@@ -4,18 +4,12 @@
 #include "base/hash.hpp"
 #include "base/strings.hpp"
 #include "data/byte_codec.hpp"
-#include "data/cache_file.hpp"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
 namespace trainctl::data {
 namespace {
-
-// Objects of several blocks stay open between reads; smaller ones, of which there may be millions,
-// would only be kept from giving way to others.
-constexpr std::size_t kMostOpened = 256;
 
 std::string encode(const std::vector<ObjectInfo>& objects) {
   ByteWriter out;
@@ -61,10 +55,7 @@ std::shared_ptr<CachedObject> LocalTier::open(const fs::path& path) {
 
 std::shared_ptr<CachedObject> LocalTier::find(const fs::path& path) {
   const Url url = parse_url(path);
-  if (auto object = opened(url.text)) return object;
-  auto object = CachedObject::open({folder_, store_of(url)}, url);
-  if (object && object->size() > CachedObject::kBlock) keep(url.text, object);
-  return object;
+  return CachedObject::open({folder_, store_of(url)}, url);
 }
 
 bool LocalTier::is_begun(const fs::path& path) const {
@@ -73,7 +64,7 @@ bool LocalTier::is_begun(const fs::path& path) const {
 
 std::vector<ObjectInfo> LocalTier::list(const std::string& prefix) {
   const Url url = parse_url(prefix);
-  const CacheFile cache(folder_->path() / "lists", url.text);
+  const CacheFile cache = list_cache(url);
   const auto kept = [&]() -> std::optional<std::vector<ObjectInfo>> {
     const auto content = cache.read();
     return content && content->head == url.text ? decode(content->body) : std::nullopt;
@@ -86,19 +77,12 @@ std::vector<ObjectInfo> LocalTier::list(const std::string& prefix) {
   return objects;
 }
 
-std::shared_ptr<CachedObject> LocalTier::opened(const std::string& url) {
-  const std::lock_guard guard(mutex_);
-  const auto found = std::find_if(opened_.begin(), opened_.end(),
-                                  [&](const Opened& one) { return one.url == url; });
-  if (found == opened_.end()) return nullptr;
-  opened_.splice(opened_.begin(), opened_, found);
-  return found->object;
+void LocalTier::forget_list(const std::string& prefix) const {
+  list_cache(parse_url(prefix)).remove();
 }
 
-void LocalTier::keep(const std::string& url, std::shared_ptr<CachedObject> object) {
-  const std::lock_guard guard(mutex_);
-  opened_.push_front({url, std::move(object)});
-  if (opened_.size() > kMostOpened) opened_.pop_back();
+CacheFile LocalTier::list_cache(const Url& url) const {
+  return CacheFile(folder_->path() / "lists", url.text);
 }
 
 }  // namespace trainctl::data

@@ -1,14 +1,13 @@
 #pragma once
 
+#include "data/cache_file.hpp"
 #include "data/remote/cached_object.hpp"
 #include "data/remote/object_store.hpp"
 #include "data/remote/tier_folder.hpp"
 
 #include <filesystem>
-#include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -29,23 +28,17 @@ class LocalTier {
   [[nodiscard]] bool is_begun(const fs::path& path) const;
   /// The objects whose path begins so, sorted by name; asked for once and kept.
   std::vector<ObjectInfo> list(const std::string& prefix);
+  /// The next list() asks again.
+  void forget_list(const std::string& prefix) const;
 
   [[nodiscard]] TierFolder& folder() const { return *folder_; }
 
  private:
-  struct Opened {
-    std::string url;
-    std::shared_ptr<CachedObject> object;
-  };
-
   [[nodiscard]] const std::shared_ptr<ObjectStore>& store_of(const Url& url) const;
-  std::shared_ptr<CachedObject> opened(const std::string& url);
-  void keep(const std::string& url, std::shared_ptr<CachedObject> object);
+  [[nodiscard]] CacheFile list_cache(const Url& url) const;
 
   std::shared_ptr<TierFolder> folder_;
   Stores stores_;
-  std::mutex mutex_;
-  std::list<Opened> opened_;  // large objects, the last used in front
 };
 
 }  // namespace trainctl::data

@@ -35,11 +35,16 @@ std::vector<Found> images_of(std::vector<ObjectInfo> objects) {
   return images;
 }
 
+std::string prefix_of(const std::filesystem::path& root) {
+  std::string prefix = root.string();
+  if (!prefix.ends_with('/')) prefix += '/';
+  return prefix;
+}
+
 }  // namespace
 
 ImageFiles scan_remote_classes(const std::filesystem::path& root) {
-  std::string prefix = root.string();
-  if (!prefix.ends_with('/')) prefix += '/';
+  const std::string prefix = prefix_of(root);
   const std::vector<Found> images = images_of(remote_tier()->list(prefix));
   ENSURE(data, !images.empty(), "{} holds no images in class folders; expected {}<class>/<image>",
          printable(root.string()), printable(prefix));
@@ -56,6 +61,10 @@ ImageFiles scan_remote_classes(const std::filesystem::path& root) {
   files.labels.rows.resize(labels.size() * sizeof(std::int64_t));
   std::memcpy(files.labels.rows.data(), labels.data(), files.labels.rows.size());
   return files;
+}
+
+void forget_remote_classes(const std::filesystem::path& root) {
+  remote_tier()->forget_list(prefix_of(root));
 }
 
 }  // namespace trainctl::data

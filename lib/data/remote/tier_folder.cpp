@@ -1,6 +1,5 @@
 #include "data/remote/tier_folder.hpp"
 
-#include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/strings.hpp"
 
@@ -20,12 +19,11 @@ namespace {
 
 constexpr std::uint64_t kCountLock = 0;  // keys of objects are hashes: never so small
 constexpr std::size_t kMostName = 100;   // of the readable part of a file name
-constexpr std::uint64_t kDiskBlock = 4096;
-constexpr std::uint64_t kSpare = 10;    // a tenth of the budget is freed at once
-constexpr const char* kData = ".data";  // objects have suffixes of their own before it
+constexpr std::uint64_t kSpare = 10;     // a tenth of the budget is freed at once
+constexpr const char* kData = ".data";   // objects have suffixes of their own before it
 constexpr const char* kNotes = ".notes";
-constexpr const char* kUnfinished = ".new";
 constexpr std::int64_t kAbandonedAfter = 3600;  // seconds
+constexpr std::size_t kMostKnown = 1 << 19;     // marks: 16 MB
 
 struct Kept {
   fs::path data;
@@ -33,17 +31,16 @@ struct Kept {
   std::uint64_t bytes = 0;
 };
 
-/// What so many bytes take on a disk of 4 KiB blocks; small files would be counted too low else.
-std::uint64_t on_disk(std::uint64_t bytes) {
-  return (bytes + kDiskBlock - 1) / kDiskBlock * kDiskBlock;
-}
-
 std::string shown(const fs::path& path) { return printable(path.string()); }
 
 std::int64_t now_s() {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   return now.tv_sec;
+}
+
+std::uint64_t disk_bytes(const struct stat& info) {
+  return static_cast<std::uint64_t>(info.st_blocks) * 512;
 }
 
 /// Every object of the folder; what creators that were killed have left is removed on the way.
@@ -60,17 +57,22 @@ std::vector<Kept> look_through(const fs::path& folder) {
       continue;
     }
     if (path.extension() != kData) continue;
-    found.push_back({path, info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec,
-                     static_cast<std::uint64_t>(info.st_blocks) * 512});
+    Kept& kept = found.emplace_back();
+    kept = {path, info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec, disk_bytes(info)};
+    if (::stat((path.string() + kNotes).c_str(), &info) == 0) kept.bytes += disk_bytes(info);
   }
+  ENSURE(resource, !failure, "cannot look into {}: {}", shown(folder / "objects"),
+         failure.message());
   return found;
 }
 
 /// False where a reader has it open.
 bool remove_unused(const fs::path& data) {
   const Fd fd(::open(data.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) return true;
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return false;
+  if (!fd.valid()) return errno == ENOENT;
+  if (!lock_file(fd.get(), LOCK_EX | LOCK_NB)) return false;
+  struct stat info {};
+  if (::fstat(fd.get(), &info) == 0 && info.st_nlink == 0) return true;  // another was quicker
   ::unlink(data.c_str());
   ::unlink((data.string() + kNotes).c_str());
   return true;
@@ -83,6 +85,14 @@ std::uint64_t sum_of(const std::vector<Kept>& kept) {
 }
 
 }  // namespace
+
+bool lock_file(int fd, int operation) {
+  int code = 0;
+  do {
+    code = ::flock(fd, operation);
+  } while (code != 0 && errno == EINTR);
+  return code == 0;
+}
 
 TierFolder::TierFolder(fs::path folder, const spec::Budget& budget) : folder_(std::move(folder)) {
   make_folder(folder_ / "objects");
@@ -97,9 +107,7 @@ ObjectFiles TierFolder::files(const std::string& url) const {
   const std::string hash = to_hex(hash_bytes(std::as_bytes(std::span(url))));
   std::string name = url.substr(url.rfind('/') + 1);
   if (name.size() > kMostName) name.erase(0, name.size() - kMostName);
-  const fs::path folder = folder_ / "objects" / hash.substr(0, 2);
-  make_folder(folder);
-  const fs::path data = folder / (hash + "-" + name + kData);
+  const fs::path data = folder_ / "objects" / hash.substr(0, 2) / (hash + "-" + name + kData);
   return {data, data.string() + kNotes};
 }
 
@@ -129,17 +137,23 @@ void TierFolder::take(std::uint64_t bytes) {
     const std::uint64_t spare = std::max(bytes, budget_ / kSpare);
     held = evict_to(budget_ - std::min(budget_, spare));
   }
-  ENSURE(resource, held + bytes <= budget_,
-         "the local copies in {} need {} more, and dataset.cache.budget leaves {} of {} while the "
-         "rest is in use; raise it, or choose a larger disk with dataset.cache.local",
-         shown(folder_), human_bytes(static_cast<double>(bytes)),
-         human_bytes(static_cast<double>(budget_ - std::min(budget_, held))),
-         human_bytes(static_cast<double>(budget_)));
-  count(held + bytes);
+  if (held + bytes <= budget_) {
+    pending_ += bytes;
+    return count(held + bytes);
+  }
+  const std::string message = fmt::format(
+      "the local copies in {} need {} more, and dataset.cache.budget leaves {} of {} while the "
+      "rest is in use; raise it, or choose a larger disk with dataset.cache.local",
+      shown(folder_), human_bytes(static_cast<double>(bytes)),
+      human_bytes(static_cast<double>(budget_ - std::min(budget_, held))),
+      human_bytes(static_cast<double>(budget_)));
+  if (bytes > budget_) throw Error(ErrorKind::resource, message);
+  throw BudgetInUse(message);
 }
 
 void TierFolder::give_back(std::uint64_t bytes) {
   const Fd guard = lock(kCountLock);
+  settle(bytes);
   const std::uint64_t held = counted();
   count(held - std::min(held, on_disk(bytes)));
 }
@@ -157,6 +171,7 @@ bool TierFolder::is_known(std::uint64_t mark) const {
 
 void TierFolder::remember(std::uint64_t mark) {
   const std::lock_guard guard(mutex_);
+  if (known_.size() >= kMostKnown) known_.clear();
   known_.insert(mark);
 }
 
@@ -179,7 +194,7 @@ std::uint64_t TierFolder::evict_to(std::uint64_t most) const {
   std::vector<Kept> kept = look_through(folder_);
   std::sort(kept.begin(), kept.end(),
             [](const Kept& a, const Kept& b) { return a.used_ns < b.used_ns; });
-  std::uint64_t held = sum_of(kept);
+  std::uint64_t held = sum_of(kept) + pending_;
   for (const Kept& one : kept) {
     if (held <= most) break;
     if (remove_unused(one.data)) held -= one.bytes;

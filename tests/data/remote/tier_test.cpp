@@ -1,10 +1,17 @@
+#include "base/hash.hpp"
 #include "data/fakes.hpp"
+#include "data/refusing_thread.hpp"
 #include "data/remote/fake_store.hpp"
+#include "data/remote/mount.hpp"
 #include "support/catch.hpp"
+#include "support/put_text.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <thread>
@@ -26,9 +33,18 @@ fs::path data_file(const FakeTier& fake) {
 std::uint64_t bytes_on_disk(const FakeTier& fake) {
   std::uint64_t bytes = 0;
   for (const auto& entry : fs::recursive_directory_iterator(fake.folder / "objects")) {
-    if (entry.is_regular_file() && entry.path().extension() != ".notes") bytes += entry.file_size();
+    struct stat info {};
+    REQUIRE(::stat(entry.path().c_str(), &info) == 0);
+    if (S_ISREG(info.st_mode)) bytes += static_cast<std::uint64_t>(info.st_blocks) * 512;
   }
   return bytes;
+}
+
+bool holds_unfinished(const FakeTier& fake) {
+  for (const auto& entry : fs::recursive_directory_iterator(fake.folder / "objects")) {
+    if (entry.path().extension() == kUnfinished) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -161,14 +177,14 @@ TEST_CASE("threads and tiers that want the same object at once fetch it once") {
 
 TEST_CASE("objects used longest ago make room for others, and those in use stay") {
   FakeTier fake;
-  fake.budget.bytes = 10'000;
+  fake.budget.bytes = 20'000;
   const auto url = [](int i) { return "http://host/" + std::to_string(i); };
   for (int i = 0; i < 10; ++i) fake.store->objects[url(i)] = {varied_bytes(4096, 7), "e"};
   const auto tier = fake.open();
   const auto held = tier->open(url(0));
   for (int i = 1; i < 10; ++i) {
     (void)tier->open(url(i));
-    CHECK(bytes_on_disk(fake) <= 10'000);
+    CHECK(bytes_on_disk(fake) <= 20'000);
   }
   CHECK(tier->is_begun(url(0)));
   CHECK(tier->is_begun(url(9)));
@@ -178,14 +194,14 @@ TEST_CASE("objects used longest ago make room for others, and those in use stay"
 
 TEST_CASE("objects whose names end as files of the folder do are kept and evicted as others are") {
   FakeTier fake;
-  fake.budget.bytes = 10'000;
+  fake.budget.bytes = 20'000;
   const auto url = [](const std::string& name) { return "http://host/" + name; };
   for (const char* name : {"a.notes", "b.new", "c.data", "d.notes", "e.new"})
     fake.store->objects[url(name)] = {varied_bytes(4096), "e"};
   const auto tier = fake.open();
   for (const char* name : {"a.notes", "b.new", "c.data", "d.notes", "e.new"}) {
     CHECK(content_of(tier->open(url(name))) == varied_bytes(4096));
-    CHECK(bytes_on_disk(fake) <= 10'000);
+    CHECK(bytes_on_disk(fake) <= 20'000);
   }
   CHECK_FALSE(tier->is_begun(url("a.notes")));
   CHECK(tier->is_begun(url("e.new")));
@@ -197,7 +213,7 @@ TEST_CASE("a budget that cannot hold what is needed is a clear error") {
   fake.store->objects[kUrl] = {varied_bytes(4096), "one"};
   const auto message = failure_of([&] { (void)fake.open()->open(kUrl); });
   CHECK(message.starts_with("11: "));
-  CHECK(message.find("need 4.0 KiB more, and dataset.cache.budget leaves 1000 B of 1000 B") !=
+  CHECK(message.find("need 8.0 KiB more, and dataset.cache.budget leaves 1000 B of 1000 B") !=
         std::string::npos);
   CHECK_FALSE(fake.open()->is_begun(kUrl));
 }
@@ -219,6 +235,7 @@ TEST_CASE("a full disk is a clear error that names the folder and the way out") 
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   CHECK(message.find("cannot write") != std::string::npos);
+  CHECK_FALSE(holds_unfinished(fake));
   CHECK(content_of(tier->open(kUrl)) == varied_bytes(4096));
 }
 
@@ -233,4 +250,131 @@ TEST_CASE("a list is asked for once and kept") {
   CHECK(objects[1].size == 2);
   CHECK(fake.open()->list("s3://bucket/set/").size() == 2);
   CHECK(fake.store->lists == 1);
+  fake.open()->forget_list("s3://bucket/set/");
+  CHECK(fake.open()->list("s3://bucket/set/").size() == 2);
+  CHECK(fake.store->lists == 2);
+}
+
+TEST_CASE("objects of several blocks give way once nobody reads them, in this process or another") {
+  FakeTier fake;
+  fake.budget.bytes = 60'000'000;
+  const auto url = [](std::size_t i) { return "http://host/" + std::to_string(i); };
+  std::vector<std::string> contents;
+  for (std::size_t i = 0; i < 4; ++i) {
+    contents.push_back(varied_bytes(20'000'000, static_cast<unsigned>(i)));
+    fake.store->objects[url(i)] = {contents[i], "e"};
+  }
+  const std::vector<std::shared_ptr<LocalTier>> tiers{fake.open(), fake.open()};
+  for (std::size_t i = 0; i < 12; ++i) {
+    const std::size_t which = i * 5 % 4;
+    if (content_of(tiers[i / 2 % 2]->open(url(which))) != contents[which]) FAIL(i);
+    CHECK(bytes_on_disk(fake) <= 60'000'000);
+  }
+}
+
+TEST_CASE("who reads waits a while for the room that others need just now") {
+  FakeTier fake;
+  fake.budget.bytes = 30'000'000;
+  const std::string other = "http://host/b";
+  fake.store->objects[kUrl] = {varied_bytes(20'000'000), "e"};
+  fake.store->objects[other] = {varied_bytes(20'000'000), "e"};
+  const auto tier = fake.open();
+  mount_remote(tier);
+  auto held = tier->open(kUrl);
+  held->fetch();
+  std::string failure;
+  std::thread reader([&] {
+    failure = failure_of([&] {
+      const FileReader file(other);
+      file.need_all();
+    });
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  held.reset();
+  reader.join();
+  CHECK(failure.empty());
+  held = tier->open(other);
+  const FileReader file(kUrl);
+  CHECK_THAT(failure_of([&] { file.need(0, 20'000'000, WhenFull::fail); }), StartsWith("11: "));
+  mount_remote(std::shared_ptr<LocalTier>());
+}
+
+TEST_CASE("what is kept beside each object counts against the budget, too") {
+  FakeTier fake;
+  fake.budget.bytes = 400'000;
+  const auto tier = fake.open();
+  for (int i = 0; i < 200; ++i) {
+    const std::string url = "http://host/" + std::to_string(i);
+    fake.store->objects[url] = {varied_bytes(100), "e"};
+    (void)tier->open(url);
+  }
+  CHECK(bytes_on_disk(fake) <= 400'000);
+  CHECK(bytes_on_disk(fake) >= 300'000);
+}
+
+TEST_CASE("what a process remembers of its copies is bounded") {
+  const TempFolder folder;
+  TierFolder tier(folder.path(), {.bytes = 1000});
+  constexpr std::uint64_t kMarks = 1'200'000;
+  std::uint64_t known = 0;
+  for (std::uint64_t mark = 0; mark < kMarks; ++mark) {
+    tier.remember(mark);
+    if (!tier.is_known(mark)) FAIL(mark);
+  }
+  for (std::uint64_t mark = 0; mark < kMarks; ++mark) known += tier.is_known(mark) ? 1 : 0;
+  CHECK(known <= kMarks / 2);
+}
+
+TEST_CASE("a damaged copy is taken away only by who has the object's lock") {
+  FakeTier fake;
+  fake.store->objects[kUrl] = {varied_bytes(1000), "one"};
+  (void)fake.open()->open(kUrl);
+  fs::resize_file(data_file(fake).string() + ".notes", 10);
+  TierFolder folder(fake.folder.path(), fake.budget);
+  Fd lock = folder.lock(hash_bytes(std::as_bytes(std::span(kUrl))));
+  std::thread other([&] { (void)fake.open()->open(kUrl); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  CHECK(fs::exists(data_file(fake)));
+  lock.reset();
+  other.join();
+  CHECK(fake.store->reads == 2);
+}
+
+TEST_CASE("a signal does not end the wait for a copy that another looks at") {
+  FakeTier fake;
+  fake.store->objects[kUrl] = {varied_bytes(1000), "one"};
+  (void)fake.open()->open(kUrl);
+  struct sigaction action {};
+  struct sigaction before {};
+  action.sa_handler = [](int) {};
+  ::sigaction(SIGUSR1, &action, &before);
+  Fd held(::open(data_file(fake).c_str(), O_RDONLY | O_CLOEXEC));
+  REQUIRE(::flock(held.get(), LOCK_EX) == 0);
+  std::string failure;
+  std::thread waiting([&] { failure = failure_of([&] { (void)fake.open()->open(kUrl); }); });
+  for (int i = 0; i < 10; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ::pthread_kill(waiting.native_handle(), SIGUSR1);
+  }
+  held.reset();
+  waiting.join();
+  ::sigaction(SIGUSR1, &before, nullptr);
+  CHECK(failure.empty());
+}
+
+TEST_CASE("a whole object is fetched where no further thread is to be had") {
+  FakeTier fake;
+  const std::string bytes = varied_bytes(3 * kBlock);
+  fake.store->objects[kUrl] = {bytes, "one"};
+  without_threads([&] {
+    if (content_of(fake.open()->open(kUrl)) != bytes) throw std::runtime_error("other bytes");
+  });
+}
+
+TEST_CASE("a folder that cannot be looked through is told, and not taken for empty") {
+  const TempFolder folder;
+  TierFolder tier(folder.path(), {.bytes = 1'000'000});
+  fs::remove_all(folder / "objects");
+  put_text(folder / "objects", "in the way");
+  CHECK(failure_of([&] { tier.take(1); }).starts_with("11: cannot look into "));
 }
