@@ -4,7 +4,9 @@
 #include "base/hash.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
+#include "data/changed_file.hpp"
 #include "data/image_ranges.hpp"
+#include "data/remote/tier_folder.hpp"
 
 #include <algorithm>
 #include <array>
@@ -35,8 +37,7 @@ class ImageFileDataset final : public Dataset,
         files_(std::move(files)),
         facts_(files_.facts()),
         forget_(std::move(forget)),
-        remote_(is_remote(root_.folder()) ||
-                (files_.files.size() > 0 && is_remote(files_.files[0]))),
+        remote_(is_remote(root_.folder()) || names_remote(files_)),
         bytes_(bytes_of(files_)) {}
 
   [[nodiscard]] std::int64_t size() const override { return facts_.samples; }
@@ -81,7 +82,7 @@ class ImageFileDataset final : public Dataset,
   [[nodiscard]] FileReader open(std::size_t file) const override {
     FileReader reader = root_.open(std::string(files_.files[file]));
     const FileStamp& listed = files_.stamps[file];
-    if (listed != FileStamp{} && reader.stamp() != listed) changed(reader, file);
+    if (listed != FileStamp{} && reader.stamp() != listed) fail_as_changed(reader, file);
     return reader;
   }
 
@@ -94,8 +95,9 @@ class ImageFileDataset final : public Dataset,
   std::uint64_t fetch(std::int64_t index) const override {
     const FileReader reader = open(file_of(index));
     const FileRange where = range_in(index, reader.size());
-    reader.need(where.offset, where.bytes);
-    return where.bytes;
+    // Who reads a sample comes first: it waits for the room that this one takes.
+    reader.need(where.offset, where.bytes, WhenFull::fail);
+    return files_.file_of.empty() ? on_disk(where.bytes) + on_disk(1) : where.bytes;  // its notes
   }
 
   [[nodiscard]] std::string object(std::int64_t index) const override {
@@ -104,10 +106,10 @@ class ImageFileDataset final : public Dataset,
   }
 
   [[nodiscard]] std::string name(std::int64_t index) const override {
-    const auto i = static_cast<std::size_t>(index);
-    if (files_.file_of.empty()) return printable((root_.folder() / files_.files[i]).string());
-    const fs::path archive = root_.folder() / files_.files[files_.file_of[i]];
-    return printable(archive.string()) + ":" + printable(files_.names[i]);
+    const fs::path file = files_.files[file_of(index)];
+    const std::string shown = printable((is_remote(file) ? file : root_.folder() / file).string());
+    if (files_.file_of.empty()) return shown;
+    return shown + ":" + printable(files_.names[static_cast<std::size_t>(index)]);
   }
 
   [[nodiscard]] std::string fingerprint() const override {
@@ -140,12 +142,12 @@ class ImageFileDataset final : public Dataset,
     return {files_.file_of[i], files_.offsets[i], files_.sizes[i]};
   }
 
-  [[noreturn]] void changed(const FileReader& reader, std::size_t file) const {
+  [[noreturn]] void fail_as_changed(const FileReader& reader, std::size_t file) const {
     if (forget_) forget_();
+    reader.forget();  // the list may be right, and the copy old
     const FileStamp& listed = files_.stamps[file];
     const bool resized = reader.size() != listed.size;
-    throw Error(
-        ErrorKind::data,
+    throw ChangedFile(
         fmt::format("the file has changed since it was listed ({}); start again, the list is "
                     "made anew then",
                     resized ? fmt::format("{} bytes, then {}", listed.size, reader.size())
@@ -172,6 +174,14 @@ std::uint64_t ImageFiles::bytes() const {
     sum += list->blob().size() + list->ends().size() * sizeof(std::uint64_t);
   return sum + stamps.size() * sizeof(FileStamp) + file_of.size() * sizeof(std::uint32_t) +
          (offsets.size() + sizes.size()) * sizeof(std::uint64_t);
+}
+
+bool names_remote(const ImageFiles& files) {
+  if (files.files.blob().find("://") == std::string::npos) return false;
+  for (std::size_t i = 0; i < files.files.size(); ++i) {
+    if (is_remote(files.files[i])) return true;
+  }
+  return false;
 }
 
 Facts ImageFiles::facts() const {

@@ -33,12 +33,15 @@ struct ImageFiles {
   [[nodiscard]] std::int64_t rows() const;
 };
 
+/// Whether some of the files are remote, wherever the folder lies.
+bool names_remote(const ImageFiles& files);
+
 /// True where the name ends as an image that trainctl can decode: .jpg .jpeg .png .webp .bmp .tif
 /// .tiff, in any case.
 bool has_image_suffix(std::string_view name);
 
 /// The data set over those files. Layout: image u8 {0, 0, 3}, then the label. A file that has
-/// changed since it was listed ends the run with Error(data), after `forget` has dropped what was
+/// changed since it was listed ends the run with ChangedFile, after `forget` has dropped what was
 /// cached.
 std::shared_ptr<const Dataset> image_file_dataset(DataRoot root, ImageFiles files,
                                                   std::function<void()> forget);

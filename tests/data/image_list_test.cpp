@@ -104,6 +104,36 @@ TEST_CASE("what is wrong with an image list names line and column") {
              Contains("ends with 1 rows; 'rows' says 2"));
 }
 
+TEST_CASE("a first line is a head only where it cannot be a sample") {
+  Listed listed;
+  for (const char* head : {"path,label\n", "image,class name\n", "Path,Label\r\n"})
+    CHECK(build("image_list", listed.with(std::string(head) + "a/1.jpg,owl\n"))->size() == 1);
+  const std::string rows = "a/1.jpg,0\na/2.jpg,1\n";
+  CHECK_THAT(listed.failure("animal/a.gif,0\n" + rows),
+             Contains("list.csv:1:1: 'animal/a.gif' is no image's name"));
+  for (const char* sample : {"a.gif,owl\n", "a\\b,owl\n", "a/b,owl\n", "a,1\n"})
+    CHECK_THAT(listed.failure(sample + rows), Contains("list.csv:1:1: "));
+  CHECK(build("image_list", listed.with(rows, "LIST.CSV"))->size() == 2);
+}
+
+TEST_CASE("a file that is missing is told with the line of the list, before anything is loaded") {
+  Listed listed;
+  for (const std::string row : {"a/1.jpg,0\na/9.jpg,1\n", "path,label\na/9.jpg,1\n"}) {
+    const auto options = listed.with(row);
+    const std::string failure = failure_of([&] { (void)facts("image_list", options); });
+    CHECK_THAT(failure, Contains("list.csv:2: cannot read ") && Contains("a/9.jpg: No such file"));
+    CHECK(failure_of([&] { (void)build("image_list", options); }) == failure);
+  }
+}
+
+TEST_CASE("a listed file that changed before the start is listed anew") {
+  Listed listed;
+  const auto options = listed.with("a/1.jpg,0\na/2.jpg,1\n");
+  (void)build("image_list", options);
+  put_text(listed.folder() / "a/2.jpg", "longer than it was");
+  CHECK(stored(*build("image_list", options), 1) == "longer than it was");
+}
+
 TEST_CASE("a listed path cannot lead out of the root") {
   Listed listed;
   const TempFolder outside;

@@ -170,7 +170,7 @@ http {{
         expected = self.hash(stage.replace("ROOT", str(self.data)))
         small = "{mode: none, local: tier, budget: 40KiB}"
         self.assertEqual(self.hash(stage.replace("ROOT", self.url), small), expected)
-        held = sum(file.stat().st_blocks * 512 for file in (self.folder / "tier/objects").rglob("*.data"))
+        held = sum(file.stat().st_blocks * 512 for file in (self.folder / "tier/objects").rglob("*") if file.is_file())
         self.assertLessEqual(held, 40 << 10)
         said = self.hash(stage.replace("ROOT", self.url), "{mode: none, local: other, budget: 100B}", code=11)
         self.assertIn("dataset.cache.budget", said)
@@ -195,6 +195,34 @@ class BehindAFailingServer(Remote):
                 self.server.faults = [fault, fault, None]
                 self.assertEqual(self.hash(self.stage(name)), expected, f"{name}, {fault}")
                 self.assertEqual(self.server.faults, [], "the faults were met")
+
+    def test_a_list_of_this_machine_may_name_what_lies_on_a_server(self):
+        stage = self.stages["image_list"].replace("ROOT", str(self.data))
+        expected = self.hash(stage)
+        lines = (self.data / "list.csv").read_text().splitlines()
+        (self.folder / "urls.csv").write_text("".join(f"{self.server.url}/{line}\n" for line in lines))
+        stage = stage.replace(f"{self.data}/list.csv", "urls.csv")
+        self.assertEqual(self.hash(stage), expected)
+        self.server.requests.clear()
+        self.assertEqual(self.hash(stage), expected)
+        self.assertEqual(self.server.requests, [])
+
+    def test_some_shards_may_lie_on_a_server_and_others_here(self):
+        shard, pad = self.data / "s-1.tar", self.folder / "pad.bin"
+        pad.write_bytes(bytes(BLOCK + 1))
+        with tarfile.open(shard) as tar:
+            tar.extractall(self.folder / "members")
+        with tarfile.open(shard, "w") as tar:  # its samples in the second block, which is not there at the start
+            tar.add(pad, "readme")
+            for member in sorted((self.folder / "members").iterdir()):
+                tar.add(member, member.name)
+        stage = '{type: webdataset, shards: ["%s/s-0.tar", "%s/s-1.tar"], transforms: [{type: center_crop, size: 8}]}'
+        expected = self.hash(stage % (self.data, self.data))
+        for tier in ("tier", "another"):  # the second time the index is known, and nothing of the shard is here
+            self.assertEqual(self.hash(stage % (self.data, self.server.url), "{mode: none, local: %s}" % tier), expected)
+        (self.data / "s-1.tar").write_bytes(b"")
+        said = self.hash(stage % (self.data, self.server.url), "{mode: none, local: third}", code=9)
+        self.assertIn(f"{self.server.url}/s-1.tar", said)
 
     def test_a_fault_that_stays_ends_with_exit_11_and_leaves_nothing_that_looks_whole(self):
         for fault, words in ((500, "answers 500"), ("truncate", ""), ("short", "were asked for"), ("reset", "")):

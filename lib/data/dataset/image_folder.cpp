@@ -4,6 +4,7 @@
 #include "data/folder_scan.hpp"
 #include "data/registry.hpp"
 #include "data/remote/scan.hpp"
+#include "data/restat.hpp"
 
 namespace trainctl::data {
 namespace {
@@ -34,11 +35,13 @@ Facts facts_of(const ImageFolder& options) {
 }
 
 std::shared_ptr<const Dataset> load(const ImageFolder& options) {
-  if (is_remote(options.root))
-    return image_file_dataset(DataRoot(options.root), scan_remote_classes(options.root), {});
+  if (is_remote(options.root)) {
+    return image_file_dataset(DataRoot(options.root), scan_remote_classes(options.root),
+                              [root = options.root] { forget_remote_classes(root); });
+  }
   const ManifestCache cache = cache_of(options);
   std::optional<ImageFiles> files = cache.load();
-  if (!files) {
+  if (!files || !is_as_listed(options.root, *files)) {
     FolderScan found = scan(options, Stamps::take);
     cache.save(found.folders, found.files);
     files = std::move(found.files);

@@ -7,11 +7,9 @@
 #include "data/manifest.hpp"
 #include "data/mapped_file.hpp"
 #include "data/registry.hpp"
+#include "data/restat.hpp"
 
-#include <sys/stat.h>
-
-#include <cerrno>
-#include <cstring>
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -19,6 +17,8 @@ namespace trainctl::data {
 namespace {
 
 using spec::dataset::ImageList;
+
+constexpr std::size_t kLookedAt = 8;  // files, where only the list is to be checked
 
 fs::path root_of(const ImageList& options) {
   if (options.root) return *options.root;
@@ -35,6 +35,33 @@ ManifestCache cache_of(const ImageList& options) {
   return ManifestCache(identity);
 }
 
+DataRoot open_root(const ImageList& options) {
+  return DataRoot(root_of(options), options.path,
+                  options.follow_links ? DataRoot::Links::follow : DataRoot::Links::refuse);
+}
+
+char delimiter_of(const fs::path& path) {
+  std::string suffix = path.extension().string();
+  for (char& c : suffix) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return suffix == ".csv" ? ',' : '\t';
+}
+
+/// Whether a first line names the columns. What may be a sample is no such line: its sample would
+/// be lost without a word.
+bool is_head(const std::vector<CsvField>& record) {
+  const auto is_number = [](const CsvField& field) {
+    double ignored = 0;
+    return parse_number(field.text, ignored);
+  };
+  return record[0].text.find_first_of("/\\.") == std::string_view::npos &&
+         std::none_of(record.begin(), record.end(), is_number);
+}
+
+struct Listing {
+  ImageFiles files;
+  std::vector<std::int64_t> lines;  // of each file
+};
+
 /// The list as it is written, before any file is looked at.
 class ListReader {
  public:
@@ -42,13 +69,12 @@ class ListReader {
       : options_(options),
         file_(options.path),
         reader_({reinterpret_cast<const char*>(file_.bytes().data()), file_.bytes().size()},
-                options.path.string(), options.path.extension() == ".csv" ? ',' : '\t') {}
+                options.path.string(), delimiter_of(options.path)) {}
 
-  ImageFiles read() {
+  Listing read() {
     std::vector<CsvField> record;
     for (bool first = true; reader_.next(record); first = false) {
-      if (first && !has_image_suffix(record[0].text)) continue;
-      add(record);
+      if (!first || !is_head(record)) add(record);
     }
     const std::size_t count = files_.files.size();
     ENSURE(data, count > 0, "{} names no images; expected a line 'path,label' for each",
@@ -56,7 +82,7 @@ class ListReader {
     const auto place = [&](std::size_t i) { return fmt::format("{}:{}", file_.name(), lines_[i]); };
     files_.labels = width_ == 1 ? class_labels(texts_, options_.classes, place)
                                 : number_labels(numbers_, static_cast<std::int64_t>(width_));
-    return std::move(files_);
+    return {std::move(files_), std::move(lines_)};
   }
 
  private:
@@ -91,17 +117,21 @@ class ListReader {
   std::vector<std::int64_t> lines_;
 };
 
-/// Looks at every file that is here; adds the folders that hold them to the dependencies.
-void take_stamps(ImageFiles& files, const DataRoot& root, std::vector<Dependency>& dependencies) {
+FileStamp stamp_of_file(const Listing& listing, std::size_t i, const DataRoot& root,
+                        const ImageList& options) {
+  const std::string name(listing.files.files[i]);
+  return in_context(fmt::format("{}:{}", printable(options.path.string()), listing.lines[i]),
+                    [&] { return root.open(name).stamp(); });
+}
+
+/// Looks at every file; adds the folders that hold them to the dependencies.
+void take_stamps(Listing& listing, const DataRoot& root, const ImageList& options,
+                 std::vector<Dependency>& dependencies) {
   std::set<fs::path> folders;
+  ImageFiles& files = listing.files;
   for (std::size_t i = 0; i < files.files.size(); ++i) {
-    const std::string name(files.files[i]);
-    if (is_remote(name)) {
-      files.stamps.emplace_back();
-      continue;
-    }
-    files.stamps.push_back(in_context("image list", [&] { return root.open(name).stamp(); }));
-    folders.insert((root.folder() / name).parent_path());
+    files.stamps.push_back(stamp_of_file(listing, i, root, options));
+    folders.insert((root.folder() / files.files[i]).parent_path());
   }
   for (const fs::path& folder : folders) dependencies.push_back(dependency_on(folder));
 }
@@ -112,32 +142,40 @@ void check_rows(const ImageFiles& files, const ImageList& options) {
          files.samples(), *options.rows);
 }
 
+bool is_remote_list(const ImageList& options) {
+  return is_remote(options.path) || is_remote(root_of(options));
+}
+
 Facts facts_of(const ImageList& options) {
-  const ImageFiles files = ListReader(options).read();
-  check_rows(files, options);
-  return files.facts();
+  const Listing listing = ListReader(options).read();
+  check_rows(listing.files, options);
+  if (!is_remote_list(options) && !names_remote(listing.files)) {
+    const DataRoot root = open_root(options);
+    for (std::size_t i = 0; i < std::min(kLookedAt, listing.files.files.size()); ++i)
+      (void)stamp_of_file(listing, i, root, options);
+  }
+  return listing.files.facts();
 }
 
 /// Nothing is asked of each remote file before it is used: the store tells whether it has changed.
-std::shared_ptr<const Dataset> load_unlooked(const ImageList& options, DataRoot root) {
-  ImageFiles files = ListReader(options).read();
+std::shared_ptr<const Dataset> load_unlooked(const ImageList& options, ImageFiles files) {
   files.stamps.resize(files.files.size());
   check_rows(files, options);
-  return image_file_dataset(std::move(root), std::move(files), {});
+  return image_file_dataset(open_root(options), std::move(files), {});
 }
 
 std::shared_ptr<const Dataset> load(const ImageList& options) {
-  DataRoot root(root_of(options), options.path,
-                options.follow_links ? DataRoot::Links::follow : DataRoot::Links::refuse);
-  if (is_remote(root.folder()) || is_remote(options.path))
-    return load_unlooked(options, std::move(root));
+  if (is_remote_list(options)) return load_unlooked(options, ListReader(options).read().files);
+  DataRoot root = open_root(options);
   const ManifestCache cache = cache_of(options);
   std::optional<ImageFiles> files = cache.load();
-  if (!files) {
+  if (!files || !is_as_listed(root.folder(), *files)) {
     std::vector<Dependency> dependencies{dependency_on(options.path)};
-    files = ListReader(options).read();
-    take_stamps(*files, root, dependencies);
-    cache.save(dependencies, *files);
+    Listing listing = ListReader(options).read();
+    if (names_remote(listing.files)) return load_unlooked(options, std::move(listing.files));
+    take_stamps(listing, root, options, dependencies);
+    cache.save(dependencies, listing.files);
+    files = std::move(listing.files);
   }
   check_rows(*files, options);
   return image_file_dataset(std::move(root), *std::move(files), [cache] { cache.forget(); });

@@ -7,6 +7,7 @@
 #include "data/remote/fake_store.hpp"
 #include "data/remote/fetch_ahead.hpp"
 #include "data/remote/mount.hpp"
+#include "data/remote/stores.hpp"
 #include "data/tar_files.hpp"
 #include "spec/dataset/csv.hpp"
 #include "spec/dataset/image_folder.hpp"
@@ -182,6 +183,85 @@ TEST_CASE("shards are the same through a bucket, by range and by pattern") {
   spec::dataset::Webdataset none;
   none.shards = {mirrored.url("t-*.tar")};
   CHECK_THAT(failure_of([&] { (void)build("webdataset", none); }), Contains("no file matches"));
+}
+
+TEST_CASE("some shards may be remote and others not, and all are named as they were given") {
+  Mirrored mirrored;
+  for (int i = 0; i < 2; ++i) {
+    const std::string number = std::to_string(i);
+    put_text(mirrored.local("s-" + number + ".tar"), tar_member(number + ".jpg", "image" + number) +
+                                                         tar_member(number + ".cls", number) +
+                                                         tar_end());
+  }
+  mirrored.upload();
+  spec::dataset::Webdataset mixed;
+  mixed.shards = {mirrored.local("s-0.tar"), mirrored.url("s-1.tar")};
+  const auto dataset = build("webdataset", mixed);
+  // Reading ahead reads the files as they are, and of the remote one some blocks may be missing.
+  CHECK(dataset->images()->ranges() == nullptr);
+  CHECK(dataset->fetchable() != nullptr);
+  CHECK(stored(*dataset, 0) == "image0");
+  CHECK(stored(*dataset, 1) == "image1");
+  CHECK(dataset->images()->name(0) == mirrored.local("s-0.tar").string() + ":0.jpg");
+  CHECK(dataset->images()->name(1) == "s3://bucket/set/s-1.tar:1.jpg");
+}
+
+TEST_CASE("a list of this machine may name remote images") {
+  Mirrored mirrored;
+  put_text(mirrored.local("x/1.jpg"), "one");
+  put_text(mirrored.local("x/2.jpg"), "two");
+  put_text(mirrored.local("list.csv"),
+           "x/1.jpg,owl\n" + mirrored.url("x/2.jpg").string() + ",crow\n");
+  mirrored.upload();
+  spec::dataset::ImageList options;
+  options.path = mirrored.local("list.csv");
+  CHECK(facts("image_list", options).samples == 2);
+  for (int start = 0; start < 2; ++start) {
+    const auto dataset = build("image_list", options);
+    CHECK(stored(*dataset, 0) == "one");
+    CHECK(stored(*dataset, 1) == "two");
+    CHECK(dataset->images()->name(1) == "s3://bucket/set/x/2.jpg");
+    mirrored.restart_offline();
+  }
+}
+
+TEST_CASE("an image folder whose list, or whose copies, are old heals with the next start") {
+  for (const bool old_list : {true, false}) {
+    Mirrored mirrored;
+    for (const char* name : {"a/1.jpg", "b/2.jpg"}) put_text(mirrored.local(name), "before");
+    mirrored.upload();
+    spec::dataset::ImageFolder options;
+    options.root = mirrored.url();
+    const auto first = build("image_folder", options);
+    if (!old_list) {
+      CHECK(stored(*first, 0) == "before");
+      remote_tier()->forget_list(mirrored.url().string() + "/");
+    }
+    mirrored.store().objects[mirrored.url("a/1.jpg").string()] = {"after", "another"};
+    const auto second = build("image_folder", options);
+    CHECK_THAT(failure_of([&] { (void)stored(*second, 0); }),
+               StartsWith("9: ") && Contains("has changed since it was listed"));
+    CHECK(stored(*build("image_folder", options), 0) == "after");
+  }
+}
+
+TEST_CASE("links in a mounted folder are followed to files, and refused else") {
+  const TempFolder folder;
+  const TempFolder elsewhere;
+  const auto list = [&] {
+    return file_store()->list(parse_url("file://" + folder.path().string() + "/"));
+  };
+  put_text(folder / "a/1.jpg", "one");
+  put_text(elsewhere / "b/2.jpg", "two");
+  fs::create_symlink(elsewhere / "b/2.jpg", folder / "a/2.jpg");
+  CHECK(list().size() == 2);
+  fs::create_directory_symlink(elsewhere / "b", folder / "b");
+  CHECK_THAT(failure_of([&] { (void)list(); }),
+             StartsWith("9: ") && Contains("/b is a symbolic link to a folder"));
+  fs::remove(folder / "b");
+  fs::create_symlink("nowhere", folder / "a/3.jpg");
+  CHECK_THAT(failure_of([&] { (void)list(); }),
+             StartsWith("9: ") && Contains("/a/3.jpg is a symbolic link that leads nowhere"));
 }
 
 TEST_CASE("a table and a token stream are the same through a bucket") {
