@@ -1,7 +1,7 @@
 #include "data/image/color.hpp"
 
-#include "data/golden_images.hpp"
 #include "data/image/gaussian_blur.hpp"
+#include "data/image/golden_pixels.hpp"
 #include "data/image/sharpness.hpp"
 #include "data/image/tone.hpp"
 
@@ -70,6 +70,25 @@ TEST_CASE("a blur is torchvision's, to one level in one byte of a hundred") {
     gaussian_blur(input, across, down, scratch, output);
   };
   check_golden("blur", {{"gaussian_blur", blur}}, {1, 0.01});
+}
+
+TEST_CASE("a blur keeps as many rows as its kernel has, not the image") {
+  const Picture tall = noise({500, 40, 3});
+  std::vector<float> across(5);
+  std::vector<float> down(9);
+  gaussian_weights(1.5, across);
+  gaussian_weights(1.5, down);
+  std::vector<float> scratch;
+  std::vector<std::uint8_t> pixels;
+  ImageTarget whole(pixels);
+  gaussian_blur(tall.view(), across, down, scratch, whole);
+  CHECK(scratch.size() < 12 * 44 * 3);
+  // Rows far from a cut do not know of it.
+  std::vector<std::uint8_t> part_pixels;
+  ImageTarget part(part_pixels);
+  gaussian_blur(tall.view().window({100, 0, 300, 40}), across, down, scratch, part);
+  for (std::int64_t y = 4; y < 296; ++y)
+    CHECK(std::equal(part.row(y), part.row(y) + 120, whole.row(100 + y)));
 }
 
 TEST_CASE("colours need 1 or 3 channels") {

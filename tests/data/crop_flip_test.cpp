@@ -1,6 +1,6 @@
-#include "data/golden_images.hpp"
 #include "data/image/erase.hpp"
 #include "data/image/flip.hpp"
+#include "data/image/golden_pixels.hpp"
 #include "data/image/pad.hpp"
 
 using namespace trainctl;

@@ -1,7 +1,7 @@
 #include "data/beta.hpp"
 #include "data/build.hpp"
 #include "data/fakes.hpp"
-#include "data/golden_images.hpp"
+#include "data/image/golden_pixels.hpp"
 #include "data/image/mix.hpp"
 #include "data/mixer.hpp"
 #include "data/registry.hpp"
@@ -77,8 +77,8 @@ int pixel_of(std::int64_t sample, std::int64_t k) {
 
 TEST_CASE("mixing gives torchvision's bytes, boxes and shares of the label") {
   const Json golden = golden_transforms("mix");
-  const Picture one = read_picture(golden["pictures"][0]);
-  const Picture other = read_picture(golden["pictures"][1]);
+  const Picture one = golden_picture(golden["pictures"][0]);
+  const Picture other = golden_picture(golden["pictures"][1]);
   for (const Json& expected : golden["cases"]) {
     INFO(expected["kind"] << " " << expected.value("own", -1));
     Mix mix;
@@ -95,9 +95,9 @@ TEST_CASE("mixing gives torchvision's bytes, boxes and shares of the label") {
     mix_images(mix, one.shape, a.data(), b.data());
     Json copy = expected;
     copy["shape"] = golden["pictures"][0]["shape"];
-    CHECK(a == read_picture(copy).pixels);
+    CHECK(a == golden_picture(copy).pixels);
     copy["pixels"] = expected["other"];
-    CHECK(b == read_picture(copy).pixels);
+    CHECK(b == golden_picture(copy).pixels);
   }
 }
 

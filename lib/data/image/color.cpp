@@ -1,34 +1,21 @@
 #include "data/image/color.hpp"
 
 #include "base/error.hpp"
+#include "data/image/blend.hpp"
+#include "data/image/blend_rows.hpp"
 #include "data/image/table.hpp"
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 
 namespace trainctl::data {
 namespace {
 
-std::uint8_t clamped(float value) {
-  return static_cast<std::uint8_t>(std::clamp(value, 0.0F, 255.0F));
+const BlendKernels& kernels() {
+  static const BlendKernels& fastest = blend_kernels().back();
+  return fastest;
 }
-
-/// The whole part of the luma of an RGB pixel.
-int luma(const std::uint8_t* pixel) {
-  const float sum = static_cast<float>(pixel[0]) * 0.2989F + static_cast<float>(pixel[1]) * 0.587F;
-  return static_cast<int>(sum + static_cast<float>(pixel[2]) * 0.114F);
-}
-
-/// Weights of a blend between an image and what it is blended with.
-struct Blend {
-  explicit Blend(double factor)
-      : own(static_cast<float>(factor)), other(static_cast<float>(1.0 - factor)) {}
-  [[nodiscard]] std::uint8_t operator()(std::uint8_t value, float with) const {
-    return clamped(static_cast<float>(value) * own + with * other);
-  }
-  float own;
-  float other;
-};
 
 /// Calls `change(from, to)` for each pixel.
 template <class Change>
@@ -46,10 +33,9 @@ float mean_luma(const ImageView& input) {
   const auto [height, width, channels] = input.shape;
   std::int64_t sum = 0;
   for (std::int64_t y = 0; y < height; ++y) {
-    const std::uint8_t* pixel = input.row(y);
-    for (std::int64_t x = 0; x < width; ++x, pixel += channels) {
-      sum += channels == 1 ? *pixel : luma(pixel);
-    }
+    const std::uint8_t* row = input.row(y);
+    sum += channels == 1 ? std::accumulate(row, row + width, std::int64_t{0})
+                         : kernels().sum_of_luma(row, width);
   }
   return static_cast<float>(sum) / static_cast<float>(height * width);
 }
@@ -125,18 +111,18 @@ void adjust_brightness(const ImageView& input, double factor, ImageTarget& outpu
 void adjust_contrast(const ImageView& input, double factor, ImageTarget& output) {
   const Blend blend(factor);
   const float mean = mean_luma(input);
-  apply_table(input,
-              make_table([&](int value) { return blend(static_cast<std::uint8_t>(value), mean); }),
-              output);
+  const auto blend_value = [&](int value) {
+    return blended(static_cast<std::uint8_t>(value), mean, blend);
+  };
+  apply_table(input, make_table(blend_value), output);
 }
 
 void adjust_saturation(const ImageView& input, double factor, ImageTarget& output) {
   if (input.shape.channels == 1) return keep(input, output);
   const Blend blend(factor);
-  each_pixel(input, output, [&](const std::uint8_t* from, std::uint8_t* to) {
-    const auto gray = static_cast<float>(luma(from));
-    for (int c = 0; c < 3; ++c) to[c] = blend(from[c], gray);
-  });
+  output.resize(input.shape);
+  for (std::int64_t y = 0; y < input.shape.height; ++y)
+    kernels().saturate(input.row(y), input.shape.width, blend, output.row(y));
 }
 
 void adjust_hue(const ImageView& input, double shift, ImageTarget& output) {
@@ -153,10 +139,9 @@ void adjust_hue(const ImageView& input, double shift, ImageTarget& output) {
 
 void to_grayscale(const ImageView& input, ImageTarget& output) {
   if (input.shape.channels == 1) return keep(input, output);
-  each_pixel(input, output, [](const std::uint8_t* from, std::uint8_t* to) {
-    const auto gray = static_cast<std::uint8_t>(luma(from));
-    for (int c = 0; c < 3; ++c) to[c] = gray;
-  });
+  output.resize(input.shape);
+  for (std::int64_t y = 0; y < input.shape.height; ++y)
+    kernels().gray(input.row(y), input.shape.width, output.row(y));
 }
 
 }  // namespace trainctl::data

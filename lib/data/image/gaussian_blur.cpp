@@ -31,6 +31,14 @@ void add_scaled(const float* __restrict from, float weight, float* __restrict su
   for (std::int64_t i = 0; i < count; ++i) sums[i] += weight * from[i];
 }
 
+/// The sum of `row_of(k)` times weight k, for all k.
+template <class RowOf>
+void weighted_sum(std::span<const float> weights, std::int64_t count, float* sums, RowOf&& row_of) {
+  std::fill_n(sums, count, 0.0F);
+  for (std::int64_t k = 0; k < std::ssize(weights); ++k)
+    add_scaled(row_of(k), weights[static_cast<std::size_t>(k)], sums, count);
+}
+
 }  // namespace
 
 void gaussian_weights(double sigma, std::span<float> weights) {
@@ -52,23 +60,22 @@ void gaussian_blur(const ImageView& input, std::span<const float> across,
   ASSERT(radius < width && reach < height);
   const std::int64_t row = width * channels;
   const std::int64_t wide = row + 2 * radius * channels;
-  scratch.assign(static_cast<std::size_t>(wide + (height + 1) * row), 0.0F);
+  const std::int64_t kept = std::ssize(down);  // rows that are smooth across: as many as count
+  scratch.resize(static_cast<std::size_t>(wide + (kept + 1) * row));
   float* const widened = scratch.data();
   float* const sums = widened + wide;
   float* const rows = sums + row;
-  for (std::int64_t y = 0; y < height; ++y) {
-    widen_row(input.row(y), input.shape, radius, widened);
-    for (std::int64_t k = 0; k < std::ssize(across); ++k) {
-      add_scaled(widened + k * channels, across[static_cast<std::size_t>(k)], rows + y * row, row);
-    }
-  }
+  const auto smooth_row = [&](std::int64_t y) { return rows + y % kept * row; };
   output.resize(input.shape);
+  std::int64_t next = 0;
   for (std::int64_t y = 0; y < height; ++y) {
-    std::fill_n(sums, row, 0.0F);
-    for (std::int64_t k = 0; k < std::ssize(down); ++k) {
-      add_scaled(rows + mirrored(y + k - reach, height) * row, down[static_cast<std::size_t>(k)],
-                 sums, row);
+    for (; next <= std::min(y + reach, height - 1); ++next) {
+      widen_row(input.row(next), input.shape, radius, widened);
+      weighted_sum(across, row, smooth_row(next),
+                   [&](std::int64_t k) { return widened + k * channels; });
     }
+    weighted_sum(down, row, sums,
+                 [&](std::int64_t k) { return smooth_row(mirrored(y + k - reach, height)); });
     std::uint8_t* to = output.row(y);
     for (std::int64_t i = 0; i < row; ++i) {
       to[i] = static_cast<std::uint8_t>(std::clamp(round_half_even(sums[i]), 0.0F, 255.0F));

@@ -56,14 +56,15 @@ void resize(const ImageView& window, const ResizePlan& plan, std::uint8_t* out,
 
   const std::int64_t stride = (window.shape.width + 2 * horizontal->pairs) * channels + kSlack;
   thread_local std::vector<std::int16_t> middle;
-  middle.assign(static_cast<std::size_t>(stride * kRowGroup), 0);
+  middle.assign(static_cast<std::size_t>(stride * kernels.rows), 0);
 
   Column column(window, *vertical, kernels);
   HorizontalJob job;
   job.axis = horizontal.get();
   job.channels = channels;
-  for (std::int64_t y = 0; y < plan.vertical.count; y += kRowGroup) {
-    for (std::int64_t r = 0; r < kRowGroup; ++r) {
+  job.rows = static_cast<std::size_t>(kernels.rows);
+  for (std::int64_t y = 0; y < plan.vertical.count; y += kernels.rows) {
+    for (std::int64_t r = 0; r < kernels.rows; ++r) {
       // Where the last group is not full, its last row is made twice.
       const std::int64_t row = std::min(y + r, plan.vertical.count - 1);
       std::int16_t* values = middle.data() + r * stride;

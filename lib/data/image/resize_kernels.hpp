@@ -3,6 +3,7 @@
 #include "data/image/resize_weights.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -11,8 +12,8 @@ namespace trainctl::data {
 /// Bits behind the point of the values between the passes: a level of 255 still fits into 16 signed
 /// bits.
 constexpr int kMiddleBits = 7;
-/// Rows that one call of a horizontal kernel makes.
-constexpr int kRowGroup = 2;
+/// Most rows that one call of a horizontal kernel makes.
+constexpr int kMostRows = 4;
 
 /// The weighted sum of several rows, byte by byte.
 struct VerticalJob {
@@ -24,10 +25,12 @@ struct VerticalJob {
   std::int16_t* out = nullptr;
 };
 
-/// The weighted sums along two rows; behind the last pixel of each lie enough zeros for any load.
+/// The weighted sums along as many rows as the kernel makes; behind the last pixel of each lie
+/// enough zeros for any load.
 struct HorizontalJob {
-  std::array<const std::int16_t*, kRowGroup> in{};
-  std::array<std::uint8_t*, kRowGroup> out{};
+  std::array<const std::int16_t*, kMostRows> in{};
+  std::array<std::uint8_t*, kMostRows> out{};
+  std::size_t rows = 0;
   const AxisWeights* axis = nullptr;
   std::int64_t channels = 3;
 };
@@ -35,6 +38,7 @@ struct HorizontalJob {
 /// One implementation of the two passes.
 struct ResizeKernels {
   const char* name;
+  int rows;  // that its horizontal pass makes at once
   void (*vertical)(const VerticalJob& job);
   void (*horizontal)(const HorizontalJob& job);
 };

@@ -16,7 +16,7 @@ void horizontal_from(const HorizontalJob& job, std::int64_t first) {
   const int shift = axis.precision + kMiddleBits;
   const int taps = 2 * axis.pairs;
   const auto outputs = static_cast<std::int64_t>(axis.start.size());
-  for (std::size_t row = 0; row < job.in.size(); ++row) {
+  for (std::size_t row = 0; row < job.rows; ++row) {
     std::uint8_t* out = job.out[row] + first * job.channels;
     for (std::int64_t x = first; x < outputs; ++x) {
       const std::int16_t* weights = axis.weights.data() + x * taps;
@@ -31,7 +31,7 @@ void horizontal_from(const HorizontalJob& job, std::int64_t first) {
 }
 
 const ResizeKernels& scalar_resize() {
-  static constexpr ResizeKernels kScalar{"scalar",
+  static constexpr ResizeKernels kScalar{"scalar", 1,
                                          [](const VerticalJob& job) { vertical_from(job, 0); },
                                          [](const HorizontalJob& job) { horizontal_from(job, 0); }};
   return kScalar;

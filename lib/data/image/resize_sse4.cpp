@@ -52,42 +52,93 @@ SSE4 void vertical(const VerticalJob& job) {
 
 /// Four pixels of one row: of each, the channels of two neighbours stand side by side for the
 /// multiply-add.
+template <int kChannels>
 SSE4_INLINE void four_pixels(const HorizontalJob& job, std::size_t row, std::int64_t x) {
   const AxisWeights& axis = *job.axis;
-  const __m128i pairs = _mm_setr_epi8(0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, -1, -1, -1, -1);
+  const __m128i pairs = kChannels == 3
+                            ? _mm_setr_epi8(0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, -1, -1, -1, -1)
+                            : _mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15);
   const __m128i packed = _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
   const int shift = axis.precision + kMiddleBits;
   __m128i sums[4];
   for (int j = 0; j < 4; ++j) {
     const std::int16_t* weights = axis.weights.data() + (x + j) * 2 * axis.pairs;
     const std::int16_t* in =
-        job.in[row] + std::int64_t{3} * axis.start[static_cast<std::size_t>(x + j)];
+        job.in[row] + std::int64_t{kChannels} * axis.start[static_cast<std::size_t>(x + j)];
     __m128i sum = _mm_set1_epi32(1 << (shift - 1));
     for (int p = 0; p < axis.pairs; ++p) {
-      const __m128i values = _mm_shuffle_epi8(load(in + 6 * p), pairs);
+      const __m128i values = _mm_shuffle_epi8(load(in + 2 * kChannels * p), pairs);
       sum = _mm_add_epi32(sum, _mm_madd_epi16(values, weight_pair(weights + 2 * p)));
     }
     sums[j] = _mm_sra_epi32(sum, _mm_cvtsi32_si128(shift));
   }
   const __m128i words =
       _mm_packus_epi16(_mm_packs_epi32(sums[0], sums[1]), _mm_packs_epi32(sums[2], sums[3]));
-  const __m128i bytes = _mm_shuffle_epi8(words, packed);
-  std::memcpy(job.out[row] + 3 * x, &bytes, 12);
+  const __m128i bytes = kChannels == 3 ? _mm_shuffle_epi8(words, packed) : words;
+  std::memcpy(job.out[row] + kChannels * x, &bytes, 4 * kChannels);
 }
 
-SSE4 void horizontal(const HorizontalJob& job) {
+/// Four pixels of one row of one channel: of each, eight neighbours at a time. `last` has the
+/// weights of its own among the last eight.
+SSE4_INLINE void four_grey_pixels(const HorizontalJob& job, std::size_t row, std::int64_t x,
+                                  __m128i last) {
+  const AxisWeights& axis = *job.axis;
+  const int taps = 2 * axis.pairs;
+  const int shift = axis.precision + kMiddleBits;
+  __m128i sums[4];
+  for (int j = 0; j < 4; ++j) {
+    const std::int16_t* weights = axis.weights.data() + (x + j) * taps;
+    const std::int16_t* in = job.in[row] + axis.start[static_cast<std::size_t>(x + j)];
+    __m128i sum = _mm_setzero_si128();
+    for (int k = 0; k < taps; k += 8) {
+      __m128i eight = load(weights + k);
+      if (k + 8 > taps) eight = _mm_and_si128(eight, last);
+      sum = _mm_add_epi32(sum, _mm_madd_epi16(load(in + k), eight));
+    }
+    sums[j] = sum;
+  }
+  __m128i sum = _mm_hadd_epi32(_mm_hadd_epi32(sums[0], sums[1]), _mm_hadd_epi32(sums[2], sums[3]));
+  sum = _mm_add_epi32(sum, _mm_set1_epi32(1 << (shift - 1)));
+  sum = _mm_sra_epi32(sum, _mm_cvtsi32_si128(shift));
+  const __m128i words = _mm_packs_epi32(sum, sum);
+  const int bytes = _mm_cvtsi128_si32(_mm_packus_epi16(words, words));
+  std::memcpy(job.out[row] + x, &bytes, sizeof bytes);
+}
+
+SSE4 void grey_rows(const HorizontalJob& job) {
   const auto outputs = static_cast<std::int64_t>(job.axis->start.size());
-  if (job.channels != 3 || outputs < 4) return horizontal_from(job, 0);
-  for (std::size_t row = 0; row < job.in.size(); ++row) {
-    for (std::int64_t x = 0; x + 4 <= outputs; x += 4) four_pixels(job, row, x);
-    if (outputs % 4 != 0) four_pixels(job, row, outputs - 4);
+  const auto left = static_cast<std::int16_t>(2 * job.axis->pairs % 8);
+  const __m128i last =
+      _mm_cmpgt_epi16(_mm_set1_epi16(left), _mm_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7));
+  for (std::size_t row = 0; row < job.rows; ++row) {
+    for (std::int64_t x = 0; x + 4 <= outputs; x += 4) four_grey_pixels(job, row, x, last);
+    if (outputs % 4 != 0) four_grey_pixels(job, row, outputs - 4, last);
+  }
+}
+
+template <int kChannels>
+SSE4 void horizontal_rows(const HorizontalJob& job) {
+  const auto outputs = static_cast<std::int64_t>(job.axis->start.size());
+  for (std::size_t row = 0; row < job.rows; ++row) {
+    for (std::int64_t x = 0; x + 4 <= outputs; x += 4) four_pixels<kChannels>(job, row, x);
+    if (outputs % 4 != 0) four_pixels<kChannels>(job, row, outputs - 4);
+  }
+}
+
+void horizontal(const HorizontalJob& job) {
+  if (job.axis->start.size() < 4) return horizontal_from(job, 0);
+  switch (job.channels) {
+    case 1: return grey_rows(job);
+    case 3: return horizontal_rows<3>(job);
+    case 4: return horizontal_rows<4>(job);
+    default: return horizontal_from(job, 0);
   }
 }
 
 }  // namespace
 
 const ResizeKernels& sse4_resize() {
-  static constexpr ResizeKernels kSse4{"sse4", vertical, horizontal};
+  static constexpr ResizeKernels kSse4{"sse4", 2, vertical, horizontal};
   return kSse4;
 }
 

@@ -13,6 +13,7 @@ namespace {
 
 // 255 << kMiddleBits times 2^16 is the most that a sum of 32 bits holds.
 constexpr int kMostPrecision = 16;
+constexpr std::size_t kSlack = 8;  // a load of 16 bytes may begin at the last weight
 constexpr std::size_t kCacheBytes = std::size_t{4} << 20;
 
 /// The triangle filter over the inputs [first, first + weights.size()), as ATen places it.
@@ -21,7 +22,16 @@ struct Window {
   std::vector<double> weights;
 };
 
+/// In ATen's float32.
+std::int64_t nearest_of(const ResizeAxis& axis, std::int64_t output) {
+  const float scale = static_cast<float>(axis.input) / static_cast<float>(axis.output);
+  const auto at = static_cast<std::int64_t>(static_cast<float>(output) * scale);
+  return std::min(at, axis.input - 1);
+}
+
 Window window_of(const ResizeAxis& axis, std::int64_t output) {
+  if (axis.interpolation == spec::transform::Interpolation::nearest)
+    return {nearest_of(axis, output), {1.0}};
   const double scale = static_cast<double>(axis.input) / static_cast<double>(axis.output);
   const double support = std::max(scale, 1.0);
   const double inverse = scale >= 1.0 ? 1.0 / scale : 1.0;
@@ -76,7 +86,7 @@ AxisWeights make_weights(const ResizeAxis& axis) {
   made.pairs = static_cast<int>((taps + 1) / 2);
   made.precision = precision_of(most);
   const std::size_t stride = 2 * static_cast<std::size_t>(made.pairs);
-  made.weights.resize(windows.size() * stride);
+  made.weights.resize(windows.size() * stride + kSlack);
   for (std::size_t i = 0; i < windows.size(); ++i) {
     made.start.push_back(static_cast<std::int32_t>(windows[i].first - made.begin));
     quantise(windows[i].weights, made.precision, made.weights.data() + i * stride);

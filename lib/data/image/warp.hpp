@@ -52,8 +52,9 @@ struct Point {
   std::int64_t y = 0;
 };
 /// The one that takes four places of the output, clockwise from the upper left, to the corners of
-/// the input.
-Perspective perspective_of(const ImageShape& image, const std::array<Point, 4>& corners);
+/// the input; nothing where three of the places, or of the corners, lie on one line.
+std::optional<Perspective> perspective_of(const ImageShape& image,
+                                          const std::array<Point, 4>& corners);
 
 /// torchvision's perspective_image; the size stays. `output` must lie elsewhere.
 void warp_perspective(const ImageView& input, const Perspective& perspective,

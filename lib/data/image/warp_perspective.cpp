@@ -29,12 +29,25 @@ std::array<double, 8> solve(std::array<Row, 8> rows) {
   return solution;
 }
 
+/// Whether three of the four lie on one line.
+bool in_line(const std::array<Point, 4>& points) {
+  for (std::size_t i = 0; i < 4; ++i) {
+    const Point& a = points[i];
+    const Point& b = points[(i + 1) % 4];
+    const Point& c = points[(i + 2) % 4];
+    if ((b.x - a.x) * (c.y - a.y) == (b.y - a.y) * (c.x - a.x)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-Perspective perspective_of(const ImageShape& image, const std::array<Point, 4>& corners) {
+std::optional<Perspective> perspective_of(const ImageShape& image,
+                                          const std::array<Point, 4>& corners) {
   const std::int64_t right = image.width - 1;
   const std::int64_t bottom = image.height - 1;
   const std::array<Point, 4> targets{{{0, 0}, {right, 0}, {right, bottom}, {0, bottom}}};
+  if (in_line(corners) || in_line(targets)) return std::nullopt;
   std::array<Row, 8> rows;
   for (std::size_t i = 0; i < 4; ++i) {
     const auto x = static_cast<double>(corners[i].x);

@@ -1,12 +1,16 @@
 #include "spec/transform/random_perspective.hpp"
 
+#include "base/error.hpp"
 #include "data/image/warp.hpp"
 #include "data/registry.hpp"
 
 namespace trainctl::data {
 namespace {
 
-/// Draws: the coin; then how far each corner moves in, x before y, clockwise from the upper left.
+constexpr int kAttempts = 100;
+
+/// Draws: the coin; then how far each corner moves in, x before y, clockwise from the upper left;
+/// these again, up to a hundred times, where three corners come to lie on one line.
 class RandomPerspective final : public Transform {
  public:
   explicit RandomPerspective(const spec::transform::RandomPerspective& options)
@@ -23,18 +27,26 @@ class RandomPerspective final : public Transform {
 
   void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
     if (!rng.coin(probability_)) return output.copy(input);
-    const std::int64_t right = input.shape.width - 1;
-    const std::int64_t bottom = input.shape.height - 1;
-    std::array<Point, 4> corners;
-    for (std::size_t i = 0; i < 4; ++i) {
-      const std::int64_t x = inwards(input.shape.width, rng);
-      const std::int64_t y = inwards(input.shape.height, rng);
-      corners[i] = {i == 1 || i == 2 ? right - x : x, i >= 2 ? bottom - y : y};
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      const auto perspective = perspective_of(input.shape, draw_corners(input.shape, rng));
+      if (perspective) return warp_perspective(input, *perspective, sampling_, output);
     }
-    warp_perspective(input, perspective_of(input.shape, corners), sampling_, output);
+    throw Error(ErrorKind::data,
+                fmt::format("an image of {}x{} pixels cannot be tilted: it has no area between its "
+                            "corners; leave it out, or resize first",
+                            input.shape.width, input.shape.height));
   }
 
  private:
+  [[nodiscard]] std::array<Point, 4> draw_corners(const ImageShape& image, CounterRng& rng) const {
+    std::array<Point, 4> corners;
+    for (std::size_t i = 0; i < 4; ++i) {
+      const std::int64_t x = inwards(image.width, rng);
+      const std::int64_t y = inwards(image.height, rng);
+      corners[i] = {i == 1 || i == 2 ? image.width - 1 - x : x, i >= 2 ? image.height - 1 - y : y};
+    }
+    return corners;
+  }
   [[nodiscard]] std::int64_t inwards(std::int64_t extent, CounterRng& rng) const {
     const auto most = static_cast<std::uint64_t>(distortion_ * static_cast<double>(extent / 2));
     return static_cast<std::int64_t>(rng.below(most + 1));

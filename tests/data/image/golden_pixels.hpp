@@ -2,9 +2,14 @@
 
 #include "base/json.hpp"
 #include "data/image/image.hpp"
+#include "support/catch.hpp"
 #include "support/golden.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -36,10 +41,14 @@ inline std::vector<std::uint8_t> from_hex(const std::string& text) {
   return bytes;
 }
 
-/// The cases of one kind in tests/golden/torch/NAME.json.
+/// tests/golden/torch/NAME.json.
+inline Json golden_file_of(const std::string& name) {
+  return Json::parse(golden::read(std::string(TRAINCTL_GOLDEN_DIR) + "/torch/" + name + ".json"));
+}
+
+/// Its cases of one kind.
 inline Json golden_cases(const std::string& name, const std::string& kind) {
-  return Json::parse(golden::read(std::string(TRAINCTL_GOLDEN_DIR) + "/torch/" + name + ".json"))
-      .at(kind);
+  return golden_file_of(name).at(kind);
 }
 
 inline ImageShape shape_of(const Json& list) { return {list[0], list[1], list[2]}; }
@@ -55,6 +64,55 @@ inline int distance(const Picture& a, const Picture& b) {
   for (std::size_t i = 0; i < a.pixels.size(); ++i)
     most = std::max(most, std::abs(a.pixels[i] - b.pixels[i]));
   return most;
+}
+
+/// How far a picture may be from torchvision's: bytes that differ, as a share, and by how much.
+struct Tolerance {
+  int levels = 0;
+  double share = 0;
+};
+
+using Operation =
+    std::function<void(const Json& parameters, const ImageView& input, ImageTarget& output)>;
+
+/// What make/transforms.py made: torchvision's output of small pictures.
+inline Json golden_transforms(const std::string& name) {
+  return golden_file_of("transforms_" + name);
+}
+
+inline void compare(const Picture& expected, const ImageTarget& made, const Tolerance& tolerance) {
+  REQUIRE(made.shape() == expected.shape);
+  std::size_t differing = 0;
+  int most = 0;
+  for (std::size_t i = 0; i < expected.pixels.size(); ++i) {
+    const int distance = std::abs(made.view().pixels[i] - expected.pixels[i]);
+    differing += distance != 0 ? 1 : 0;
+    most = std::max(most, distance);
+  }
+  CHECK(most <= tolerance.levels);
+  CHECK(static_cast<double>(differing) <=
+        tolerance.share * static_cast<double>(expected.pixels.size()));
+}
+
+/// Runs every case of a golden file through the operation of its name. An operation that is missing
+/// fails. What reads the nearest pixel has no tolerance.
+inline void check_golden(const std::string& name,
+                         const std::map<std::string, Operation>& operations,
+                         const Tolerance& tolerance = {}) {
+  const Json golden = golden_transforms(name);
+  std::map<std::string, Picture> pictures;
+  for (const Json& one : golden["pictures"]) pictures[one["name"]] = golden_picture(one);
+  REQUIRE(!golden["cases"].empty());
+  for (const Json& one : golden["cases"]) {
+    Json parameters = one;
+    parameters.erase("pixels");
+    INFO(parameters.dump());
+    std::vector<std::uint8_t> scratch;
+    ImageTarget output(scratch);
+    operations.at(one["op"])(one, pictures.at(one["picture"]).view(), output);
+    compare(golden_picture(one), output,
+            one.value("mode", "") == "nearest" ? Tolerance{} : tolerance);
+  }
 }
 
 }  // namespace trainctl::data::testing

@@ -81,7 +81,7 @@ def crops():
 
 def colors():
     for name in PICTURES:
-        for factor in (0.0, 0.37, 1.0, 1.83):
+        for factor in (0.0, 0.3, 0.37, 1.0, 1.4, 1.6, 1.83, 2.5):
             for op in (F.adjust_brightness, F.adjust_contrast, F.adjust_saturation, F.adjust_sharpness):
                 yield case(op.__name__, name, lambda image: op(image, factor), factor=factor)
         for shift in (-0.5, -0.13, 0.0, 0.004, 0.29, 0.5):
