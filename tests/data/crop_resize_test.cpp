@@ -45,6 +45,24 @@ TEST_CASE("resize gives torchvision's shape for a short side, with a limit, and 
   }
 }
 
+TEST_CASE("a resize to the nearest pixels has torchvision's bytes, also behind a crop") {
+  for (const Json& golden : golden_cases("images", "resize_nearest")) {
+    INFO(golden["input"] << " to " << golden["size"]);
+    const auto max_size =
+        golden["max_size"].is_null() ? std::nullopt : std::optional(golden["max_size"].get<int>());
+    const spec::transform::Resize options{
+        {size_of(golden["size"])}, max_size, spec::transform::Interpolation::nearest};
+    const Transforms resize = transform_of("resize", options);
+    const Picture input = noise(shape_of(golden["input"]));
+    const Picture found = applied(*resize, input.view());
+    CHECK(distance(found, golden_picture(golden)) == 0);
+    const Transforms crop = center_crop({3, 2});
+    const auto joined = resize->then(*crop);
+    REQUIRE(joined != nullptr);
+    CHECK(distance(applied(*joined, input.view()), applied(*crop, found.view())) == 0);
+  }
+}
+
 TEST_CASE("center_crop gives torchvision's pixels, with a margin where the image is smaller") {
   for (const Json& golden : golden_cases("images", "center_crop")) {
     INFO(golden["input"] << " to " << golden["size"]);

@@ -54,7 +54,9 @@ void check_extents(std::int64_t height, std::int64_t width, const DecodeLimits& 
   ENSURE(data, height > 0 && width > 0, "the image has no pixels: its header says {}x{}", width,
          height);
   ENSURE(data, width <= limits.pixels / height,
-         "the image claims {}x{} pixels; at most {} are decoded", width, height, limits.pixels);
+         "the image claims {}x{} pixels; at most {} are decoded: store it smaller, or leave it out "
+         "with on_error: skip",
+         width, height, limits.pixels);
 }
 
 ImageDecoder::ImageDecoder(const DecodeLimits& limits)

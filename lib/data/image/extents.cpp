@@ -1,43 +1,21 @@
 #include "data/image/extents.hpp"
 
 #include "base/error.hpp"
+#include "data/image/header_bytes.hpp"
+#include "data/image/tiff_header.hpp"
 
-#include <cstring>
-#include <string_view>
+#include <cstdlib>
 
 namespace trainctl::data {
 namespace {
 
-enum class ByteOrder { little, big };
-
-/// Numbers within a file; one beyond its end is Error(data).
-class Header {
- public:
-  Header(std::span<const std::byte> file, ByteOrder order) : file_(file), order_(order) {}
-
-  [[nodiscard]] std::uint32_t number(std::size_t at, std::size_t bytes) const {
-    ENSURE(data, at <= file_.size() && bytes <= file_.size() - at,
-           "damaged image: its header points to byte {}, and the file has {}", at + bytes - 1,
-           file_.size());
-    std::uint32_t value = 0;
-    for (std::size_t i = 0; i < bytes; ++i) {
-      const std::size_t place = order_ == ByteOrder::little ? bytes - 1 - i : i;
-      value = value << 8 | std::to_integer<std::uint32_t>(file_[at + place]);
-    }
-    return value;
+Extents webp_extents(const HeaderBytes& header) {
+  constexpr std::uint32_t kAnimated = 0x02;
+  if (header.holds(12, "VP8X")) {
+    ENSURE(data, (header.number(20, 1) & kAnimated) == 0,
+           "not supported: an animated WebP; convert it to a still image");
+    return {header.number(27, 3) + 1, header.number(24, 3) + 1};
   }
-  [[nodiscard]] bool holds(std::size_t at, std::string_view text) const {
-    return file_.size() >= at + text.size() &&
-           std::memcmp(file_.data() + at, text.data(), text.size()) == 0;
-  }
-
- private:
-  std::span<const std::byte> file_;
-  ByteOrder order_;
-};
-
-Extents webp_extents(const Header& header) {
-  if (header.holds(12, "VP8X")) return {header.number(27, 3) + 1, header.number(24, 3) + 1};
   if (header.holds(12, "VP8L")) {
     const std::uint32_t bits = header.number(21, 4);
     return {(bits >> 14 & 0x3FFF) + 1, (bits & 0x3FFF) + 1};
@@ -46,57 +24,57 @@ Extents webp_extents(const Header& header) {
   return {header.number(28, 2) & 0x3FFF, header.number(26, 2) & 0x3FFF};
 }
 
-Extents bmp_extents(const Header& header) {
-  constexpr std::uint32_t kOldHeader = 12;
-  if (header.number(14, 4) == kOldHeader) return {header.number(20, 2), header.number(18, 2)};
-  const auto height =
-      static_cast<std::int32_t>(header.number(22, 4));  // below 0: from top to bottom
-  return {height < 0 ? -std::int64_t{height} : height,
-          static_cast<std::int32_t>(header.number(18, 4))};
+/// Rows of pixels without compression fill words of 4 bytes.
+void check_bmp_rows(const Extents& image, std::uint32_t bits, std::size_t file_bytes) {
+  const auto width = static_cast<std::uint64_t>(image.width);
+  check_size("BMP", image, (width * bits + 31) / 32 * 4, file_bytes);
 }
 
-/// Of the first page: entries of tag, type, count and value, 12 bytes each.
-Extents tiff_extents(const Header& header, const DecodeLimits& limits) {
-  enum : std::uint32_t {
-    kWidth = 256,
-    kHeight = 257,
-    kTileWidth = 322,
-    kTileHeight = 323,
-    kShort = 3
-  };
-  const std::size_t page = header.number(4, 4);
+Extents bmp_extents(const HeaderBytes& header, const DecodeLimits& limits) {
+  constexpr std::uint32_t kOldHeader = 12;
+  enum : std::uint32_t { kPlain = 0, kMasks = 3 };
   Extents image;
-  Extents tile{1, 1};
-  for (std::uint32_t i = 0; i < header.number(page, 2); ++i) {
-    const std::size_t entry = page + 2 + std::size_t{12} * i;
-    const std::uint32_t value =
-        header.number(entry + 8, header.number(entry + 2, 2) == kShort ? 2 : 4);
-    switch (header.number(entry, 2)) {
-      case kWidth: image.width = value; break;
-      case kHeight: image.height = value; break;
-      case kTileWidth: tile.width = value; break;
-      case kTileHeight: tile.height = value; break;
-      default: break;
-    }
+  std::uint32_t bits = 0;
+  std::uint32_t compression = kPlain;
+  if (header.number(14, 4) == kOldHeader) {
+    image = {header.number(20, 2), header.number(18, 2)};
+    bits = header.number(24, 2);
+  } else {
+    // A height below 0: from top to bottom.
+    image = {std::abs(std::int64_t{static_cast<std::int32_t>(header.number(22, 4))}),
+             static_cast<std::int32_t>(header.number(18, 4))};
+    bits = header.number(28, 2);
+    compression = header.number(30, 4);
   }
-  check_extents(tile.height, tile.width, limits);
+  check_extents(image.height, image.width, limits);
+  if (compression == kPlain || compression == kMasks) check_bmp_rows(image, bits, header.size());
   return image;
 }
 
 }  // namespace
 
-Extents header_extents(std::span<const std::byte> file, const DecodeLimits& limits) {
-  const Header little(file, ByteOrder::little);
-  Extents found;
+void check_size(const char* format, const Extents& image, std::uint64_t row_bytes,
+                std::size_t file_bytes) {
+  ENSURE(data, row_bytes <= file_bytes / static_cast<std::uint64_t>(image.height),
+         "the {} claims {}x{} pixels without compression, which do not fit into {} bytes: it is "
+         "cut off or forged",
+         format, image.width, image.height, file_bytes);
+}
+
+ClaimedImage header_claim(std::span<const std::byte> file, const DecodeLimits& limits) {
+  const HeaderBytes little(file, ByteOrder::little);
+  ClaimedImage claim;
   if (little.holds(0, "RIFF")) {
-    found = webp_extents(little);
-  } else if (little.holds(0, "BM")) {
-    found = bmp_extents(little);
-  } else {
-    found = tiff_extents(little.holds(0, "II") ? little : Header(file, ByteOrder::big), limits);
+    claim.stored = webp_extents(little);
+    check_extents(claim.stored.height, claim.stored.width, limits);
+    return claim;
   }
-  check_extents(found.height, found.width, limits);
-  return found;
+  if (little.holds(0, "BM")) {
+    claim.stored = bmp_extents(little, limits);
+    return claim;
+  }
+  const HeaderBytes big(file, ByteOrder::big);
+  return tiff_claim(little.holds(0, "II") ? little : big, limits);
 }
 
 }  // namespace trainctl::data

@@ -8,10 +8,13 @@
 
 namespace trainctl::data {
 
+/// Most scans of a JPEG: encoders write about ten, a bomb has thousands.
+constexpr int kMostScans = 100;
+
 /// What a file may claim before anything is allocated for it.
 struct DecodeLimits {
-  std::int64_t pixels = std::int64_t{1} << 26;  // 64 Mpixel
-  std::int64_t scans = 100;                     // of a JPEG; encoders write about ten
+  std::int64_t pixels = kMostPixels;
+  std::int64_t scans = kMostScans;
   std::int64_t scanned_pixels = std::int64_t{1}
                                 << 30;  // pixels times scans: the work of a progressive JPEG
 };
@@ -31,7 +34,7 @@ class FormatDecoder {
   virtual void decode(const Box& box, Reading reading, std::uint8_t* out) = 0;
 };
 
-/// Throws Error(data) where an image is empty or has too many pixels.
+/// Throws Error(data) where an image that a file claims is empty or has too many pixels.
 void check_extents(std::int64_t height, std::int64_t width, const DecodeLimits& limits);
 
 }  // namespace trainctl::data

@@ -9,7 +9,17 @@
 
 namespace trainctl::data {
 
-/// Extents of a uint8 HWC image. In a shape that stands for all samples, a height or width of 0
+/// Most pixels of an image, whether a file claims it or a transform makes it.
+constexpr std::int64_t kMostPixels = std::int64_t{1} << 26;
+
+/// Height and width of one image.
+struct Extents {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  bool operator==(const Extents&) const = default;
+};
+
+/// Shape of a uint8 HWC image. In a shape that stands for all samples, a height or width of 0
 /// means that each sample has its own.
 struct ImageShape {
   std::int64_t height = 0;

@@ -1,13 +1,9 @@
 #include "data/image/jpeg.hpp"
 
 #include "base/error.hpp"
-
-#include <jpeglib.h>
+#include "data/image/jpeg_errors.hpp"
 
 #include <algorithm>
-#include <array>
-#include <csetjmp>
-#include <cstdio>  // jpeglib.h needs it first
 #include <cstring>
 #include <vector>
 
@@ -17,25 +13,6 @@ namespace {
 // Upsampling looks at its neighbours: so many pixels more, and those of the box are as in the whole
 // image.
 constexpr std::int64_t kMargin = 2;
-
-/// What libjpeg calls back; its first member is what it knows.
-struct ErrorManager {
-  jpeg_error_mgr base;
-  std::jmp_buf jump;
-  std::array<char, JMSG_LENGTH_MAX> message;
-};
-
-[[noreturn]] void leave(j_common_ptr info) {
-  auto* errors = reinterpret_cast<ErrorManager*>(info->err);
-  errors->base.format_message(info, errors->message.data());
-  std::longjmp(errors->jump, 1);
-}
-
-void on_message(j_common_ptr info, int level) {
-  if (level < 0) leave(info);  // a warning: the data is damaged
-}
-
-void print_nothing(j_common_ptr) {}
 
 std::uint8_t times(std::uint8_t ink, std::uint8_t black) {
   const int product = black * (255 - ink) + 128;
@@ -51,12 +28,7 @@ void cmyk_to_rgb(const std::uint8_t* from, std::int64_t count, std::uint8_t* to)
 }  // namespace
 
 struct JpegDecoder::State {
-  explicit State(const DecodeLimits& given) : limits(given) {
-    info.err = jpeg_std_error(&errors.base);
-    errors.base.error_exit = leave;
-    errors.base.emit_message = on_message;
-    errors.base.output_message = print_nothing;
-  }
+  explicit State(const DecodeLimits& given) : limits(given) { info.err = errors.handlers(); }
   ~State() { jpeg_destroy_decompress(&info); }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -64,8 +36,7 @@ struct JpegDecoder::State {
   /// Runs calls of libjpeg, which leaves them by a jump: `body` must own nothing.
   template <class Body>
   void guard(const Body& body) {
-    if (setjmp(errors.jump) != 0) fail();
-    body();
+    if (!errors.done(body)) fail();
   }
   [[noreturn]] void fail();
   void start_anew();
@@ -75,7 +46,7 @@ struct JpegDecoder::State {
   void read_rows(std::int64_t until);
 
   DecodeLimits limits;
-  ErrorManager errors{};
+  JpegErrors errors;
   jpeg_decompress_struct info{};
   std::vector<std::uint8_t> row;
 };

@@ -1,46 +1,25 @@
 #include "data/image/jpeg_write.hpp"
 
 #include "base/error.hpp"
-
-#include <jpeglib.h>
+#include "data/image/format_decoder.hpp"
+#include "data/image/jpeg_errors.hpp"
 
 #include <array>
-#include <csetjmp>
-#include <cstdio>  // jpeglib.h needs it first
 #include <cstring>
+#include <new>
 #include <string_view>
 
 namespace trainctl::data {
 namespace {
 
-constexpr int kMostScans = 100;  // encoders write about ten; a bomb has thousands
-constexpr std::int64_t kMostPixels = std::int64_t{1} << 26;
 constexpr std::size_t kPiece = std::size_t{1} << 16;
 
-/// What libjpeg calls back; the first member of each is what it knows.
-struct ErrorManager {
-  jpeg_error_mgr base;
-  std::jmp_buf jump;
-  std::array<char, JMSG_LENGTH_MAX> message;
-};
-
+/// What libjpeg calls back; its first member is what it knows.
 struct Destination {
   jpeg_destination_mgr base;
   std::array<JOCTET, kPiece> piece;
   std::vector<std::byte>* out;
 };
-
-[[noreturn]] void leave(j_common_ptr info) {
-  auto* errors = reinterpret_cast<ErrorManager*>(info->err);
-  errors->base.format_message(info, errors->message.data());
-  std::longjmp(errors->jump, 1);
-}
-
-void on_message(j_common_ptr info, int level) {
-  if (level < 0) leave(info);  // a warning: the data is damaged
-}
-
-void print_nothing(j_common_ptr) {}
 
 void begin_piece(j_compress_ptr info) {
   auto* to = reinterpret_cast<Destination*>(info->dest);
@@ -48,30 +27,35 @@ void begin_piece(j_compress_ptr info) {
   to->base.free_in_buffer = to->piece.size();
 }
 
-void take_bytes(Destination& from, std::size_t count) {
+// No exception may pass through libjpeg.
+void take_bytes(j_compress_ptr info, const Destination& from, std::size_t count) {
   const auto* bytes = reinterpret_cast<const std::byte*>(from.piece.data());
-  from.out->insert(from.out->end(), bytes, bytes + count);
+  bool taken = false;
+  try {
+    from.out->insert(from.out->end(), bytes, bytes + count);
+    taken = true;
+  } catch (const std::bad_alloc&) {
+    taken = false;
+  }
+  if (!taken) JpegErrors::of(reinterpret_cast<j_common_ptr>(info)).leave_with("out of memory");
 }
 
 boolean take_piece(j_compress_ptr info) {
   auto* from = reinterpret_cast<Destination*>(info->dest);
-  take_bytes(*from, from->piece.size());
+  take_bytes(info, *from, from->piece.size());
   begin_piece(info);
   return TRUE;
 }
 
 void take_rest(j_compress_ptr info) {
   auto* from = reinterpret_cast<Destination*>(info->dest);
-  take_bytes(*from, from->piece.size() - from->base.free_in_buffer);
+  take_bytes(info, *from, from->piece.size() - from->base.free_in_buffer);
 }
 
 void count_scans(j_common_ptr info) {
   const auto* decompress = reinterpret_cast<j_decompress_ptr>(info);
-  auto* errors = reinterpret_cast<ErrorManager*>(info->err);
   if (decompress->input_scan_number <= kMostScans) return;
-  std::snprintf(errors->message.data(), errors->message.size(), "it has more than %d scans",
-                kMostScans);
-  std::longjmp(errors->jump, 1);
+  JpegErrors::of(info).leave_with("it has more than {} scans", kMostScans);
 }
 
 /// One libjpeg object of each direction, as far as they were made. Calls leave by a jump: what runs
@@ -79,10 +63,7 @@ void count_scans(j_common_ptr info) {
 class Jpeg {
  public:
   explicit Jpeg(std::vector<std::byte>& out) {
-    read.err = write.err = jpeg_std_error(&errors_.base);
-    errors_.base.error_exit = leave;
-    errors_.base.emit_message = on_message;
-    errors_.base.output_message = print_nothing;
+    read.err = write.err = errors_.handlers();
     to_.base.init_destination = begin_piece;
     to_.base.empty_output_buffer = take_piece;
     to_.base.term_destination = take_rest;
@@ -104,16 +85,15 @@ class Jpeg {
 
   template <class Body>
   void guard(const Body& body) {
-    if (setjmp(errors_.jump) != 0)
+    if (!errors_.done(body))
       throw Error(ErrorKind::data, fmt::format("JPEG: {}", errors_.message.data()));
-    body();
   }
 
   jpeg_decompress_struct read{};
   jpeg_compress_struct write{};
 
  private:
-  ErrorManager errors_{};
+  JpegErrors errors_;
   Destination to_{};
   jpeg_progress_mgr progress_{};
 };
@@ -167,8 +147,8 @@ std::vector<std::byte> baseline_jpeg(std::span<const std::byte> file) {
   Jpeg jpeg(out);
   jpeg.guard([&] { open(jpeg.read, file); });
   ENSURE(data, std::int64_t{jpeg.read.image_width} * jpeg.read.image_height <= kMostPixels,
-         "the image of {} x {} pixels is larger than the limit of {} pixels", jpeg.read.image_width,
-         jpeg.read.image_height, kMostPixels);
+         "the image of {} x {} pixels is larger than the limit of {} pixels; store it smaller",
+         jpeg.read.image_width, jpeg.read.image_height, kMostPixels);
   if (jpeg.read.progressive_mode == 0) return out;
   out.reserve(file.size() + file.size() / 8);
   jpeg.guard([&] { transcode(jpeg.read, jpeg.write); });

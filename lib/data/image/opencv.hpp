@@ -1,12 +1,14 @@
 #pragma once
 
-#include "data/image/format_decoder.hpp"
+#include "data/image/extents.hpp"
 
 #include <vector>
 
 namespace trainctl::data {
 
-/// WebP, BMP and TIFF (its first page) by OpenCV, always decoded whole. OpenCV and its hundred
+/// WebP, BMP and TIFF (its first page) by OpenCV, always decoded whole. As Pillow's convert("RGB"):
+/// alpha is dropped, and a TIFF is turned as its orientation says; but of 16 bits a grey TIFF keeps
+/// the upper 8, which Pillow clips to white. OpenCV and its hundred
 /// libraries are loaded when the first such file comes, from libtrainctl_opencv.so beside the
 /// program: linked, they would cost every start 0.2 s.
 class OpencvDecoder final : public FormatDecoder {
@@ -17,9 +19,13 @@ class OpencvDecoder final : public FormatDecoder {
   void decode(const Box& box, Reading reading, std::uint8_t* out) override;
 
  private:
+  std::span<const std::byte> plain_file();
+
   DecodeLimits limits_;
   std::span<const std::byte> file_;
+  ClaimedImage claim_;
   ImageShape shape_;
+  std::vector<std::byte> copy_;
   std::vector<std::uint8_t> pixels_;
 };
 

@@ -1,5 +1,7 @@
 #include "data/image/rotate.hpp"
 
+#include "base/error.hpp"
+
 #include <algorithm>
 #include <cmath>
 
@@ -57,6 +59,10 @@ void rotate(const ImageView& input, const Rotation& rotation, const Sampling& sa
   }
   const AffineMatrix matrix = inverse_of(motion);
   const ImageShape size = rotation.frame == Frame::expanded ? expanded(shape, matrix) : shape;
+  ENSURE(data, size.width <= kMostPixels / size.height,
+         "an image of {}x{} pixels would become {}x{} when it is turned, and at most {} pixels are "
+         "made; leave it out, resize first, or set expand: false",
+         shape.width, shape.height, size.width, size.height, kMostPixels);
   warp_affine(input, matrix, size, sampling, output);
 }
 

@@ -1,19 +1,12 @@
 #include "data/transform/center_crop.hpp"
 
-#include "base/error.hpp"
 #include "data/registry.hpp"
+#include "data/transform/size.hpp"
 #include "spec/transform/center_crop.hpp"
 
 #include <cstring>
 
 namespace trainctl::data {
-
-Size size_of_options(const std::vector<int>& values) {
-  ENSURE(config, values.size() == 1 || values.size() == 2,
-         "size has {} values; write size: 224 for a square, or size: [height, width]",
-         values.size());
-  return {values.front(), values.back()};
-}
 
 Middle middle_of(std::int64_t extent, std::int64_t crop) {
   if (crop > extent) return {0, extent, (crop - extent) / 2};

@@ -4,15 +4,6 @@
 
 namespace trainctl::data {
 
-/// Height and width of one image.
-struct Size {
-  std::int64_t height = 0;
-  std::int64_t width = 0;
-};
-
-/// Reads `size: 224` or `size: [height, width]`. Throws Error(config).
-Size size_of_options(const std::vector<int>& values);
-
 /// The middle of one axis: the pixels [first, first + count) of the image, with `before` pixels of
 /// margin in front.
 struct Middle {
@@ -27,9 +18,9 @@ Middle middle_of(std::int64_t extent, std::int64_t crop);
 
 class CenterCrop final : public CropTransform {
  public:
-  explicit CenterCrop(const Size& size) : size_(size) {}
+  explicit CenterCrop(const Extents& size) : size_(size) {}
 
-  [[nodiscard]] const Size& size() const { return size_; }
+  [[nodiscard]] const Extents& size() const { return size_; }
   [[nodiscard]] ImageShape output(const ImageShape& input) const override {
     return {size_.height, size_.width, input.channels};
   }
@@ -41,7 +32,7 @@ class CenterCrop final : public CropTransform {
   void apply_to_plan(PlannedImage& image, CounterRng& rng) const override;
 
  private:
-  Size size_;
+  Extents size_;
 };
 
 }  // namespace trainctl::data

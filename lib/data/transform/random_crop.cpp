@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "data/image/pad.hpp"
 #include "data/registry.hpp"
+#include "data/transform/size.hpp"
 
 #include <algorithm>
 #include <array>
@@ -18,21 +19,9 @@ struct Added {
   std::int64_t after = 0;
 };
 
-struct Extents {
-  std::int64_t height = 0;
-  std::int64_t width = 0;
-};
-
 /// Places of a crop along one axis, counted from the first; one of them is drawn.
 std::int64_t place(std::int64_t padded, std::int64_t size, CounterRng& rng) {
   return static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(padded - size + 1)));
-}
-
-Extents size_of_crop(const std::vector<int>& values) {
-  ENSURE(config, values.size() == 1 || values.size() == 2,
-         "size has {} values; write size: 28 for a square, or size: [height, width]",
-         values.size());
-  return {values.front(), values.back()};
 }
 
 /// Draws: top, then left, in places of the padded image; where there is one place only, they are
@@ -40,7 +29,7 @@ Extents size_of_crop(const std::vector<int>& values) {
 class PaddedCrop final : public Transform {
  public:
   explicit PaddedCrop(const spec::transform::RandomCrop& options)
-      : size_(size_of_crop(options.size.values)),
+      : size_(size_of_options(options.size.values)),
         pad_if_needed_(options.pad_if_needed),
         outside_{options.padding_mode, Fill(options.fill.values)} {
     const std::vector<int>& padding = options.padding.values;
@@ -131,7 +120,7 @@ class PaddedCrop final : public Transform {
 class PlainCrop final : public CropTransform {
  public:
   explicit PlainCrop(const spec::transform::RandomCrop& options)
-      : size_(size_of_crop(options.size.values)), fitting_(options) {}
+      : size_(size_of_options(options.size.values)), fitting_(options) {}
 
   [[nodiscard]] ImageShape output(const ImageShape& input) const override {
     return fitting_.output(input);

@@ -5,7 +5,7 @@
 #include "data/draw.hpp"
 #include "data/image/resize.hpp"
 #include "data/registry.hpp"
-#include "data/transform/center_crop.hpp"
+#include "data/transform/size.hpp"
 
 #include <array>
 #include <cmath>
@@ -23,7 +23,10 @@ std::int64_t rounded(double value) { return static_cast<std::int64_t>(std::nearb
 class RandomResizedCrop final : public CropTransform {
  public:
   explicit RandomResizedCrop(const spec::transform::RandomResizedCrop& options)
-      : size_(size_of_options(options.size.values)), scale_(options.scale), ratio_(options.ratio) {
+      : size_(size_of_options(options.size.values)),
+        scale_(options.scale),
+        ratio_(options.ratio),
+        interpolation_(options.interpolation) {
     ENSURE(config, scale_[0] <= scale_[1], "scale is [{}, {}]; write the smaller number first",
            scale_[0], scale_[1]);
     ENSURE(config, ratio_[0] <= ratio_[1], "ratio is [{}, {}]; write the smaller number first",
@@ -55,9 +58,10 @@ class RandomResizedCrop final : public CropTransform {
 
   void apply_to_box(const ImageView& window, const ImageShape&, ImageTarget& output,
                     CounterRng&) const override {
-    const ResizePlan plan{ResizeAxis::whole(window.shape.height, size_.height),
-                          ResizeAxis::whole(window.shape.width, size_.width)};
-    resize(window, plan, output.resize({size_.height, size_.width, window.shape.channels}));
+    const ResizePlan plan{ResizeAxis::whole(window.shape.height, size_.height, interpolation_),
+                          ResizeAxis::whole(window.shape.width, size_.width, interpolation_)};
+    resize(window.window(resize_box(plan)), plan,
+           output.resize({size_.height, size_.width, window.shape.channels}));
   }
 
  private:
@@ -75,9 +79,10 @@ class RandomResizedCrop final : public CropTransform {
     return box;
   }
 
-  Size size_;
+  Extents size_;
   std::array<double, 2> scale_;
   std::array<double, 2> ratio_;
+  spec::transform::Interpolation interpolation_;
   std::array<double, 2> log_ratio_{};
 };
 

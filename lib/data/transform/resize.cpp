@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "data/registry.hpp"
 #include "data/transform/center_crop.hpp"
+#include "data/transform/size.hpp"
 #include "spec/transform/resize.hpp"
 
 #include <algorithm>
@@ -12,13 +13,13 @@
 namespace trainctl::data {
 namespace {
 
-constexpr std::int64_t kMostPixels = std::int64_t{1} << 26;
-
-/// What a resize makes of an image's extents.
+/// What a resize makes of an image's extents, and how.
 class ResizedSize {
  public:
   explicit ResizedSize(const spec::transform::Resize& options)
-      : size_(size_of_options(options.size.values)), keeps_shape_(options.size.values.size() == 1) {
+      : interpolation(options.interpolation),
+        size_(size_of_options(options.size.values)),
+        keeps_shape_(options.size.values.size() == 1) {
     if (!options.max_size) return;
     longest_ = *options.max_size;
     ENSURE(config, keeps_shape_,
@@ -30,7 +31,7 @@ class ResizedSize {
   /// Whether all images come out alike, whatever their shape.
   [[nodiscard]] bool fixed() const { return !keeps_shape_; }
 
-  [[nodiscard]] Size of(const ImageShape& input) const {
+  [[nodiscard]] Extents of(const ImageShape& input) const {
     if (!keeps_shape_) return size_;
     const bool wide = input.width > input.height;
     const std::int64_t short_side = wide ? input.height : input.width;
@@ -45,11 +46,13 @@ class ResizedSize {
         data, shorter > 0 && longer <= kMostPixels / shorter,
         "an image of {}x{} pixels would become {}x{}; leave it out, or set size to [height, width]",
         input.width, input.height, wide ? longer : shorter, wide ? shorter : longer);
-    return wide ? Size{shorter, longer} : Size{longer, shorter};
+    return wide ? Extents{shorter, longer} : Extents{longer, shorter};
   }
 
+  spec::transform::Interpolation interpolation;
+
  private:
-  Size size_;
+  Extents size_;
   bool keeps_shape_;
   std::optional<std::int64_t> longest_;
 };
@@ -70,7 +73,7 @@ class ResizeCenterCrop final : public CropTransform {
 
   void apply_to_box(const ImageView& window, const ImageShape& whole, ImageTarget& output,
                     CounterRng& rng) const override {
-    const Size size = size_.of(whole);
+    const Extents size = size_.of(whole);
     const ResizePlan wanted = plan(whole, size, rng);
     const ImageShape part{wanted.vertical.count, wanted.horizontal.count, whole.channels};
     const ImageShape all = crop_.output(whole);
@@ -82,10 +85,11 @@ class ResizeCenterCrop final : public CropTransform {
   }
 
  private:
-  [[nodiscard]] ResizePlan plan(const ImageShape& input, const Size& size, CounterRng& rng) const {
+  [[nodiscard]] ResizePlan plan(const ImageShape& input, const Extents& size,
+                                CounterRng& rng) const {
     const Box middle = crop_.box({size.height, size.width, input.channels}, rng);
-    return {{input.height, size.height, middle.top, middle.height},
-            {input.width, size.width, middle.left, middle.width}};
+    return {{input.height, size.height, middle.top, middle.height, size_.interpolation},
+            {input.width, size.width, middle.left, middle.width, size_.interpolation}};
   }
 
   ResizedSize size_;
@@ -98,16 +102,16 @@ class Resize final : public Transform {
 
   [[nodiscard]] ImageShape output(const ImageShape& input) const override {
     if (!input.fixed() && !size_.fixed()) return {0, 0, input.channels};
-    const Size size = size_.of(input);
+    const Extents size = size_.of(input);
     return {size.height, size.width, input.channels};
   }
   [[nodiscard]] bool random() const override { return false; }
 
   void apply(const ImageView& input, ImageTarget& output, CounterRng&) const override {
-    const Size size = size_.of(input.shape);
-    resize(input,
-           {ResizeAxis::whole(input.shape.height, size.height),
-            ResizeAxis::whole(input.shape.width, size.width)},
+    const Extents size = size_.of(input.shape);
+    const ResizePlan plan{ResizeAxis::whole(input.shape.height, size.height, size_.interpolation),
+                          ResizeAxis::whole(input.shape.width, size.width, size_.interpolation)};
+    resize(input.window(resize_box(plan)), plan,
            output.resize({size.height, size.width, input.shape.channels}));
   }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "config/describe.hpp"
+#include "spec/transform/interpolation.hpp"
 
 #include <array>
 
@@ -8,12 +9,13 @@ namespace trainctl::spec::transform {
 
 struct RandomResizedCrop {
   static constexpr auto kSummary =
-      "Cuts out a random part and scales it, bilinear and antialiased, as torchvision's "
-      "RandomResizedCrop.";
+      "Cuts out a random part and scales it, as torchvision's RandomResizedCrop; bilinear is "
+      "antialiased.";
 
   config::OneOrMore<int> size;
   std::array<double, 2> scale{0.08, 1.0};
   std::array<double, 2> ratio{3.0 / 4.0, 4.0 / 3.0};
+  Interpolation interpolation = Interpolation::bilinear;
 
   static void describe(config::Describe<RandomResizedCrop>& options) {
     options
@@ -26,11 +28,15 @@ struct RandomResizedCrop {
     options
         .field("scale", &RandomResizedCrop::scale,
                "Least and most of the image's area that the part covers.")
-        .above(0);
+        .above(0)
+        .at_most(1);
     options
         .field("ratio", &RandomResizedCrop::ratio,
                "Least and most of the part's width over its height.")
-        .above(0);
+        .at_least(1e-3)
+        .at_most(1e3);
+    options.field("interpolation", &RandomResizedCrop::interpolation,
+                  "How a place between pixels is read.");
   }
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "config/describe.hpp"
+#include "spec/transform/interpolation.hpp"
 
 #include <optional>
 
@@ -8,10 +9,11 @@ namespace trainctl::spec::transform {
 
 struct Resize {
   static constexpr auto kSummary =
-      "Scales the image, bilinear and antialiased, as torchvision's Resize.";
+      "Scales the image, as torchvision's Resize; bilinear is antialiased.";
 
   config::OneOrMore<int> size;
   std::optional<int> max_size;
+  Interpolation interpolation = Interpolation::bilinear;
 
   static void describe(config::Describe<Resize>& options) {
     options
@@ -28,6 +30,7 @@ struct Resize {
         .at_least(1)
         .at_most(65'535)
         .example("512");
+    options.field("interpolation", &Resize::interpolation, "How a place between pixels is read.");
   }
 };
 

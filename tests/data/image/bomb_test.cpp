@@ -1,5 +1,6 @@
 #include "data/image/decoding.hpp"
 #include "data/image/jpeg.hpp"
+#include "data/image/jpeg_write.hpp"
 #include "support/catch.hpp"
 
 #include <sys/resource.h>
@@ -24,6 +25,19 @@ constexpr bool kSanitized = false;
 void put(File& file, std::size_t at, std::uint32_t value, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; ++i)
     file[at + i] = static_cast<std::byte>(value >> (8 * (bytes - 1 - i)));
+}
+
+void put_little(File& file, std::size_t at, std::uint32_t value, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; ++i) file[at + i] = static_cast<std::byte>(value >> (8 * i));
+}
+
+/// Writes over the value of a tag in the first page of a little-endian TIFF.
+void claim_in_tiff(File& file, unsigned tag, std::uint32_t value) {
+  const auto at = [&](std::size_t i) { return std::to_integer<unsigned>(file[i]); };
+  const std::size_t page = at(4) | at(5) << 8 | at(6) << 16;
+  for (std::size_t entry = page + 2; entry < page + 2 + 12 * at(page); entry += 12) {
+    if ((at(entry) | at(entry + 1) << 8) == tag) put_little(file, entry + 8, value, 2);
+  }
 }
 
 /// Where a JPEG's frame header has height and width.
@@ -72,14 +86,15 @@ rlim_t address_space() {
   return pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// Whether a process that may take only `spare` bytes more refuses the file as damaged, and for no
-/// other reason.
-bool refused_within(const File& file, rlim_t spare) {
+/// Whether the body ends with a data error, and nothing else, in a process that may take only
+/// `spare` bytes more.
+template <class Body>
+bool refused_within(rlim_t spare, Body&& body) {
   const pid_t child = ::fork();
   if (child == 0) {
     const rlimit limit{address_space() + spare, RLIM_INFINITY};
     ::setrlimit(RLIMIT_AS, &limit);
-    ::_exit(fault_of(file).starts_with("9: ") ? 0 : 1);
+    ::_exit(failure_of(body).starts_with("9: ") ? 0 : 1);
   }
   int status = 0;
   ::waitpid(child, &status, 0);
@@ -103,8 +118,34 @@ TEST_CASE("an image bomb is refused by its header, within 10 MB") {
   };
   for (const auto& [bomb, message] : bombs) {
     CHECK_THAT(fault_of(bomb), Contains(message));
-    if (!kSanitized) CHECK(refused_within(bomb, rlim_t{10} << 20));
+    if (!kSanitized) {
+      CHECK(refused_within(rlim_t{10} << 20, [&bomb = bomb] { decoded(bomb); }));
+    }
   }
+}
+
+TEST_CASE("a WebP, BMP or TIFF that claims more than it holds is refused within 10 MB") {
+  if (fault_of(golden_file("bmp rgb")).starts_with("2: ")) skip("built without OpenCV");
+  File bmp = golden_file("bmp rgb");
+  put_little(bmp, 18, 8'000, 4);
+  put_little(bmp, 22, 8'000, 4);
+  File tiff = golden_file("tiff rgb");
+  claim_in_tiff(tiff, 256, 8'000);
+  claim_in_tiff(tiff, 257, 8'000);
+  for (const File& bomb : {bmp, tiff}) {
+    CHECK_THAT(fault_of(bomb), Contains("8000x8000 pixels without compression, which do not fit"));
+    if (!kSanitized) CHECK(refused_within(rlim_t{10} << 20, [&] { decoded(bomb); }));
+  }
+  File large = golden_file("webp lossless");
+  put_little(large, 21, 0x0FFFFFFF, 4);
+  CHECK_THAT(fault_of(large), Contains("the image claims 16384x16384 pixels; at most 67108864 are "
+                                       "decoded: store it smaller, or leave it out with"));
+}
+
+TEST_CASE("a JPEG that does not fit into the memory is an error, and no crash") {
+  if (kSanitized) skip("a sanitizer takes the address space");
+  const Picture picture = noise({3'000, 3'000, 3});
+  CHECK(refused_within(rlim_t{12} << 20, [&] { write_jpeg(picture.view(), 100); }));
 }
 
 TEST_CASE("an image without pixels is refused") {

@@ -94,6 +94,13 @@ def files():
     yield "tiff rgb", saved(rgb, "TIFF")
     yield "tiff lzw", saved(rgb, "TIFF", compression="tiff_lzw")
     yield "tiff grey", saved(grey, "TIFF")
+    yield "tiff alpha", saved(rgba, "TIFF")
+    yield "tiff alpha lzw", saved(rgba, "TIFF", compression="tiff_lzw")
+    yield "tiff palette", saved(palette, "TIFF")
+    yield "tiff 1 bit", saved(grey.convert("1"), "TIFF")
+    yield "tiff cmyk", saved(rgb.convert("CMYK"), "TIFF")
+    for orientation in range(2, 9):
+        yield f"tiff orientation {orientation}", saved(rgb, "TIFF", tiffinfo={274: orientation})
 
 
 def by_torchvision(file):

@@ -7,6 +7,7 @@ import types
 import torch
 from golden import save
 from torchvision.transforms.v2 import RandomResizedCrop, _geometry
+from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional as F
 
 RESIZES = [
@@ -92,8 +93,8 @@ def pixels(image):
     return {"shape": list(image.permute(1, 2, 0).shape), "pixels": bytes(image.permute(1, 2, 0).flatten().tolist()).hex()}
 
 
-def resized(height, width, channels, size, max_size):
-    image = F.resize(picture(height, width, channels), size, max_size=max_size, antialias=True)
+def resized(height, width, channels, size, max_size, interpolation=InterpolationMode.BILINEAR):
+    image = F.resize(picture(height, width, channels), size, interpolation, max_size=max_size, antialias=True)
     return {"input": [height, width, channels], "size": size, "max_size": max_size, **pixels(image)}
 
 
@@ -109,6 +110,7 @@ def resize_cropped(height, width, top, left, crop_height, crop_width, size):
 
 save("images", {
     "resize": [resized(*case) for case in RESIZES],
+    "resize_nearest": [resized(*case, InterpolationMode.NEAREST) for case in RESIZES],
     "center_crop": [cropped(*case) for case in CROPS],
     "resized_crop": [resize_cropped(*case) for case in RESIZED_CROPS],
     "random_resized_crop": [drawn(*case) for case in BOXES],

@@ -8,6 +8,7 @@
 #include <streambuf>
 
 using trainctl::data::OpencvImage;
+using trainctl::data::OpencvVerdict;
 
 namespace {
 
@@ -41,34 +42,55 @@ bool make_quiet() {
   return true;
 }
 
-bool decode(const OpencvImage& image) {
-  const cv::Mat file(1, static_cast<int>(image.size), CV_8UC1, const_cast<std::byte*>(image.bytes));
-  const cv::Mat bgr = cv::imdecode(file, cv::IMREAD_COLOR | cv::IMREAD_IGNORE_ORIENTATION);
-  if (bgr.type() != CV_8UC3 || bgr.rows != image.height || bgr.cols != image.width) return false;
-  std::uint8_t* out = image.out;
-  for (int y = 0; y < bgr.rows; ++y) {
-    const std::uint8_t* from = bgr.ptr<std::uint8_t>(y);
-    for (int x = 0; x < bgr.cols; ++x, from += 3, out += 3) {
-      out[0] = from[2];
-      out[1] = from[1];
-      out[2] = from[0];
+/// The 8 bits of a sample that count.
+std::uint8_t upper(std::uint8_t sample) { return sample; }
+std::uint8_t upper(std::uint16_t sample) { return static_cast<std::uint8_t>(sample >> 8); }
+
+/// Grey, BGR or BGR with alpha as RGB.
+template <class Sample>
+void copy_as_rgb(const cv::Mat& from, std::uint8_t* out) {
+  const int channels = from.channels();
+  const int red = channels == 1 ? 0 : 2;
+  const int green = channels == 1 ? 0 : 1;
+  for (int y = 0; y < from.rows; ++y) {
+    const auto* pixel = from.ptr<Sample>(y);
+    for (int x = 0; x < from.cols; ++x, pixel += channels, out += 3) {
+      out[0] = upper(pixel[red]);
+      out[1] = upper(pixel[green]);
+      out[2] = upper(pixel[0]);
     }
   }
-  return true;
+}
+
+// IMREAD_COLOR would blend a TIFF with its alpha.
+OpencvVerdict decode(const OpencvImage& image) {
+  const cv::Mat file(1, static_cast<int>(image.size), CV_8UC1, const_cast<std::byte*>(image.bytes));
+  const cv::Mat found =
+      cv::imdecode(file, image.is_tiff ? cv::IMREAD_UNCHANGED
+                                       : cv::IMREAD_COLOR | cv::IMREAD_IGNORE_ORIENTATION);
+  if (found.empty()) return OpencvVerdict::damaged;
+  if (found.rows != image.height || found.cols != image.width) return OpencvVerdict::other_extents;
+  if (found.channels() == 2) return OpencvVerdict::unsupported;
+  switch (found.depth()) {
+    case CV_8U: copy_as_rgb<std::uint8_t>(found, image.out); break;
+    case CV_16U: copy_as_rgb<std::uint16_t>(found, image.out); break;
+    default: return OpencvVerdict::unsupported;
+  }
+  return OpencvVerdict::sound;
 }
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) bool trainctl_opencv_decode_1(
+extern "C" __attribute__((visibility("default"))) OpencvVerdict trainctl_opencv_decode_2(
     const OpencvImage& image) {
   static const bool quiet = make_quiet();
-  bool sound = false;
+  OpencvVerdict verdict = OpencvVerdict::damaged;
   silent = true;
   try {
-    sound = quiet && decode(image);
+    if (quiet) verdict = decode(image);
   } catch (const std::exception&) {
-    sound = false;
+    verdict = OpencvVerdict::damaged;
   }
   silent = false;
-  return sound;
+  return verdict;
 }
