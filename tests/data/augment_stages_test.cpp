@@ -156,6 +156,31 @@ TEST_CASE("a rotation that expands leaves each image its own size") {
   CHECK(stage->output({13, 17, 3}) == ImageShape{0, 0, 3});
 }
 
+TEST_CASE("a rotation that would fill the memory is a data error that names a remedy") {
+  const auto stage = transform("random_rotation", "{degrees: [45, 45], expand: true}");
+  CHECK_THAT(failure_of([&] {
+               applied(*stage, {1, 200'000, 1}, 0, 0);
+             }),
+             Contains("9: an image of 200000x1 pixels would become 141424x141423 when it is "
+                      "turned"));
+  CHECK_THAT(failure_of([&] {
+               applied(*stage, {1, 200'000, 1}, 0, 0);
+             }),
+             Contains("set expand: false"));
+}
+
+TEST_CASE("an image without an area cannot be tilted, and any other can") {
+  const auto stage = transform("random_perspective", "{p: 1, distortion_scale: 1, fill: 7}");
+  for (const ImageShape& shape : {ImageShape{1, 9, 3}, {9, 1, 3}, {1, 1, 3}}) {
+    CHECK_THAT(failure_of([&] { applied(*stage, shape, 0, 0); }),
+               Contains("9: an image of ") && Contains("pixels cannot be tilted"));
+  }
+  for (std::uint64_t position = 0; position < 300; ++position)
+    CHECK_NOTHROW(applied(*stage, {3, 3, 3}, position, 0));
+  const auto never = transform("random_perspective", "{p: 0}");
+  CHECK(applied(*never, {1, 9, 3}, 0, 0) == picture({1, 9, 3}));
+}
+
 TEST_CASE("options that make no sense are refused with what to write") {
   const std::vector<std::array<std::string, 3>> mistakes{
       {"random_crop", "{size: [1, 2, 3]}", "size has 3 values"},
@@ -171,6 +196,18 @@ TEST_CASE("options that make no sense are refused with what to write") {
       {"random_rotation", "{degrees: -5}", "must not be negative"},
       {"random_affine", "{degrees: 5, shear: [1, 2, 3]}", "shear has 3 values"},
       {"random_affine", "{degrees: 5, scale: [2, 1]}", "write the smaller number first"},
+      {"random_affine", "{degrees: 1e308}", "degrees"},
+      {"random_affine", "{degrees: 5, scale: [1, 1e300]}", "scale"},
+      {"random_affine", "{degrees: 5, center: [1e300, 0]}", "center"},
+      {"random_rotation", "{degrees: 3601}", "degrees"},
+      {"random_rotation", "{degrees: 5, center: [0, -1e300]}", "center"},
+      {"random_erasing", "{ratio: [1e300, 1e300]}", "ratio"},
+      {"random_erasing", "{ratio: [1e-300, 1]}", "ratio"},
+      {"random_resized_crop", "{size: 4, scale: [2, 3]}", "scale"},
+      {"random_resized_crop", "{size: 4, scale: [1e300, 1e300]}", "scale"},
+      {"random_resized_crop", "{size: 4, ratio: [1, 1e300]}", "ratio"},
+      {"color_jitter", "{saturation: 1e300}", "saturation"},
+      {"gaussian_blur", "{kernel_size: 3, sigma: 1e-300}", "sigma"},
       {"rand_augment", "{magnitude: 31}", "write 30 or less"},
       {"trivial_augment_wide", "{num_magnitude_bins: 1}", "num_magnitude_bins"},
   };
@@ -179,6 +216,15 @@ TEST_CASE("options that make no sense are refused with what to write") {
     CHECK_THAT(failure_of([&, &type = type, &options = options] { transform(type, options); }),
                Contains(message));
   }
+}
+
+TEST_CASE("a normalisation that float32 cannot do is refused") {
+  const auto fault = [](const std::string& options) {
+    return failure_of([&] { stage_from("transform", "normalize", options); });
+  };
+  CHECK(fault("{mean: [0.5], std: [1e-6]}").empty());
+  CHECK_THAT(fault("{mean: [0.5], std: [1e-50]}"), Contains("std"));
+  CHECK_THAT(fault("{mean: [-1e300], std: [1]}"), Contains("mean"));
 }
 
 TEST_CASE(

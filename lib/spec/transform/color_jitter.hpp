@@ -19,10 +19,15 @@ struct ColorJitter {
         .field("brightness", &ColorJitter::brightness,
                "x: a factor from max(0, 1 - x) to 1 + x; or the smallest and largest factor.")
         .at_least(0)
+        .at_most(1000)
         .example("0.4");
-    options.field("contrast", &ColorJitter::contrast, "As brightness.").at_least(0).example("0.4");
+    options.field("contrast", &ColorJitter::contrast, "As brightness.")
+        .at_least(0)
+        .at_most(1000)
+        .example("0.4");
     options.field("saturation", &ColorJitter::saturation, "As brightness.")
         .at_least(0)
+        .at_most(1000)
         .example("[0.5, 1.5]");
     options
         .field("hue", &ColorJitter::hue,

@@ -22,7 +22,8 @@ struct GaussianBlur {
     options
         .field("sigma", &GaussianBlur::sigma,
                "Standard deviation in pixels: one number, or the smallest and largest.")
-        .above(0)
+        .at_least(1e-3)
+        .at_most(1e4)
         .example("[0.1, 2.0]");
   }
 };

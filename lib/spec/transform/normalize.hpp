@@ -17,11 +17,14 @@ struct Normalize {
     options.field("mean", &Normalize::mean, "Mean of each channel, of pixels in [0, 1].")
         .required()
         .not_empty()
+        .at_least(-1e6)
+        .at_most(1e6)
         .example("[0.1307]");
     options.field("std", &Normalize::std, "Standard deviation of each channel.")
         .required()
         .not_empty()
-        .above(0)
+        .at_least(1e-6)
+        .at_most(1e6)
         .example("[0.3081]");
   }
 };

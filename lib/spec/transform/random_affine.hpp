@@ -25,13 +25,17 @@ struct RandomAffine {
         .field("degrees", &RandomAffine::degrees,
                "Angles, clockwise: x for -x to x; or the smallest and largest.")
         .required()
+        .at_least(-3600)
+        .at_most(3600)
         .example("15");
     options
         .field("translate", &RandomAffine::translate,
                "Farthest move to each side, as shares of the image's width and height.")
         .at_least(0)
         .at_most(1);
-    options.field("scale", &RandomAffine::scale, "Smallest and largest scale.").above(0);
+    options.field("scale", &RandomAffine::scale, "Smallest and largest scale.")
+        .at_least(1e-3)
+        .at_most(1e3);
     options
         .field(
             "shear", &RandomAffine::shear,
@@ -48,6 +52,8 @@ struct RandomAffine {
     options
         .field("center", &RandomAffine::center,
                "The point that stays: [x, y] from the upper left; absent: the middle.")
+        .at_least(-1e6)
+        .at_most(1e6)
         .example("[16, 16]");
   }
 };

@@ -21,7 +21,8 @@ struct RandomErasing {
         .at_least(0)
         .at_most(1);
     options.field("ratio", &RandomErasing::ratio, "Smallest and largest height over width.")
-        .above(0);
+        .at_least(1e-3)
+        .at_most(1e3);
     options
         .field("value", &RandomErasing::value,
                "Colour of the rectangle, of uint8 pixels: one value for all channels, or one for "

@@ -23,6 +23,8 @@ struct RandomRotation {
         .field("degrees", &RandomRotation::degrees,
                "Angles, counter-clockwise: x for -x to x; or the smallest and largest.")
         .required()
+        .at_least(-3600)
+        .at_most(3600)
         .example("15");
     options.field("interpolation", &RandomRotation::interpolation,
                   "How a place between pixels is read.");
@@ -30,6 +32,8 @@ struct RandomRotation {
     options
         .field("center", &RandomRotation::center,
                "The point that stays: [x, y] from the upper left; absent: the middle.")
+        .at_least(-1e6)
+        .at_most(1e6)
         .example("[16, 16]");
     options
         .field("fill", &RandomRotation::fill,
