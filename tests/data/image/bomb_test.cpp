@@ -144,7 +144,7 @@ TEST_CASE("a WebP, BMP or TIFF that claims more than it holds is refused within 
 
 TEST_CASE("a JPEG that does not fit into the memory is an error, and no crash") {
   if (kSanitized) skip("a sanitizer takes the address space");
-  const Picture picture = noise({3'000, 3'000, 3});
+  const Picture picture = noise({7'000, 7'000, 1});
   CHECK(refused_within(rlim_t{12} << 20, [&] { write_jpeg(picture.view(), 100); }));
 }
 
