@@ -5,6 +5,7 @@
 #include "data/cache/cache.hpp"
 #include "data/epoch_digest.hpp"
 #include "data_pack.hpp"
+#include "data_skipped.hpp"
 #include "data_verbs.hpp"
 #include "log/log.hpp"
 #include "verbs.hpp"
@@ -37,7 +38,8 @@ Json document(const data::EpochDigests& digests, const data::LoaderOptions& opti
           {"workers", options.num_workers},
           {"prefetch_factor", options.prefetch_factor},
           {"workers_why", choice.why},
-          {"world_size", options.shard.world_size}};
+          {"world_size", options.shard.world_size},
+          {"skipped", skipped_json(digests.skipped)}};
 }
 
 int hash(const HashArguments& arguments, Context& context) {
@@ -67,6 +69,7 @@ int hash(const HashArguments& arguments, Context& context) {
     print(fmt::format("epoch {:<4} {}", epoch + 1, to_hex(digests.epochs[epoch])));
   }
   print(fmt::format("{:<10} {}", "all", to_hex(digests.digest)));
+  tell_skipped(context, digests.skipped, "replaced by others");
   return 0;
 }
 
@@ -88,8 +91,10 @@ void add_hash(CLI::App& data, Context& context) {
       ->type_name("R");
   verb.footer(
       "The digest is the same for any number of workers, any prefetch factor and any number of "
-      "ranks (as long as\n"
-      "no batch is left out: loader.drop_last, trainer.limit_train_batches).");
+      "ranks whose batches are\n"
+      "as large together: loader.batch_size is that of one rank. Without batch_transforms, "
+      "loader.drop_last and\n"
+      "trainer.limit_train_batches it does not depend on the batches at all.");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "data/cache/cache.hpp"
 #include "data/limit.hpp"
 #include "data/measure.hpp"
+#include "data_skipped.hpp"
 #include "data_verbs.hpp"
 #include "launch/isolated.hpp"
 #include "study/grid.hpp"
@@ -85,8 +86,16 @@ data::LoadingChoice choose(const spec::Experiment& experiment, const config::Aut
   return {choice["workers"], choice["prefetch_factor"], choice["why"]};
 }
 
+Json skipped_as_json(const std::vector<data::SkippedSample>& skipped) {
+  Json list = Json::array();
+  for (const data::SkippedSample& one : skipped) list.push_back({one.name, one.reason});
+  return list;
+}
+
+/// `skipped`: the damaged samples that it met.
 report::LoaderTrial measure(const spec::Experiment& experiment, const data::LoaderOptions& options,
-                            const data::MeasureLength& length) {
+                            const data::MeasureLength& length,
+                            std::vector<data::SkippedSample>& skipped) {
   const launch::IsolatedResult result = launch::run_isolated([&] {
     const auto figures =
         data::measure_loader(open_pipeline(experiment), options, length, steady_clock());
@@ -94,9 +103,12 @@ report::LoaderTrial measure(const spec::Experiment& experiment, const data::Load
                         {"cpu_s_per_1k", figures.cpu_s_per_1k},
                         {"p50_ms", figures.p50_ms},
                         {"p99_ms", figures.p99_ms},
-                        {"digest", to_hex(figures.digest)}});
+                        {"digest", to_hex(figures.digest)},
+                        {"skipped", skipped_as_json(figures.skipped)}});
   });
   const Json figures = Json::parse(result.text);
+  skipped.clear();
+  for (const Json& one : figures["skipped"]) skipped.push_back({one[0], one[1]});
   return {.samples_per_s = figures["samples_per_s"],
           .cpu_s_per_1k = figures["cpu_s_per_1k"],
           .p50_ms = figures["p50_ms"],
@@ -126,7 +138,7 @@ int threads_at_once(int workers, bool per_thread) {
 }
 
 report::DataBench run_rounds(const BenchArguments& arguments, const spec::Experiment& experiment,
-                             Context& context) {
+                             Context& context, std::vector<data::SkippedSample>& skipped) {
   data::LoaderOptions options = data::loader_options(experiment, data::Role::train, {});
   options.priority = data::Priority::normal;  // nothing trains here
   report::DataBench bench{.config = arguments.config.file};
@@ -142,7 +154,7 @@ report::DataBench run_rounds(const BenchArguments& arguments, const spec::Experi
       report::LoaderRow& row = bench.rows[i];
       options.num_workers = row.workers;
       options.prefetch_factor = prefetch[i];
-      row.trials.push_back(measure(experiment, options, arguments.length));
+      row.trials.push_back(measure(experiment, options, arguments.length, skipped));
       if (progress_for(context) == report::ProgressMode::none) continue;
       writer_for(stderr)(fmt::format("round {} of {}  workers={}  {} samples/s\n", repeat + 1,
                                      arguments.repeats, row.workers,
@@ -160,14 +172,18 @@ report::DataBench run_rounds(const BenchArguments& arguments, const spec::Experi
 int data_bench(const BenchArguments& arguments, Context& context) {
   const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::loading);
   print_warnings(context);
-  const report::DataBench bench = run_rounds(arguments, loaded.experiment, context);
+  std::vector<data::SkippedSample> skipped;
+  const report::DataBench bench = run_rounds(arguments, loaded.experiment, context, skipped);
   if (context.json) {
-    print_json(report::data_bench_document(bench));
+    Json document = report::data_bench_document(bench);
+    document["skipped"] = skipped_json(skipped);
+    print_json(document);
   } else {
     writer_for(stdout)(
         report::to_text(report::data_bench_table(bench), style_for(context, stdout)) +
         (context.quiet ? "" : report::data_bench_notes(bench)));
   }
+  tell_skipped(context, skipped, "replaced by others");
   return 0;
 }
 

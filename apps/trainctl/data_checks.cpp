@@ -21,7 +21,9 @@ std::string described(const data::Facts& facts) {
     return fmt::format("{}", fmt::join(image->shape, "x"));
   std::vector<std::string> fields;
   for (const data::Field& field : facts.layout) {
-    fields.push_back(fmt::format("{} ({})", field.name, fmt::join(field.shape, "x")));
+    fields.push_back(field.shape.empty()
+                         ? fmt::format("{} (one number)", field.name)
+                         : fmt::format("{} ({})", field.name, fmt::join(field.shape, "x")));
   }
   return fmt::format("{}", fmt::join(fields, ", "));
 }

@@ -7,10 +7,13 @@
 #include "counter_line.hpp"
 #include "data/build.hpp"
 #include "data/pack/make_pack.hpp"
+#include "data/pack/origin.hpp"
+#include "data_skipped.hpp"
 #include "split_argument.hpp"
 
 #include <CLI/CLI.hpp>
 
+#include <csignal>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,34 +55,83 @@ data::PackOptions options_of(const PackArguments& arguments) {
   return options;
 }
 
-int pack(const PackArguments& arguments, Context& context) {
-  const data::PackOptions options = options_of(arguments);
-  const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::reading);
-  print_warnings(context);
-  const spec::DataSplit split{split_called(arguments.split, loaded.experiment).dataset, {}};
-  const data::Pipeline pipeline = data::build_pipeline(split);
-  data::PackReport report;
-  {
-    CounterLine line(context, "pack");
-    report =
-        data::make_pack(*pipeline.dataset, arguments.out, options,
-                        [&](std::int64_t done, std::int64_t total) { line.update(done, total); });
+volatile std::sig_atomic_t stop_signal = 0;
+
+/// SIGINT and SIGTERM are noted while this lives; the second one ends the program at once.
+class NotedSignals {
+ public:
+  NotedSignals() {
+    struct sigaction noted {};
+    noted.sa_handler = [](int number) { stop_signal = number; };
+    noted.sa_flags = static_cast<int>(SA_RESETHAND);
+    for (const int number : {SIGINT, SIGTERM}) ::sigaction(number, &noted, nullptr);
   }
+  ~NotedSignals() {
+    for (const int number : {SIGINT, SIGTERM}) std::signal(number, SIG_DFL);
+  }
+  NotedSignals(const NotedSignals&) = delete;
+  NotedSignals& operator=(const NotedSignals&) = delete;
+};
+
+/// What is packed is saved; then the signal ends the program as if nobody had caught it.
+data::PackReport pack_until_stopped(const data::Dataset& dataset, const PackArguments& arguments,
+                                    const data::PackOptions& options, Context& context) {
+  const auto progress = [](CounterLine& line) {
+    return [&line](std::int64_t done, std::int64_t total) {
+      ENSURE(interrupted, stop_signal == 0, "stopped");
+      line.update(done, total);
+    };
+  };
+  try {
+    const NotedSignals noted;
+    CounterLine checks(context, "check what is there");
+    CounterLine packs(context, "pack");
+    return data::make_pack(dataset, arguments.out, options, {progress(checks), progress(packs)});
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::interrupted) throw;
+  }
+  put(stderr, "stopped: start the same command again to go on\n");
+  std::raise(stop_signal);
+  throw Error(ErrorKind::interrupted, "stopped");
+}
+
+void tell(const data::PackReport& report, const PackArguments& arguments,
+          const data::PackOptions& options, const Context& context) {
   if (context.json) {
     print_json({{"schema", "trainctl.data_pack/1"},
                 {"file", arguments.out},
                 {"recipe", data::pack_recipe(options)},
                 {"samples", report.samples},
                 {"found", report.found},
+                {"damaged", report.damaged},
+                {"skipped", skipped_json(report.left_out)},
                 {"bytes", report.bytes}});
-    return 0;
+    return;
   }
-  const std::string found =
-      report.found == 0 ? ""
-                        : fmt::format(", {} of them found there", with_thousands(report.found));
-  print(fmt::format("{}: {} samples ({}){}, {}", printable(arguments.out),
-                    with_thousands(report.samples), data::pack_recipe(options), found,
+  std::string found = report.found == 0
+                          ? ""
+                          : fmt::format(", {} of them found there", with_thousands(report.found));
+  if (report.damaged > 0)
+    found += fmt::format(", {} found damaged and made again", with_thousands(report.damaged));
+  print(fmt::format("{}: {} sample{} ({}){}, {}", printable(arguments.out),
+                    with_thousands(report.samples), report.samples == 1 ? "" : "s",
+                    data::pack_recipe(options), found,
                     human_bytes(static_cast<double>(report.bytes))));
+  tell_skipped(context, report.left_out, "left out of the pack, with their labels");
+}
+
+int pack(const PackArguments& arguments, Context& context) {
+  data::PackOptions options = options_of(arguments);
+  const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::reading);
+  print_warnings(context);
+  const spec::DataSplit split{split_called(arguments.split, loaded.experiment).dataset, {}};
+  options.on_error = loaded.experiment.dataset.on_error;
+  options.max_skipped = loaded.experiment.dataset.max_skipped.value;
+  options.origin = data::record_origin(split.dataset);
+  const data::Pipeline pipeline = data::build_pipeline(split);
+  const data::PackReport report =
+      pack_until_stopped(*pipeline.dataset, arguments, options, context);
+  tell(report, arguments, options, context);
   return 0;
 }
 
@@ -115,7 +167,9 @@ void add_data_pack(CLI::App& data, Context& context) {
       "raw       pixels, which need no decoding and much more room\n"
       "\n"
       "Train from it with {type: pack, path: FILE}. An interrupted pack goes on where it was when "
-      "started again.");
+      "started again,\n"
+      "behind a check of what is there. With dataset.on_error=skip, samples that cannot be decoded "
+      "are left out.");
 }
 
 }  // namespace trainctl::app

@@ -5,16 +5,20 @@
 #include "data/cache/cache.hpp"
 #include "data/contact_sheet.hpp"
 #include "data/loader.hpp"
+#include "data/tiles.hpp"
 #include "data/write_png.hpp"
+#include "data_skipped.hpp"
 #include "data_verbs.hpp"
 #include "split_argument.hpp"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trainctl::app {
@@ -39,20 +43,46 @@ std::optional<std::int64_t> label_of(const data::Batch& batch, const data::Layou
   return std::nullopt;
 }
 
-std::vector<data::Exhibit> exhibits_of(const data::Batch& batch, const data::Layout& layout) {
+struct Shown {
+  std::vector<data::Exhibit> exhibits;
+  std::vector<std::optional<std::int64_t>> labels;
+  std::vector<std::string> class_names;  // empty: the classes have numbers only
+  std::vector<data::SkippedSample> skipped;
+};
+
+std::string caption_of(const std::optional<std::int64_t>& label,
+                       const std::vector<std::string>& names) {
+  if (!label || *label < 0) return "";
+  const auto number = static_cast<std::size_t>(*label);
+  return number < names.size() ? names[number] : std::to_string(*label);
+}
+
+std::size_t image_of(const data::Layout& layout) {
   std::size_t image = 0;
   while (image < layout.size() && layout[image].name != "image") ++image;
   ENSURE(config, image < layout.size(), "the samples have no image to show");
-  const data::ImageShape shape = data::image_shape(layout[image]);
+  return image;
+}
+
+// Before anything is loaded.
+void check_sheet(const data::Pipeline& pipeline, std::int64_t samples) {
+  const data::Layout layout = data::transformed(pipeline.dataset->layout(), pipeline.transforms);
+  const data::ImageShape shape = data::image_shape(layout[image_of(layout)]);
   ENSURE(config, shape.channels == 1 || shape.channels == 3,
          "the images have {} channels; images of 1 (grey) or 3 (RGB) can be shown", shape.channels);
-  std::vector<data::Exhibit> exhibits;
+  (void)data::sheet_shape(std::min(samples, pipeline.dataset->size()), shape);
+}
+
+void take(const data::Batch& batch, const data::Layout& layout, Shown& shown) {
+  const std::size_t image = image_of(layout);
+  const data::ImageShape shape = data::image_shape(layout[image]);
   for (std::size_t row = 0; row < static_cast<std::size_t>(batch.valid); ++row) {
     const auto* pixels =
         reinterpret_cast<const std::uint8_t*>(batch.fields[image].data()) + row * shape.bytes();
-    exhibits.push_back({data::ImageView(pixels, shape), label_of(batch, layout, row)});
+    shown.labels.push_back(label_of(batch, layout, row));
+    shown.exhibits.push_back(
+        {data::ImageView(pixels, shape), caption_of(shown.labels.back(), shown.class_names)});
   }
-  return exhibits;
 }
 
 // The samples and draws are those of a run: the first ones of the epoch.
@@ -66,36 +96,42 @@ data::LoaderOptions options_for(const ShowArguments& arguments,
   return options;
 }
 
-Json document(const ShowArguments& arguments, const std::vector<data::Exhibit>& exhibits) {
+Json document(const ShowArguments& arguments, const Shown& shown) {
   Json labels = Json::array();
-  for (const data::Exhibit& exhibit : exhibits)
-    labels.push_back(exhibit.label ? Json(*exhibit.label) : Json(nullptr));
-  const data::ImageShape& shape = exhibits.front().image.shape;
+  for (const auto& label : shown.labels) labels.push_back(label ? Json(*label) : Json(nullptr));
+  const data::ImageShape& shape = shown.exhibits.front().image.shape;
   return {{"schema", "trainctl.data_show/1"},
           {"file", arguments.out},
           {"split", arguments.split},
           {"epoch", arguments.epoch},
           {"image", {shape.height, shape.width, shape.channels}},
-          {"labels", labels}};
+          {"labels", labels},
+          {"class_names", shown.class_names},
+          {"skipped", skipped_json(shown.skipped)}};
 }
 
 int show(const ShowArguments& arguments, Context& context) {
   const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::loading);
   print_warnings(context);
+  const spec::DataSplit& split = split_called(arguments.split, loaded.experiment);
+  data::Pipeline pipeline = data::build_pipeline(split);
+  check_sheet(pipeline, arguments.samples);
+  Shown shown{.class_names = pipeline.dataset->class_names()};
   data::CacheBudget cache(loaded.experiment.dataset.cache, 1);
-  data::Loader loader(
-      data::with_cache(data::build_pipeline(split_called(arguments.split, loaded.experiment)),
-                       cache, {}, data::CacheFill::on_use),
-      options_for(arguments, loaded.experiment));
+  data::Loader loader(data::with_cache(std::move(pipeline), cache, {}, data::CacheFill::on_use),
+                      options_for(arguments, loaded.experiment));
   loader.start_epoch(arguments.epoch - 1);
-  const std::vector<data::Exhibit> exhibits = exhibits_of(*loader.next(), loader.layout());
-  data::write_png(arguments.out, data::contact_sheet(exhibits).view());
+  take(*loader.next(), loader.layout(), shown);
+  shown.skipped = loader.skipped();
+  data::write_png(arguments.out, data::contact_sheet(shown.exhibits).view());
   if (context.json) {
-    print_json(document(arguments, exhibits));
+    print_json(document(arguments, shown));
   } else if (!context.quiet) {
-    print(fmt::format("{}: {} samples of epoch {}, with their classes", printable(arguments.out),
-                      exhibits.size(), arguments.epoch));
+    const std::size_t count = shown.exhibits.size();
+    print(fmt::format("{}: {} of epoch {}", printable(arguments.out),
+                      count == 1 ? "1 sample" : fmt::format("{} samples", count), arguments.epoch));
   }
+  tell_skipped(context, shown.skipped, "replaced by others");
   return 0;
 }
 
@@ -117,8 +153,7 @@ void add_data_show(CLI::App& data, Context& context) {
       ->type_name("E")
       ->capture_default_str();
   add_split_argument(verb, arguments->split);
-  verb.footer(
-      "The pixels are those before 'normalize'; below each image stands the number of its class.");
+  verb.footer("The pixels are those before 'normalize'; below each image stands its class.");
 }
 
 }  // namespace trainctl::app

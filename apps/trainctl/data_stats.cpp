@@ -5,6 +5,7 @@
 #include "context.hpp"
 #include "data/build.hpp"
 #include "data/stats.hpp"
+#include "data_skipped.hpp"
 #include "data_verbs.hpp"
 #include "report/format.hpp"
 #include "report/table.hpp"
@@ -28,6 +29,9 @@ struct StatsArguments {
   std::optional<int> workers;
 };
 
+constexpr std::size_t kMostClasses = 10;
+constexpr std::size_t kMostColumns = 20;
+
 using Size =
     std::pair<std::pair<std::int64_t, std::int64_t>, std::int64_t>;  // (height, width), samples
 
@@ -47,13 +51,40 @@ std::string share(std::int64_t part, std::int64_t whole) {
   return fmt::format("{:.2f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
-report::Table class_table(const data::SplitStats& stats) {
-  report::Table table({{"class"}, {"samples"}, {"share"}});
-  for (std::size_t i = 0; i < stats.per_class.size(); ++i) {
-    table.add({fmt::format("{}", i), with_thousands(stats.per_class[i]),
-               share(stats.per_class[i], stats.samples)});
+/// The table, and a line below it where it leaves out some.
+std::string text_of(const report::Table& table, std::size_t more, const report::Style& style) {
+  return "\n" + report::to_text(table, style) +
+         (more > 0 ? fmt::format("and {} more\n", more) : "");
+}
+
+std::string class_text(const data::SplitStats& stats, const std::vector<std::string>& names,
+                       const report::Style& style) {
+  const bool named = !names.empty();
+  report::Table table(
+      {{"class", named ? report::Align::left : report::Align::right}, {"samples"}, {"share"}});
+  const std::size_t shown = std::min(kMostClasses, stats.per_class.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    table.add({named ? printable(names[i]) : fmt::format("{}", i),
+               with_thousands(stats.per_class[i]), share(stats.per_class[i], stats.samples)});
   }
-  return table;
+  return text_of(table, stats.per_class.size() - shown, style);
+}
+
+std::string column_text(const char* what, const std::vector<data::ColumnStats>& columns,
+                        const report::Style& style) {
+  report::Table table(
+      {{what, report::Align::left}, {"mean"}, {"std"}, {"min"}, {"max"}, {"missing"}});
+  const std::size_t shown = std::min(kMostColumns, columns.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    const data::ColumnStats& column = columns[i];
+    std::vector<std::string> cells(4, column.categorical ? "(names)" : "-");
+    if (column.count > 0)
+      cells = {report::metric_text(column.mean), report::metric_text(column.deviation()),
+               report::metric_text(column.least), report::metric_text(column.most)};
+    table.add({printable(column.name), cells[0], cells[1], cells[2], cells[3],
+               with_thousands(column.missing)});
+  }
+  return text_of(table, columns.size() - shown, style);
 }
 
 report::Table size_table(const data::SplitStats& stats) {
@@ -74,18 +105,38 @@ report::Table size_table(const data::SplitStats& stats) {
   return table;
 }
 
-std::string text_of(const data::SplitStats& stats, const report::Style& style) {
-  std::string text = fmt::format("{} samples\n", with_thousands(stats.samples));
+std::string text_of(const data::SplitStats& stats, const std::vector<std::string>& class_names,
+                    const report::Style& style) {
+  std::string text =
+      fmt::format("{} sample{}\n", with_thousands(stats.samples), stats.samples == 1 ? "" : "s");
   if (!stats.mean.empty()) {
     text += fmt::format("- {{type: normalize, mean: {}, std: {}}}\n", numbers(stats.mean),
                         numbers(stats.std));
     text += "\n" + report::to_text(size_table(stats), style);
   }
-  if (!stats.per_class.empty()) text += "\n" + report::to_text(class_table(stats), style);
+  if (!stats.features.empty()) text += column_text("feature", stats.features, style);
+  if (!stats.targets.empty()) text += column_text("target", stats.targets, style);
+  if (!stats.per_class.empty()) text += class_text(stats, class_names, style);
   return text;
 }
 
-Json document(const StatsArguments& arguments, const data::SplitStats& stats) {
+Json columns_json(const std::vector<data::ColumnStats>& columns) {
+  Json list = Json::array();
+  for (const data::ColumnStats& column : columns) {
+    const bool numbers = column.count > 0;
+    const auto figure = [&](double value) { return numbers ? Json(value) : Json(nullptr); };
+    list.push_back({{"name", column.name},
+                    {"mean", figure(column.mean)},
+                    {"std", figure(column.deviation())},
+                    {"min", figure(column.least)},
+                    {"max", figure(column.most)},
+                    {"missing", column.missing}});
+  }
+  return list;
+}
+
+Json document(const StatsArguments& arguments, const data::SplitStats& stats,
+              const std::vector<std::string>& class_names) {
   Json sizes = Json::array();
   for (const auto& [size, count] : most_frequent_first(stats))
     sizes.push_back({{"height", size.first}, {"width", size.second}, {"samples", count}});
@@ -96,6 +147,10 @@ Json document(const StatsArguments& arguments, const data::SplitStats& stats) {
           {"mean", stats.mean},
           {"std", stats.std},
           {"classes", stats.per_class},
+          {"class_names", class_names},
+          {"features", columns_json(stats.features)},
+          {"targets", columns_json(stats.targets)},
+          {"skipped", skipped_json(stats.skipped)},
           {"sizes", sizes}};
 }
 
@@ -118,13 +173,21 @@ int stats(const StatsArguments& arguments, Context& context) {
   spec::DataSplit split = split_called(arguments.split, loaded.experiment);
   split.transforms.clear();
   const auto dataset = data::build_pipeline(split).dataset;
-  const data::SplitStats stats = data::split_stats(
-      dataset, arguments.workers.value_or(usable_cores()), progress_of(dataset->size(), context));
+  const spec::Dataset& wish = loaded.experiment.dataset;
+  data::SplitStats stats = data::split_stats(
+      *dataset, {arguments.workers.value_or(usable_cores()), wish.on_error, wish.max_skipped.value},
+      progress_of(dataset->size(), context));
+  // A table's columns as they are stored; its samples have them filled in and standardised.
+  const auto columns = data::builtin_catalogue().columns;
+  const auto stored = columns.find(split.dataset.type);
+  if (stored != columns.end()) stats.features = stored->second(split.dataset);
+  const std::vector<std::string> class_names = dataset->class_names();
   if (context.json) {
-    print_json(document(arguments, stats));
+    print_json(document(arguments, stats, class_names));
   } else {
-    writer_for(stdout)(text_of(stats, style_for(context, stdout)));
+    writer_for(stdout)(text_of(stats, class_names, style_for(context, stdout)));
   }
+  tell_skipped(context, stats.skipped, "left out here");
   return 0;
 }
 
@@ -143,7 +206,9 @@ void add_data_stats(CLI::App& data, Context& context) {
   verb.footer(
       "Mean and deviation are those of value / 255 over all pixels of the samples as they are "
       "stored, before any\n"
-      "transform; the line is ready for the end of 'transforms'.");
+      "transform; the line is ready for the end of 'transforms'. Those of a table's columns are of "
+      "the numbers in the\n"
+      "file, before any is filled in or standardised.");
 }
 
 }  // namespace trainctl::app

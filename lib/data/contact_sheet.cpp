@@ -1,9 +1,9 @@
 #include "data/contact_sheet.hpp"
 
 #include "base/error.hpp"
+#include "data/caption_font.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string>
 
@@ -12,26 +12,19 @@ namespace {
 
 constexpr std::int64_t kSmallest = 96;  // pixels of a tile's longer side
 constexpr std::int64_t kGap = 8;
-constexpr std::int64_t kDot = 2;  // pixels of a dot of the digits
-constexpr std::int64_t kDigitWidth = 3;
-constexpr std::int64_t kDigitHeight = 5;
-constexpr std::int64_t kCaption = (kDigitHeight + 2) * kDot;
+constexpr std::int64_t kDot = 2;  // pixels of a dot of the captions
+constexpr std::int64_t kCaption = (kLetterHeight + 2) * kDot;
 constexpr std::uint8_t kPaper = 255;
 constexpr std::uint8_t kInk = 32;
+constexpr std::size_t kMostBytes = std::size_t{1} << 28;
 
-// Five rows of three dots each, the left one the highest bit.
-constexpr std::array<std::array<std::uint8_t, kDigitHeight>, 10> kDigits{{
-    {7, 5, 5, 5, 7},
-    {2, 6, 2, 2, 7},
-    {7, 1, 7, 4, 7},
-    {7, 1, 3, 1, 7},
-    {5, 5, 7, 1, 1},
-    {7, 4, 7, 1, 7},
-    {7, 4, 7, 5, 7},
-    {7, 1, 2, 2, 2},
-    {7, 5, 7, 5, 7},
-    {7, 5, 7, 1, 7},
-}};
+std::int64_t scale_of(const ImageShape& image) {
+  return std::max<std::int64_t>(1, kSmallest / std::max(image.height, image.width));
+}
+
+std::int64_t columns_of(std::int64_t count) {
+  return static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(count))));
+}
 
 class Canvas {
  public:
@@ -50,18 +43,21 @@ class Canvas {
     }
   }
 
-  void write(const std::string& number, std::int64_t top, std::int64_t left) {
-    for (const char digit : number) {
-      for (std::int64_t y = 0; y < kDigitHeight * kDot; ++y) {
-        const int dots = kDigits.at(static_cast<std::size_t>(digit - '0'))
-                             .at(static_cast<std::size_t>(y / kDot));
-        const std::int64_t visible = std::min(kDigitWidth * kDot, sheet_.shape.width - left);
+  /// Up to the column `right`.
+  void write(const std::string& text, std::int64_t top, std::int64_t left, std::int64_t right) {
+    right = std::min(right, sheet_.shape.width);
+    for (const char letter : text) {
+      if ((static_cast<unsigned char>(letter) & 0xC0) == 0x80) continue;  // within a UTF-8 letter
+      const auto dots = letter_dots(letter);
+      for (std::int64_t y = 0; y < kLetterHeight * kDot; ++y) {
+        const int row = dots.at(static_cast<std::size_t>(y / kDot));
+        const std::int64_t visible = std::min(kLetterWidth * kDot, right - left);
         for (std::int64_t x = 0; x < visible; ++x) {
-          if ((dots >> (kDigitWidth - 1 - x / kDot) & 1) != 0)
+          if ((row >> (kLetterWidth - 1 - x / kDot) & 1) != 0)
             std::fill_n(at(top + y, left + x), 3, kInk);
         }
       }
-      left += (kDigitWidth + 1) * kDot;
+      left += (kLetterWidth + 1) * kDot;
     }
   }
 
@@ -77,24 +73,34 @@ class Canvas {
 
 }  // namespace
 
+ImageShape sheet_shape(std::int64_t count, const ImageShape& image) {
+  const std::int64_t scale = scale_of(image);
+  const std::int64_t columns = columns_of(count);
+  const std::int64_t rows = (count + columns - 1) / columns;
+  const ImageShape sheet{rows * (image.height * scale + kCaption + kGap) + kGap,
+                         columns * (image.width * scale + kGap) + kGap, 3};
+  ENSURE(config, sheet.bytes() <= kMostBytes,
+         "a picture of {} images of {}x{} would take {}x{} pixels; show fewer with --samples, or "
+         "smaller ones with a transform",
+         count, image.height, image.width, sheet.height, sheet.width);
+  return sheet;
+}
+
 Sheet contact_sheet(std::span<const Exhibit> exhibits) {
   ASSERT(!exhibits.empty());
   const ImageShape& shape = exhibits.front().image.shape;
-  const std::int64_t scale =
-      std::max<std::int64_t>(1, kSmallest / std::max(shape.height, shape.width));
   const auto count = std::ssize(exhibits);
-  const auto columns = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(count))));
-  const std::int64_t rows = (count + columns - 1) / columns;
+  Canvas canvas(sheet_shape(count, shape));
+  const std::int64_t scale = scale_of(shape);
+  const std::int64_t columns = columns_of(count);
   const std::int64_t step_x = shape.width * scale + kGap;
   const std::int64_t step_y = shape.height * scale + kCaption + kGap;
-  Canvas canvas({rows * step_y + kGap, columns * step_x + kGap, 3});
   for (std::int64_t i = 0; i < count; ++i) {
     const Exhibit& exhibit = exhibits[static_cast<std::size_t>(i)];
     const std::int64_t top = kGap + i / columns * step_y;
     const std::int64_t left = kGap + i % columns * step_x;
     canvas.draw(exhibit.image, top, left, scale);
-    if (exhibit.label && *exhibit.label >= 0)
-      canvas.write(std::to_string(*exhibit.label), top + shape.height * scale + kDot, left);
+    canvas.write(exhibit.caption, top + shape.height * scale + kDot, left, left + step_x - kDot);
   }
   return canvas.take();
 }

@@ -2,6 +2,8 @@
 
 #include "base/hash.hpp"
 
+#include <algorithm>
+
 namespace trainctl::data {
 
 EpochDigests digest_epochs(const Pipeline& pipeline, LoaderOptions options, std::int64_t epochs) {
@@ -15,6 +17,10 @@ EpochDigests digest_epochs(const Pipeline& pipeline, LoaderOptions options, std:
       while (const Batch* batch = loader.next()) {
         out.epochs[static_cast<std::size_t>(epoch)] += digest(*batch, loader.layout());
       }
+    }
+    for (const SkippedSample& sample : loader.skipped()) {
+      const auto same = [&](const SkippedSample& one) { return one.name == sample.name; };
+      if (std::ranges::none_of(out.skipped, same)) out.skipped.push_back(sample);
     }
   }
   Hasher all;

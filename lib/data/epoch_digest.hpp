@@ -12,6 +12,7 @@ namespace trainctl::data {
 struct EpochDigests {
   std::uint64_t digest = 0;  // of all epochs in their order
   std::vector<std::uint64_t> epochs;
+  std::vector<SkippedSample> skipped;  // damaged samples that others took the place of, each once
 };
 
 /// Loads `epochs` epochs on each of options.shard.world_size ranks, one after the other, and adds

@@ -1,5 +1,6 @@
 #include "data/limit.hpp"
 
+#include "base/error.hpp"
 #include "base/machine.hpp"
 #include "data/arena.hpp"
 #include "data/cache/cached_dataset.hpp"
@@ -104,6 +105,28 @@ std::vector<std::int64_t> positions(std::int64_t samples, const LoaderOptions& o
   return order;
 }
 
+/// Nothing where the image is damaged and may be skipped.
+std::optional<StoredImage> read_sound(const ImageStore& images, std::int64_t index,
+                                      const LoaderOptions& options,
+                                      std::vector<std::byte>& scratch) {
+  try {
+    return images.read(index, scratch);
+  } catch (const Error& error) {
+    if (options.on_error == OnError::fail || error.kind() != ErrorKind::data) throw;
+    return std::nullopt;
+  }
+}
+
+/// Of the first image that can be read.
+ImageShape raw_shape(const Pipeline& pipeline, const LoaderOptions& options) {
+  std::vector<std::byte> scratch;
+  for (std::int64_t index = 0; index < pipeline.dataset->size(); ++index) {
+    if (const auto image = read_sound(*pipeline.dataset->images(), index, options, scratch))
+      return image->raw;
+  }
+  return {};
+}
+
 /// The images where they lie; nothing where the store makes them, or they differ in size.
 std::optional<StoredRows> images_in_memory(const Pipeline& pipeline, const LoaderOptions& options) {
   const Dataset& dataset = *pipeline.dataset;
@@ -111,11 +134,12 @@ std::optional<StoredRows> images_in_memory(const Pipeline& pipeline, const Loade
   StoredRows stored;
   ImageShape shape;
   for (const std::int64_t index : positions(dataset.size(), options)) {
-    const StoredImage image = dataset.images()->read(index, scratch);
-    if (stored.rows.empty()) shape = image.raw;
-    if (!image.raw.fixed() || image.raw != shape || image.bytes.data() == scratch.data())
+    const auto image = read_sound(*dataset.images(), index, options, scratch);
+    if (!image) continue;
+    if (stored.rows.empty()) shape = image->raw;
+    if (!image->raw.fixed() || image->raw != shape || image->bytes.data() == scratch.data())
       return std::nullopt;
-    stored.rows.push_back(image.bytes.data());
+    stored.rows.push_back(image->bytes.data());
   }
   stored.bytes = shape.bytes();
   return stored;
@@ -169,7 +193,8 @@ void fill_cache(const Pipeline& pipeline, std::int64_t batch_size) {
   Loader loader(pipeline, {.batch_size = batch_size,
                            .num_workers = usable_cores(),
                            .order = Order::sequential,
-                           .on_error = OnError::skip});
+                           .on_error = OnError::skip,
+                           .max_skipped = pipeline.dataset->size()});
   loader.start_epoch(0);
   while (loader.next() != nullptr) {
   }
@@ -178,6 +203,7 @@ void fill_cache(const Pipeline& pipeline, std::int64_t batch_size) {
 double loader_rate(const Pipeline& pipeline, LoaderOptions options, double seconds,
                    const Clock& clock) {
   options.num_workers = 0;
+  options.max_skipped = pipeline.dataset->size();  // few images may stand for all
   return measure_loader(pipeline, options, {.seconds = seconds}, clock).samples_per_s;
 }
 
@@ -191,8 +217,7 @@ Limit measure_limit(const Pipeline& pipeline, const LoaderOptions& options, doub
     return Limit{"gather", gather_rate(rows, options.batch_size, seconds, clock), false};
   };
   if (images == nullptr) return gathered(copied_rows(pipeline, options));
-  std::vector<std::byte> scratch;
-  const ImageShape raw = images->read(0, scratch).raw;
+  const ImageShape raw = raw_shape(pipeline, options);
   Pipeline part = pipeline;
   if (raw.fixed() && resizes(pipeline, raw)) {
     part.dataset = std::make_shared<const FewImages>(*pipeline.dataset);

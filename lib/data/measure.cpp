@@ -84,6 +84,7 @@ LoaderFigures measure_loader(const Pipeline& pipeline, const LoaderOptions& opti
   figures.samples_per_s = static_cast<double>(samples) / (last - start);
   figures.p50_ms = median(intervals_ms);
   figures.p99_ms = quantile(intervals_ms, 0.99);
+  figures.skipped = loader.skipped();
   return figures;
 }
 

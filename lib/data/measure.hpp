@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
 namespace trainctl::data {
 
@@ -22,6 +23,7 @@ struct LoaderFigures {
   double p50_ms = 0;        // from batch to batch
   double p99_ms = 0;
   std::uint64_t digest = 0;  // of epoch 0, the warm-up
+  std::vector<SkippedSample> skipped;
 };
 
 /// What is done with each batch, in the caller's thread.

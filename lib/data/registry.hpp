@@ -2,6 +2,7 @@
 
 #include "config/stage.hpp"
 #include "data/batch_transform.hpp"
+#include "data/column_stats.hpp"
 #include "data/dataset.hpp"
 #include "data/memory_dataset.hpp"
 #include "data/sampling.hpp"
@@ -11,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace trainctl::data {
 
@@ -21,6 +23,8 @@ struct Catalogue {
       datasets;
   /// What a data set holds, from its headers, for `validate`: under 10 ms.
   std::map<std::string, std::function<Facts(const config::Stage&)>> facts;
+  /// The feature columns of a table as they are stored, for `data stats`.
+  std::map<std::string, std::function<std::vector<ColumnStats>(const config::Stage&)>> columns;
   std::map<std::string, std::function<std::shared_ptr<const Transform>(const config::Stage&)>>
       transforms;
   std::map<std::string, std::function<std::shared_ptr<const BatchTransform>(const config::Stage&)>>

@@ -139,4 +139,21 @@ Facts table_facts(const Table& options, const OpenTable& open) {
           table.dataset->class_names(), table.feature_names};
 }
 
+std::vector<ColumnStats> table_columns(const Table& options, const OpenTable& open) {
+  const std::unique_ptr<TableRows> rows = open(options.path);
+  const TableColumns columns(options, *rows);
+  std::vector<ColumnStats> stats;
+  for (const FeatureColumn& column : columns.features())
+    stats.push_back({.name = column.name, .categorical = column.categorical});
+  while (rows->next()) {
+    for (std::size_t i = 0; i < stats.size(); ++i) {
+      const std::size_t at = columns.place(i);
+      const auto value = stats[i].categorical ? std::nullopt : rows->number(at);
+      if (value) stats[i].learn(*value);
+      if (stats[i].categorical ? !rows->text(at) : !value) ++stats[i].missing;
+    }
+  }
+  return stats;
+}
+
 }  // namespace trainctl::data

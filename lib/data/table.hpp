@@ -1,5 +1,6 @@
 #pragma once
 
+#include "data/column_stats.hpp"
 #include "data/dataset.hpp"
 #include "spec/dataset/table.hpp"
 
@@ -40,5 +41,8 @@ std::shared_ptr<const Dataset> load_table(const spec::dataset::Table& options,
 /// The facts of the same. Rows are known once every one has been read; a table that fits memory
 /// takes a moment.
 Facts table_facts(const spec::dataset::Table& options, const OpenTable& open);
+/// The feature columns of all rows as they are stored: before anything is standardised, filled in
+/// or dropped.
+std::vector<ColumnStats> table_columns(const spec::dataset::Table& options, const OpenTable& open);
 
 }  // namespace trainctl::data

@@ -36,6 +36,9 @@ class TableColumns {
   /// Passes over the whole table.
   void learn(TableRows& rows);
 
+  [[nodiscard]] const std::vector<FeatureColumn>& features() const { return features_; }
+  /// Where a feature column stands in the table.
+  [[nodiscard]] std::size_t place(std::size_t feature) const { return at_[feature]; }
   /// Features of one sample.
   [[nodiscard]] std::size_t width() const;
   /// Of each feature: its column's, with the category where it is one: "district=north".

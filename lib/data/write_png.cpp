@@ -2,11 +2,15 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/strings.hpp"
 
 #include <zlib.h>
 
+#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace trainctl::data {
 namespace {
@@ -36,28 +40,74 @@ std::string header(const ImageShape& shape) {
   return content;
 }
 
-std::string compressed(const ImageView& image) {
-  std::string rows;
-  for (std::int64_t y = 0; y < image.shape.height; ++y) {
-    rows += '\0';  // no filter
-    rows.append(reinterpret_cast<const char*>(image.row(y)), image.row_bytes());
+/// Compresses rows and writes what comes out in pieces: a chunk has at most 2^31 - 1 bytes.
+class RowWriter {
+ public:
+  explicit RowWriter(std::function<void(std::string_view)> write) : write_(std::move(write)) {
+    ENSURE(resource, ::deflateInit(&stream_, 6) == Z_OK, "cannot compress an image: no memory");
+    begin_piece();
   }
-  auto size = ::compressBound(static_cast<uLong>(rows.size()));
-  std::string packed(size, '\0');
-  const int status =
-      ::compress2(reinterpret_cast<Bytef*>(packed.data()), &size,
-                  reinterpret_cast<const Bytef*>(rows.data()), static_cast<uLong>(rows.size()), 6);
-  ENSURE(resource, status == Z_OK, "cannot compress an image: zlib returned {}", status);
-  packed.resize(size);
-  return packed;
+  ~RowWriter() { ::deflateEnd(&stream_); }
+  RowWriter(const RowWriter&) = delete;
+  RowWriter& operator=(const RowWriter&) = delete;
+
+  void add(std::span<const std::uint8_t> bytes) {
+    stream_.next_in = const_cast<Bytef*>(bytes.data());
+    stream_.avail_in = static_cast<uInt>(bytes.size());
+    while (stream_.avail_in > 0) step(Z_NO_FLUSH);
+  }
+  void finish() {
+    while (step(Z_FINISH) != Z_STREAM_END) continue;
+    write_piece();
+  }
+
+ private:
+  int step(int flush) {
+    const int status = ::deflate(&stream_, flush);
+    ENSURE(resource, status == Z_OK || status == Z_STREAM_END,
+           "cannot compress an image: zlib returned {}", status);
+    if (stream_.avail_out == 0) write_piece();
+    return status;
+  }
+  void write_piece() {
+    const std::size_t size = piece_.size() - stream_.avail_out;
+    if (size > 0) write_(std::string_view(piece_).substr(0, size));
+    begin_piece();
+  }
+  void begin_piece() {
+    stream_.next_out = reinterpret_cast<Bytef*>(piece_.data());
+    stream_.avail_out = static_cast<uInt>(piece_.size());
+  }
+
+  std::function<void(std::string_view)> write_;
+  z_stream stream_{};
+  std::string piece_ = std::string(std::size_t{1} << 16, '\0');
+};
+
+void write_rows(int fd, const ImageView& image, const std::string& label) {
+  constexpr std::uint8_t kNoFilter = 0;
+  RowWriter rows([&](std::string_view piece) { write_all(fd, chunk("IDAT", piece), label); });
+  for (std::int64_t y = 0; y < image.shape.height; ++y) {
+    rows.add({&kNoFilter, 1});
+    rows.add({image.row(y), image.row_bytes()});
+  }
+  rows.finish();
 }
 
 }  // namespace
 
 void write_png(const std::filesystem::path& path, const ImageView& image) {
   ASSERT(image.shape.fixed() && (image.shape.channels == 1 || image.shape.channels == 3));
-  write_atomically(path, "\x89PNG\r\n\x1a\n" + chunk("IHDR", header(image.shape)) +
-                             chunk("IDAT", compressed(image)) + chunk("IEND", ""));
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  ENSURE(resource, fs::is_directory(folder),
+         "cannot write {}: there is no folder {}; make it, or choose another name with --out",
+         printable(path.string()), printable(folder.string()));
+  const std::string label = path.string();
+  write_atomically(path, [&](int fd) {
+    write_all(fd, "\x89PNG\r\n\x1a\n" + chunk("IHDR", header(image.shape)), label);
+    write_rows(fd, image, label);
+    write_all(fd, chunk("IEND", ""), label);
+  });
 }
 
 }  // namespace trainctl::data

@@ -2,7 +2,11 @@
 
 #include "data/fakes.hpp"
 #include "data/memory_dataset.hpp"
+#include "data/rows_dataset.hpp"
+#include "data/varied.hpp"
 #include "support/catch.hpp"
+
+#include <cmath>
 
 using namespace trainctl;
 using namespace trainctl::data;
@@ -49,7 +53,7 @@ TEST_CASE("mean and deviation are those of each channel over all pixels, as valu
     images.bytes()[i] = static_cast<std::byte>(pixels[i]);
   const auto dataset = std::make_shared<const MemoryDataset>(facts, std::move(images),
                                                              std::vector<std::uint8_t>{2, 2});
-  const SplitStats stats = split_stats(dataset, 0, kSilent);
+  const SplitStats stats = split_stats(*dataset, {}, kSilent);
   CHECK(stats.samples == 2);
   REQUIRE(stats.mean.size() == 3);
   CHECK(stats.mean[0] == Approx(0.5));
@@ -63,8 +67,7 @@ TEST_CASE("mean and deviation are those of each channel over all pixels, as valu
 
 TEST_CASE("images that differ in size count by their pixels, and their sizes are listed") {
   std::int64_t told = 0;
-  const SplitStats stats =
-      split_stats(std::make_shared<const Growing>(), 0, [&](std::int64_t done) { told = done; });
+  const SplitStats stats = split_stats(Growing(), {}, [&](std::int64_t done) { told = done; });
   CHECK(stats.mean[0] == Approx((0 + 2 * 10 + 3 * 20) / 6.0 / 255));
   CHECK(stats.per_class == std::vector<std::int64_t>{2, 1});
   CHECK(stats.sizes.size() == 3);
@@ -74,9 +77,48 @@ TEST_CASE("images that differ in size count by their pixels, and their sizes are
 
 TEST_CASE("any number of workers gives the same statistics") {
   const auto dataset = std::make_shared<const CountingDataset>(1000);
-  const SplitStats alone = split_stats(dataset, 0, kSilent);
-  const SplitStats shared = split_stats(dataset, 3, kSilent);
+  const SplitStats alone = split_stats(*dataset, {}, kSilent);
+  const SplitStats shared = split_stats(*dataset, {.workers = 3}, kSilent);
   CHECK(alone.mean == shared.mean);
   CHECK(alone.std == shared.std);
   CHECK(alone.per_class.empty());
+}
+
+TEST_CASE("with on_error=skip damaged samples are in no figure, within the budget") {
+  VariedDataset dataset(200);
+  dataset.bad = {3, 150};
+  const SplitStats stats =
+      split_stats(dataset, {.workers = 2, .on_error = OnError::skip, .max_skipped = 2}, kSilent);
+  CHECK(stats.samples == 198);
+  CHECK(stats.per_class == std::vector<std::int64_t>{65, 67, 66});
+  REQUIRE(stats.skipped.size() == 2);
+  CHECK(stats.skipped[1].name == "picture 150");
+  CHECK(stats.skipped[1].reason == "the image is damaged");
+  CHECK_THAT(failure_of([&] {
+               split_stats(dataset, {.on_error = OnError::skip, .max_skipped = 1}, kSilent);
+             }),
+             Contains("9: picture 150: the image is damaged; it is one more than"));
+  CHECK(failure_of([&] { split_stats(dataset, {.workers = 2}, kSilent); }) ==
+        "9: picture 3: the image is damaged");
+}
+
+TEST_CASE("rows of numbers and targets have mean, deviation, least and most") {
+  const auto bytes_of = [](const std::vector<float>& values) {
+    const auto bytes = std::as_bytes(std::span(values));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  };
+  std::vector<FieldRows> fields;
+  fields.push_back(owned_rows({"features", Dtype::f32, {2}}, bytes_of({1, 10, 3, 10, 5, 10})));
+  fields.push_back(owned_rows({"label", Dtype::f32, {}}, bytes_of({-1, 0, 4})));
+  const SplitStats stats = split_stats(RowsDataset(std::move(fields), 0), {}, kSilent);
+  REQUIRE(stats.features.size() == 2);
+  CHECK(stats.features[0].name == "features[0]");
+  CHECK(stats.features[0].mean == Approx(3));
+  CHECK(stats.features[0].deviation() == Approx(std::sqrt(8.0 / 3)));
+  CHECK(stats.features[1].deviation() == 0);
+  REQUIRE(stats.targets.size() == 1);
+  CHECK(stats.targets[0].name == "label");
+  CHECK(stats.targets[0].mean == Approx(1));
+  CHECK(stats.targets[0].least == -1);
+  CHECK(stats.targets[0].most == 4);
 }

@@ -201,5 +201,65 @@ TEST_CASE("data show into a missing folder ends with 11, without a file with 2",
   const ProgramRun run =
       run_program({"data", "show", small_config(folder), "--out", (folder / "a/b.png").string()});
   CHECK(run.exit_code == 11);
+  CHECK_THAT(run.err, Contains("there is no folder ") && !Contains(".tmp."));
   CHECK(run_program({"data", "show", small_config(folder)}).exit_code == 2);
+}
+
+TEST_CASE("data with a verb it has not names the nearest one", "[smoke]") {
+  const ProgramRun run = run_program({"data", "stat", "x.yaml"});
+  CHECK(run.exit_code == 2);
+  CHECK_THAT(run.err, Contains("unknown verb 'stat'; did you mean 'stats'?"));
+  CHECK_THAT(run_program({"data", "foo"}).err, Contains("unknown verb 'foo'"));
+}
+
+TEST_CASE("data stats tells the columns of a table as they are in the file", "[smoke]") {
+  const TempFolder folder;
+  std::ofstream(folder / "t.csv") << "rooms,area,kind,price\n1,10,a,100\n3,,b,300\n5,30,,200\n";
+  const std::string config = (folder / "t.yaml").string();
+  std::ofstream(config) << "dataset: {train: {type: csv, path: t.csv, label: price, label_type: "
+                           "number, categorical: [kind], missing: constant, standardize: true, "
+                           "statistics_from: t.csv, missing_markers: ['']}}\n"
+                           "model: {type: mlp, hidden: [8]}\noptimizer: {type: adam}\n"
+                           "loss: {type: mse}\ntrainer: {max_epochs: 2}\n";
+  const ProgramRun run = run_program({"data", "stats", config});
+  CAPTURE(run.err);
+  CHECK(run.exit_code == 0);
+  CHECK_THAT(run.out, Contains("area") && Contains("20") && Contains("target"));
+  const Json found = run_program({"data", "stats", config, "--json"}).json();
+  REQUIRE(found["features"].size() == 3);
+  CHECK(found["features"][0]["mean"] == 3.0);
+  CHECK(found["features"][1]["missing"] == 1);
+  CHECK(found["features"][1]["mean"] == 20.0);
+  CHECK(found["features"][2]["missing"] == 1);
+  CHECK(found["features"][2]["mean"].is_null());
+  CHECK(found["targets"][0]["min"] == 100.0);
+  CHECK(found["targets"][0]["max"] == 300.0);
+}
+
+TEST_CASE("data stats shows ten classes and counts the others", "[smoke]") {
+  const TempFolder folder;
+  std::ofstream table(folder / "t.csv");
+  table << "x,y\n";
+  for (char name = 'a'; name < 'a' + 14; ++name) table << "1," << name << name << "\n";
+  table.close();
+  const std::string config = (folder / "t.yaml").string();
+  std::ofstream(config) << "dataset: {train: {type: csv, path: t.csv, label: y}}\n"
+                           "model: {type: mlp, hidden: [8]}\noptimizer: {type: adam}\n"
+                           "trainer: {max_epochs: 2}\n";
+  const ProgramRun run = run_program({"data", "stats", config});
+  CHECK_THAT(run.out, Contains(" jj ") && !Contains(" kk ") && Contains("and 4 more"));
+  CHECK(run_program({"data", "stats", config, "--json"}).json()["class_names"][13] == "nn");
+}
+
+TEST_CASE("data show refuses a sheet that nobody could look at, and counts one sample", "[smoke]") {
+  const TempFolder folder;
+  const std::string config = small_config(folder);
+  const std::string out = (folder / "x.png").string();
+  const ProgramRun one = run_program({"data", "show", config, "--out", out, "--samples", "1"});
+  CHECK_THAT(one.out, Contains("1 sample of epoch 1"));
+  const ProgramRun run =
+      run_program({"data", "show", config, "--out", out, "--samples", "1000",
+                   "dataset.train.transforms=[{type: resize, size: [2000, 2000]}]"});
+  CHECK(run.exit_code == 2);
+  CHECK_THAT(run.err, Contains("a picture of 1000 images of 2000x2000 would take"));
 }

@@ -1,16 +1,28 @@
 #include "spec/dataset/pack.hpp"
 
-#include "base/error.hpp"
 #include "base/strings.hpp"
+#include "data/pack/origin.hpp"
 #include "data/pack/pack_dataset.hpp"
 #include "data/registry.hpp"
 
 namespace trainctl::data {
+namespace {
+
+using spec::dataset::Pack;
+
+/// Without 'source': against what the pack remembers of it.
+void check_origin(const PackHeader& header, const PackNotes& notes, const Pack& options) {
+  if (options.source || options.on_stale == spec::dataset::OnStale::ignore) return;
+  check_pack_origin(header, notes.origin, builtin_catalogue(), printable(options.path.string()));
+}
+
+}  // namespace
 
 void register_dataset_pack(Catalogue& catalogue) {
   catalogue.datasets["pack"] = [](const config::Stage& stage) {
-    const auto& options = stage.as<spec::dataset::Pack>();
+    const auto& options = stage.as<Pack>();
     auto pack = std::make_shared<const PackDataset>(options.path);
+    check_origin(pack->header(), pack->notes(), options);
     if (options.source) {
       const auto source = builtin_catalogue().datasets.at(options.source.type)(options.source);
       check_pack_source(pack->header(), source->fingerprint(), printable(options.path.string()));
@@ -18,7 +30,10 @@ void register_dataset_pack(Catalogue& catalogue) {
     return pack;
   };
   catalogue.facts["pack"] = [](const config::Stage& stage) {
-    return PackDataset::facts(stage.as<spec::dataset::Pack>().path);
+    const auto& options = stage.as<Pack>();
+    const PackHead pack(options.path);
+    check_origin(pack.header, pack.notes, options);
+    return pack.facts();
   };
 }
 

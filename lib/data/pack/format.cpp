@@ -10,8 +10,6 @@
 namespace trainctl::data {
 namespace {
 
-constexpr std::uint32_t kLargestSide = 1 << 20;
-
 template <class T>
 T load(std::span<const std::byte> bytes, std::uint64_t offset) {
   T value;
@@ -33,15 +31,14 @@ void check_length(const PackHeader& header, std::uint64_t size, const std::strin
   const std::uint64_t behind_header = size - kPackPage;
   const auto samples = static_cast<std::uint64_t>(header.samples);
   const bool possible = header.samples > 0 && samples <= size / sizeof(PackEntry) &&
-                        header.data_bytes <= size && header.names_bytes <= size;
+                        header.data_bytes <= size && header.names_bytes <= size &&
+                        header.notes_bytes <= size;
   const std::uint64_t wanted =
-      possible ? header.data_bytes + samples * sizeof(PackEntry) + header.names_bytes
-               : ~std::uint64_t{0};
+      possible ? header.data_bytes + header.index_bytes() + header.notes_bytes : ~std::uint64_t{0};
   ENSURE(data, wanted == behind_header,
-         "{} ends at byte {}, and its header (byte 0) tells of {} samples with {} bytes of images "
-         "and {} of names: it is "
-         "{}; make it anew with 'trainctl data pack'",
-         name, size, header.samples, header.data_bytes, header.names_bytes,
+         "{} ends at byte {}, and its header (byte 0) tells of {} samples with {} bytes of images, "
+         "{} of names and {} of notes: it is {}; make it anew with 'trainctl data pack'",
+         name, size, header.samples, header.data_bytes, header.names_bytes, header.notes_bytes,
          behind_header < wanted ? "cut off" : "too long");
 }
 
@@ -91,17 +88,32 @@ PackHeader PackView::head(std::span<const std::byte> file, const std::string& na
   check_length(header, file.size(), name);
   const bool fixed = header.height > 0 && header.width > 0;
   ENSURE(data,
-         header.channels >= 1 && header.channels <= 4 && header.height <= kLargestSide &&
-             header.width <= kLargestSide && fixed == (header.height > 0 || header.width > 0) &&
+         header.channels >= 1 && header.channels <= kMostChannels && header.height <= kMostSide &&
+             header.width <= kMostSide && fixed == (header.height > 0 || header.width > 0) &&
              header.classes >= 0,
          "{} is damaged: its header (byte 0) tells of images of {}x{}x{} in {} classes", name,
          header.height, header.width, header.channels, header.classes);
   return header;
 }
 
+PackNotes PackView::notes(std::span<const std::byte> file, const PackHeader& header,
+                          const std::string& name) {
+  const auto bytes = file.subspan(header.notes_offset(), header.notes_bytes);
+  ENSURE(data, hash_bytes(bytes) == header.notes_hash,
+         "{} is damaged: the checksum of its notes (byte {}) is wrong; make it anew with 'trainctl "
+         "data pack'",
+         name, header.notes_offset());
+  PackNotes notes = decode_notes({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, name);
+  ENSURE(data, notes.class_names.empty() || std::ssize(notes.class_names) == header.classes,
+         "{} is damaged: it names {} of its {} classes", name, notes.class_names.size(),
+         header.classes);
+  return notes;
+}
+
 PackView::PackView(std::span<const std::byte> file, const std::string& name)
-    : file_(file), header_(head(file, name)) {
-  ENSURE(data, hash_bytes(file.subspan(header_.index_offset())) == header_.index_hash,
+    : file_(file), header_(head(file, name)), notes_(notes(file, header_, name)) {
+  const auto index = file.subspan(header_.index_offset(), header_.index_bytes());
+  ENSURE(data, hash_bytes(index) == header_.index_hash,
          "{} is damaged: the checksum of its index (byte {}) is wrong; make it anew with 'trainctl "
          "data pack'",
          name, header_.index_offset());
@@ -116,9 +128,7 @@ void PackView::check_entries(const std::string& name) const {
     const PackEntry found = entry(i);
     const ImageShape shape{found.height, found.width, found.channels};
     const bool raw = found.format == PackFormat::raw;
-    const bool small = found.height <= kLargestSide && found.width <= kLargestSide;
-    const bool pixels = raw && small && shape.fixed() && shape.channels == header_.channels &&
-                        shape.bytes() == found.bytes;
+    const bool pixels = raw && fits_pack(shape, header_.channels) && shape.bytes() == found.bytes;
     const bool sound =
         found.offset == end && found.bytes <= header_.index_offset() - end &&
         found.name_end >= name_end && found.name_end <= header_.names_bytes &&

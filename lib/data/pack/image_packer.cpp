@@ -59,6 +59,7 @@ void ImagePacker::make(std::int64_t index, PackedImage& out) const {
 
 void ImagePacker::keep(const StoredImage& stored, Workspace& work, PackedImage& out) const {
   const bool file = !stored.raw.fixed();
+  if (options_.on_error == OnError::skip) (void)work.reader.read(stored);  // else it is as it is
   out.shape = told_shape(stored, work.reader);
   out.format = file ? PackFormat::file : PackFormat::raw;
   out.bytes.clear();

@@ -18,6 +18,20 @@ namespace {
 
 constexpr std::int64_t kAheadOfEach = 8;
 
+/// "features (8 numbers) and label (one number)", with the type where it is what does not fit.
+std::string described(const Layout& layout) {
+  std::vector<std::string> fields;
+  for (const Field& field : layout) {
+    const char* type = field.dtype == Dtype::f32 ? "float" : "whole";
+    std::string what = fmt::format("{}", fmt::join(field.shape, "x"));
+    if (field.name != "image")
+      what = field.shape.empty() ? fmt::format("one {} number", type)
+                                 : fmt::format("{} {} numbers", what, type);
+    fields.push_back(fmt::format("'{}' ({})", field.name, what));
+  }
+  return fmt::format("{}", fmt::join(fields, " and "));
+}
+
 /// What the header says before anything is written.
 PackHeader head_of(const Dataset& dataset, const PackOptions& options) {
   const Layout& layout = dataset.layout();
@@ -25,13 +39,16 @@ PackHeader head_of(const Dataset& dataset, const PackOptions& options) {
   ENSURE(config,
          facts.image() != nullptr && layout.size() == 2 &&
              layout[1] == (Field{"label", Dtype::i64, {}}),
-         "a pack holds images with one label each, and the samples of this data set are made of {} "
-         "field(s)",
-         layout.size());
+         "a pack holds images with the number of one class each, and the samples of this data set "
+         "are {}",
+         described(layout));
+  const std::int64_t channels = image_shape(*facts.image()).channels;
+  ENSURE(config, channels <= kMostChannels,
+         "a pack holds images of up to {} channels, and these have {}", kMostChannels, channels);
   const std::string recipe = pack_recipe(options);
   const std::string fingerprint = dataset.fingerprint();
   PackHeader head;
-  head.channels = static_cast<std::uint32_t>(image_shape(*facts.image()).channels);
+  head.channels = static_cast<std::uint32_t>(channels);
   head.key = pack_key(fingerprint, recipe);
   head.source = hash_bytes(std::as_bytes(std::span(fingerprint)));
   head.samples = dataset.size();
@@ -43,13 +60,16 @@ PackHeader head_of(const Dataset& dataset, const PackOptions& options) {
 
 /// The pack that is there already; nothing where none is. Another file in its place is not
 /// overwritten.
-std::optional<PackHeader> complete_pack(const fs::path& path, std::uint64_t key) {
+std::optional<PackReport> complete_pack(const fs::path& path, std::uint64_t key, OnError on_error) {
   if (!fs::exists(path)) return std::nullopt;
   const std::string name = printable(path.string());
   PackHeader found;
+  std::vector<SkippedSample> left_out;
   try {
     const MappedFile file(path);
-    found = PackView(file.bytes(), file.name()).header();
+    const PackView pack(file.bytes(), file.name());
+    found = pack.header();
+    left_out = pack.notes().left_out;
   } catch (const Error& error) {
     throw Error(ErrorKind::config,
                 fmt::format("{} is in the way and cannot be used: {}", name, error.what()));
@@ -59,7 +79,38 @@ std::optional<PackHeader> complete_pack(const fs::path& path, std::uint64_t key)
          "another pack is meant; "
          "remove the file or choose another name with --out",
          name, printable(found.recipe_text()));
-  return found;
+  ENSURE(config, left_out.empty() || on_error == OnError::skip,
+         "{} was made without {} damaged sample(s), the first of them {}; mend them and remove the "
+         "file, or leave them out again with dataset.on_error=skip",
+         name, left_out.size(), printable(left_out.front().name));
+  return PackReport{found.samples, found.samples, 0, std::move(left_out), fs::file_size(path)};
+}
+
+/// One sample on its way into the pack.
+struct Slot {
+  PackedImage image;
+  std::optional<SkippedSample> failure;
+};
+
+void make_sample(const ImagePacker& packer, std::int64_t index, OnError on_error, Slot& slot) {
+  slot.failure.reset();
+  try {
+    packer.make(index, slot.image);
+  } catch (const Error& error) {
+    if (on_error == OnError::fail || error.kind() != ErrorKind::data) throw;
+    slot.failure = {slot.image.name, error.message()};
+  }
+}
+
+/// Those that an interrupted run has left out count, too.
+void count_left_out(const PackWriter& writer, OnError on_error, SkippedSamples& skipped) {
+  const std::vector<SkippedSample> before = writer.left_out();
+  ENSURE(data, before.empty() || on_error == OnError::skip,
+         "{}: {}; an interrupted run left it out: remove its files to pack it now, or go on with "
+         "dataset.on_error=skip",
+         before.front().name, before.front().reason);
+  for (std::size_t i = 0; i < before.size(); ++i)
+    skipped.add(-1 - static_cast<std::int64_t>(i), before[i]);
 }
 
 }  // namespace
@@ -73,32 +124,38 @@ std::string pack_recipe(const PackOptions& options) {
 }
 
 PackReport make_pack(const Dataset& dataset, const fs::path& path, const PackOptions& options,
-                     const Progress& progress) {
+                     const PackProgress& progress) {
   const PackHeader head = head_of(dataset, options);
-  if (const auto complete = complete_pack(path, head.key)) {
-    return {head.samples, head.samples, fs::file_size(path)};
-  }
+  if (auto complete = complete_pack(path, head.key, options.on_error)) return *std::move(complete);
   const std::vector<std::int64_t> labels = read_labels(dataset);
-  PackWriter writer(path, head);
-  const std::int64_t found = writer.done();
-  const int workers = std::max(options.workers, 1);
-  const InOrder range{
-      .first = found, .end = head.samples, .ahead = kAheadOfEach * workers, .workers = workers};
   const ImagePacker packer(dataset, options);
-  std::vector<PackedImage> slots(static_cast<std::size_t>(range.ahead));
-  const auto slot = [&](std::int64_t index) -> PackedImage& {
+  PackWriter writer(path, head, progress.checked);
+  SkippedSamples skipped(options.max_skipped.value_or(default_max_skipped(head.samples)));
+  count_left_out(writer, options.on_error, skipped);
+  PackReport report{.found = writer.found(), .damaged = writer.damaged()};
+  const int workers = std::max(options.workers, 1);
+  const InOrder range{.first = writer.done(),
+                      .end = head.samples,
+                      .ahead = kAheadOfEach * workers,
+                      .workers = workers};
+  std::vector<Slot> slots(static_cast<std::size_t>(range.ahead));
+  const auto slot = [&](std::int64_t index) -> Slot& {
     return slots[static_cast<std::size_t>(index % range.ahead)];
   };
   run_in_order(
-      range, [&](std::int64_t index) { packer.make(index, slot(index)); },
+      range, [&](std::int64_t index) { make_sample(packer, index, options.on_error, slot(index)); },
       [&](std::int64_t index) {
-        slot(index).label = labels[static_cast<std::size_t>(index)];
-        writer.append(slot(index));
-        if (progress) progress(index + 1, head.samples);
+        Slot& made = slot(index);
+        if (made.failure) skipped.add(index, *made.failure);
+        made.image.label = labels[static_cast<std::size_t>(index)];
+        made.failure ? writer.leave_out(*made.failure) : writer.append(made.image);
+        if (progress.packed) progress.packed(index + 1, head.samples);
       });
-  const PackHeader done = writer.finish();
-  return {head.samples, found,
-          done.index_offset() + done.names_bytes + entries_bytes(done.samples)};
+  report.left_out = writer.left_out();
+  const PackHeader done = writer.finish({dataset.class_names(), {}, options.origin});
+  report.samples = done.samples;
+  report.bytes = done.notes_offset() + done.notes_bytes;
+  return report;
 }
 
 }  // namespace trainctl::data

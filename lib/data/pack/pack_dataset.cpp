@@ -10,11 +10,11 @@
 namespace trainctl::data {
 namespace {
 
-Facts facts_of(const PackHeader& header) {
-  return {header.samples, header.classes, {image_field(header.shape()), {"label", Dtype::i64, {}}}};
+Layout layout_of(const PackHeader& header) {
+  return {image_field(header.shape()), {"label", Dtype::i64, {}}};
 }
 
-/// Of a remote pack, what comes first: header and index.
+/// Of a remote pack, what comes first: header, index and notes.
 PackView view_of(const MappedFile& file) {
   file.need(0, kPackPage);
   const std::uint64_t index = PackView::head(file.bytes(), file.name()).index_offset();
@@ -24,19 +24,25 @@ PackView view_of(const MappedFile& file) {
 
 }  // namespace
 
+PackHead::PackHead(const std::filesystem::path& path) {
+  const MappedFile file(path, Fetch::as_needed);
+  file.need(0, kPackPage);
+  header = PackView::head(file.bytes(), file.name());
+  file.need(header.notes_offset(), header.notes_bytes);
+  notes = PackView::notes(file.bytes(), header, file.name());
+}
+
+Facts PackHead::facts() const {
+  return {header.samples, header.classes, layout_of(header), notes.class_names};
+}
+
 PackDataset::PackDataset(const std::filesystem::path& path)
     : path_(path),
       remote_(is_remote(path)),
       file_(path, Fetch::as_needed),
       pack_(view_of(file_)),
-      layout_(facts_of(pack_.header()).layout),
+      layout_(layout_of(pack_.header())),
       checked_(static_cast<std::size_t>(pack_.header().samples)) {}
-
-Facts PackDataset::facts(const std::filesystem::path& path) {
-  const MappedFile file(path, Fetch::as_needed);
-  file.need(0, kPackPage);
-  return facts_of(PackView::head(file.bytes(), file.name()));
-}
 
 void PackDataset::check(std::int64_t index, const PackEntry& entry,
                         std::span<const std::byte> bytes) const {
@@ -112,15 +118,10 @@ std::uint64_t PackDataset::fetch(std::int64_t index) const {
 std::string PackDataset::name(std::int64_t index) const { return printable(pack_.name(index)); }
 
 // The index holds the checksum, label and name of every image.
-std::string PackDataset::fingerprint() const { return to_hex(pack_.header().index_hash); }
-
-void check_pack_source(const PackHeader& header, const std::string& fingerprint,
-                       const std::string& file) {
-  ENSURE(data, header.source == hash_bytes(std::as_bytes(std::span(fingerprint))),
-         "{} is stale: it was made ({}) from other samples than 'source' has now; make it anew "
-         "with 'trainctl data pack', "
-         "or remove 'source'",
-         file, printable(header.recipe_text()));
+std::string PackDataset::fingerprint() const {
+  Hasher hasher;
+  hasher.add(pack_.header().index_hash);
+  for (const std::string& name : class_names()) hasher.add(name), hasher.add(name.size());
+  return hasher.hex();
 }
-
 }  // namespace trainctl::data

@@ -11,6 +11,16 @@
 
 namespace trainctl::data {
 
+/// A pack's header and notes, and nothing else of it.
+struct PackHead {
+  PackHeader header;
+  PackNotes notes;
+
+  /// Throws Error(data) naming file and offset.
+  explicit PackHead(const std::filesystem::path& path);
+  [[nodiscard]] Facts facts() const;
+};
+
 /// The samples of a pack file, mapped: opening reads its header and index, and each image is
 /// checked the first time it is read. The file must not be written to while it is open; 'trainctl
 /// data pack' never does.
@@ -19,14 +29,15 @@ class PackDataset final : public Dataset, public ImageStore, public ImageRanges,
   /// Throws Error(data) naming file and offset.
   explicit PackDataset(const std::filesystem::path& path);
 
-  /// What the header tells.
-  static Facts facts(const std::filesystem::path& path);
-
   [[nodiscard]] const PackHeader& header() const { return pack_.header(); }
+  [[nodiscard]] const PackNotes& notes() const { return pack_.notes(); }
 
   [[nodiscard]] std::int64_t size() const override { return pack_.header().samples; }
   [[nodiscard]] const Layout& layout() const override { return layout_; }
   [[nodiscard]] std::int64_t classes() const override { return pack_.header().classes; }
+  [[nodiscard]] std::vector<std::string> class_names() const override {
+    return pack_.notes().class_names;
+  }
   [[nodiscard]] std::int64_t tile_rows() const override { return 16; }
   [[nodiscard]] bool in_memory() const override { return true; }
   [[nodiscard]] Footprint footprint() const override {
@@ -63,9 +74,5 @@ class PackDataset final : public Dataset, public ImageStore, public ImageRanges,
   Layout layout_;
   mutable std::vector<std::atomic<bool>> checked_;
 };
-
-/// Throws Error(data) unless the pack was made from a source with this fingerprint.
-void check_pack_source(const PackHeader& header, const std::string& fingerprint,
-                       const std::string& file);
 
 }  // namespace trainctl::data

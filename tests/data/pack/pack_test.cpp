@@ -62,7 +62,7 @@ TEST_CASE("a pack gives back the images, labels and names of its source") {
   CHECK(pack.size() == 30);
   CHECK(pack.classes() == 3);
   CHECK(pack.layout() == source.layout());
-  CHECK(PackDataset::facts(folder / "samples.pack").layout == source.layout());
+  CHECK(PackHead(folder / "samples.pack").facts().layout == source.layout());
   CHECK(pack.header().recipe_text() == "keep");
   CHECK(read_labels(pack) == read_labels(source));
   std::vector<std::byte> scratch;
@@ -110,7 +110,9 @@ TEST_CASE("an interrupted pack goes on where it was and comes out the same") {
     const auto interrupt = [&](std::int64_t done, std::int64_t) {
       ENSURE(interrupted, done != stop, "stop");
     };
-    CHECK(failure_of([&] { make_pack(source, path, with_workers(2), interrupt); }) == "130: stop");
+    CHECK(failure_of([&] {
+            make_pack(source, path, with_workers(2), {{}, interrupt});
+          }) == "130: stop");
     CHECK(!fs::exists(path));
     const PackReport report = make_pack(source, path, with_workers(3));
     CHECK(report.found == stop);
@@ -129,7 +131,7 @@ TEST_CASE(
   fs::remove(path);
   failure_of([&] {
     make_pack(source, path, {},
-              [](std::int64_t done, std::int64_t) { ENSURE(interrupted, done < 8, "stop"); });
+              {{}, [](std::int64_t done, std::int64_t) { ENSURE(interrupted, done < 8, "stop"); }});
   });
   const std::string partial = golden::read(path.string() + ".partial");
   const std::string journal = golden::read(path.string() + ".journal");
@@ -176,21 +178,21 @@ TEST_CASE("the beginning of another pack is refused, not mixed in") {
   VariedDataset source(12);
   failure_of([&] {
     make_pack(source, path, {},
-              [](std::int64_t, std::int64_t) { ENSURE(interrupted, false, "stop"); });
+              {{}, [](std::int64_t, std::int64_t) { ENSURE(interrupted, false, "stop"); }});
   });
   source.content = "changed";
-  CHECK_THAT(
-      failure_of([&] { make_pack(source, path, {}); }),
-      Contains("2: ") && Contains("was begun from other samples or with other options; remove it"));
+  CHECK_THAT(failure_of([&] { make_pack(source, path, {}); }),
+             Contains("2: ") && Contains("was begun from other samples, with other options or by"));
 }
 
 TEST_CASE("a second process that packs the same file is refused") {
   const TempFolder folder;
   const VariedDataset source(12);
   std::string second;
-  make_pack(source, folder / "samples.pack", {}, [&](std::int64_t done, std::int64_t) {
+  const auto try_second = [&](std::int64_t done, std::int64_t) {
     if (done == 3) second = failure_of([&] { make_pack(source, folder / "samples.pack", {}); });
-  });
+  };
+  make_pack(source, folder / "samples.pack", {}, {{}, try_second});
   CHECK_THAT(second, Contains("11: another process is writing"));
 }
 
@@ -202,7 +204,7 @@ TEST_CASE("every truncation of a pack is refused with file and byte") {
   for (std::size_t length = 0; length < whole.size(); ++length) {
     write(path, whole.substr(0, length));
     const std::string failure = failure_of([&] { PackDataset{path}; });
-    const std::string facts = failure_of([&] { PackDataset::facts(path); });
+    const std::string facts = failure_of([&] { PackHead{path}; });
     told &= failure.starts_with("9: ") && failure == facts &&
             failure.find("cut.pack") != std::string::npos &&
             failure.find("byte") != std::string::npos;
@@ -247,8 +249,8 @@ TEST_CASE(
   CHECK_THAT(opened([](PackHeader& h) { h.samples = 0; }), Contains("9: "));
   CHECK_THAT(opened([](PackHeader& h) { h.data_bytes = kHuge - 40; }), Contains("9: "));
   CHECK_THAT(opened([](PackHeader& h) { h.names_bytes = kHuge; }), Contains("9: "));
-  CHECK_THAT(opened([](PackHeader& h) { h.version = 2; }),
-             Contains("9: ") && Contains("has version 2 (byte 8)"));
+  CHECK_THAT(opened([](PackHeader& h) { h.version = 1; }),
+             Contains("9: ") && Contains("has version 1 (byte 8)"));
   CHECK_THAT(opened([](PackHeader& h) { h.channels = 5; }), Contains("9: "));
   CHECK_THAT(opened([](PackHeader& h) { h.height = 5; }), Contains("9: "));
   CHECK_THAT(opened([](PackHeader& h) { h.classes = 1; }), Contains("its entry of sample 1"));
@@ -275,7 +277,8 @@ TEST_CASE("samples that are no labelled images cannot be packed") {
   };
   const TempFolder folder;
   CHECK_THAT(failure_of([&] { make_pack(Plain(), folder / "x.pack", {}); }),
-             Contains("2: a pack holds images with one label each"));
+             Contains("2: a pack holds images with the number of one class each") &&
+                 Contains("of this data set are 'tokens' (8 whole numbers)"));
   CHECK(fs::is_empty(folder.path()));
 }
 
