@@ -128,8 +128,11 @@ std::string usage_error(const CLI::App& program, const CLI::ParseError& error) {
   const CLI::App& verb = chosen(program);
   const std::vector<std::string> rest = program.remaining(true);
   std::string message = printable(error.what());
-  if (!rest.empty() && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
-    const bool has_verbs = !verb.get_subcommands([](const CLI::App*) { return true; }).empty();
+  const bool has_verbs = !verb.get_subcommands([](const CLI::App*) { return true; }).empty();
+  const auto code = static_cast<CLI::ExitCodes>(error.get_exit_code());
+  // A verb that is missing is looked for before a word that is unknown.
+  const bool no_verb = has_verbs && code == CLI::ExitCodes::RequiredError;
+  if (!rest.empty() && (no_verb || code == CLI::ExitCodes::ExtrasError)) {
     const auto flag =
         std::ranges::find_if(rest, [](const std::string& word) { return word.starts_with('-'); });
     if (has_verbs && !rest[0].starts_with('-')) {

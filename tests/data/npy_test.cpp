@@ -154,6 +154,9 @@ TEST_CASE("what an npy file may not hold is named with what to do") {
              Contains("holds 1e+300 at byte 136"));
   CHECK_THAT(saved.failure(saved.images(npy("<f4", "(2, 2)", four), kTwoLabels)),
              Contains("expected images, uint8"));
+  CHECK_THAT(
+      saved.failure(saved.images(npy("|u1", "(2, 1, 1, 4)", std::string(8, 'x')), kTwoLabels)),
+      Contains("holds u1 of the shape (2, 1, 1, 4); expected images"));
   CHECK_THAT(saved.failure(saved.images(npy("|u1", "(2, 1)", "ab"),
                                         npy("<i8", "(2, 1, 1)", raw<std::int64_t>({0, 1})))),
              StartsWith("9: "));

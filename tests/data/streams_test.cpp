@@ -47,6 +47,20 @@ TEST_CASE("a token sample is a window, and its targets the same one token furthe
   CHECK(build("tokens", options)->fingerprint() != dataset->fingerprint());
 }
 
+TEST_CASE("numpy's header is not read as tokens") {
+  const TempFolder folder;
+  std::string header = "{'descr': '<u2', 'fortran_order': False, 'shape': (10,), }";
+  header.resize(117, ' ');
+  const std::string bytes =
+      std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header + "\n" + counting16(10);
+  auto options = stream(folder, bytes, 3);
+  CHECK_THAT(failure_of([&] { (void)build("tokens", options); }),
+             StartsWith("9: ") && Contains("t.bin is a .npy file of u2") &&
+                 Contains("write 'header_bytes: 128'"));
+  options.header_bytes = 128;
+  CHECK(values<std::int64_t>(*build("tokens", options), 0, 0) == Numbers{256, 257, 258});
+}
+
 TEST_CASE("a token stream cut within a token or too short for one sample is refused") {
   const TempFolder folder;
   for (std::size_t length = 0; length < 20; ++length) {

@@ -23,10 +23,9 @@ Field image_of(const NpyArray& array) {
   std::vector<std::int64_t> shape = row_shape(header);
   if (shape.size() == 2) shape.push_back(1);
   ENSURE(data, header.type() == "u1" && shape.size() == 3 && (shape[2] == 1 || shape[2] == 3),
-         "{} holds {} of {} dimensions; expected images, uint8 (N, H, W) or (N, H, W, C) with C of "
-         "1 or 3; for other "
-         "arrays write 'features'",
-         array.name(), header.type(), header.shape.size());
+         "{} holds {} of the shape ({}); expected images, uint8 (u1) of (N, H, W) or (N, H, W, C) "
+         "with C of 1 or 3; for other arrays write 'features'",
+         array.name(), header.type(), fmt::join(header.shape, ", "));
   return {"image", Dtype::u8, std::move(shape)};
 }
 

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "data/mapped_file.hpp"
+#include "data/npy.hpp"
 #include "data/registry.hpp"
 
 #include <cstring>
@@ -23,6 +24,7 @@ class TokenDataset final : public Dataset {
                 {"targets", Dtype::i64, {options.sequence_length}}} {
     const auto size = file_.bytes().size();
     const auto header = static_cast<std::size_t>(options.header_bytes);
+    check_magic();
     ENSURE(data, size >= header, "{} ends at byte {}, within its header of {} bytes", file_.name(),
            size, header);
     ENSURE(data, (size - header) % item_bytes_ == 0,
@@ -61,6 +63,21 @@ class TokenDataset final : public Dataset {
   }
 
  private:
+  /// numpy's header would be read as tokens.
+  void check_magic() const {
+    constexpr std::string_view kNumpy = "\x93NUMPY";
+    const auto bytes = file_.bytes();
+    const std::string_view begin(reinterpret_cast<const char*>(bytes.data()),
+                                 std::min(bytes.size(), kNumpy.size()));
+    if (options_.header_bytes != 0 || begin != kNumpy) return;
+    const NpyHeader header = parse_npy_header(bytes, bytes.size(), file_.name());
+    throw Error(ErrorKind::data,
+                fmt::format("{} is a .npy file of {}, and its header of {} bytes is no text of "
+                            "tokens; write 'header_bytes: {}', and 'dtype' uint16 or uint32 as it "
+                            "has",
+                            file_.name(), header.type(), header.data_at, header.data_at));
+  }
+
   template <class Item>
   void window(std::int64_t index, std::size_t row, Rows rows) const {
     const auto length = static_cast<std::size_t>(options_.sequence_length);
