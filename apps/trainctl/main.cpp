@@ -1,6 +1,7 @@
 #include "build_info.hpp"
 #include "console.hpp"
 #include "context.hpp"
+#include "data/lost_pages.hpp"
 #include "help.hpp"
 #include "verbs.hpp"
 
@@ -56,6 +57,9 @@ void finish_output() {
 
 int run_action(const Context& context) {
   set_up_log(context);
+  if (context.json)
+    data::report_lost_pages(
+        {"", R"({"schema":"trainctl.error/1","exit_code":9,"message":")", "\",\"errors\":[]}\n"});
   try {
     const int exit_code = context.action();
     finish_output();

@@ -17,6 +17,7 @@ constexpr int kLower = 5;
 void prepare_thread(const char* name, Priority priority) {
   sigset_t all;
   ::sigfillset(&all);
+  ::sigdelset(&all, SIGBUS);  // of a mapped file that became shorter: see lost_pages.hpp
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   ::pthread_setname_np(::pthread_self(), name);
   // On Linux a thread has a nice value of its own. A refusal costs nothing but speed.

@@ -26,9 +26,11 @@ MappedFile::MappedFile(const std::filesystem::path& path, Fetch fetch)
   void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file_.fd(), 0);
   ENSURE(data, mapping != MAP_FAILED, "cannot map {}: {}", name_, std::strerror(errno));
   bytes_ = {static_cast<const std::byte*>(mapping), size};
+  watched_.emplace(bytes_, file_.fd(), name_);
 }
 
 MappedFile::~MappedFile() {
+  watched_.reset();
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 

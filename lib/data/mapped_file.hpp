@@ -1,10 +1,12 @@
 #pragma once
 
 #include "data/file_reader.hpp"
+#include "data/lost_pages.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -14,7 +16,8 @@ namespace trainctl::data {
 enum class Fetch { whole, as_needed };
 
 /// A whole regular file in memory, read-only; its pages come when they are touched. Throws
-/// Error(data) where it cannot be read.
+/// Error(data) where it cannot be read; where it becomes shorter later, the process ends as
+/// lost_pages.hpp says.
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path, Fetch fetch = Fetch::whole);
@@ -33,6 +36,7 @@ class MappedFile {
   std::string name_;
   FileReader file_;  // a local copy that is in use is not removed
   std::span<const std::byte> bytes_;
+  std::optional<WatchedPages> watched_;
 };
 
 /// Digest of `bytes` for a manifest: of all of them up to 256 MiB, beyond that of their number and

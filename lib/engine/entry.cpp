@@ -1,6 +1,7 @@
 #include "engine/entry.h"
 
 #include "base/allocator.hpp"
+#include "data/lost_pages.hpp"
 #include "engine/failure.hpp"
 #include "engine/worker.hpp"
 #include "events/heartbeat.hpp"
@@ -29,8 +30,18 @@ void tell(const TrainctlEngineRequest& request, const Error& error, events::Fail
   }
 }
 
+/// Where the process ends in a signal handler, the file is all that can be written.
+void report_lost_pages(const TrainctlEngineRequest& request) {
+  data::report_lost_pages(
+      {launch::error_path(std::filesystem::path(request.run_dir) / "logs", request.rank),
+       fmt::format(R"({{"schema":"trainctl.rank_error/1","rank":{},"kind":{},"message":")",
+                   request.rank, static_cast<int>(ErrorKind::data)),
+       "\"}\n"});
+}
+
 int run(const TrainctlEngineRequest& request) {
   keep_freed_memory();
+  report_lost_pages(request);
   std::optional<events::EventWriter> writer;
   if (request.event_fd >= 0) writer.emplace(request.event_fd);
   const train::EventSink emit = [&writer](const events::Event& event) {

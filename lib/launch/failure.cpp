@@ -17,10 +17,6 @@
 namespace trainctl::launch {
 namespace {
 
-fs::path error_path(const fs::path& log_folder, int rank) {
-  return log_folder / fmt::format("rank_{}.error.json", rank);
-}
-
 // "oom_kill 3" among other lines.
 std::optional<std::uint64_t> counter(const fs::path& path) {
   std::ifstream file(path);
@@ -46,6 +42,10 @@ std::optional<std::uint64_t> cgroup_counter(const fs::path& root, std::string_vi
 }
 
 }  // namespace
+
+fs::path error_path(const fs::path& log_folder, int rank) {
+  return log_folder / fmt::format("rank_{}.error.json", rank);
+}
 
 void write_error_file(const fs::path& log_folder, int rank, const Error& error) {
   Json document;

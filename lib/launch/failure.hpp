@@ -12,6 +12,8 @@
 
 namespace trainctl::launch {
 
+/// logs/rank_N.error.json.
+std::filesystem::path error_path(const std::filesystem::path& log_folder, int rank);
 /// Writes logs/rank_N.error.json: the worker's last word, for when the event pipe is gone. Throws
 /// Error(resource).
 void write_error_file(const std::filesystem::path& log_folder, int rank, const Error& error);
