@@ -2,6 +2,7 @@
 
 #include "build_info.hpp"
 #include "context.hpp"
+#include "data/libraries.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
@@ -23,9 +24,14 @@ Json document(const std::vector<Finding>& findings, Health worst) {
                    {"found", one.found},
                    {"cure", one.cure}});
   }
+  Json libraries = Json::object();
+  for (const data::Library& one : data::linked_libraries()) libraries[one.name] = one.version;
+  for (const data::Library& one : data::loaded_libraries())
+    libraries[one.name] = one.version.empty() ? Json(nullptr) : Json(one.version);
   return {{"schema", "trainctl.doctor/1"},
           {"version", kBuildInfo.version},
           {"health", kNames.at(static_cast<std::size_t>(worst))},
+          {"libraries", libraries},
           {"findings", all}};
 }
 

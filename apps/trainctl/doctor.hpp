@@ -15,7 +15,8 @@ struct Finding {
   std::string cure;   // what to do; empty where all is well
 };
 
-/// Looks at the program's parts and the machine, without loading libtorch; in under 50 ms.
+/// Looks at the program's parts and the machine, without loading libtorch; in half a second, most
+/// of which OpenCV takes to load.
 std::vector<Finding> examine();
 
 }  // namespace trainctl::app

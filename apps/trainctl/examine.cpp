@@ -2,6 +2,7 @@
 #include "base/machine.hpp"
 #include "base/strings.hpp"
 #include "build_info.hpp"
+#include "data/libraries.hpp"
 #include "doctor.hpp"
 #include "engine_library.hpp"
 
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <optional>
@@ -162,7 +164,7 @@ Finding threads() {
       "threads that spin while they wait slow small models down many times: unset OMP_WAIT_POLICY"};
 }
 
-Finding data() {
+Finding data_root() {
   const std::string root = text_of("TRAINCTL_DATA");
   if (root.empty())
     return {"data", Health::ok, "TRAINCTL_DATA is unset: configs look in data/", ""};
@@ -174,12 +176,65 @@ Finding data() {
           "correct or unset it"};
 }
 
+std::string versions_text(const std::vector<data::Library>& libraries) {
+  std::vector<std::string> texts;
+  for (const data::Library& one : libraries) texts.push_back(one.name + " " + one.version);
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+/// What is loaded only for some data: without it the other data are read all the same.
+Finding on_need(const data::Library& library) {
+  struct Use {
+    const char* name;
+    const char* reads;
+    const char* cure;
+  };
+  constexpr std::array<Use, 3> kUses{
+      {{"opencv", "WebP, BMP and TIFF", "install OpenCV (scripts/setup) and build again"},
+       {"arrow", "Parquet", "run scripts/setup --arrow and build again"},
+       {"libcurl", "http and s3 paths", "install libcurl (Debian: libcurl4)"}}};
+  const auto* use = std::ranges::find(kUses, library.name, &Use::name);
+  const char* reads = use == kUses.end() ? "some data" : use->reads;
+  if (!library.version.empty())
+    return {library.name, Health::ok, fmt::format("{}, for {}", library.version, reads), ""};
+  return {library.name, Health::ok,
+          fmt::format("none, so {} cannot be read: {}", reads, printable(library.cause)),
+          use == kUses.end() ? "" : use->cure};
+}
+
+/// "always [madvise] never": the word in brackets.
+std::string huge_pages() {
+  const std::string line = first_line("/sys/kernel/mm/transparent_hugepage/enabled");
+  const std::size_t begin = line.find('[');
+  const std::size_t end = line.find(']');
+  if (begin == std::string::npos || end == std::string::npos || end < begin) return "unknown";
+  return line.substr(begin + 1, end - begin - 1);
+}
+
+Finding reading() {
+  const std::string pages = huge_pages();
+  const std::string found =
+      fmt::format("io_uring {}, huge pages: {}",
+                  data::reads_through_uring() ? "is allowed"
+                                              : "is refused or not built in: threads read instead",
+                  pages);
+  if (pages != "never") return {"reading", Health::ok, found, ""};
+  return {"reading", Health::degraded, found,
+          "batches and caches lie on small pages: write madvise to "
+          "/sys/kernel/mm/transparent_hugepage/enabled"};
+}
+
 }  // namespace
 
 std::vector<Finding> examine() {
   const Machine machine = read_machine();
-  return {system(machine), processor(machine), memory(machine), disk(), limits(), engine(),
-          torch(),         gpu(machine),       threads(),       data()};
+  std::vector<Finding> all{system(machine), processor(machine), memory(machine), disk(),
+                           limits(),        engine(),           torch(),         gpu(machine),
+                           threads(),       data_root()};
+  all.push_back({"images", Health::ok, versions_text(data::linked_libraries()), ""});
+  for (const data::Library& library : data::loaded_libraries()) all.push_back(on_need(library));
+  all.push_back(reading());
+  return all;
 }
 
 }  // namespace trainctl::app

@@ -1,17 +1,30 @@
 #include "build_info.hpp"
 #include "context.hpp"
+#include "data/libraries.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace trainctl::app {
 namespace {
 
+/// Those of the build, and what reads images.
+std::vector<std::pair<std::string, std::string>> libraries_here() {
+  std::vector<std::pair<std::string, std::string>> all(kBuildInfo.libraries.begin(),
+                                                       kBuildInfo.libraries.end());
+  for (const data::Library& one : data::linked_libraries()) {
+    if (one.name != "zlib") all.emplace_back(one.name, one.version);
+  }
+  return all;
+}
+
 Json document() {
   Json libraries = Json::object();
-  for (const auto& [name, version] : kBuildInfo.libraries) libraries[name] = version;
+  for (const auto& [name, version] : libraries_here()) libraries[name] = version;
   return {{"schema", "trainctl.version/1"},
           {"version", kBuildInfo.version},
           {"git", kBuildInfo.git},
@@ -35,7 +48,7 @@ int show_version(const Context& context) {
   print(fmt::format("build      {}, {}, engine {}, cuda {}", kBuildInfo.build_type,
                     kBuildInfo.compiler, kBuildInfo.has_engine ? "on" : "off", kBuildInfo.cuda));
   std::string libraries;
-  for (const auto& [name, version] : kBuildInfo.libraries) {
+  for (const auto& [name, version] : libraries_here()) {
     libraries += fmt::format("{}{} {}", libraries.empty() ? "" : ", ", name, version);
   }
   print("libraries  " + libraries);

@@ -23,10 +23,17 @@ std::vector<std::byte> bytes_of(const std::vector<T>& values) {
   return bytes;
 }
 
-bool all_numbers(const std::vector<std::string>& texts) {
+/// Whether the labels are class numbers. Throws where they are numbers, but not of classes.
+bool are_numbers(const std::vector<std::string>& texts,
+                 const std::function<std::string(std::size_t)>& place) {
+  if (!std::all_of(texts.begin(), texts.end(), looks_numeric)) return false;
   std::int64_t ignored = 0;
-  return std::all_of(texts.begin(), texts.end(),
-                     [&](const std::string& text) { return parse_index(text, ignored); });
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    ENSURE(data, parse_class(texts[i], ignored),
+           "{}: the label '{}' is a number and no class; classes are whole numbers from 0: number "
+           "them so, or list these under 'classes' if they are names",
+           place(i), printable(texts[i]));
+  return true;
 }
 
 std::vector<std::string> sorted_names(const std::vector<std::string>& texts) {
@@ -48,8 +55,7 @@ Labels class_labels(const std::vector<std::string>& texts, const std::vector<std
   labels.class_names = names;
   for (std::size_t i = 0; i < texts.size(); ++i)
     ENSURE(data, !texts[i].empty(), "{}: the label is empty", place(i));
-  const bool numbered = all_numbers(texts);
-  if (names.empty() && !numbered) labels.class_names = sorted_names(texts);
+  if (names.empty() && !are_numbers(texts, place)) labels.class_names = sorted_names(texts);
   std::unordered_map<std::string, std::int64_t> by_name;
   for (const std::string& name : labels.class_names) by_name.emplace(name, std::ssize(by_name));
   labels.classes = std::ssize(labels.class_names);
@@ -58,7 +64,7 @@ Labels class_labels(const std::vector<std::string>& texts, const std::vector<std
       numbers[i] = found->second;
       continue;
     }
-    const bool is_number = parse_index(texts[i], numbers[i]);
+    const bool is_number = parse_class(texts[i], numbers[i]);
     ENSURE(data, names.empty() || (is_number && numbers[i] < labels.classes),
            "{}: the label '{}' is none of the {} classes; add it to 'classes'", place(i),
            printable(texts[i]), labels.classes);
@@ -93,6 +99,24 @@ bool parse_index(std::string_view text, std::int64_t& value) {
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
   return failure == std::errc{} && end == text.data() + text.size() && value >= 0 &&
          value <= std::numeric_limits<std::int32_t>::max();
+}
+
+bool parse_class(std::string_view text, std::int64_t& value) {
+  if (parse_index(text, value)) return true;
+  double number = 0;
+  if (!parse_number(text, number) || number != std::floor(number) || number < 0 ||
+      number > std::numeric_limits<std::int32_t>::max())
+    return false;
+  value = static_cast<std::int64_t>(number);
+  return true;
+}
+
+bool looks_numeric(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t";
+  const std::size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string_view::npos) return false;
+  double ignored = 0;
+  return parse_number(text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin), ignored);
 }
 
 }  // namespace trainctl::data

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "data/half.hpp"
 #include "data/labels.hpp"
 
 #include <algorithm>
@@ -152,18 +153,6 @@ void expect_length(const NpyHeader& header, std::uint64_t file_bytes, const std:
          file_bytes);
 }
 
-float half_to_float(std::uint16_t half) {
-  const int exponent = half >> 10 & 31;
-  const int mantissa = half & 1023;
-  float value = 0;
-  if (exponent == 31)
-    value = mantissa == 0 ? INFINITY : NAN;
-  else
-    value = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24)
-                          : std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
-  return (half & 0x8000) != 0 ? -value : value;
-}
-
 template <class To, class From, class Convert>
 std::vector<std::byte> convert(std::span<const std::byte> data, Convert&& one) {
   const std::size_t count = data.size() / sizeof(From);
@@ -229,11 +218,13 @@ NpyArray::NpyArray(const std::filesystem::path& path)
       header_(parse_npy_header(file_->bytes(), file_->bytes().size(), file_->name())) {}
 
 std::vector<std::byte> NpyArray::as_f32() const {
+  const std::size_t items = data().size() / header_.item_bytes;
+  const std::size_t of_row = items / static_cast<std::size_t>(header_.shape[0]);
   const auto finite = [&](double value, std::size_t i) {
     const auto narrow = static_cast<float>(value);
     ENSURE(data, std::isfinite(narrow),
-           "{} holds {} at byte {}; expected finite numbers of 32 bits", name(), value,
-           header_.data_at + i * header_.item_bytes);
+           "{} holds {} in row {}, at byte {}; expected finite numbers of 32 bits", name(), value,
+           i / of_row, header_.data_at + i * header_.item_bytes);
     return narrow;
   };
   if (header_.kind != 'f') {

@@ -26,12 +26,22 @@ void gather(std::span<const std::int64_t> indices, const std::byte* from, std::s
   }
 }
 
+template <class T>
+FieldRows owned(Field field, std::vector<T> values) {
+  auto owner = std::make_shared<const std::vector<T>>(std::move(values));
+  const auto bytes = std::as_bytes(std::span(*owner));
+  use_huge_pages(bytes);
+  return {std::move(field), bytes, owner, /*mapped=*/false};
+}
+
 }  // namespace
 
 FieldRows owned_rows(Field field, std::vector<std::byte> bytes) {
-  auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
-  use_huge_pages(*owner);
-  return {std::move(field), *owner, owner, /*mapped=*/false};
+  return owned(std::move(field), std::move(bytes));
+}
+
+FieldRows owned_rows(Field field, std::vector<float> values) {
+  return owned(std::move(field), std::move(values));
 }
 
 RowsDataset::RowsDataset(std::vector<FieldRows> fields, std::int64_t classes,

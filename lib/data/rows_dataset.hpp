@@ -21,6 +21,7 @@ struct FieldRows {
 
 /// Rows that take part in `field` from memory that is taken over.
 FieldRows owned_rows(Field field, std::vector<std::byte> bytes);
+FieldRows owned_rows(Field field, std::vector<float> values);
 
 /// A data set of plain rows: a batch is one gather per field. Any layout; if there is an image, it
 /// is the first field.

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
+#include <unordered_map>
 #include <utility>
 
 namespace trainctl::data {
@@ -19,18 +19,17 @@ namespace {
 using spec::dataset::LabelType;
 using spec::dataset::Table;
 
-constexpr std::size_t kBudgetEvery = 65'536;  // rows
+constexpr std::int64_t kBudgetEvery = 65'536;  // rows
 
 /// Class names fixed by the options or learnt; empty where the labels are numbers, or nobody fixed
 /// them.
 std::vector<std::string> fixed_classes(const Table& options, const TableColumns& columns) {
   if (!options.classes.empty()) return options.classes;
   std::vector<std::string> names;
-  std::int64_t number = 0;
   bool numbers = true;
   for (const auto& [name, ignored] : columns.labels()) {
     names.push_back(name);
-    numbers = numbers && parse_index(name, number);
+    numbers = numbers && looks_numeric(name);
   }
   return numbers ? std::vector<std::string>() : names;
 }
@@ -40,7 +39,7 @@ void keep_to_learnt(Labels& labels, const TableColumns& columns, const TableRows
   std::int64_t highest = -1;
   for (const auto& [name, ignored] : columns.labels()) {
     std::int64_t number = 0;
-    if (parse_index(name, number)) highest = std::max(highest, number);
+    if (parse_class(name, number)) highest = std::max(highest, number);
   }
   if (highest < 0 || !labels.class_names.empty()) return;
   ENSURE(data, labels.classes <= highest + 1,
@@ -49,12 +48,62 @@ void keep_to_learnt(Labels& labels, const TableColumns& columns, const TableRows
   labels.classes = highest + 1;
 }
 
+/// The label of each row, each different text kept once.
+class LabelColumn {
+ public:
+  void add(const std::string& text, const TableRows& rows, std::size_t column) {
+    const auto [found, added] = numbers_.emplace(text, static_cast<std::int32_t>(texts_.size()));
+    if (added) {
+      texts_.push_back(text);
+      places_.push_back(rows.where(column));
+      text_bytes_ += kEachText + 2 * text.capacity();
+    }
+    of_row_.push_back(found->second);
+  }
+
+  [[nodiscard]] const std::vector<std::string>& texts() const { return texts_; }
+  /// Where the text stands first.
+  [[nodiscard]] const TablePlace& place(std::size_t text) const { return places_[text]; }
+  [[nodiscard]] std::int64_t size() const { return std::ssize(of_row_); }
+  [[nodiscard]] std::uint64_t bytes() const {
+    return text_bytes_ + of_row_.capacity() * sizeof(std::int32_t);
+  }
+  /// What `labels` are of the different texts, for every row.
+  [[nodiscard]] std::vector<std::byte> rows(const Labels& labels) const {
+    constexpr std::size_t kEach = sizeof(std::int64_t);
+    std::vector<std::byte> rows(of_row_.size() * kEach);
+    for (std::size_t i = 0; i < of_row_.size(); ++i)
+      std::memcpy(rows.data() + i * kEach,
+                  labels.rows.data() + static_cast<std::size_t>(of_row_[i]) * kEach, kEach);
+    return rows;
+  }
+
+ private:
+  // With both strings, a node of the map and the place.
+  static constexpr std::uint64_t kEachText = 2 * sizeof(std::string) + 64 + sizeof(TablePlace);
+
+  std::unordered_map<std::string, std::int32_t> numbers_;
+  std::vector<std::string> texts_;
+  std::vector<TablePlace> places_;
+  std::vector<std::int32_t> of_row_;
+  std::uint64_t text_bytes_ = 0;
+};
+
 /// What is gathered from the rows.
 struct Gathered {
   std::vector<float> features;
-  std::vector<std::string> labels;  // of classes
+  LabelColumn labels;  // of classes
   std::vector<float> targets;
-  std::vector<std::string> places;  // of the labels: filled where they are texts
+  std::int64_t read = 0;  // with the rows that are dropped
+
+  [[nodiscard]] std::int64_t samples() const {
+    return std::max<std::int64_t>(labels.size(), std::ssize(targets));
+  }
+  /// With the labels as they will lie in the data set.
+  [[nodiscard]] std::uint64_t bytes() const {
+    return features.capacity() * sizeof(float) + targets.capacity() * 2 * sizeof(float) +
+           labels.bytes() + static_cast<std::uint64_t>(labels.size()) * sizeof(std::int64_t);
+  }
 };
 
 Gathered gather_rows(const Table& options, const TableColumns& columns, TableRows& rows) {
@@ -63,18 +112,17 @@ Gathered gather_rows(const Table& options, const TableColumns& columns, TableRow
   const auto label_at = static_cast<std::size_t>(
       std::find(rows.columns().begin(), rows.columns().end(), options.label) -
       rows.columns().begin());
-  for (std::size_t count = 1; rows.next(); ++count) {
-    std::optional<std::string> label = columns.take(rows, gathered.features);
-    if (count % kBudgetEvery == 0) {
-      ENSURE(resource, gathered.features.size() * sizeof(float) <= budget,
+  while (rows.next()) {
+    const std::optional<std::string> label = columns.take(rows, gathered.features);
+    if (++gathered.read % kBudgetEvery == 0) {
+      ENSURE(resource, gathered.bytes() <= budget,
              "{} does not fit into half of the available memory ({}); free some memory or use "
              "fewer columns",
              rows.name(), human_bytes(static_cast<double>(budget)));
     }
     if (!label) continue;
     if (options.label_type == LabelType::category) {
-      gathered.labels.push_back(*std::move(label));
-      gathered.places.push_back(rows.place(label_at));
+      gathered.labels.add(*label, rows, label_at);
       continue;
     }
     const double target = rows.number(label_at).value_or(0);
@@ -88,16 +136,11 @@ Gathered gather_rows(const Table& options, const TableColumns& columns, TableRow
 Labels labels_of(const Table& options, const TableColumns& columns, const Gathered& gathered,
                  const TableRows& rows) {
   if (options.label_type == LabelType::number) return number_labels(gathered.targets, 1);
-  Labels labels = class_labels(gathered.labels, fixed_classes(options, columns),
-                               [&](std::size_t i) { return gathered.places[i]; });
+  Labels labels = class_labels(gathered.labels.texts(), fixed_classes(options, columns),
+                               [&](std::size_t i) { return rows.told(gathered.labels.place(i)); });
   keep_to_learnt(labels, columns, rows);
+  labels.rows = gathered.labels.rows(labels);
   return labels;
-}
-
-std::vector<std::byte> bytes_of(std::vector<float>&& values) {
-  std::vector<std::byte> bytes(values.size() * sizeof(float));
-  std::memcpy(bytes.data(), values.data(), bytes.size());
-  return bytes;
 }
 
 struct LoadedTable {
@@ -110,17 +153,15 @@ LoadedTable load(const Table& options, const OpenTable& open) {
   TableColumns columns(options, *rows);
   if (options.statistics_from) columns.learn(*open(*options.statistics_from));
   Gathered gathered = gather_rows(options, columns, *rows);
-  const auto samples =
-      static_cast<std::int64_t>(std::max(gathered.labels.size(), gathered.targets.size()));
-  ENSURE(data, samples > 0, "{} has no rows{}", rows->name(),
+  ENSURE(data, gathered.samples() > 0, "{} has no rows{}", rows->name(),
          options.missing == spec::dataset::Missing::drop ? " without a missing value" : "");
-  ENSURE(data, !options.rows || samples == *options.rows,
-         "{} has {} rows; 'rows' says {}: was it cut off?", rows->name(), samples, *options.rows);
+  ENSURE(data, !options.rows || gathered.read == *options.rows,
+         "{} {} and has {} rows; 'rows' says {}: was it cut off?", rows->name(), rows->end(),
+         gathered.read, *options.rows);
   Labels labels = labels_of(options, columns, gathered, *rows);
   const auto width = static_cast<std::int64_t>(columns.width());
   std::vector<FieldRows> fields;
-  fields.push_back(
-      owned_rows({"features", Dtype::f32, {width}}, bytes_of(std::move(gathered.features))));
+  fields.push_back(owned_rows({"features", Dtype::f32, {width}}, std::move(gathered.features)));
   fields.push_back(owned_rows(labels.field, std::move(labels.rows)));
   return {std::make_shared<const RowsDataset>(std::move(fields), labels.classes,
                                               std::move(labels.class_names)),

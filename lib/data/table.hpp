@@ -4,6 +4,7 @@
 #include "data/dataset.hpp"
 #include "spec/dataset/table.hpp"
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -13,6 +14,12 @@
 #include <vector>
 
 namespace trainctl::data {
+
+/// Where a field stands in its file: line and byte of a text, row and column of another.
+struct TablePlace {
+  std::int64_t row = 0;
+  std::int64_t column = 0;
+};
 
 /// A table read row by row, whatever it is stored as. Every function throws Error(data).
 class TableRows {
@@ -25,10 +32,16 @@ class TableRows {
   [[nodiscard]] virtual std::optional<double> number(std::size_t column) const = 0;
   /// As text, or nothing where it is missing.
   [[nodiscard]] virtual std::optional<std::string> text(std::size_t column) const = 0;
-  /// Where in the file that stands, as "train.csv:3:14".
-  [[nodiscard]] virtual std::string place(std::size_t column) const = 0;
+  /// Where in the file that stands; as errors say it, "train.csv:3:14".
+  [[nodiscard]] virtual TablePlace where(std::size_t column) const = 0;
+  [[nodiscard]] virtual std::string told(const TablePlace& place) const = 0;
+  [[nodiscard]] std::string place(std::size_t column) const { return told(where(column)); }
   /// As errors name the table.
   [[nodiscard]] virtual const std::string& name() const = 0;
+  /// Where the file ends: "ends at byte 812 (line 40)".
+  [[nodiscard]] virtual std::string end() const { return "ends"; }
+  /// For the error that a column is missing: how the names were read; may be empty.
+  [[nodiscard]] virtual std::string how_named() const { return {}; }
 };
 
 using OpenTable = std::function<std::unique_ptr<TableRows>(const std::filesystem::path&)>;

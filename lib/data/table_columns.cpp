@@ -20,6 +20,8 @@ bool contains(const std::vector<std::string>& list, const std::string& name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
+
 void check_options(const Table& options) {
   const bool learns =
       options.standardize || options.missing == Missing::mean || !options.categorical.empty();
@@ -79,10 +81,15 @@ TableColumns::TableColumns(const Table& options, const TableRows& rows)
 std::size_t TableColumns::index_of(const std::string& name, const TableRows& rows) const {
   const auto found = std::find(names_.begin(), names_.end(), name);
   if (found != names_.end()) return static_cast<std::size_t>(found - names_.begin());
-  const std::optional<std::string> near = nearest(name, names_);
+  const auto same = std::find_if(names_.begin(), names_.end(), [&](const std::string& other) {
+    return std::ranges::equal(other, name, {}, lower, lower);
+  });
+  const std::optional<std::string> near =
+      same != names_.end() ? std::optional(*same) : nearest(name, names_);
   throw Error(ErrorKind::data,
-              fmt::format("{} has no column '{}'{}", rows.name(), printable(name),
-                          near ? "; did you mean '" + printable(*near) + "'?" : std::string()));
+              fmt::format("{} has no column '{}'{}{}", rows.name(), printable(name),
+                          near ? "; did you mean '" + printable(*near) + "'?" : std::string(),
+                          rows.how_named()));
 }
 
 void TableColumns::learn(TableRows& rows) {

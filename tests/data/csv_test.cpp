@@ -172,7 +172,9 @@ TEST_CASE("what is wrong with a CSV names line and column") {
   CHECK_THAT(failure("a,y\n1 ,0\n"), Contains("'1 ' in column 'a' is no number"));
   auto options = tables.with("a,y\n1,0\n");
   options.rows = 2;
-  CHECK_THAT(Tables::failure(options), Contains("has 1 rows; 'rows' says 2: was it cut off?"));
+  CHECK_THAT(
+      Tables::failure(options),
+      Contains("train.csv ends at byte 8 (line 2) and has 1 rows; 'rows' says 2: was it cut off?"));
   options = tables.with("a,y\n1,0\n");
   options.delimiter = "::";
   CHECK_THAT(Tables::failure(options), StartsWith("2: delimiter is '::'"));
@@ -206,4 +208,65 @@ TEST_CASE(
     if (!failure.starts_with("9: ") || failure.find("train.csv") == std::string::npos)
       FAIL(length << ": " << failure);
   }
+}
+
+TEST_CASE("CSV classes may be written as whole floats, and are numbers then") {
+  Tables tables;
+  const auto dataset = build("csv", tables.with("a,y\n1,0.0\n1,10.0\n1,2.0\n1,1\n"));
+  CHECK(dataset->classes() == 11);
+  CHECK(dataset->class_names().empty());
+  CHECK(values<std::int64_t>(*dataset, 1, 1) == std::vector<std::int64_t>{10});
+  CHECK(values<std::int64_t>(*dataset, 2, 1) == std::vector<std::int64_t>{2});
+  auto options = tables.with("a,y\n1,1.0\n");
+  options.statistics_from = tables.with("a,y\n1,0.0\n1,12.0\n", "all.csv").path;
+  options.path = options.path.parent_path() / "train.csv";
+  CHECK(build("csv", options)->classes() == 13);
+}
+
+TEST_CASE("CSV labels that are numbers and no classes are refused unless they are listed") {
+  Tables tables;
+  const auto failure = [&](const std::string& text) { return Tables::failure(tables.with(text)); };
+  CHECK_THAT(
+      failure("a,y\n1,1\n1,-1\n"),
+      Contains("train.csv:3:3: the label '-1' is a number and no class") && Contains("'classes'"));
+  CHECK_THAT(failure("a,y\n1, 0\n1,1\n"), Contains("train.csv:2:3: the label ' 0' is a number"));
+  CHECK_THAT(failure("a,y\n1,1\n1,1\n1,0.5\n"),
+             Contains("train.csv:4:3: the label '0.5' is a number"));
+  CHECK_THAT(failure("a,y\n1,4e9\n"), Contains("train.csv:2:3: the label '4e9' is a number"));
+  auto options = tables.with("a,y\n1,1\n1,-1\n");
+  options.classes = {"-1", "1"};
+  CHECK(values<std::int64_t>(*build("csv", options), 0, 1) == std::vector<std::int64_t>{1});
+  CHECK(build("csv", tables.with("a,y\n1,-1\n1,no\n"))->class_names() ==
+        std::vector<std::string>{"-1", "no"});
+}
+
+TEST_CASE("a column that is missing says how the first line was read, and which is near") {
+  Tables tables;
+  const auto failure = [&](const std::string& text) { return Tables::failure(tables.with(text)); };
+  CHECK_THAT(failure("a;y\n1;0\n"),
+             Contains("has no column 'y'; its first line was split at ',' into 1 name, and holds "
+                      "';': write 'delimiter: \";\"'"));
+  CHECK_THAT(
+      failure("a,Y\n1,0\n"),
+      Contains("has no column 'y'; did you mean 'Y'?; its first line was split at ',' into 2 "
+               "names"));
+}
+
+TEST_CASE("what a table keeps of each row's label is no text") {
+  Tables tables;
+  std::string text = "a,y\n";
+  for (int i = 0; i < 200'000; ++i) text += i % 2 == 0 ? "1,a class with a long name\n" : "1,b\n";
+  auto options = tables.with(text);
+  const auto dataset = build("csv", options);
+  CHECK(dataset->footprint().memory == std::uint64_t{200'000} * (4 + 8));
+  CHECK(dataset->class_names() == std::vector<std::string>{"a class with a long name", "b"});
+  CHECK(values<std::int64_t>(*dataset, 199'999, 1) == std::vector<std::int64_t>{1});
+}
+
+TEST_CASE("the row count of a table counts the rows that are dropped") {
+  Tables tables;
+  auto options = tables.with("a,y\n1,0\n,1\n");
+  options.missing = Missing::drop;
+  options.rows = 2;
+  CHECK(build("csv", options)->size() == 1);
 }

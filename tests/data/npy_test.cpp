@@ -149,9 +149,9 @@ TEST_CASE("what an npy file may not hold is named with what to do") {
   CHECK_THAT(failure(std::string("PK\x03\x04 a zip file of arrays")),
              Contains("does not begin as a .npy file"));
   CHECK_THAT(failure(npy("<f4", "(2, 2)", raw<float>({1, 2, NAN, 4}))),
-             Contains("holds nan at byte 136; expected finite"));
+             Contains("holds nan in row 1, at byte 136; expected finite"));
   CHECK_THAT(failure(npy("<f8", "(2, 1)", raw<double>({1, 1e300}))),
-             Contains("holds 1e+300 at byte 136"));
+             Contains("holds 1e+300 in row 1, at byte 136"));
   CHECK_THAT(saved.failure(saved.images(npy("<f4", "(2, 2)", four), kTwoLabels)),
              Contains("expected images, uint8"));
   CHECK_THAT(

@@ -49,7 +49,8 @@ TEST_CASE("a Parquet table gives the same data set as its CSV") {
   CHECK(values<float>(*dataset, 4, 0) == std::vector<float>{3.5, 5});
   CHECK(values<std::int64_t>(*dataset, 3, 1) == std::vector<std::int64_t>{1});
   options.features = {"kind"};
-  CHECK_THAT(failure(options), Contains("column 'kind': its type is string; expected numbers"));
+  CHECK_THAT(failure(options),
+             Contains("column 'kind': its type is string; expected numbers. If it holds names"));
   options.categorical = {"kind"};
   options.statistics_from = kTable;
   CHECK(values<float>(*build("parquet", options), 4, 0) == std::vector<float>{0, 1, 0});
@@ -74,4 +75,20 @@ TEST_CASE("every truncation of a Parquet file is refused, and flipped bits never
     put_text(options.path, bad);
     (void)failure(options);
   }
+}
+
+TEST_CASE("a Parquet column of halves is read, and one of dates is refused for what it is") {
+  if (!has_parquet()) skip("this build does not read Parquet");
+  auto options = at(std::filesystem::path(TRAINCTL_GOLDEN_DIR) / "data/half.parquet");
+  options.features = {"a"};
+  options.missing = Missing::constant;
+  options.missing_value = -1;
+  const auto dataset = build("parquet", options);
+  std::vector<float> found;
+  for (std::int64_t i = 0; i < dataset->size(); ++i)
+    found.push_back(values<float>(*dataset, i, 0)[0]);
+  CHECK(found == std::vector<float>{1.5, -2, 65504, -1});
+  options.features = {"d"};
+  CHECK_THAT(failure(options), Contains("column 'd': its type is date32[day]; expected numbers: "
+                                        "leave it out of 'features'"));
 }

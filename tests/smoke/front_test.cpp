@@ -214,13 +214,20 @@ TEST_CASE("doctor names what it looked at and what is missing", "[smoke]") {
   std::map<std::string, trainctl::Json> findings;
   for (const trainctl::Json& one : document["findings"]) findings[one["name"]] = one;
   for (const char* name : {"system", "cpu", "memory", "disk", "limits", "engine", "libtorch", "gpu",
-                           "threads", "data"}) {
+                           "threads", "data", "images", "opencv", "arrow", "libcurl", "reading"}) {
     CAPTURE(name);
     CHECK(findings.contains(name));
   }
   CHECK(findings["libtorch"]["health"] == "broken");
   CHECK_THAT(findings["libtorch"]["cure"].get<std::string>(), Contains("scripts/setup"));
   CHECK(findings["threads"]["health"] == "degraded");
+  CHECK_THAT(findings["images"]["found"].get<std::string>(),
+             StartsWith("libjpeg-turbo ") && Contains("libpng 1.") && Contains("zlib 1."));
+  CHECK_THAT(findings["reading"]["found"].get<std::string>(),
+             StartsWith("io_uring is ") && Contains("huge pages: "));
+  for (const char* library : {"libjpeg-turbo", "libpng", "zlib", "opencv", "arrow", "libcurl"})
+    CHECK(document["libraries"].contains(library));
+  CHECK(document["libraries"]["libpng"].is_string());
   CHECK_THAT(run_program({"doctor"}).out, StartsWith("trainctl 0.") && Contains("libtorch"));
 }
 

@@ -1,10 +1,11 @@
 #include "spec/dataset/csv.hpp"
 
 #include "base/error.hpp"
+#include "base/machine.hpp"
 #include "base/strings.hpp"
 #include "data/csv_reader.hpp"
+#include "data/file_reader.hpp"
 #include "data/labels.hpp"
-#include "data/mapped_file.hpp"
 #include "data/registry.hpp"
 #include "data/table.hpp"
 
@@ -23,22 +24,48 @@ char delimiter_of(const Csv& options) {
   return text[0];
 }
 
+/// Parsed once, so read and not mapped: a file that becomes shorter meanwhile is an error like any.
+std::string text_of(const FileReader& file, const std::string& name) {
+  const std::uint64_t most = available_memory() / 2;
+  ENSURE(resource, file.size() <= most,
+         "{} has {}, more than half of the available memory ({}); free some memory, or split it",
+         name, human_bytes(static_cast<double>(file.size())),
+         human_bytes(static_cast<double>(most)));
+  std::string text(file.size(), '\0');
+  file.read(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
 class CsvRows final : public TableRows {
  public:
   CsvRows(const Csv& options, const std::filesystem::path& path)
       : options_(options),
-        file_(path),
-        reader_({reinterpret_cast<const char*>(file_.bytes().data()), file_.bytes().size()},
-                path.string(), delimiter_of(options)) {
-    ENSURE(data, reader_.next(record_), "{} is empty; expected a line of column names",
-           file_.name());
+        name_(printable(path.string())),
+        text_(text_of(FileReader(path), name_)),
+        reader_(text_, path.string(), delimiter_of(options)) {
+    ENSURE(data, reader_.next(record_), "{} is empty; expected a line of column names", name_);
     for (const CsvField& field : record_) columns_.emplace_back(field.text);
   }
 
   [[nodiscard]] const std::vector<std::string>& columns() const override { return columns_; }
-  [[nodiscard]] const std::string& name() const override { return file_.name(); }
-  [[nodiscard]] std::string place(std::size_t column) const override {
-    return reader_.place(record_[column]);
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] TablePlace where(std::size_t column) const override {
+    return {record_[column].line, record_[column].column};
+  }
+  [[nodiscard]] std::string told(const TablePlace& place) const override {
+    return reader_.place({{}, place.row, place.column});
+  }
+  [[nodiscard]] std::string end() const override {
+    return fmt::format("ends at byte {} (line {})", text_.size(), reader_.line() - 1);
+  }
+  [[nodiscard]] std::string how_named() const override {
+    const std::string split = fmt::format("; its first line was split at '{}' into {} name{}",
+                                          printable(options_.delimiter), columns_.size(),
+                                          columns_.size() == 1 ? "" : "s");
+    const std::size_t other = columns_[0].find_first_of(",;\t|");
+    if (columns_.size() > 1 || other == std::string::npos) return split;
+    const std::string found = printable(columns_[0].substr(other, 1));
+    return fmt::format("{}, and holds '{}': write 'delimiter: \"{}\"'", split, found, found);
   }
 
   bool next() override {
@@ -74,7 +101,8 @@ class CsvRows final : public TableRows {
   }
 
   const Csv& options_;
-  MappedFile file_;
+  std::string name_;
+  std::string text_;
   CsvReader reader_;
   std::vector<std::string> columns_;
   std::vector<CsvField> record_;

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/machine.hpp"
 #include "base/strings.hpp"
+#include "data/half.hpp"
 #include "data/table.hpp"
 
 #include <arrow/api.h>
@@ -60,10 +61,17 @@ std::optional<double> number_at(const arrow::Array& array, std::int64_t row) {
     case arrow::Type::UINT16: return value_at<arrow::UInt16Array>(array, row);
     case arrow::Type::UINT32: return value_at<arrow::UInt32Array>(array, row);
     case arrow::Type::UINT64: return value_at<arrow::UInt64Array>(array, row);
+    case arrow::Type::HALF_FLOAT:
+      return half_to_float(static_cast<const arrow::HalfFloatArray&>(array).Value(row));
     case arrow::Type::FLOAT: return value_at<arrow::FloatArray>(array, row);
     case arrow::Type::DOUBLE: return value_at<arrow::DoubleArray>(array, row);
     default: return std::nullopt;
   }
+}
+
+bool holds_texts(const arrow::Array& array) {
+  const arrow::Type::type type = array.type_id();
+  return arrow::is_base_binary_like(type) || type == arrow::Type::DICTIONARY;
 }
 
 class ParquetRows final : public TableRows {
@@ -88,9 +96,12 @@ class ParquetRows final : public TableRows {
 
   [[nodiscard]] const std::vector<std::string>& columns() const override { return columns_; }
   [[nodiscard]] const std::string& name() const override { return name_; }
-  [[nodiscard]] std::string place(std::size_t column) const override {
-    return fmt::format("{}: row {}, column '{}'", name_, first_ + row_,
-                       printable(columns_.at(column)));
+  [[nodiscard]] TablePlace where(std::size_t column) const override {
+    return {first_ + row_, static_cast<std::int64_t>(column)};
+  }
+  [[nodiscard]] std::string told(const TablePlace& place) const override {
+    return fmt::format("{}: row {}, column '{}'", name_, place.row,
+                       printable(columns_.at(static_cast<std::size_t>(place.column))));
   }
 
   bool next() override {
@@ -106,9 +117,10 @@ class ParquetRows final : public TableRows {
     const arrow::Array& array = *arrays_[column];
     if (array.IsNull(row_)) return std::nullopt;
     const std::optional<double> value = number_at(array, row_);
-    ENSURE(data, value,
-           "{}: its type is {}; expected numbers. If it holds names, list it under 'categorical'",
-           place(column), array.type()->ToString());
+    ENSURE(data, value, "{}: its type is {}; expected numbers{}", place(column),
+           array.type()->ToString(),
+           holds_texts(array) ? ". If it holds names, list it under 'categorical'"
+                              : ": leave it out of 'features', or write it as one of them");
     if (std::isnan(*value)) return std::nullopt;  // what pandas writes for a missing value
     ENSURE(data, std::isfinite(*value), "{} is {}; expected a finite number", place(column),
            *value);
@@ -120,6 +132,8 @@ class ParquetRows final : public TableRows {
     if (array.IsNull(row_)) return std::nullopt;
     const std::optional<double> value = number_at(array, row_);
     if (value && std::isnan(*value)) return std::nullopt;
+    // Arrow shows a half as the number of its bits.
+    if (value && array.type_id() == arrow::Type::HALF_FLOAT) return fmt::format("{}", *value);
     auto scalar = checked(array.GetScalar(row_), name_);
     if (scalar->type->id() == arrow::Type::DICTIONARY) {
       scalar =
@@ -158,6 +172,10 @@ class ParquetRows final : public TableRows {
 }  // namespace trainctl::data
 
 extern "C" __attribute__((visibility("default"))) trainctl::data::TableRows*
-trainctl_parquet_open_2(int fd, const char* name) {
+trainctl_parquet_open_3(int fd, const char* name) {
   return new trainctl::data::ParquetRows(fd, name);
+}
+
+extern "C" __attribute__((visibility("default"))) const char* trainctl_parquet_version() {
+  return ARROW_VERSION_STRING;
 }

@@ -40,7 +40,7 @@ struct Table {
         .not_empty()
         .example("price");
     options.field("label_type", &Table::label_type,
-                  "class: names, or numbers from 0; number: a target.");
+                  "class: names, or whole numbers from 0; number: a target.");
     options
         .field("features", &Table::features,
                "Names of the feature columns, in their order; otherwise all but the label.")
@@ -51,8 +51,8 @@ struct Table {
         .example("[district]");
     options
         .field("classes", &Table::classes,
-               "Class names in the order of their numbers; otherwise those of statistics_from, "
-               "sorted.")
+               "Class names in the order of their numbers; needed where they look like numbers. "
+               "Otherwise those of statistics_from, sorted.")
         .example("[no, yes]");
     options.field("missing", &Table::missing,
                   "What becomes of a missing number: error, the column's mean, missing_value, or "

@@ -94,3 +94,7 @@ extern "C" __attribute__((visibility("default"))) OpencvVerdict trainctl_opencv_
   silent = false;
   return verdict;
 }
+
+extern "C" __attribute__((visibility("default"))) const char* trainctl_opencv_version() {
+  return CV_VERSION;
+}

@@ -9,6 +9,7 @@ namespace trainctl::data {
 
 constexpr const char* kOpencvLibrary = "libtrainctl_opencv.so";
 constexpr const char* kOpencvSymbol = "trainctl_opencv_decode_2";
+constexpr const char* kOpencvVersionSymbol = "trainctl_opencv_version";
 
 enum class OpencvVerdict { sound, damaged, unsupported, other_extents };
 
