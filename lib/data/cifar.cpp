@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
+#include "data/advice.hpp"
 #include "data/memory_dataset.hpp"
 #include "data/remote/mount.hpp"
 #include "data/tar_reader.hpp"
@@ -128,25 +129,11 @@ void read_archive(Filler& filler, const fs::path& archive, const CifarSplit& spl
   }
 }
 
-template <class Body>
-auto with_advice(const std::string& type, Body&& body) {
-  try {
-    return body();
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::data) throw;
-    throw Error(
-        ErrorKind::data,
-        fmt::format(
-            "{}; fetch the files with 'scripts/fetch-data {}', or correct the root of the data set",
-            error.message(), type),
-        error.where());
-  }
-}
-
 }  // namespace
 
-CifarFiles::CifarFiles(const fs::path& root, CifarSplit split) : split_(std::move(split)) {
-  with_advice(split_.type, [&] { find(root); });
+CifarFiles::CifarFiles(const fs::path& root, CifarSplit split)
+    : split_(std::move(split)), root_(root) {
+  with_fetch_advice(split_.type, root_, [&] { find(root); });
 }
 
 void CifarFiles::find(const fs::path& root) {
@@ -165,7 +152,7 @@ void CifarFiles::find(const fs::path& root) {
 }
 
 Facts CifarFiles::facts() const {
-  with_advice(split_.type, [&] {
+  with_fetch_advice(split_.type, root_, [&] {
     for (const fs::path& path : paths_) expect_size(open_source(path)->most(), shown(path), split_);
     if (paths_.empty()) (void)open_source(archive_);
   });
@@ -173,7 +160,7 @@ Facts CifarFiles::facts() const {
 }
 
 std::shared_ptr<const Dataset> CifarFiles::load() const {
-  return with_advice(split_.type, [&] {
+  return with_fetch_advice(split_.type, root_, [&] {
     Filler filler(split_);
     paths_.empty() ? read_archive(filler, archive_, split_) : read_files(filler, paths_, split_);
     return filler.finish();

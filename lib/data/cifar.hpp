@@ -36,6 +36,7 @@ class CifarFiles {
   void find(const std::filesystem::path& root);
 
   CifarSplit split_;
+  std::filesystem::path root_;
   std::vector<std::filesystem::path> paths_;  // one for each file, or empty
   std::filesystem::path archive_;
 };

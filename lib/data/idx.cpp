@@ -4,6 +4,7 @@
 #include "base/files.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
+#include "data/advice.hpp"
 #include "data/byte_source.hpp"
 #include "data/remote/mount.hpp"
 
@@ -118,34 +119,19 @@ Facts facts_of(std::int64_t samples) {
   return MemoryDataset::facts(samples, kClasses, {kSide, kSide, 1});
 }
 
-/// Runs `body`; its data errors end with how to get sound files.
-template <class Body>
-auto with_advice(const std::string& type, Body&& body) {
-  try {
-    return body();
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::data) throw;
-    throw Error(
-        ErrorKind::data,
-        fmt::format("{}; fetch the files with 'scripts/fetch-data {}', or correct the root of "
-                    "the data set",
-                    error.message(), type),
-        error.where());
-  }
-}
-
 }  // namespace
 
-IdxFiles::IdxFiles(const spec::dataset::Idx& options, std::string type) : type_(std::move(type)) {
+IdxFiles::IdxFiles(const spec::dataset::Idx& options, std::string type)
+    : type_(std::move(type)), root_(options.root) {
   const std::string prefix = options.split == spec::Split::train ? "train" : "t10k";
-  with_advice(type_, [&] {
+  with_fetch_advice(type_, root_, [&] {
     images_ = find_file(options.root, prefix + "-images-idx3-ubyte");
     labels_ = find_file(options.root, prefix + "-labels-idx1-ubyte");
   });
 }
 
 Facts IdxFiles::facts() const {
-  return with_advice(type_, [&] {
+  return with_fetch_advice(type_, root_, [&] {
     const IdxReader images(images_, kImagesMagic);
     const IdxReader labels(labels_, kLabelsMagic);
     expect_same_count(images, labels, labels_);
@@ -154,7 +140,7 @@ Facts IdxFiles::facts() const {
 }
 
 std::shared_ptr<const Dataset> IdxFiles::load() const {
-  return with_advice(type_, [&] {
+  return with_fetch_advice(type_, root_, [&] {
     IdxReader images(images_, kImagesMagic);
     IdxReader labels(labels_, kLabelsMagic);
     expect_same_count(images, labels, labels_);

@@ -24,6 +24,7 @@ class IdxFiles {
 
  private:
   std::string type_;
+  std::filesystem::path root_;
   std::filesystem::path images_;
   std::filesystem::path labels_;
 };

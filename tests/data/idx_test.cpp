@@ -5,6 +5,8 @@
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 
+#include <sys/stat.h>
+
 #include <cmath>
 #include <cstring>
 
@@ -247,4 +249,17 @@ TEST_CASE("real MNIST has its known size, mean and deviation") {
   const double mean = sum / count;
   CHECK(std::abs(mean - 0.1307) < 0.00005);
   CHECK(std::abs(std::sqrt(squares / count - mean * mean) - 0.3081) < 0.00005);
+}
+
+TEST_CASE("pipes in the place of IDX files are refused at once") {
+  for (const char* name : {kImages, kLabels}) {
+    const TempFolder folder;
+    write_split(folder.path(), 3);
+    std::filesystem::remove(folder / name);
+    REQUIRE(::mkfifo((folder / name).c_str(), 0600) == 0);
+    CHECK_THAT(facts_failure(folder),
+               StartsWith("9: cannot read ") &&
+                   Contains(std::string(name) + ": it is not a regular file"));
+    CHECK_THAT(load_failure(folder), Contains("it is not a regular file"));
+  }
 }

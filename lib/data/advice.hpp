@@ -1,0 +1,28 @@
+#pragma once
+
+#include "base/error.hpp"
+#include "base/url.hpp"
+
+#include <filesystem>
+#include <string>
+
+namespace trainctl::data {
+
+/// Runs `body`; its data errors end with how to get sound files of the data set `type`. Nothing is
+/// fetched to a remote root.
+template <class Body>
+auto with_fetch_advice(const std::string& type, const std::filesystem::path& root, Body&& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::data || is_remote(root)) throw;
+    throw Error(
+        ErrorKind::data,
+        fmt::format(
+            "{}; fetch the files with 'scripts/fetch-data {}', or correct the root of the data set",
+            error.message(), type),
+        error.where());
+  }
+}
+
+}  // namespace trainctl::data
