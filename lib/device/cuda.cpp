@@ -22,7 +22,11 @@
 namespace trainctl::device {
 namespace {
 
-/// Two slots: the host fills one while the copy stream sends the other.
+/// Two slots: the host fills one while the copy stream sends the other. The fields pass through
+/// page-locked memory of these slots, one more copy by the host, and not straight from the loader's
+/// ring: Loader::next() frees the slot of the batch before, and a worker may be writing to it while
+/// the copy, which nobody waits for, still reads it. It needs a loader that keeps a batch until its
+/// copy has ended.
 class CudaFeed final : public Feed {
  public:
   CudaFeed(at::Device device, const FeedOptions& options)
@@ -47,6 +51,10 @@ class CudaFeed final : public Feed {
       mean_ = at::tensor(options.normalization->mean).view({1, -1, 1, 1}).to(device);
       std_ = at::tensor(options.normalization->std).view({1, -1, 1, 1}).to(device);
     }
+    // The memory may still be read by what had it before.
+    at::cuda::CUDAEvent free;
+    free.record(c10::cuda::getCurrentCUDAStream(device.index()));
+    free.block(copies_);
   }
 
   const DeviceBatch& put(const data::Batch& batch) override {
@@ -121,9 +129,8 @@ class CudaFeed final : public Feed {
     else
       job.images = bytes;
     job.rows = to.size(0);
-    const char* failure =
-        launch_gather(job, PixelOrder::channels_first, ValueType::f32, to.mutable_data_ptr<float>(),
-                      c10::cuda::getCurrentCUDAStream().stream());
+    const char* failure = launch_gather(job, to.mutable_data_ptr<float>(),
+                                        c10::cuda::getCurrentCUDAStream().stream());
     ENSURE(resource, failure == nullptr,
            "the GPU cannot make a batch of {} images: {}; see 'trainctl doctor'", job.rows,
            failure);

@@ -26,21 +26,10 @@ struct Gather {
   std::int32_t channels = 0;
 };
 
-/// How the batch lies in memory; its shape is N, C, H, W in both.
-enum class PixelOrder { channels_first, channels_last };
-
-/// Where row `row`, pixel `pixel` (counted row by row), channel `channel` is written.
-constexpr std::int64_t place_of(const Gather& job, PixelOrder order, std::int64_t row,
-                                std::int64_t pixel, std::int64_t channel) {
-  const std::int64_t pixels = std::int64_t{job.height} * job.width;
-  return order == PixelOrder::channels_last ? (row * pixels + pixel) * job.channels + channel
-                                            : (row * job.channels + channel) * pixels + pixel;
-}
-
-/// Makes one pixel, all its channels. The same code on a GPU and on a CPU, so the same bits.
-template <class Value, PixelOrder order, class Convert>
-constexpr void gather_pixel(const Gather& job, Value* out, std::int64_t row, std::int32_t pixel,
-                            Convert convert) {
+/// Makes one pixel, all its channels, of a batch N, C, H, W. The same code on a GPU and on a CPU,
+/// so the same bits.
+constexpr void gather_pixel(const Gather& job, float* inputs_nchw, std::int64_t row,
+                            std::int32_t pixel) {
   std::int64_t sample = row;
   std::int64_t source = pixel;
   if (job.plans != nullptr) {
@@ -49,10 +38,11 @@ constexpr void gather_pixel(const Gather& job, Value* out, std::int64_t row, std
     source = data::source_pixel(plan, job.source_width, pixel / job.width, pixel % job.width);
   }
   const std::uint8_t* image = job.images + sample * job.image_bytes;
+  const std::int64_t pixels = std::int64_t{job.height} * job.width;
   for (std::int32_t channel = 0; channel < job.channels; ++channel) {
     const int code = data::pixel_code(image, source, job.channels, channel);
-    out[place_of(job, order, row, pixel, channel)] =
-        convert(job.values[channel * data::kPixelCodes + code]);
+    inputs_nchw[(row * job.channels + channel) * pixels + pixel] =
+        job.values[channel * data::kPixelCodes + code];
   }
 }
 

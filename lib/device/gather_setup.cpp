@@ -35,8 +35,7 @@ Gather gather_of(const FeedOptions& options, const FeedPart& image) {
 void gather_on_host(const Gather& job, float* inputs_nchw) {
   for (std::int64_t row = 0; row < job.rows; ++row) {
     for (std::int32_t pixel = 0; pixel < job.height * job.width; ++pixel)
-      gather_pixel<float, PixelOrder::channels_first>(job, inputs_nchw, row, pixel,
-                                                      [](float value) { return value; });
+      gather_pixel(job, inputs_nchw, row, pixel);
   }
 }
 

@@ -10,12 +10,9 @@ namespace trainctl::device {
 /// Whether this build has kernels.
 bool kernels_built();
 
-enum class ValueType { f32, bf16, f16 };
-
 /// Starts the kernel that makes the batch, on a stream (a cudaStream_t) of the current device; all
 /// pointers are the device's. Waits for nothing and allocates nothing. Returns what went wrong, or
 /// null.
-const char* launch_gather(const Gather& job, PixelOrder order, ValueType type, void* out,
-                          void* stream);
+const char* launch_gather(const Gather& job, float* inputs_nchw, void* stream);
 
 }  // namespace trainctl::device

@@ -1,6 +1,7 @@
 #include "device/feed.hpp"
 
 #include "base/error.hpp"
+#include "device/kernels.hpp"
 #include "support/catch.hpp"
 
 #include <torch/torch.h>
@@ -171,7 +172,11 @@ TEST_CASE("a GPU is fed what the CPU is fed") {
     images.batch.valid = valid;
     const device::DeviceBatch& expected = host->put(images.batch);
     const device::DeviceBatch& found = gpu->put(images.batch);
-    CHECK(torch::allclose(found.inputs.cpu(), expected.inputs));
+    // One kernel computes what the host does; the steps of libtorch round in between.
+    if (device::kernels_built())
+      CHECK(torch::equal(found.inputs.cpu(), expected.inputs));
+    else
+      CHECK(torch::allclose(found.inputs.cpu(), expected.inputs));
     CHECK(torch::equal(found.targets.cpu(), expected.targets));
     CHECK(torch::equal(found.targets_b.cpu(), expected.targets_b));
     CHECK(torch::equal(found.lambda.cpu(), expected.lambda));
