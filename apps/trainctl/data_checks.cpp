@@ -7,6 +7,7 @@
 #include "log/log.hpp"
 #include "spec/check_data.hpp"
 #include "spec/checker.hpp"
+#include "spec/placement.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -131,6 +132,21 @@ std::optional<spec::SplitFacts> facts_of(const Look& look) {
   return facts;
 }
 
+/// A tier that only a GPU has, where the run will not be on one.
+void check_device_cache(const spec::Loaded& loaded, config::Diagnostics& diagnostics) {
+  const spec::Experiment& experiment = loaded.experiment;
+  if (experiment.dataset.cache.mode != spec::CacheMode::device ||
+      experiment.trainer.accelerator != spec::Accelerator::automatic ||
+      spec::placement_of(experiment.trainer, read_machine()).on_gpus)
+    return;
+  spec::Checker(experiment, loaded.tree, diagnostics)
+      .error("dataset.cache.mode",
+             "'device' keeps the images in the memory of a GPU, and this machine has none that the "
+             "run could use",
+             "write 'mode: decoded' or 'mode: auto', or check a run for another machine there; "
+             "'trainctl doctor' lists the GPUs");
+}
+
 }  // namespace
 
 void check_data(const spec::Loaded& loaded, Purpose purpose, config::Diagnostics& diagnostics) {
@@ -152,6 +168,7 @@ void check_data(const spec::Loaded& loaded, Purpose purpose, config::Diagnostics
   }
   look_beside("dataset.val", data.val);
   look_beside("dataset.test", data.test);
+  if (purpose == Purpose::training) check_device_cache(loaded, diagnostics);
   if (purpose == Purpose::reading) return;
   std::optional<spec::SplitFacts> facts = facts_of(train);
   if (facts && purpose == Purpose::training)

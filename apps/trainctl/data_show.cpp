@@ -58,8 +58,7 @@ std::string caption_of(const std::optional<std::int64_t>& label,
 }
 
 std::size_t image_of(const data::Layout& layout) {
-  std::size_t image = 0;
-  while (image < layout.size() && layout[image].name != "image") ++image;
+  const std::size_t image = data::find_field(layout, "image");
   ENSURE(config, image < layout.size(), "the samples have no image to show");
   return image;
 }

@@ -46,7 +46,9 @@ class Planner {
         place_(spec::placement_of(experiment.trainer, read_machine())),
         ranks_(static_cast<std::uint64_t>(place_.ranks)),
         available_(available_memory()),
-        cache_(experiment.dataset.cache, place_.ranks, available_),
+        cache_(place_.on_gpus
+                   ? data::CacheBudget::of_plan(experiment.dataset.cache, place_.ranks, available_)
+                   : data::CacheBudget(experiment.dataset.cache, place_.ranks, available_)),
         ring_left_(available_ / 2 / ranks_) {
     plan_.config = arguments.config.file;
     plan_.device = place_.on_gpus ? "gpu" : "cpu";
@@ -103,7 +105,8 @@ class Planner {
                             .dataset_bytes = memory.dataset.memory,
                             .mapped_bytes = memory.dataset.mapped,
                             .cache = name_of(memory.cache.tier),
-                            .cache_bytes = memory.cache.bytes,
+                            .cache_bytes = memory.cache.host_bytes(),
+                            .device_bytes = memory.cache.device_bytes(),
                             .slots = memory.slots,
                             .slot_bytes = memory.slot,
                             .order_bytes = memory.orders,

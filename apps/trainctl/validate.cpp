@@ -109,6 +109,10 @@ void add_validate(CLI::App& program, Context& context) {
   verb.add_option("-c,--config", arguments->words, "an experiment file, too")->type_name("FILE");
   verb.footer(
       "Example: trainctl validate configs/quickstart.yaml optimizer.lr=0.01\n"
+      "Of the data it reads what tells how many samples there are and of what kind: lists, heads "
+      "of "
+      "files, whole tables (csv, parquet). Images, arrays and tokens are read by a run; "
+      "'trainctl data hash CONFIG' reads all of an epoch.\n"
       "Exit codes: 0 all are fine; 2 an error in a file; 9 an error in the data it names; 11 its "
       "storage "
       "cannot be reached.");

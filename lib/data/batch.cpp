@@ -3,12 +3,20 @@
 #include "base/hash.hpp"
 #include "data/loader.hpp"
 
+#include <algorithm>
+
 namespace trainctl::data {
 
 std::size_t Field::bytes() const {
   std::size_t count = size_of(dtype);
   for (const std::int64_t extent : shape) count *= static_cast<std::size_t>(extent);
   return count;
+}
+
+std::size_t find_field(const Layout& layout, std::string_view name) {
+  const auto found = std::find_if(layout.begin(), layout.end(),
+                                  [&](const Field& field) { return field.name == name; });
+  return static_cast<std::size_t>(found - layout.begin());
 }
 
 std::uint64_t digest(const Batch& batch, const Layout& layout) {

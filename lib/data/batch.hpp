@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trainctl::data {
@@ -26,6 +27,8 @@ struct Field {
 
 /// What one sample is made of; image, table and token data use the same ring.
 using Layout = std::vector<Field>;
+/// Place of the field of that name; the size of the layout where there is none.
+std::size_t find_field(const Layout& layout, std::string_view name);
 
 /// One batch as it lies in a ring slot: each field contiguous over `rows` samples, aligned to 64
 /// bytes. Valid until the next call of Loader::next().

@@ -1,13 +1,10 @@
 #include "data/dataset.hpp"
 
-#include <algorithm>
-
 namespace trainctl::data {
 
 const Field* Facts::image() const {
-  const auto found = std::find_if(layout.begin(), layout.end(),
-                                  [](const Field& field) { return field.name == "image"; });
-  return found == layout.end() ? nullptr : &*found;
+  const std::size_t image = find_field(layout, "image");
+  return image == layout.size() ? nullptr : &layout[image];
 }
 
 }  // namespace trainctl::data

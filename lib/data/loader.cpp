@@ -30,6 +30,11 @@ Arena near_arena(std::size_t bytes, const LoaderOptions& options) {
   return Arena(bytes);
 }
 
+/// As people count.
+std::string frame_of(std::int64_t epoch, std::int64_t batch) {
+  return fmt::format("epoch {}, batch {}", epoch + 1, batch + 1);
+}
+
 }  // namespace
 
 class Loader::Impl {
@@ -56,6 +61,7 @@ class Loader::Impl {
   void help(std::uint64_t number);
   void make_inline(std::uint64_t number);
   void make_or_await(std::uint64_t number);
+  void charge_skipped(std::uint64_t number);
   void fill_in(std::uint64_t number);
   void restart(std::int64_t epoch, std::int64_t first_batch);
   void stop_workers();
@@ -218,7 +224,7 @@ void Loader::Impl::run_tile(const Ring::Ticket& ticket, const AheadTile& ahead,
     scratch.epoch = job.epoch;
     maker_.make(job, scratch);
   } catch (Error& error) {
-    error.add_frame(fmt::format("epoch {}, batch {}", job.epoch, batch));
+    error.add_frame(frame_of(job.epoch, batch));
     throw;
   }
   // One worker makes the next epoch's order while the others go on with this epoch.
@@ -247,6 +253,7 @@ void Loader::Impl::restart(std::int64_t epoch, std::int64_t first_batch) {
   base_batch_ = first_batch;
   next_ = 0;
   held_.reset();
+  maker_.skipped().forget();
   if (ahead_) ahead_->start(epoch, first_batch);
   start_workers();
 }
@@ -294,6 +301,7 @@ const Batch* Loader::Impl::next() {
     fetches_.used(plan_.extent(batch_of(number)).valid);
     throw;
   }
+  charge_skipped(number);
   fill_in(number);
   fetches_.used(batch_.valid);
   return &batch_;
@@ -303,6 +311,15 @@ void Loader::Impl::make_or_await(std::uint64_t number) {
   if (threads_.empty()) return make_inline(number);
   if (helps_) help(number);
   if (const std::exception_ptr error = ring_.await(number)) std::rethrow_exception(error);
+}
+
+void Loader::Impl::charge_skipped(std::uint64_t number) {
+  try {
+    maker_.skipped().charge(epoch_of(number), batch_of(number));
+  } catch (Error& error) {
+    error.add_frame(frame_of(epoch_of(number), batch_of(number)));
+    throw;
+  }
 }
 
 void Loader::Impl::fill_in(std::uint64_t number) {
@@ -336,7 +353,7 @@ const std::shared_ptr<const HeldImages>& Loader::held() const {
 std::int64_t Loader::classes() const { return impl_->maker().pipeline().dataset->classes(); }
 std::int64_t Loader::samples() const { return impl_->orders().positions(); }
 std::int64_t Loader::batches_per_epoch() const { return impl_->plan().batches(); }
-std::vector<SkippedSample> Loader::skipped() const { return impl_->maker().skipped(); }
+std::vector<SkippedSample> Loader::skipped() const { return impl_->maker().skipped().list(); }
 std::span<const std::byte> Loader::memory() const { return impl_->arena().bytes(); }
 void Loader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
   impl_->start_epoch(epoch, first_batch);

@@ -89,8 +89,7 @@ class Loader {
   [[nodiscard]] std::int64_t classes() const;
   [[nodiscard]] std::int64_t samples() const;            // of an epoch
   [[nodiscard]] std::int64_t batches_per_epoch() const;  // the same on every rank
-  /// The damaged samples met so far, each once; workers may be ahead of the batches that next() has
-  /// given.
+  /// The damaged samples of the batches that next() has given, each once.
   [[nodiscard]] std::vector<SkippedSample> skipped() const;
 
   /// Begins `epoch`; with workers its first batches may already be there. With `first_batch` the

@@ -28,15 +28,20 @@ std::uint64_t order_bytes(std::int64_t samples, const LoaderOptions& options) {
   return options.order == Order::sequential ? 0 : kEach * 2 * all;
 }
 
-/// The stored image, its pixels where it must be decoded, and what lies between the transforms.
+/// The stored image, its pixels where it must be decoded, what lies between the transforms, and
+/// what those keep. Neighbours may be joined: then this is more than is taken.
 std::uint64_t scratch_bytes(const Pipeline& pipeline, const ImageLook& look) {
   std::array<std::uint64_t, 2> between{};
+  std::uint64_t kept = 0;
   ImageShape shape = look.largest;
-  for (std::size_t op = 0; op + 1 < pipeline.transforms.size() && shape.fixed(); ++op) {
-    shape = pipeline.transforms[op]->output(shape);
-    between[op % 2] = std::max<std::uint64_t>(between[op % 2], shape.bytes());
+  for (std::size_t op = 0; op < pipeline.transforms.size() && shape.fixed(); ++op) {
+    kept += pipeline.transforms[op]->scratch_bytes(shape);
+    shape = pipeline.transforms[op]->largest(shape);
+    if (op + 1 < pipeline.transforms.size())  // the last one writes into the slot
+      between[op % 2] = std::max<std::uint64_t>(between[op % 2], shape.bytes());
   }
-  return look.largest_stored + (look.files ? look.largest.bytes() : 0) + between[0] + between[1];
+  return look.largest_stored + (look.files ? look.largest.bytes() : 0) + between[0] + between[1] +
+         kept;
 }
 
 }  // namespace
@@ -72,7 +77,6 @@ MemoryPlan memory_plan(const Pipeline& pipeline, const LoaderOptions& options,
                        CacheBudget& budget) {
   const ImageLook look = look_at_images(pipeline);
   MemoryPlan plan;
-  plan.slot = SlotShape(batch_layout(pipeline, options), options.batch_size).bytes;
   plan.slots_wanted = wanted_slots(options);
   plan.orders = order_bytes(pipeline.dataset->size(), options);
   plan.cache_need = cache_need(pipeline, look);
@@ -89,6 +93,10 @@ MemoryPlan memory_plan(const Pipeline& pipeline, const LoaderOptions& options,
     }
   };
   attempt([&] { plan.cache = choose_cache(plan.cache_need, budget); });
+  Layout layout = batch_layout(pipeline, options);
+  if (plan.cache.tier == CacheTier::device)
+    layout[find_field(layout, "image")].shape = {static_cast<std::int64_t>(sizeof(PixelPlan))};
+  plan.slot = SlotShape(layout, options.batch_size).bytes;
   attempt([&] { plan.slots = ring_slots(options, plan.slot); });
   budget.left -= plan.cache.host_bytes();
   // A cache has the images at hand, in the place of the files.

@@ -13,12 +13,6 @@ namespace {
 // Above the places of transforms in their list, which key the draws of samples.
 constexpr std::uint16_t kOperation = 0xff00;
 
-std::size_t find_field(const Layout& layout, const std::string& name) {
-  const auto found = std::find_if(layout.begin(), layout.end(),
-                                  [&](const Field& field) { return field.name == name; });
-  return static_cast<std::size_t>(found - layout.begin());
-}
-
 }  // namespace
 
 Layout mixed_layout(Layout layout, std::int64_t batch_size) {
@@ -31,9 +25,9 @@ Layout mixed_layout(Layout layout, std::int64_t batch_size) {
          "remove them");
   ENSURE(config, batch_size % 2 == 0,
          "batch_transforms pair rows half a batch apart, and a batch of {} has no half; set "
-         "loader.batch_size to {} or "
-         "{}",
-         batch_size, batch_size - 1, batch_size + 1);
+         "loader.batch_size to {}",
+         batch_size,
+         batch_size == 1 ? "2" : fmt::format("{} or {}", batch_size - 1, batch_size + 1));
   layout.push_back({"label_b", Dtype::i64, {}});
   layout.push_back({"lambda", Dtype::f32, {}});
   return layout;

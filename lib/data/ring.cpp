@@ -7,6 +7,10 @@ namespace {
 
 constexpr int kSpins = 200;
 
+// libstdc++'s notify first looks whether anybody waits: with a weaker store that look might come
+// before the store, miss a waiter that has not seen it, and leave it asleep.
+constexpr std::memory_order kBeforeNotify = std::memory_order_seq_cst;
+
 void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -70,7 +74,7 @@ void Ring::finish(const Ticket& ticket, std::exception_ptr error) {
     error = nullptr;  // the consumer holds the last reference
   }
   if (slot.tiles_left.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
-  slot.published.store(low(ticket.batch + 1), std::memory_order_release);
+  slot.published.store(low(ticket.batch + 1), kBeforeNotify);
   slot.published.notify_one();
 }
 
@@ -89,14 +93,14 @@ std::exception_ptr Ring::await(std::uint64_t batch) {
 void Ring::release(std::uint64_t batch) {
   Slot& slot = slots_[batch % slots_.size()];
   slot.tiles_left.store(tiles_, std::memory_order_relaxed);
-  slot.free_for.store(low(batch + slots_.size()), std::memory_order_release);
+  slot.free_for.store(low(batch + slots_.size()), kBeforeNotify);
   slot.free_for.notify_all();
 }
 
 void Ring::close() {
   closed_.store(true, std::memory_order_release);
   for (Slot& slot : slots_) {
-    slot.free_for.fetch_xor(0x80000000, std::memory_order_acq_rel);
+    slot.free_for.fetch_xor(0x80000000, kBeforeNotify);
     slot.free_for.notify_all();
   }
 }

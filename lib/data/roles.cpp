@@ -2,7 +2,6 @@
 
 #include "base/error.hpp"
 
-#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -13,10 +12,8 @@ using spec::Inputs;
 using spec::Targets;
 
 std::optional<std::size_t> find(const Layout& layout, std::string_view name) {
-  const auto found = std::find_if(layout.begin(), layout.end(),
-                                  [&](const Field& field) { return field.name == name; });
-  if (found == layout.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - layout.begin());
+  const std::size_t found = find_field(layout, name);
+  return found == layout.size() ? std::nullopt : std::optional(found);
 }
 
 /// A scalar is a row of one number.

@@ -7,16 +7,55 @@
 
 namespace trainctl::data {
 
-void SkippedSamples::add(std::int64_t index, SkippedSample sample) {
-  const std::lock_guard lock(mutex_);
-  const auto [place, added] = samples_.emplace(index, std::move(sample));
-  if (!added || std::ssize(samples_) <= most_) return;
-  const SkippedSample last = place->second;
-  samples_.erase(place);
+namespace {
+
+[[noreturn]] void exceed(const SkippedSample& sample, std::int64_t most) {
   throw Error(ErrorKind::data, fmt::format("{}: {}; it is one more than the {} damaged sample(s) "
                                            "that dataset.max_skipped allows: mend or "
                                            "remove them, or raise it",
-                                           last.name, last.reason, most_));
+                                           sample.name, sample.reason, most));
+}
+
+}  // namespace
+
+void SkippedSamples::note(const SkipPlace& place, SkippedSample sample) {
+  const std::lock_guard lock(mutex_);
+  std::vector<Met>& met = met_[{place.epoch, place.batch}];
+  std::int64_t of_tile = 0;
+  for (const Met& one : met) {
+    if (one.place.tile != place.tile) continue;
+    if (one.place.index == place.index) return;
+    ++of_tile;
+  }
+  if (of_tile >= most_) exceed(sample, most_);
+  met.push_back({place, std::move(sample)});
+}
+
+void SkippedSamples::charge(std::int64_t epoch, std::int64_t batch) {
+  const std::lock_guard lock(mutex_);
+  const auto found = met_.find({epoch, batch});
+  if (found == met_.end()) return;
+  std::vector<Met> met = std::move(found->second);
+  met_.erase(found);
+  std::stable_sort(met.begin(), met.end(),
+                   [](const Met& a, const Met& b) { return a.place.row < b.place.row; });
+  for (Met& one : met) count(one.place.index, std::move(one.sample));
+}
+
+void SkippedSamples::add(std::int64_t index, SkippedSample sample) {
+  const std::lock_guard lock(mutex_);
+  count(index, std::move(sample));
+}
+
+void SkippedSamples::count(std::int64_t index, SkippedSample sample) {
+  if (samples_.contains(index)) return;
+  if (std::ssize(samples_) >= most_) exceed(sample, most_);
+  samples_.emplace(index, std::move(sample));
+}
+
+void SkippedSamples::forget() {
+  const std::lock_guard lock(mutex_);
+  met_.clear();
 }
 
 std::vector<SkippedSample> SkippedSamples::list() const {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trainctl::data {
@@ -21,20 +22,45 @@ struct SkippedSample {
   std::string reason;
 };
 
-/// The samples that cannot be read, each once, within a budget. Called from several threads at
-/// once.
+/// Who met a sample that cannot be read: a row of a batch, made in a tile.
+struct SkipPlace {
+  std::int64_t epoch = 0;
+  std::int64_t batch = 0;
+  int tile = 0;
+  std::int64_t row = 0;
+  std::int64_t index = 0;  // of the sample
+};
+
+/// The samples that cannot be read, each once, within a budget. Threads note what they meet, in any
+/// order and ahead of time; the consumer charges the budget batch by batch, so it is always the
+/// same batch that exceeds it. Called from several threads at once.
 class SkippedSamples {
  public:
   explicit SkippedSamples(std::int64_t most) : most_(most) {}
 
-  /// Throws Error(data) where it is one more than the budget allows.
+  /// Throws Error(data) where its tile alone has met more than the budget allows: there is no use
+  /// in looking for others.
+  void note(const SkipPlace& place, SkippedSample sample);
+  /// What that batch has met counts. Throws Error(data) where it is more than the budget allows.
+  void charge(std::int64_t epoch, std::int64_t batch);
+  /// Of one who reads in order: counts at once, and throws as `charge` does.
   void add(std::int64_t index, SkippedSample sample);
-  /// In the order of their numbers.
+  /// What batches have met that nobody will take is forgotten.
+  void forget();
+  /// Those that count, in the order of their numbers.
   [[nodiscard]] std::vector<SkippedSample> list() const;
 
  private:
+  struct Met {
+    SkipPlace place;
+    SkippedSample sample;
+  };
+
+  void count(std::int64_t index, SkippedSample sample);
+
   std::int64_t most_;
   mutable std::mutex mutex_;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Met>> met_;  // by epoch and batch
   std::map<std::int64_t, SkippedSample> samples_;
 };
 

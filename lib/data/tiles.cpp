@@ -33,9 +33,8 @@ std::int64_t rows_of_tile(const Pipeline& pipeline, const LoaderOptions& options
 
 Layout with_plans(Layout layout, const Pipeline& pipeline) {
   if (!pipeline.held) return layout;
-  for (Field& field : layout) {
-    if (field.name == "image") field.shape = {static_cast<std::int64_t>(sizeof(PixelPlan))};
-  }
+  const std::size_t image = find_field(layout, "image");
+  if (image < layout.size()) layout[image].shape = {static_cast<std::int64_t>(sizeof(PixelPlan))};
   return layout;
 }
 
@@ -49,21 +48,20 @@ SlotShape::SlotShape(const Layout& layout, std::int64_t rows) {
 }
 
 Layout transformed(Layout layout, const std::vector<std::shared_ptr<const Transform>>& transforms) {
-  const auto image = std::find_if(layout.begin(), layout.end(),
-                                  [](const Field& field) { return field.name == "image"; });
-  if (image == layout.end()) {
+  const std::size_t image = find_field(layout, "image");
+  if (image == layout.size()) {
     ENSURE(config, transforms.empty(),
            "the data set has no images, so its transforms have nothing to work on");
     return layout;
   }
-  ImageShape shape = image_shape(*image);
+  ImageShape shape = image_shape(layout[image]);
   for (const auto& transform : transforms) shape = transform->output(shape);
   ENSURE(config, shape.fixed(),
          "the images differ in size, and a batch needs one size; add a transform that gives it, "
          "such as "
          "{{type: random_resized_crop, size: 224}}, or {{type: resize, size: 256}} and {{type: "
          "center_crop, size: 224}}");
-  *image = image_field(shape);
+  layout[image] = image_field(shape);
   return layout;
 }
 
@@ -89,7 +87,7 @@ TileMaker::TileMaker(Pipeline pipeline, const LoaderOptions& options)
   if (!pipeline_.batch_transforms.empty()) {
     mixer_.emplace(pipeline_.batch_transforms, seed_, layout_, slot_shape_.offsets);
   }
-  while (image_ < layout_.size() && layout_[image_].name != "image") ++image_;
+  image_ = find_field(layout_, "image");
   if (!transforms()) return;
   ASSERT(pipeline_.dataset->images() != nullptr && !(pipeline_.held && mixer_));
   shape_ = image_shape(layout_[image_]);
@@ -187,7 +185,8 @@ void TileMaker::replace_row(const RowJob& job, std::int64_t index, Error error,
                             Scratch& scratch) const {
   CounterRng rng = draws(job, kReplacementDraws);
   for (int draw = 0; draw < kMostDraws; ++draw) {
-    skipped_->add(index, {name(index), error.message()});
+    skipped_->note({job.tile.epoch, job.tile.batch, job.tile.tile, job.row, index},
+                   {name(index), error.message()});
     index =
         static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(pipeline_.dataset->size())));
     try {

@@ -68,7 +68,7 @@ class TileMaker {
   [[nodiscard]] std::int64_t tile_rows() const { return tile_rows_; }
   [[nodiscard]] Scratch scratch() const;
 
-  [[nodiscard]] std::vector<SkippedSample> skipped() const { return skipped_->list(); }
+  [[nodiscard]] SkippedSamples& skipped() const { return *skipped_; }
 
   void make(const TileJob& job, Scratch& scratch) const;
 

@@ -5,6 +5,7 @@
 #include "data/image/pad.hpp"
 #include "data/planned_image.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -40,6 +41,11 @@ class Transform {
   /// Calls output.resize() with the shape of this sample and writes all of it. Throws Error(data)
   /// where the sample does not allow it.
   virtual void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const = 0;
+  /// The largest shape that apply() may give for images up to the shape `input`, which is fixed.
+  [[nodiscard]] virtual ImageShape largest(const ImageShape& input) const { return output(input); }
+  /// Bytes that apply() keeps for each thread between calls, for images up to that shape; what
+  /// `output` takes is not counted.
+  [[nodiscard]] virtual std::uint64_t scratch_bytes(const ImageShape& /*input*/) const { return 0; }
   /// One step with the bytes of this one and then `next`, at less cost; null where there is none.
   /// Neither may draw.
   [[nodiscard]] virtual std::shared_ptr<const Transform> then(const Transform& /*next*/) const {

@@ -1,5 +1,6 @@
 #include "engine/parts.hpp"
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "data/build.hpp"
 #include "data/cache/cache.hpp"
@@ -9,6 +10,7 @@
 #include "device/cuda.hpp"
 #include "dist/group.hpp"
 #include "launch/store.hpp"
+#include "log/log.hpp"
 #include "spec/monitor.hpp"
 
 namespace trainctl::engine {
@@ -27,6 +29,17 @@ void check_same_samples(const data::Pipeline& train, const data::Pipeline& valid
          "dataset.val has {} classes, dataset.train {}", classes, train.dataset->classes());
 }
 
+/// A line in the rank's log now and then, while a cache reads a data set at the start.
+data::Progress logged(const char* split) {
+  constexpr double kEveryS = 10;
+  return [split, next = steady_clock().now() + kEveryS](std::int64_t done,
+                                                        std::int64_t total) mutable {
+    if (steady_clock().now() < next) return;
+    next = steady_clock().now() + kEveryS;
+    log::get().info("dataset.{}: {} of {} images read into the cache", split, done, total);
+  };
+}
+
 }  // namespace
 
 stage::ModelContext RunData::model_context() const {
@@ -42,12 +55,14 @@ RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ran
   const auto images = device::make_image_device(device);
   auto cache = data::CacheBudget::of_run(experiment.dataset.cache, ranks_here, images.get());
   in_context("dataset.train", [&] {
-    out.train = data::with_cache(data::build_pipeline(experiment.dataset.train), cache);
+    out.train =
+        data::with_cache(data::build_pipeline(experiment.dataset.train), cache, logged("train"));
     out.fingerprints["train"] = out.train.dataset->fingerprint();
   });
   if (!spec::validates(experiment)) return out;
   in_context("dataset.val", [&] {
-    out.validation = data::with_cache(data::build_pipeline(*experiment.dataset.val), cache);
+    out.validation =
+        data::with_cache(data::build_pipeline(*experiment.dataset.val), cache, logged("val"));
     out.fingerprints["val"] = out.validation->dataset->fingerprint();
   });
   check_same_samples(out.train, *out.validation);

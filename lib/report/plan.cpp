@@ -95,6 +95,7 @@ Table memory_table(const Plan& plan) {
     rows.add("transfers", [](const PlannedSplit& split) { return split.transfer_bytes; });
   rows.add("total", [](const PlannedSplit& split) { return split.total(); });
   rows.add_mapped();
+  rows.add("images on the GPU", [](const PlannedSplit& split) { return split.device_bytes; });
   return rows.table();
 }
 
@@ -150,8 +151,10 @@ std::string probe_text(const PlannedProbe& probe) {
 }
 
 std::string available_text(const Plan& plan) {
-  return fmt::format("{}; caches may take {} of it, batch slots {}",
-                     size_text(plan.available_bytes), size_text(plan.cache_budget),
+  const std::string caches = plan.cache_budget == 0 ? "no cache is asked for"
+                                                    : fmt::format("caches may take {} of it",
+                                                                  size_text(plan.cache_budget));
+  return fmt::format("{}; {}, batch slots may take {}", size_text(plan.available_bytes), caches,
                      size_text(plan.available_bytes / 2));
 }
 
@@ -183,6 +186,7 @@ Json split_json(const PlannedSplit& split) {
           {"dataset_bytes", split.dataset_bytes},
           {"mapped_bytes", split.mapped_bytes},
           {"cache", {{"tier", split.cache}, {"bytes", split.cache_bytes}}},
+          {"device_bytes", split.device_bytes},
           {"slots", {{"number", split.slots}, {"bytes_each", split.slot_bytes}}},
           {"order_bytes", split.order_bytes},
           {"scratch", {{"threads", split.threads}, {"bytes_each", split.scratch_bytes}}},

@@ -17,9 +17,10 @@ struct PlannedSplit {
   std::int64_t samples = 0;
   std::uint64_t dataset_bytes = 0;
   std::uint64_t mapped_bytes = 0;  // of files; processes share the pages
-  std::string cache;               // "none", "encoded", "decoded"
-  std::uint64_t cache_bytes = 0;
-  int slots = 0;  // of the ring, one batch each
+  std::string cache;               // "none", "encoded", "decoded", "device"
+  std::uint64_t cache_bytes = 0;   // of the host's memory
+  std::uint64_t device_bytes = 0;  // of the GPU's: the images that it keeps
+  int slots = 0;                   // of the ring, one batch each
   std::uint64_t slot_bytes = 0;
   std::uint64_t order_bytes = 0;
   int threads = 1;

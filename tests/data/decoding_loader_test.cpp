@@ -8,8 +8,10 @@
 #include "support/catch.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <set>
+#include <thread>
 
 using namespace trainctl;
 using namespace trainctl::data;
@@ -109,7 +111,7 @@ TEST_CASE("a damaged file ends the run with its name") {
   options.order = Order::sequential;
   Loader loader({dataset, augmented()}, options);
   CHECK_THAT(failure_of([&] { read_epoch(loader, 0); }),
-             Contains("9: epoch 0, batch 0: cat/cut.jpg: damaged JPEG: "));
+             Contains("9: epoch 1, batch 1: cat/cut.jpg: damaged JPEG: "));
   CHECK(loader.skipped().empty());
 }
 
@@ -177,6 +179,27 @@ TEST_CASE("more damaged files than the budget allows end the run") {
   CHECK_THAT(failure,
              Contains("one more than the 2 damaged sample(s) that dataset.max_skipped allows"));
   CHECK(names(loader) == std::vector<std::string>{"cat/cut.jpg", "cat/empty.jpg"});
+}
+
+TEST_CASE("the batch that exceeds the budget is the same for any number of workers") {
+  const auto dataset = std::make_shared<const ImageFiles>(folder_with_damage());
+  std::vector<std::string> failures;
+  for (const int workers : {0, 1, 8, 8, 8}) {
+    LoaderOptions options = skipping(workers, 2);
+    options.order = Order::sequential;
+    options.prefetch_factor = 8;  // the workers meet all of them before the first batch is taken
+    Loader loader({dataset, augmented()}, options);
+    loader.start_epoch(0);
+    int batches = 0;
+    failures.push_back(failure_of([&] {
+      for (; loader.next() != nullptr; ++batches)
+        std::this_thread::sleep_for(std::chrono::milliseconds(workers == 0 ? 0 : 20));
+    }));
+    CHECK(batches == 6);  // of 16 rows; sample 110 is in the seventh
+    CHECK(names(loader) == std::vector<std::string>{"cat/cut.jpg", "cat/empty.jpg"});
+  }
+  CHECK_THAT(failures[0], StartsWith("9: epoch 1, batch 7: cat/flipped.png: damaged PNG"));
+  for (const std::string& failure : failures) CHECK(failure == failures[0]);
 }
 
 TEST_CASE("a data set of which nothing can be read ends the run whatever the budget") {

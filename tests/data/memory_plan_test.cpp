@@ -1,7 +1,18 @@
 #include "data/memory_plan.hpp"
 
-#include "data/varied.hpp"
+#include "data/pack/jpeg_files.hpp"
+#include "data/transform_of.hpp"
+#include "spec/transform/gaussian_blur.hpp"
+#include "spec/transform/rand_augment.hpp"
+#include "spec/transform/random_rotation.hpp"
+#include "spec/transform/resize.hpp"
 #include "support/catch.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
 
 using namespace trainctl;
 using namespace trainctl::data;
@@ -21,6 +32,52 @@ Pipeline cut_to(std::vector<std::int64_t> sides) {
   for (const std::int64_t side : sides)
     pipeline.transforms.push_back(std::make_shared<Corner>(side));
   return pipeline;
+}
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+
+/// In bytes: "VmRSS", "VmHWM".
+std::uint64_t memory_of_process(const std::string& which) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(which + ":")) return std::stoull(line.substr(which.size() + 1)) * 1024;
+  }
+  return 0;
+}
+
+/// How far a process of its own rises above what it held while `pipeline` makes its first batch.
+std::uint64_t measured_peak(const Pipeline& pipeline, const LoaderOptions& options) {
+  std::array<int, 2> pipe{};
+  REQUIRE(::pipe(pipe.data()) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::uint64_t rise = 0;
+    try {
+      std::ofstream("/proc/self/clear_refs") << "5";  // the peak begins anew
+      const std::uint64_t before = memory_of_process("VmRSS");
+      Loader loader(pipeline, options);
+      loader.start_epoch(0);
+      if (loader.next() != nullptr) rise = memory_of_process("VmHWM") - before;
+    } catch (const std::exception&) {  // the rise stays 0
+    }
+    ::_exit(::write(pipe[1], &rise, sizeof rise) == sizeof rise ? 0 : 1);
+  }
+  std::uint64_t rise = 0;
+  CHECK(::read(pipe[0], &rise, sizeof rise) == sizeof rise);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  for (const int end : pipe) ::close(end);
+  return rise;
+}
+
+std::shared_ptr<const Transform> turned() {
+  spec::transform::RandomRotation options{{{45, 45}}};
+  options.expand = true;
+  return transform_of("random_rotation", options);
+}
+
+std::shared_ptr<const Transform> resized(int side) {
+  return transform_of("resize", spec::transform::Resize{{{side, side}}, {}});
 }
 
 }  // namespace
@@ -76,4 +133,40 @@ TEST_CASE("a sampler's memory is counted, a sequential order needs none") {
   options.order = Order::sequential;
   CHECK(memory_plan(cut_to({4}), options, none).orders == 0);
   CHECK(memory_plan(cut_to({4}), options, none).cache.bytes == 0);
+}
+
+TEST_CASE("the scratch of a thread is no more than planned, for a photograph of 30 Mpixel") {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  skip("a sanitizer's memory is not the program's");
+#endif
+  const ImageShape shape{5000, 6000, 3};
+  const auto photograph = std::make_shared<const FileDataset>(
+      std::vector<std::vector<std::byte>>{jpeg_file(shape, 1, Scans::baseline)});
+  LoaderOptions options;
+  options.batch_size = 1;
+  const auto blurred = transform_of("gaussian_blur", spec::transform::GaussianBlur{{{5}}});
+  const auto augmented = transform_of("rand_augment", spec::transform::RandAugment{});
+  for (const auto& steps : {std::vector{resized(64)}, std::vector{blurred, resized(64)},
+                            std::vector{augmented, resized(64)}}) {
+    const Pipeline pipeline{photograph, steps};
+    CacheBudget none;
+    const MemoryPlan plan = memory_plan(pipeline, options, none);
+    const std::uint64_t measured = measured_peak(pipeline, options);
+    CAPTURE(steps.size(), plan.total() / kMiB, measured / kMiB);
+    CHECK(measured > shape.bytes() / 2);
+    CHECK(measured <= plan.total() + 8 * kMiB);  // libjpeg's and the allocator's
+    CHECK(plan.total() <= 2 * measured + 8 * kMiB);
+  }
+}
+
+TEST_CASE("images that a rotation has made larger are planned for") {
+  const auto dataset = std::make_shared<const FileDataset>(
+      std::vector<std::vector<std::byte>>{jpeg_file({300, 400, 3}, 1, Scans::baseline)});
+  LoaderOptions options;
+  options.batch_size = 1;
+  CacheBudget none;
+  const std::uint64_t plain = memory_plan({dataset, {resized(64)}}, options, none).scratch;
+  const std::uint64_t grown =
+      memory_plan({dataset, {turned(), resized(64)}}, options, none).scratch;
+  CHECK(grown >= plain + std::uint64_t{500} * 500 * 3);
 }

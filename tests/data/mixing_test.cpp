@@ -199,6 +199,12 @@ TEST_CASE("what cannot be mixed is refused with what to do") {
              }),
              Contains("2: batch_transforms pair rows half a batch apart") &&
                  Contains("set loader.batch_size to 8 or 10"));
+  CHECK_THAT(failure_of([] {
+               LoaderOptions options;
+               options.batch_size = 1;
+               const Loader loader(mixed(40, {mixup(1)}), options);
+             }),
+             EndsWith("set loader.batch_size to 2"));
   const Layout table{{"features", Dtype::f32, {5}}, {"label", Dtype::i64, {}}};
   CHECK_THAT(failure_of([&] { mixed_layout(table, 4); }), Contains("the data set has none"));
   const Layout regression{{"image", Dtype::u8, {2, 2, 1}}, {"label", Dtype::f32, {}}};

@@ -111,3 +111,17 @@ TEST_CASE("plan tells the mistakes of a file and of its data as validate does", 
   CHECK(data.exit_code == 9);
   CHECK(run_program({"plan"}).exit_code == 2);
 }
+
+TEST_CASE("a cache on a GPU is refused where the run would be on none", "[smoke]") {
+  const TempFolder folder;
+  for (const char* verb : {"validate", "plan"}) {
+    // An empty list hides the GPUs of a machine that has some.
+    const ProgramRun run = run_program(
+        {verb, small_config(folder), "dataset.cache.mode=device", "trainer.accelerator=auto"},
+        {.environment = {{"CUDA_VISIBLE_DEVICES", ""}}});
+    CAPTURE(verb);
+    CHECK(run.exit_code == 2);
+    CHECK_THAT(run.err + run.out, Contains("'device' keeps the images in the memory of a GPU") &&
+                                      Contains("write 'mode: decoded'"));
+  }
+}

@@ -50,7 +50,7 @@ void Window::plan_reads() {
 }
 
 void Window::settle(std::size_t read, ReadState state) {
-  states[read].store(state, std::memory_order_release);
+  states[read].store(state, std::memory_order_seq_cst);  // as in ring.cpp
   states[read].notify_all();
   --reads_left;
 }

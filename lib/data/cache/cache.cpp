@@ -5,6 +5,7 @@
 #include "data/cache/held_dataset.hpp"
 #include "data/cache/planned_tail.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace trainctl::data {
@@ -27,11 +28,12 @@ void need_device(const Pipeline& pipeline, const ImageShape& shape, CacheNeed& n
 }
 
 CacheChoice choose_device(const CacheNeed& need, const CacheBudget& budget) {
-  ENSURE(config, budget.device != nullptr,
+  ENSURE(config, budget.device != nullptr || budget.planned_device,
          "dataset.cache.mode=device keeps the images in the memory of a GPU, and this run has none "
          "that can: it trains on the CPU, or this build has no kernels ('trainctl doctor'); write "
          "'mode: decoded'");
   ENSURE(config, need.no_device.empty(), "dataset.cache.mode=device: {}", need.no_device);
+  if (budget.planned_device) return {CacheTier::device, need.device};
   const std::uint64_t room = budget.device->free_bytes() / 10 * kNamedTenths;
   ENSURE(resource, need.device <= room,
          "dataset.cache.mode=device: the images take {}, and of the device's memory {} may be "
@@ -53,10 +55,18 @@ CacheBudget::CacheBudget(const spec::Cache& cache, int ranks, std::uint64_t avai
   if (mode == spec::CacheMode::device) mode = spec::CacheMode::automatic;
 }
 
+CacheBudget CacheBudget::of_plan(const spec::Cache& cache, int ranks, std::uint64_t available) {
+  CacheBudget budget(cache, ranks, available);
+  budget.mode = cache.mode;
+  budget.planned_device = true;
+  return budget;
+}
+
 CacheBudget CacheBudget::of_run(const spec::Cache& cache, int ranks, const ImageDevice* device) {
   CacheBudget budget(cache, ranks);
   budget.mode = cache.mode;
   budget.device = device;
+  budget.threads = std::max(usable_cores() / ranks, 1);
   return budget;
 }
 
@@ -106,7 +116,7 @@ Pipeline with_cache(Pipeline pipeline, CacheBudget& budget, const Progress& prog
   const CacheChoice choice = choose_cache(cache_need(pipeline, look_at_images(pipeline)), budget);
   budget.left -= choice.host_bytes();
   if (choice.tier == CacheTier::device)
-    return hold_images(std::move(pipeline), *budget.device, progress);
+    return hold_images(std::move(pipeline), *budget.device, progress, budget.threads);
   if (choice.tier == CacheTier::encoded) {
     const auto cached = std::make_shared<CachedDataset>(pipeline.dataset, choice.bytes);
     if (fill == CacheFill::at_once) cached->load(progress);

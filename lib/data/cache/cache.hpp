@@ -17,11 +17,15 @@ struct CacheBudget {
   spec::CacheMode mode = spec::CacheMode::none;
   std::uint64_t left = 0;
   const ImageDevice* device = nullptr;  // that may keep images; null: none
+  bool planned_device = false;          // one will be there
+  int threads = 1;                      // that fill the memory of the device
 
   CacheBudget() = default;
   /// The share of one of `ranks` processes on this machine, of the memory that is available.
   /// Without a device: the mode `device` is the mode `auto`, which gives the same batches.
   CacheBudget(const spec::Cache& cache, int ranks, std::uint64_t available = available_memory());
+  /// The same of the plan of a run on a GPU whose memory is not known.
+  static CacheBudget of_plan(const spec::Cache& cache, int ranks, std::uint64_t available);
   /// The same of a run, which trains on `device`; null: on a CPU, where that mode is an error.
   static CacheBudget of_run(const spec::Cache& cache, int ranks, const ImageDevice* device);
 };
@@ -46,6 +50,8 @@ struct CacheChoice {
 
   /// What is taken from the budget.
   [[nodiscard]] std::uint64_t host_bytes() const { return tier == CacheTier::device ? 0 : bytes; }
+  /// What is taken of a device's memory.
+  [[nodiscard]] std::uint64_t device_bytes() const { return bytes - host_bytes(); }
 };
 CacheChoice choose_cache(const CacheNeed& need, const CacheBudget& budget);
 

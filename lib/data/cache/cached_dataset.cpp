@@ -16,10 +16,9 @@ constexpr std::size_t kAhead = 6;
 constexpr std::int64_t kProgressEvery = 64;
 
 std::size_t image_field_of(const Layout& layout) {
-  const auto found = std::find_if(layout.begin(), layout.end(),
-                                  [](const Field& field) { return field.name == "image"; });
-  ASSERT(found != layout.end() && layout.size() <= kMostFields);
-  return static_cast<std::size_t>(found - layout.begin());
+  const std::size_t image = find_field(layout, "image");
+  ASSERT(image < layout.size() && layout.size() <= kMostFields);
+  return image;
 }
 
 }  // namespace

@@ -40,9 +40,10 @@ class HeldDataset final : public Dataset, public ImageStore {
   Layout layout_;
 };
 
-/// The pipeline with its images on the device: each is made once, in the order of the data set; a
-/// damaged one is left to the loader. Only the random transforms are left. Throws Error(config)
-/// where they cannot be planned, Error(resource) where the images do not fit.
-Pipeline hold_images(Pipeline pipeline, const ImageDevice& device, const Progress& progress = {});
+/// The pipeline with its images on the device: each is made once, in the order of the data set, by
+/// `threads` threads; a damaged one is left to the loader. Only the random transforms are left.
+/// Throws Error(config) where they cannot be planned, Error(resource) where the images do not fit.
+Pipeline hold_images(Pipeline pipeline, const ImageDevice& device, const Progress& progress = {},
+                     int threads = 1);
 
 }  // namespace trainctl::data

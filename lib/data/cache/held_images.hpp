@@ -10,8 +10,8 @@
 
 namespace trainctl::data {
 
-/// Memory of a device that keeps the images of a data set. Written once, from front to back, by one
-/// thread.
+/// Memory of a device that keeps the images of a data set. Written once, from front to back; one
+/// thread calls these, and several may fill a stage.
 class ImageMemory {
  public:
   virtual ~ImageMemory() = default;

@@ -10,10 +10,9 @@ namespace trainctl::data {
 namespace {
 
 const Field& image_of(const Layout& layout) {
-  const auto found = std::find_if(layout.begin(), layout.end(),
-                                  [](const Field& field) { return field.name == "image"; });
-  ASSERT(found != layout.end());
-  return *found;
+  const std::size_t image = find_field(layout, "image");
+  ASSERT(image < layout.size());
+  return layout[image];
 }
 
 /// No transform of the prefix draws; each must have a generator all the same.

@@ -2,6 +2,7 @@
 
 #include "data/image/image.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -11,6 +12,11 @@ namespace trainctl::data {
 /// Images between the steps of one transform: a pair of buffers for each thread, kept from call to
 /// call.
 std::array<std::vector<std::uint8_t>, 2>& chain_buffers();
+
+/// Bytes of them after a chain of so many steps on images of that shape.
+inline std::uint64_t chain_bytes(const ImageShape& shape, std::int64_t steps) {
+  return shape.bytes() * static_cast<std::uint64_t>(std::clamp<std::int64_t>(steps - 1, 0, 2));
+}
 
 /// Calls `step(k, input, output)` for k = 0 ... steps - 1, each on what the one before made.
 template <class Step>

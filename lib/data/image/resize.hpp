@@ -41,4 +41,7 @@ void resize(const ImageView& window, const ResizePlan& plan, std::uint8_t* out,
             const ResizeKernels& kernels);
 void resize(const ImageView& window, const ResizePlan& plan, std::uint8_t* out);
 
+/// Bytes that a thread keeps for resizes of images up to that shape.
+std::uint64_t resize_scratch_bytes(const ImageShape& input);
+
 }  // namespace trainctl::data

@@ -14,7 +14,6 @@ namespace {
 // 255 << kMiddleBits times 2^16 is the most that a sum of 32 bits holds.
 constexpr int kMostPrecision = 16;
 constexpr std::size_t kSlack = 8;  // a load of 16 bytes may begin at the last weight
-constexpr std::size_t kCacheBytes = std::size_t{4} << 20;
 
 /// The triangle filter over the inputs [first, first + weights.size()), as ATen places it.
 struct Window {
@@ -108,7 +107,7 @@ std::shared_ptr<const AxisWeights> axis_weights(const ResizeAxis& axis) {
   const auto found = cache.axes.find(axis);
   if (found != cache.axes.end()) return found->second;
   auto made = std::make_shared<const AxisWeights>(make_weights(axis));
-  if (cache.bytes > kCacheBytes) cache = {};
+  if (cache.bytes > kMostWeightsBytes) cache = {};
   cache.bytes +=
       made->weights.size() * sizeof(std::int16_t) + made->start.size() * sizeof(std::int32_t);
   cache.axes.emplace(axis, made);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -19,6 +20,9 @@ struct AxisWeights {
   std::vector<std::int32_t> start;
   std::vector<std::int16_t> weights;
 };
+
+/// Bytes of a thread's weights, about: beyond them it begins anew.
+inline constexpr std::size_t kMostWeightsBytes = std::size_t{4} << 20;
 
 /// From this thread's cache, which keeps those in recent use.
 std::shared_ptr<const AxisWeights> axis_weights(const ResizeAxis& axis);

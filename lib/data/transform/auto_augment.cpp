@@ -16,6 +16,10 @@ class AutoAugment final : public AugmentStage {
       : AugmentStage(options.interpolation, options.fill),
         policies_(auto_policies(options.policy)) {}
 
+  [[nodiscard]] std::uint64_t scratch_bytes(const ImageShape& input) const override {
+    return chain_bytes(input, std::tuple_size_v<AutoPolicy>);
+  }
+
   void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
     const AutoPolicy& policy = policies_[rng.below(policies_.size())];
     run_chain(input, std::ssize(policy), output,

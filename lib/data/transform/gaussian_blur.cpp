@@ -41,6 +41,10 @@ class GaussianBlur final : public Transform {
 
   [[nodiscard]] bool random() const override { return low_ != high_; }
 
+  [[nodiscard]] std::uint64_t scratch_bytes(const ImageShape& input) const override {
+    return gaussian_blur_bytes(input, across_);
+  }
+
   void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
     check<ErrorKind::data>(input.shape);
     thread_local std::vector<float> scratch;

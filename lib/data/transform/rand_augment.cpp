@@ -18,6 +18,10 @@ class RandAugment final : public AugmentStage {
            options.num_magnitude_bins, options.num_magnitude_bins - 1);
   }
 
+  [[nodiscard]] std::uint64_t scratch_bytes(const ImageShape& input) const override {
+    return chain_bytes(input, options_.num_ops);
+  }
+
   void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
     run_chain(input, options_.num_ops, output,
               [&](std::int64_t, const ImageView& from, ImageTarget& to) {

@@ -38,6 +38,9 @@ class RandomResizedCrop final : public CropTransform {
     return {size_.height, size_.width, input.channels};
   }
   [[nodiscard]] bool random() const override { return true; }
+  [[nodiscard]] std::uint64_t scratch_bytes(const ImageShape& input) const override {
+    return resize_scratch_bytes(input);
+  }
 
   [[nodiscard]] Box box(const ImageShape& input, CounterRng& rng) const override {
     const auto area = static_cast<double>(input.height * input.width);

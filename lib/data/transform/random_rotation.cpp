@@ -6,6 +6,8 @@
 #include "data/registry.hpp"
 #include "data/transform/ranges.hpp"
 
+#include <cmath>
+
 namespace trainctl::data {
 namespace {
 
@@ -22,6 +24,15 @@ class RandomRotation final : public Transform {
     sampling_.fill->check(input.channels);
     if (frame_ == Frame::kept) return input;
     return {0, 0, input.channels};
+  }
+
+  /// The diagonal is the longest that an image can become.
+  [[nodiscard]] ImageShape largest(const ImageShape& input) const override {
+    if (frame_ == Frame::kept) return input;
+    const double diagonal =
+        std::hypot(static_cast<double>(input.height), static_cast<double>(input.width));
+    const std::int64_t side = static_cast<std::int64_t>(std::ceil(diagonal)) + 2;
+    return {side, side, input.channels};
   }
 
   [[nodiscard]] bool random() const override { return true; }

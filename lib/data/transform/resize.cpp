@@ -66,6 +66,10 @@ class ResizeCenterCrop final : public CropTransform {
     return crop_.output(input);
   }
   [[nodiscard]] bool random() const override { return false; }
+  /// With the resized part where the crop wants more than there is.
+  [[nodiscard]] std::uint64_t scratch_bytes(const ImageShape& input) const override {
+    return resize_scratch_bytes(input) + output(input).bytes();
+  }
 
   [[nodiscard]] Box box(const ImageShape& input, CounterRng& rng) const override {
     return resize_box(plan(input, size_.of(input), rng));
@@ -106,6 +110,9 @@ class Resize final : public Transform {
     return {size.height, size.width, input.channels};
   }
   [[nodiscard]] bool random() const override { return false; }
+  [[nodiscard]] std::uint64_t scratch_bytes(const ImageShape& input) const override {
+    return resize_scratch_bytes(input);
+  }
 
   void apply(const ImageView& input, ImageTarget& output, CounterRng&) const override {
     const Extents size = size_.of(input.shape);

@@ -175,7 +175,7 @@ TEST_CASE("a file that ends too early is told with its name and byte, and costs 
       const std::string failure = failure_of([&] { rows += loader.next()->rows; });
       if (failure.empty()) continue;
       ++failed;
-      CHECK_THAT(failure, StartsWith("9: epoch 0, batch " + std::to_string(i) + ": sample ") &&
+      CHECK_THAT(failure, StartsWith("9: epoch 1, batch " + std::to_string(i + 1) + ": sample ") &&
                               Contains(images->path(1).string() + " ends at byte 900000; bytes "));
     }
     CHECK(failed > 0);

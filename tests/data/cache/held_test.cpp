@@ -3,6 +3,7 @@
 #include "data/epoch_digest.hpp"
 #include "data/fakes.hpp"
 #include "data/host_images.hpp"
+#include "data/memory_plan.hpp"
 #include "data/registry.hpp"
 #include "data/transform_of.hpp"
 #include "data/varied.hpp"
@@ -141,6 +142,34 @@ TEST_CASE("a damaged image fails or is replaced as it is without the device") {
   Loader strict(on_device, options_of(0));
   CHECK_THAT(failure_of([&] { epoch_of(strict, 0); }),
              Contains("9: ") && Contains("the image is damaged") && Contains("picture"));
+}
+
+TEST_CASE("several threads fill the memory of a device with the bytes of one") {
+  Pipeline plain = varied(200);
+  source_of(plain).bad = {4, 17, 199};
+  const HostDevice device;
+  const Pipeline one = hold_images(plain, device);
+  std::vector<std::int64_t> told;
+  const Pipeline many = hold_images(
+      plain, device, [&](std::int64_t done, std::int64_t) { told.push_back(done); }, 8);
+  CHECK(std::is_sorted(told.begin(), told.end()));
+  CHECK(told.back() == 200);
+  CHECK(many.held->sound == one.held->sound);
+  const std::size_t bytes = 200 * one.held->shape.bytes();
+  CHECK(std::memcmp(many.held->memory->address(), one.held->memory->address(), bytes) == 0);
+}
+
+TEST_CASE("the plan of a run on a GPU counts the images there, and plans in its slots") {
+  spec::Cache cache;
+  cache.mode = spec::CacheMode::device;
+  CacheBudget budget = CacheBudget::of_plan(cache, 1, 1 << 30);
+  const LoaderOptions options = options_of(0);
+  const MemoryPlan plan = memory_plan(varied(40), options, budget);
+  CHECK(plan.cache.tier == CacheTier::device);
+  const Pipeline on_device = held(varied(40));
+  CHECK(plan.cache.device_bytes() == 40 * on_device.held->shape.bytes());
+  CHECK(plan.cache.host_bytes() == 0);
+  CHECK(plan.ring() == Loader(on_device, options).memory().size());
 }
 
 TEST_CASE("an image that mends itself after the start is not made of nothing") {
