@@ -52,10 +52,11 @@ void gaussian_weights(double sigma, std::span<float> weights) {
   for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(height(i) / sum);
 }
 
-std::uint64_t gaussian_blur_bytes(const ImageShape& shape, std::size_t taps_across) {
-  const auto row = static_cast<std::uint64_t>(shape.width * shape.channels);
-  const auto rows = static_cast<std::uint64_t>(shape.height) + 2;
-  return sizeof(float) * (row * rows + taps_across * static_cast<std::uint64_t>(shape.channels));
+std::uint64_t gaussian_blur_bytes(const ImageShape& shape, std::size_t taps_across,
+                                  std::size_t taps_down) {
+  const auto channels = static_cast<std::uint64_t>(shape.channels);
+  const std::uint64_t row = static_cast<std::uint64_t>(shape.width) * channels;
+  return sizeof(float) * (row * (taps_down + 2) + taps_across * channels);
 }
 
 void gaussian_blur(const ImageView& input, std::span<const float> across,

@@ -15,7 +15,8 @@ void gaussian_weights(double sigma, std::span<float> weights);
 void gaussian_blur(const ImageView& input, std::span<const float> across,
                    std::span<const float> down, std::vector<float>& scratch, ImageTarget& output);
 
-/// Bytes of `scratch` behind a blur with so many weights across.
-std::uint64_t gaussian_blur_bytes(const ImageShape& shape, std::size_t taps_across);
+/// Bytes of `scratch` behind a blur with so many weights across and down.
+std::uint64_t gaussian_blur_bytes(const ImageShape& shape, std::size_t taps_across,
+                                  std::size_t taps_down);
 
 }  // namespace trainctl::data

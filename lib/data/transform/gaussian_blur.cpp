@@ -42,7 +42,7 @@ class GaussianBlur final : public Transform {
   [[nodiscard]] bool random() const override { return low_ != high_; }
 
   [[nodiscard]] std::uint64_t scratch_bytes(const ImageShape& input) const override {
-    return gaussian_blur_bytes(input, across_);
+    return gaussian_blur_bytes(input, across_, down_);
   }
 
   void apply(const ImageView& input, ImageTarget& output, CounterRng& rng) const override {
