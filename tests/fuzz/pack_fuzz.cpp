@@ -2,6 +2,7 @@
 #include "base/hash.hpp"
 #include "data/pack/format.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -32,10 +33,13 @@ std::string mended(std::string file) {
   std::memcpy(&header, file.data(), sizeof header);
   header.magic = kPackMagic;
   header.version = kPackVersion;
-  const std::uint64_t index = header.index_offset();
-  if (index >= kPackPage && index <= file.size()) {
-    header.index_hash = hash_bytes(std::as_bytes(std::span(file)).subspan(index));
-  }
+  const auto hash_of = [&](std::uint64_t offset, std::uint64_t bytes) {
+    if (offset > file.size()) return std::uint64_t{0};
+    return hash_bytes(std::as_bytes(std::span(file))
+                          .subspan(offset, std::min<std::uint64_t>(bytes, file.size() - offset)));
+  };
+  header.index_hash = hash_of(header.index_offset(), header.index_bytes());
+  header.notes_hash = hash_of(header.notes_offset(), header.notes_bytes);
   return file.replace(0, kPackPage, header_page(header));
 }
 

@@ -79,7 +79,8 @@ void resize(const ImageView& window, const ResizePlan& plan, std::uint8_t* out,
 std::uint64_t resize_scratch_bytes(const ImageShape& input) {
   // Behind each row come weights for as many pixels as one output pixel is made of.
   const std::int64_t row = 2 * input.width * input.channels + 8 * input.channels + kSlack;
-  return static_cast<std::uint64_t>(row * kRowGroup) * sizeof(std::int16_t) + kMostWeightsBytes;
+  const std::int64_t rows = resize_kernels().back().rows;
+  return static_cast<std::uint64_t>(row * rows) * sizeof(std::int16_t) + kMostWeightsBytes;
 }
 
 void resize(const ImageView& window, const ResizePlan& plan, std::uint8_t* out) {
