@@ -103,7 +103,10 @@ void each_field(Like<StoppedEarly> auto& r, auto&& visit) {
   visit("reason", r.reason);
 }
 
-void each_field(Like<Warning> auto& r, auto&& visit) { visit("message", r.message); }
+void each_field(Like<Warning> auto& r, auto&& visit) {
+  visit("message", r.message);
+  visit("sample", r.sample);
+}
 
 void each_field(Like<Failed> auto& r, auto&& visit) {
   visit("rank", r.rank);

@@ -119,6 +119,7 @@ struct StoppedEarly {
 /// Said aloud by the engine, once: printed under the table, kept in the log.
 struct Warning {
   std::string message;
+  std::string sample;  // "train/cat/3.jpg": it is damaged, and another takes its place; else empty
 };
 
 /// The rank ends because of this; also written to logs/rank_N.error.json before the worker exits.

@@ -25,7 +25,10 @@ struct Recorder {
   }
   void operator()(const events::CheckpointSaved& event) { record.checkpoints.push_back(event); }
   void operator()(const events::StoppedEarly& event) { record.stopped_early = event; }
-  void operator()(const events::Warning& event) { record.warnings.push_back(event.message); }
+  void operator()(const events::Warning& event) {
+    record.warnings.push_back(event.message);
+    if (!event.sample.empty()) record.skipped.insert(event.sample);
+  }
   void operator()(const events::Failed& event) {
     saw_step(event.global_step);
     record.failures.try_emplace(rank, event);

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -22,6 +23,7 @@ struct RunRecord {
   std::vector<events::CheckpointSaved> checkpoints;
   std::optional<events::StoppedEarly> stopped_early;
   std::vector<std::string> warnings;
+  std::set<std::string> skipped;             // damaged samples, with their split
   std::map<int, events::Failed> failures;    // by rank
   std::map<int, events::Finished> finished;  // by rank
   std::int64_t last_step = 0;                // the highest global step that any event told

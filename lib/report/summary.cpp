@@ -61,6 +61,12 @@ std::string speed_text(const RunRecord& record) {
                      steady.size() == 1 ? "1 epoch" : fmt::format("{} epochs", steady.size()));
 }
 
+std::string skipped_text(const RunRecord& record) {
+  const std::size_t count = record.skipped.size();
+  return fmt::format("{} damaged sample{}, named in logs/rank_0.log; others took {} place{}", count,
+                     count == 1 ? "" : "s", count == 1 ? "its" : "their", count == 1 ? "" : "s");
+}
+
 std::string warm_up_text(const RunRecord& record, double wall_s) {
   std::vector<std::string> parts;
   if (const auto hello = record.hellos.find(0); hello != record.hellos.end()) {
@@ -162,6 +168,7 @@ std::string summary_text(const RunRecord& record, const Ending& ending, const St
     text += fact("bottleneck", bottleneck_text(found), style);
     if (!found.advice.empty()) text += fact("", found.advice, style);
   }
+  if (!record.skipped.empty()) text += fact("skipped", skipped_text(record), style);
   if (!ending.run_dir.empty()) text += fact("run folder", printable(ending.run_dir), style);
   return text + fact("next",
                      paint(printable(next_command(found, context, ending)), Ink::bold, style),

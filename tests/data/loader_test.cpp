@@ -172,9 +172,9 @@ TEST_CASE(
               failure_of([&] { first = labels_of(*loader.next()).front(); });
           const bool hit = bad / 8 == batch;
           CHECK(first == (hit ? -1 : 8 * batch));
-          CHECK(failure ==
-                (hit ? fmt::format("9: epoch {}, batch {}: sample {} is damaged", epoch, batch, bad)
-                     : ""));
+          CHECK(failure == (hit ? fmt::format("9: epoch {}, batch {}: sample {} is damaged",
+                                              epoch + 1, batch + 1, bad)
+                                : ""));
         }
         CHECK(loader.next() == nullptr);
       }

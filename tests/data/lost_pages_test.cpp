@@ -57,7 +57,7 @@ TEST_CASE("a mapped file that becomes shorter ends the process as a data error")
     std::filesystem::resize_file(path, 5000);
     (void)touch(file, 4999);
     std::thread([&] {
-      prepare_thread(Priority::normal);
+      prepare_thread("trainctl-test", Priority::normal);
       (void)touch(file, 12'345);
     }).join();
   });

@@ -124,7 +124,8 @@ TEST_CASE("control characters and broken UTF-8 in a message cannot break the lin
 }
 
 TEST_CASE("fields of a newer worker are passed over") {
-  const Event event = decode(R"({"event":"warning","message":"hi","colour":{"r":[1,2]}})");
+  const Event event =
+      decode(R"({"event":"warning","message":"hi","sample":"","colour":{"r":[1,2]}})");
   CHECK(std::get<Warning>(event).message == "hi");
 }
 
@@ -135,7 +136,8 @@ TEST_CASE("a line that is no event says what was expected") {
   CHECK_THAT(refusal("{\"event\":7}"), Contains("no 'event'"));
   CHECK_THAT(refusal("{\"event\":\"party\"}"), Contains("'party'"));
   CHECK_THAT(refusal("{\"event\":\"warning\"}"), Contains("a field 'message'"));
-  CHECK_THAT(refusal("{\"event\":\"warning\",\"message\":1}"), Contains("a string in 'message'"));
+  CHECK_THAT(refusal("{\"event\":\"warning\",\"message\":1,\"sample\":\"\"}"),
+             Contains("a string in 'message'"));
   CHECK_THAT(refusal(R"({"event":"stopped_early","epoch":1.5,"reason":""})"),
              Contains("an integer in 'epoch'"));
   CHECK_THAT(refusal(R"({"event":"stopped_early","epoch":9223372036854775808,"reason":""})"),

@@ -236,7 +236,7 @@ TEST_CASE("an image that cannot be read fails by name in every epoch, with and w
         loader.start_epoch(epoch);
         CHECK(loader.next() != nullptr);
         CHECK(failure_of([&] { loader.next(); }) ==
-              fmt::format("9: epoch {}, batch 1: picture 7: the image is damaged", epoch));
+              fmt::format("9: epoch {}, batch 2: picture 7: the image is damaged", epoch + 1));
       }
     }
   }

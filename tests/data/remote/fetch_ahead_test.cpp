@@ -25,9 +25,9 @@ namespace {
 /// A folder of objects in a fake bucket.
 class Bucket {
  public:
-  /// The tier holds so many of the objects, which have 4096 bytes.
+  /// The tier holds so many of the objects, which have 4096 bytes and a block of checksums each.
   Bucket(std::int64_t count, std::uint64_t held) {
-    fake_.budget.bytes = held * 4096;
+    fake_.budget.bytes = held * 2 * 4096;
     for (std::int64_t i = 0; i < count; ++i)
       fake_.store->objects[fmt::format("s3://bucket/set/c/{}.jpg", 1000 + i)] = {
           varied_bytes(4096, static_cast<unsigned>(i)), "e"};
