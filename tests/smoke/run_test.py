@@ -502,11 +502,15 @@ class RealPhotographs(Smoke):
             results = []
             for workers in (0, 2):
                 run_dir = self.folder / f"skip{workers}"
-                code, _, err = run(self.folder, "run", self.CONFIG, "trainer.max_epochs=1", "dataset.on_error=skip",
+                code, out, err = run(self.folder, "run", self.CONFIG, "trainer.max_epochs=1", "dataset.on_error=skip",
                                    f"loader.num_workers={workers}", "--run-dir", run_dir)
                 self.assertEqual(code, 0, err)
                 self.assertEqual(err.count(victim.name), 1, "named once")
-                results.append(json.loads((run_dir / "result.json").read_text())["data_digest"])
+                result = json.loads((run_dir / "result.json").read_text())
+                self.assertEqual(result["skipped_samples"], 1)
+                self.assertIn("1 damaged sample, named in logs/rank_0.log", out)
+                self.assertIn(victim.name, (run_dir / "logs/rank_0.log").read_text())
+                results.append(result["data_digest"])
             self.assertEqual(results[0], results[1])
 
 
