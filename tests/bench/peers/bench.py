@@ -20,7 +20,7 @@ from workloads import WORKLOADS
 
 HERE = pathlib.Path(__file__).resolve().parent
 NO_WORKERS = ("index_select", "index_select_1")  # these compute in the caller
-THREADS_ONLY = ("ffcv", "spdl", "dali")  # 0 workers would be one thread all the same
+THREADS_ONLY = ("ffcv", "spdl", "dali")
 
 
 class PeakMemory(threading.Thread):
@@ -125,15 +125,22 @@ def run_cold(workload, workers, options):
     return {**json.loads(out), "limit": json.loads(fio[fio.index("{"):])["jobs"][0]["read"]["iops"], "limit_name": "fio"}
 
 
+def counts(name, workload, options):
+    """The worker counts that tell something: all where trainctl's threads decode, else the ends; where samples are
+    decoded, and for pools of threads, peers are best with the most."""
+    ends = sorted({options.workers[0], options.workers[-1]})
+    if name in NO_WORKERS:
+        return [0]
+    if name == "trainctl":
+        return options.workers if workload.job == "rrc_flip" else ends
+    if name.split("_")[0] in THREADS_ONLY or workload.job == "rrc_flip":
+        return [max(1, ends[-1])]
+    return ends
+
+
 def contenders(workload, options):
-    """(name, workers): trainctl at each worker count, each peer at the first and the last that mean something for it."""
-    pairs = [("trainctl", workers) for workers in options.workers]
-    for peer in workload.peers:
-        counts = [0] if peer in NO_WORKERS else sorted({options.workers[0], options.workers[-1]})
-        if peer.split("_")[0] in THREADS_ONLY:
-            counts = sorted({max(1, workers) for workers in counts})
-        pairs += [(peer, workers) for workers in counts]
-    return pairs
+    """(name, workers) of trainctl and each peer."""
+    return [(name, workers) for name in ("trainctl", *workload.peers) for workers in counts(name, workload, options)]
 
 
 def pack(workload, folder, options):
