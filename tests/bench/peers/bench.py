@@ -16,6 +16,7 @@ import threading
 import time
 
 import report
+from kept import Rows
 from workloads import WORKLOADS
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -183,7 +184,7 @@ def parse():
     parser.add_argument("--cores", type=lambda text: [int(word) for word in text.split(",")],
                         default=sorted(os.sched_getaffinity(0)))
     parser.add_argument("--missing", default="", help="peers that could not be installed, for the table")
-    parser.add_argument("--write", type=pathlib.Path, help="folder for the page and its CSV")
+    parser.add_argument("--write", type=pathlib.Path, help="folder for the page and its CSV, with all rows that are in rows.json of the data")
     options = parser.parse_args()
     for row in options.rows:
         if row not in WORKLOADS:
@@ -197,16 +198,17 @@ def parse():
 
 def main():
     options = parse()
-    print(f"load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
-    begun, results = time.time(), {}
+    kept = Rows(options.data / "rows.json", options)
     with tempfile.TemporaryDirectory() as folder:
         for row in options.rows:
             made = run([options.python, HERE / "make_data.py", options.data, options.source, row], options)[2]
             if made:
                 print(f"{row}: no data: {made}", file=sys.stderr)
-            results[row] = measure_row(WORKLOADS[row], pathlib.Path(folder), options)
-    page = report.Page(options, results, time.time() - begun)
-    print(page.tables())
+            load, begun = os.getloadavg()[0], time.time()
+            results = measure_row(WORKLOADS[row], pathlib.Path(folder), options)
+            kept.put(row, results, load, time.time() - begun)
+    page = report.Page(options, kept.in_order(WORKLOADS))
+    print(page.tables(options.rows))
     if options.write:
         print(f"wrote {page.write(options.write)}")
 

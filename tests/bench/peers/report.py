@@ -7,6 +7,7 @@ import os
 import statistics
 import subprocess
 
+from kept import versions_of
 from workloads import WORKLOADS
 
 VERSIONS = ("torch", "torchvision", "ffcv", "spdl", "nvidia-dali-cuda130", "numpy", "pillow", "numba")
@@ -22,7 +23,8 @@ The first ratio is to the best peer's rate, the second to the best peer's rate p
 what the same program gives without the loader: one thread that copies the rows (gather; and widens them), or one that
 decodes the crops, times the threads.
 
-trainctl and DataLoader shuffle exactly; FFCV too (whole file cached); DALI within a buffer of the whole set; SPDL hands out
+Peers run with the most workers where samples are decoded and where they are pools of threads, else with the least and the
+most. trainctl and DataLoader shuffle exactly; FFCV too (whole file cached); DALI within a buffer of the whole set; SPDL hands out
 batches in order of completion. FFCV resizes with INTER_AREA, SPDL with FFmpeg's bilinear scaler, the others with an
 antialiased bilinear filter. Only trainctl's batches have a digest, equal for every worker count.
 """
@@ -49,11 +51,12 @@ def cpu_model():
 
 
 class Page:
-    def __init__(self, options, results, seconds):
-        self.options, self.results, self.seconds = options, results, seconds
+    def __init__(self, options, rows):
+        self.options, self.rows = options, rows
+        self.results = {row: found["results"] for row, found in rows.items()}
 
-    def tables(self):
-        return "\n".join(self.table(row) for row in self.results)
+    def tables(self, names):
+        return "\n".join(self.table(row) for row in names)
 
     def table(self, row):
         """One row of the protocol as a table: trainctl and each peer."""
@@ -61,7 +64,7 @@ class Page:
         ran = {key: found for key, found in results.items() if found and "failure" not in found[-1]}
         best = self.best(ran, "samples_per_s")
         best_cpu = self.best(ran, "samples_per_cpu_s")
-        lines = [f"### {row}: {WORKLOADS[row].title}", "", f"Batch {WORKLOADS[row].batch}. Limit: {WORKLOADS[row].limit}.", "",
+        lines = [f"### {row}: {WORKLOADS[row].title}", "", f"Batch {WORKLOADS[row].batch}. Limit: {WORKLOADS[row].limit}. Load average before: {self.rows[row]['load']:.1f}.", "",
                  "| loader | workers | samples/s [quartiles] | ratio | per CPU second | ratio | of limit | p99 ms | peak MB | batches |",
                  "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |"]
         for (name, workers), found in results.items():
@@ -93,8 +96,7 @@ class Page:
                 "for n in names:\n  try: found[n] = m.version(n)\n  except m.PackageNotFoundError: pass\n"
                 "print(json.dumps(found))")
         peers = json.loads(subprocess.run([self.options.python, "-c", code], capture_output=True, text=True, check=True).stdout)
-        ours = json.loads(subprocess.run([self.options.trainctl, "version", "--json"], capture_output=True, text=True,
-                                         check=True).stdout)
+        ours = versions_of(self.options.trainctl)
         return ", ".join([f"trainctl {ours['version']} (git {ours['git']}, {ours['build']['type']}, {ours['build']['compiler']})",
                           *(f"{name} {version}" for name, version in peers.items())])
 
@@ -107,17 +109,17 @@ class Page:
     def write(self, folder):
         options = self.options
         stem = f"loaders_{len(options.cores)}core_{datetime.date.today().isoformat()}"
-        command = f"scripts/bench-loaders --rows {','.join(options.rows)} --workers {','.join(map(str, options.workers))} " \
+        command = f"scripts/bench-loaders --rows {','.join(self.results)} --workers {','.join(map(str, options.workers))} " \
                   f"--rounds {options.rounds} --seconds {options.seconds:g} --write"
         cores = ",".join(map(str, options.cores))
         parts = [f"# Loaders, {len(options.cores)} cores, {datetime.date.today().isoformat()}", "",
                  "What trainctl's loader gives beside other loaders and the machine's limit, same data and same output.", "",
-                 f"{cpu_model()}, {len(options.cores)} cores, kernel {os.uname().release}; load average at the end "
-                 f"{os.getloadavg()[0]:.1f}; {self.seconds / 60:.0f} min in all. {self.versions()}.", ""]
+                 f"{cpu_model()}, {len(options.cores)} cores, kernel {os.uname().release}, "
+                 f"{sum(found['seconds'] for found in self.rows.values()) / 60:.0f} min in all. {self.versions()}.", ""]
         if options.missing:
             parts += [f"Not installed: {options.missing}.", ""]
         parts += [HOW.format(rounds=options.rounds, cores=cores, seconds=options.seconds), f"```\n{command}\n```", "",
-                  self.tables(), "## Experiment files", "", *(self.resolved(row) for row in self.results), ""]
+                  self.tables(self.results), "## Experiment files", "", *(self.resolved(row) for row in self.results), ""]
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{stem}.md").write_text("\n".join(parts), encoding="utf-8")
         with open(folder / f"{stem}.csv", "w", encoding="utf-8", newline="") as file:
