@@ -127,16 +127,15 @@ def run_cold(workload, workers, options):
 
 
 def counts(name, workload, options):
-    """The worker counts that tell something: all where trainctl's threads decode, else the ends; where samples are
-    decoded, and for pools of threads, peers are best with the most."""
-    ends = sorted({options.workers[0], options.workers[-1]})
+    """trainctl runs with every worker count, peers with those that may be their best: the most where samples are decoded and
+    for pools of threads, else the ends."""
+    if name == "trainctl":
+        return options.workers
     if name in NO_WORKERS:
         return [0]
-    if name == "trainctl":
-        return options.workers if workload.job == "rrc_flip" else ends
     if name.split("_")[0] in THREADS_ONLY or workload.job == "rrc_flip":
-        return [max(1, ends[-1])]
-    return ends
+        return [max(1, options.workers[-1])]
+    return sorted({options.workers[0], options.workers[-1]})
 
 
 def contenders(workload, options):
