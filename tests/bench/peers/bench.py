@@ -144,10 +144,11 @@ def contenders(workload, options):
 
 
 def pack(workload, folder, options):
-    """Makes the pack that the row reads; a failure shows when trainctl opens it."""
+    """Makes the pack that the row reads, anew for a newer trainctl; a failure shows when trainctl opens it."""
     target = options.data / workload.pack
-    if not workload.packed_from or target.exists():
+    if not workload.packed_from or target.exists() and target.stat().st_mtime > options.trainctl.stat().st_mtime:
         return
+    target.unlink(missing_ok=True)
     source = folder / "source.yaml"
     source.write_text(workload.pack_source(options.data))
     run([options.trainctl, "data", "pack", source, "--mode", "raw", "--out", target], options)
