@@ -1,6 +1,7 @@
 #include "data/cache/cached_dataset.hpp"
 
 #include "base/error.hpp"
+#include "data/prefetch.hpp"
 #include "data/remote/fetch_ahead.hpp"
 
 #include <algorithm>
@@ -12,7 +13,6 @@ namespace trainctl::data {
 namespace {
 
 constexpr std::size_t kMostFields = 64;
-constexpr std::size_t kAhead = 6;
 constexpr std::int64_t kProgressEvery = 64;
 
 std::size_t image_field_of(const Layout& layout) {
@@ -82,9 +82,9 @@ void CachedDataset::fill_images(std::span<const std::int64_t> indices,
                                 std::span<std::byte> images) const {
   const std::size_t bytes = layout_[image_].bytes();
   std::vector<std::byte> scratch;  // stays empty once the images are kept
-  for (std::size_t i = 0; i < std::min(kAhead, indices.size()); ++i) prefetch(indices[i]);
+  for (std::size_t i = 0; i < std::min(kRowsAhead, indices.size()); ++i) prefetch(indices[i]);
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (i + kAhead < indices.size()) prefetch(indices[i + kAhead]);
+    if (i + kRowsAhead < indices.size()) prefetch(indices[i + kRowsAhead]);
     try {
       const StoredImage image = read(indices[i], scratch);
       ASSERT(image.bytes.size() == bytes);
