@@ -1,7 +1,9 @@
 """torch's DataLoader with torchvision's transforms, as its documentation has it: exact shuffle, one sample a call."""
 
+import gc
 import mmap
 import os
+import subprocess
 
 import numpy as np
 import torch
@@ -97,21 +99,34 @@ def dataset(kind, workload, folder):
 
 
 def forget(path):
-    """Drops the file from the page cache; what a process has mapped stays."""
+    """Drops the file from the page cache. What any process has mapped would stay: says how much did."""
     with open(path, "rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    kept = int(subprocess.run(["fincore", "--bytes", "--noheadings", "--output", "RES", path], check=True, capture_output=True,
+                              text=True).stdout)
+    if kept > path.stat().st_size // 100:
+        raise RuntimeError(f"{kept} bytes of {path.name} are still in the page cache")
 
 
 def open_loader(kind, workload, folder, workers):
     torch.set_num_threads(1 if workers else len(os.sched_getaffinity(0)))
-    cold = folder / workload.data if workload.job == "read" else None
-    loader = DataLoader(dataset(kind, workload, folder), batch_size=workload.batch, shuffle=True, num_workers=workers,
-                        persistent_workers=workers > 0)
+
+    def loader():
+        return DataLoader(dataset(kind, workload, folder), batch_size=workload.batch, shuffle=True, num_workers=workers,
+                          persistent_workers=workers > 0)
+
+    def cold_epoch(_number):  # the file is mapped anew, by new workers too
+        gc.collect()
+        forget(folder / workload.data)
+        for _images, labels in loader():
+            yield labels
+
+    if workload.job == "read":
+        return cold_epoch
+    warm = loader()
 
     def epoch(_number):
-        if cold:
-            forget(cold)
-        for _images, labels in loader:
+        for _images, labels in warm:
             yield labels
 
     return epoch
