@@ -40,6 +40,7 @@ class FileReader {
   [[nodiscard]] const FileStamp& stamp() const { return stamp_; }
   [[nodiscard]] std::uint64_t size() const { return stamp_.size; }
   [[nodiscard]] int fd() const;
+  [[nodiscard]] bool reads_remote() const { return remote_ != nullptr; }
   /// Where only a part of a remote file may be here: brings those bytes; read() does so itself.
   void need(std::uint64_t offset, std::uint64_t size, WhenFull full = WhenFull::wait) const;
   /// The same of all bytes, several blocks at a time.

@@ -1,6 +1,7 @@
 #include "data/ahead/read_ahead.hpp"
 
 #include "base/error.hpp"
+#include "base/machine.hpp"
 #include "data/loader_thread.hpp"
 
 #include <algorithm>
@@ -76,6 +77,8 @@ ReadAhead::ReadAhead(const Shared& shared, const LoaderOptions& options, std::ui
       ranges_(*ranges_of(shared.dataset)),
       batch_size_(options.batch_size),
       wished_batches_(options.read_ahead),
+      takes_most_(shared.plan.batches() * options.batch_size * options.shard.world_size * 2 >=
+                  shared.dataset.size()),
       arena_(bytes, Touch::on_use) {
   for (std::size_t i = 0; i < kWindows; ++i)
     windows_[i].memory = arena_.bytes().subspan(i * (bytes / kWindows), bytes / kWindows);
@@ -83,6 +86,7 @@ ReadAhead::ReadAhead(const Shared& shared, const LoaderOptions& options, std::ui
 
 ReadAhead::~ReadAhead() {
   stop();
+  stream_.reset();
   // What is still read must not come into memory that has become another's.
   if (broken_) (void)new Arena(std::move(arena_));
 }
@@ -169,6 +173,7 @@ bool ReadAhead::plan_next(Wait wait) {
   if (window == nullptr) return false;
   choose_batches(*window);
   if (wished_batches_ || !is_cached(*window)) {
+    if (!wished_batches_) stream_files();
     choose_rows(*window);
     window->plan_reads();
   }
@@ -222,6 +227,12 @@ bool ReadAhead::is_cached(const Window& window) {
     if (range.bytes > 0) ranges.push_back(range);
   }
   return in_page_cache(ranges, ranges_);
+}
+
+/// Once, at the first window that is not in the page cache.
+void ReadAhead::stream_files() {
+  if (stream_ || !takes_most_) return;
+  stream_.emplace(ranges_, parts_to_stream(ranges_, shared_.dataset.size(), available_memory()));
 }
 
 void ReadAhead::choose_rows(Window& window) {

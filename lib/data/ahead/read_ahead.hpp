@@ -1,5 +1,6 @@
 #pragma once
 
+#include "data/ahead/file_stream.hpp"
 #include "data/ahead/window.hpp"
 #include "data/order.hpp"
 
@@ -81,6 +82,7 @@ class ReadAhead {
   Window* free_window(Wait wait);
   void choose_batches(Window& window);
   [[nodiscard]] bool is_cached(const Window& window);
+  void stream_files();
   void choose_rows(Window& window);
   bool add_batch(Window& window, const Extent& extent, const Permutation* order);
 
@@ -88,6 +90,8 @@ class ReadAhead {
   const ImageRanges& ranges_;
   std::int64_t batch_size_;
   std::optional<int> wished_batches_;
+  bool takes_most_;  // of the samples, all ranks of an epoch together
+  std::optional<FileStream> stream_;
   Arena arena_;
   std::array<Window, kWindows> windows_;
   std::unique_ptr<WindowReader> reader_;  // of the thread

@@ -12,11 +12,12 @@
 
 namespace trainctl::data::testing {
 
-/// Images of 40 x 50 bytes in three files, in an order and with gaps of their own: sample i begins
-/// with its number. Counts how they are read.
+/// Images of 40 x 50 bytes in three files, in an order of their own, with gaps or without: sample i
+/// begins with its number. Counts how they are read.
 class FileImages final : public Dataset, public ImageStore, public ImageRanges {
  public:
-  explicit FileImages(std::int64_t count) : count_(count) {
+  enum class Gaps { some, none };
+  explicit FileImages(std::int64_t count, Gaps gaps = Gaps::some) : count_(count), gaps_(gaps) {
     for (std::size_t file = 0; file < 3; ++file) {
       std::ofstream out(path(file), std::ios::binary);
       for (std::int64_t i = 0; i < count; ++i) {
@@ -65,6 +66,7 @@ class FileImages final : public Dataset, public ImageStore, public ImageRanges {
   }
   [[nodiscard]] FileRange range(std::int64_t index) const override {
     const auto place = static_cast<std::uint64_t>(index * 7919 % count_);
+    if (gaps_ == Gaps::none) return {place % 3, place / 3 * kBytes, kBytes};
     return {place % 3, place * 2600 + (place / 11) * 90'000, kBytes};
   }
   [[nodiscard]] FileReader open(std::size_t file) const override {
@@ -85,6 +87,7 @@ class FileImages final : public Dataset, public ImageStore, public ImageRanges {
  private:
   TempFolder folder_;
   std::int64_t count_;
+  Gaps gaps_;
   Layout layout_{{"image", Dtype::u8, {40, 50, 1}}, {"label", Dtype::i64, {}}};
 };
 
