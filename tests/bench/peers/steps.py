@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""A training run of trainctl beside PyTorch's own loops (step_loops.py), in turns, fresh processes, the same threads.
+
+usage: steps.py TRAINCTL MNIST_FOLDER PYTHON [--rows ffn,resnet18_cifar,...] [--rounds N] [--write]
+
+PYTHON has torch and torchvision (build/peers-venv/bin/python). ffn is configs/mnist/ffn.yaml, whole epochs with validation on
+one thread; the others are steps of a network on random pixels, on all cores. --write adds docs/benchmarks/steps_<cores>core_<date>.md
+and its CSV.
+"""
+
+import argparse
+import csv
+import datetime
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from report import cpu_model, quartiles
+from kept import versions_of
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+LOOPS = pathlib.Path(__file__).with_name("step_loops.py")
+CORES = len(os.sched_getaffinity(0))
+FFN_EPOCHS, STEPS = 5, 12
+NETWORKS = {"resnet18_cifar": ("resnet18", 32, 64, 10), "resnet50": ("resnet50", 224, 8, 1000),
+            "mobilenet_v2": ("mobilenet_v2", 224, 8, 1000)}
+BARS = {"dataloader:0": 18, "dataloader best": 11, "eager": 1.4, "compiled": 1.0}
+
+
+def experiment(row):
+    model, side, batch, classes = NETWORKS[row]
+    samples = batch * (STEPS + 3)
+    return (f"name: {row}\ndataset:\n  train: {{ type: synthetic_images, height: {side}, width: {side}, classes: {classes}, "
+            f"samples: {samples} }}\n  cache: {{ mode: decoded }}\nloader: {{ batch_size: {batch}, num_workers: 0 }}\n"
+            f"model: {model}\noptimizer: {{ type: sgd, lr: 0.1, momentum: 0.9 }}\n"
+            f"trainer: {{ accelerator: cpu, num_threads: {CORES}, max_epochs: 3 }}\ncheckpoint: {{ save_top_k: 0, save_last: false }}\n")
+
+
+class Trainctl:
+    name = "trainctl"
+
+    def __init__(self, options, row):
+        self.options, self.row, self.config = options, row, ""
+
+    def run(self):
+        """Seconds of each epoch, or of each step."""
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            if self.row == "ffn":
+                file, extra = ROOT / "configs/mnist/ffn.yaml", ["trainer.num_threads=1", f"trainer.max_epochs={FFN_EPOCHS}"]
+            else:
+                file, extra = folder / f"{self.row}.yaml", []
+                file.write_text(experiment(self.row), encoding="utf-8")
+            subprocess.run([self.options.trainctl, "run", file, "trainer.accelerator=cpu", *extra, "--quiet", "--run-dir", folder / "run"],
+                           env=dict(os.environ, TRAINCTL_DATA=str(self.options.mnist.parent)), check=True, stdout=subprocess.DEVNULL)
+            with open(folder / "run/timing.csv", encoding="utf-8") as lines:
+                rows = [{key: float(value) for key, value in row.items() if value} for row in csv.DictReader(lines)]
+            self.config = (folder / "run/config.resolved.yaml").read_text(encoding="utf-8")
+        if self.row == "ffn":
+            return [row["wall_s"] for row in rows]
+        batch = NETWORKS[self.row][2]
+        return [(row["forward_s"] + row["backward_s"] + row["optimizer_s"]) / (row["samples"] / batch) for row in rows[1:]]
+
+
+class Torch:
+    def __init__(self, options, row, loop):
+        self.options, self.row, self.name = options, row, loop
+
+    def run(self):
+        what = str(self.options.mnist) + os.sep if self.row == "ffn" else self.row
+        threads, count = (1, FFN_EPOCHS) if self.row == "ffn" else (CORES, STEPS)
+        out = subprocess.run([self.options.python, LOOPS, what, self.name, str(threads), str(count)], check=True, capture_output=True,
+                             text=True).stdout
+        return json.loads(out.splitlines()[-1])["epochs"]
+
+
+def programs(options, row):
+    loops = ["dataloader:0", *(f"dataloader:{w}" for w in (1, CORES)), "eager", "compiled"] if row == "ffn" else ["eager", "compiled"]
+    return [Trainctl(options, row), *(Torch(options, row, loop) for loop in loops)]
+
+
+def figure(row, seconds):
+    """What is compared: the whole run of ffn, a step of the others."""
+    return sum(seconds) if row == "ffn" else statistics.median(seconds)
+
+
+def measure(options, row):
+    found = {program.name: [] for program in programs(options, row)}
+    failed, config = {}, ""
+    for round_number in range(options.rounds):
+        for program in programs(options, row):
+            if program.name in failed:
+                continue
+            try:
+                found[program.name].append(figure(row, program.run()))
+            except subprocess.CalledProcessError as error:
+                failed[program.name] = (error.stderr or "").strip().splitlines()[-1:] or ["it failed"]
+                continue
+            config = getattr(program, "config", config)
+            print(f"{row} round {round_number + 1} of {options.rounds}  {program.name}: {found[program.name][-1]:.4g} s", file=sys.stderr, flush=True)
+    return found, failed, config
+
+
+def table(row, found, failed):
+    what = "s a run" if row == "ffn" else "ms a step"
+    scale = 1 if row == "ffn" else 1000
+    lines = [f"| program | {what} [quartiles] | of trainctl's | bar |", "| --- | ---: | ---: | ---: |"]
+    ours = found["trainctl"]
+    best = min((name for name in found if name.startswith("dataloader") and found[name]), key=lambda name: statistics.median(found[name]), default="")
+    for name, seconds in found.items():
+        if name in failed:
+            lines.append(f"| {name} | not available: {failed[name][0]} | | |")
+            continue
+        q1, middle, q3 = (scale * value for value in quartiles(seconds))
+        ratio = quartiles([peer / mine for peer, mine in zip(seconds, ours)])
+        bar = BARS.get(name, BARS["dataloader best"] if name == best else "") if row == "ffn" else (1.0 if name == "eager" else "")
+        lines.append(f"| {name} | {middle:.3f} [{q1:.3f}, {q3:.3f}] | " +
+                     (f"{ratio[1]:.2f}x [{ratio[0]:.2f}, {ratio[2]:.2f}] | {bar}{'x' if bar else ''} |" if name != "trainctl" else " | |"))
+    return lines
+
+
+HOW = """Medians [quartiles] of {rounds} rounds in turns, each program in a fresh process; the ratio is of a round. `ffn`: five epochs of
+configs/mnist/ffn.yaml, training and validation with loss and accuracy, one thread; start-up, and what torch.compile takes to
+compile, are left out. The others: forward, backward and update of one batch of random pixels on {cores} threads, SGD with momentum,
+after warm-up; the peers use fused kernels."""
+
+
+def write(options, measured):
+    stem = f"steps_{CORES}core_{datetime.date.today().isoformat()}"
+    ours = versions_of(options.trainctl)
+    torch = subprocess.run([options.python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True, check=True).stdout.strip()
+    text = [f"# Training steps, {CORES} cores, {datetime.date.today().isoformat()}", "", "A run of trainctl beside PyTorch's own loops.", "",
+            f"{cpu_model()}, {CORES} cores. trainctl {ours['version']} (git {ours['git']}, {ours['build']['type']}), torch {torch}.", "",
+            HOW.format(rounds=options.rounds, cores=CORES), ""]
+    for row, (found, failed, _) in measured.items():
+        text += [f"## {row}", "", *table(row, found, failed), ""]
+    text += ["## Resolved configs", ""]
+    for row, (_, _, config) in measured.items():
+        shown = config.replace(str(ROOT) + "/", "").replace(str(options.mnist.parent) + "/", "").rstrip()
+        text += [f"### {row}", "", "```yaml", shown, "```", ""]
+    folder = ROOT / "docs/benchmarks"
+    (folder / f"{stem}.md").write_text("\n".join(text), encoding="utf-8")
+    with open(folder / f"{stem}.csv", "w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(["row", "program", "round", "seconds"])
+        for row, (found, _, _) in measured.items():
+            rows.writerows([row, name, i + 1, f"{value:.6f}"] for name, values in found.items() for i, value in enumerate(values))
+    print(f"wrote docs/benchmarks/{stem}.md")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trainctl", type=lambda text: pathlib.Path(text).resolve())
+    parser.add_argument("mnist", type=lambda text: pathlib.Path(text).resolve())
+    parser.add_argument("python", type=lambda text: pathlib.Path(text).absolute())
+    parser.add_argument("--rows", default="ffn," + ",".join(NETWORKS))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    measured = {}
+    for row in options.rows.split(","):
+        measured[row] = measure(options, row)
+        print("\n".join([f"## {row}", *table(row, *measured[row][:2])]))
+    if options.write:
+        write(options, measured)
+
+
+if __name__ == "__main__":
+    main()
