@@ -6,6 +6,7 @@
 #include "data/roles.hpp"
 #include "log/log.hpp"
 #include "spec/check_data.hpp"
+#include "spec/check_model.hpp"
 #include "spec/checker.hpp"
 #include "spec/placement.hpp"
 
@@ -132,6 +133,14 @@ std::optional<spec::SplitFacts> facts_of(const Look& look) {
   return facts;
 }
 
+/// One sample as the model of the run will see it.
+std::optional<spec::ModelInput> model_input(const Look& train) {
+  if (!train.facts || !train.shows_image) return std::nullopt;
+  const std::optional<data::Roles> roles = data::find_roles(train.facts->layout);
+  if (!roles) return std::nullopt;
+  return spec::ModelInput{roles->kind, roles->input_shape, roles->outputs(train.facts->classes)};
+}
+
 /// A tier that only a GPU has, where the run will not be on one.
 void check_device_cache(const spec::Loaded& loaded, config::Diagnostics& diagnostics) {
   const spec::Experiment& experiment = loaded.experiment;
@@ -174,6 +183,7 @@ void check_data(const spec::Loaded& loaded, Purpose purpose, config::Diagnostics
   if (facts && purpose == Purpose::training)
     facts->kind = kind_of(*train.facts, data.train.dataset.position, diagnostics);
   spec::check_against_data(loaded, facts, diagnostics);
+  if (purpose == Purpose::training) spec::check_model(loaded, model_input(train), diagnostics);
 }
 
 }  // namespace trainctl::app

@@ -16,7 +16,7 @@ namespace {
 
 // In the order of the experiment file; a kind that is not named here follows.
 std::vector<std::string> kinds_in_order(const config::Vocabulary& vocabulary) {
-  constexpr std::array kOrder{"dataset",   "transform", "model",   "loss",
+  constexpr std::array kOrder{"dataset",   "transform", "model",   "layer", "loss",
                               "optimizer", "scheduler", "stopper", "metric"};
   const auto rank = [&](const std::string& kind) {
     return std::ranges::find(kOrder, kind) - kOrder.begin();
@@ -40,7 +40,7 @@ Json document(const config::Vocabulary& vocabulary, const std::vector<std::strin
 void print_kind(const config::Vocabulary& vocabulary, const std::string& kind) {
   print(kind + ":");
   for (const std::string& name : vocabulary.names(kind)) {
-    print(fmt::format("  {:<24}{}", name, vocabulary.find(kind, name)->schema.summary));
+    print(fmt::format("  {:<32}{}", name, vocabulary.find(kind, name)->schema.summary));
   }
 }
 
@@ -70,9 +70,9 @@ void add_list(CLI::App& program, Context& context) {
       add_verb(program, context,
                {"list", "every data set, model, optimizer ... with one line each", kConfigGroup},
                [kind, &context] { return list(*kind, context); });
-  verb.add_option(
-          "kind", *kind,
-          "only this kind: dataset, transform, model, loss, optimizer, scheduler, stopper, metric")
+  verb.add_option("kind", *kind,
+                  "only this kind: dataset, transform, model, layer, loss, optimizer, scheduler, "
+                  "stopper, metric")
       ->type_name("[KIND]");
 }
 

@@ -113,9 +113,9 @@ void add_validate(CLI::App& program, Context& context) {
       "of "
       "files, whole tables (csv, parquet). Images, arrays and tokens are read by a run; "
       "'trainctl data hash CONFIG' reads all of an epoch.\n"
-      "Exit codes: 0 all are fine; 2 an error in a file; 9 an error in the data it names; 11 its "
-      "storage "
-      "cannot be reached.");
+      "Exit codes: 0 all are fine; 2 an error in a file; 9 an error in the data it names; 10 one "
+      "in "
+      "its weights; 11 its storage cannot be reached.");
 }
 
 }  // namespace trainctl::app

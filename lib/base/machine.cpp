@@ -34,7 +34,8 @@ std::uint64_t meminfo(const std::string& key) {
 }
 
 std::vector<std::string> speed_features() {
-  constexpr std::array kWanted{"sse4_2", "avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16"};
+  constexpr std::array kWanted{"sse4_2",      "avx2",     "fma",         "avx512f",
+                               "avx512_bf16", "amx_bf16", "avx512_fp16", "amx_fp16"};
   std::istringstream flags(value_of("/proc/cpuinfo", "flags", ':'));
   std::vector<std::string> found;
   for (std::string flag; flags >> flag;) {

@@ -14,7 +14,7 @@ struct Machine {
   std::string distribution;
   std::string cpu_model;
   std::vector<std::string>
-      cpu_features;  // those that decide speed: avx2, fma, avx512f, avx512_bf16, amx_bf16
+      cpu_features;  // those that decide speed: avx2, fma, avx512f, avx512_bf16, amx_bf16, ...
   int cores = 0;     // that this process may use
   std::uint64_t memory_bytes = 0;
   std::uint64_t memory_available_bytes = 0;

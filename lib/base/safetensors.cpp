@@ -5,14 +5,18 @@
 #include "base/json.hpp"
 #include "base/strings.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <set>
 
 namespace trainctl::safetensors {
 namespace {
+
+using Header = nlohmann::json;  // finds a key quickly, however many a file claims
 
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // the reference implementation's cap
 constexpr std::size_t kPrefix = 8;
@@ -56,33 +60,60 @@ bool byte_count(const std::vector<std::int64_t>& shape, std::size_t element, std
   return true;
 }
 
-/// Objects of the header's depth or less: nlohmann's parser recurses, so depth is cut while it
-/// reads.
-Json parse_header(std::string_view text) {
-  std::vector<std::set<std::string>> keys;
-  const auto check = [&keys](int depth, Json::parse_event_t event, Json& value) {
-    ENSURE(checkpoint, depth <= 4, "the header is nested too deeply");
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key) {
-      const auto& key = value.get_ref<const std::string&>();
-      ENSURE(checkpoint, keys.back().insert(key).second, "the header names '{}' twice",
-             printable(key));
-    }
+/// What the parser takes without a word: deep nesting, and a name twice. Not one of its callbacks,
+/// with which it takes the square of the time.
+class HeaderCheck final : public nlohmann::json_sax<Header> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool /*value*/) override { return true; }
+  bool number_integer(std::int64_t /*value*/) override { return true; }
+  bool number_unsigned(std::uint64_t /*value*/) override { return true; }
+  bool number_float(double /*value*/, const std::string& /*text*/) override { return true; }
+  bool string(std::string& /*value*/) override { return true; }
+  bool binary(Header::binary_t& /*value*/) override { return true; }
+  bool start_object(std::size_t /*size*/) override { return open(); }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t /*size*/) override { return open(); }
+  bool end_array() override { return close(); }
+  bool key(std::string& name) override {
+    ENSURE(checkpoint, keys_.back().insert(name).second, "the header names '{}' twice",
+           printable(name));
     return true;
-  };
-  return Json::parse(text.begin(), text.end(), check);
+  }
+  bool parse_error(std::size_t /*at*/, const std::string& /*token*/,
+                   const Header::exception& /*error*/) override {
+    return false;  // the parser says more
+  }
+
+ private:
+  bool open() {
+    keys_.emplace_back();
+    ENSURE(checkpoint, keys_.size() <= 4, "the header is nested too deeply");
+    return true;
+  }
+  bool close() {
+    keys_.pop_back();
+    return true;
+  }
+
+  std::vector<std::set<std::string>> keys_;  // of each map or list that is open
+};
+
+Header parse_header(std::string_view text) {
+  HeaderCheck check;
+  (void)Header::sax_parse(text, &check);
+  return Header::parse(text);
 }
 
-View parse_tensor(const std::string& name, const Json& entry, std::span<const std::byte> data) {
+View parse_tensor(const std::string& name, const Header& entry, std::span<const std::byte> data) {
   View view{name, entry.at("dtype").get<std::string>(), {}, {}};
   const std::size_t element = element_bytes(view.dtype);
   ENSURE(checkpoint, element > 0, "unknown dtype '{}'", printable(view.dtype));
-  for (const Json& extent : entry.at("shape")) {
+  for (const Header& extent : entry.at("shape")) {
     ENSURE(checkpoint, extent.is_number_unsigned(), "a size in the shape is not a whole number");
     view.shape.push_back(extent.get<std::int64_t>());
   }
-  const Json& offsets = entry.at("data_offsets");
+  const Header& offsets = entry.at("data_offsets");
   ENSURE(checkpoint,
          offsets.is_array() && offsets.size() == 2 && offsets[0].is_number_unsigned() &&
              offsets[1].is_number_unsigned(),
@@ -111,13 +142,17 @@ void check_layout(std::vector<View>& tensors, std::span<const std::byte> data) {
          "{} bytes at the end belong to no tensor", data.data() + data.size() - expected);
 }
 
-std::string read_whole(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  ENSURE(checkpoint, in.is_open(), "cannot open it");
-  std::string bytes(static_cast<std::size_t>(std::max<std::streamoff>(in.tellg(), 0)), '\0');
-  in.seekg(0);
-  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  ENSURE(checkpoint, in.good() || bytes.empty(), "reading it failed");
+/// Read and not mapped: it is looked at twice, and must not change in between.
+std::string read_head(int fd, std::size_t offset, std::size_t size) {
+  std::string bytes(size, '\0');
+  for (std::size_t done = 0; done < size;) {
+    const ssize_t count =
+        ::pread(fd, bytes.data() + done, size - done, static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    ENSURE(checkpoint, count > 0, "reading it failed: {}",
+           count == 0 ? "it has become shorter" : std::strerror(errno));
+    done += static_cast<std::size_t>(count);
+  }
   return bytes;
 }
 
@@ -145,48 +180,54 @@ std::size_t element_bytes(std::string_view dtype) {
   return row == kRows.end() ? 0 : row->bytes;
 }
 
-void write(const std::filesystem::path& path, std::span<const View> tensors,
-           const std::map<std::string, std::string>& metadata) {
+void write_to(int fd, std::span<const View> tensors,
+              const std::map<std::string, std::string>& metadata, const std::string& label) {
   const std::string header = header_of(tensors, metadata);
   std::string head;
   append_length(head, header.size());
-  head += header;
-  write_atomically(path, [&](int fd) {
-    write_all(fd, head, path.string());
-    for (const View& tensor : tensors) {
-      write_all(fd, {reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()},
-                path.string());
-    }
+  write_all(fd, head + header, label);
+  for (const View& tensor : tensors) {
+    write_all(fd, {reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()}, label);
+  }
+}
+
+void write(const std::filesystem::path& path, std::span<const View> tensors,
+           const std::map<std::string, std::string>& metadata) {
+  write_atomically(path, [&](int fd) { write_to(fd, tensors, metadata, path.string()); });
+}
+
+File::File(const std::filesystem::path& path)
+    : mapping_(in_context(printable(path.string()),
+                          [&] { return FileMapping(path, ErrorKind::checkpoint); })) {
+  in_context(printable(path.string()), [&] {
+    const std::span<const std::byte> file = mapping_.bytes();
+    ENSURE(checkpoint, file.size() >= kPrefix, "{} bytes are too few for a safetensors file",
+           file.size());
+    const std::uint64_t length = read_length(read_head(mapping_.fd(), 0, kPrefix));
+    ENSURE(checkpoint, length <= kMaxHeader && length <= file.size() - kPrefix,
+           "its header claims {} bytes, but {} bytes follow: not a safetensors file, or cut off",
+           length, file.size() - kPrefix);
+    parse(read_head(mapping_.fd(), kPrefix, length), file.subspan(kPrefix + length));
   });
 }
 
-File::File(const std::filesystem::path& path) {
-  in_context(path.string(), [&] {
-    bytes_ = read_whole(path);
-    ENSURE(checkpoint, bytes_.size() >= kPrefix, "{} bytes are too few for a safetensors file",
-           bytes_.size());
-    const std::uint64_t length = read_length(bytes_);
-    ENSURE(checkpoint, length <= kMaxHeader && length <= bytes_.size() - kPrefix,
-           "its header claims {} bytes, but {} bytes follow: not a safetensors file, or cut off",
-           length, bytes_.size() - kPrefix);
-    const auto data = std::as_bytes(std::span(bytes_)).subspan(kPrefix + length);
-    try {
-      const Json header = parse_header(std::string_view(bytes_).substr(kPrefix, length));
-      ENSURE(checkpoint, header.is_object(), "its header is not a JSON object");
-      for (const auto& [name, entry] : header.items()) {
-        if (name == "__metadata__") {
-          metadata_ = entry.get<std::map<std::string, std::string>>();
-        } else {
-          tensors_.push_back(in_context("tensor '" + printable(name) + "'",
-                                        [&] { return parse_tensor(name, entry, data); }));
-        }
+void File::parse(const std::string& text, std::span<const std::byte> data) {
+  try {
+    const Header header = parse_header(text);
+    ENSURE(checkpoint, header.is_object(), "its header is not a JSON object");
+    for (const auto& [name, entry] : header.items()) {
+      if (name == "__metadata__") {
+        metadata_ = entry.get<std::map<std::string, std::string>>();
+      } else {
+        tensors_.push_back(in_context("tensor '" + printable(name) + "'",
+                                      [&] { return parse_tensor(name, entry, data); }));
       }
-    } catch (const Json::exception& error) {
-      throw Error(ErrorKind::checkpoint,
-                  fmt::format("its header is not valid: {}", printable(error.what())));
     }
-    check_layout(tensors_, data);
-  });
+  } catch (const Header::exception& error) {
+    throw Error(ErrorKind::checkpoint,
+                fmt::format("its header is not valid: {}", printable(error.what())));
+  }
+  check_layout(tensors_, data);
 }
 
 }  // namespace trainctl::safetensors

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/file_mapping.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -29,7 +31,12 @@ std::size_t element_bytes(std::string_view dtype);
 void write(const std::filesystem::path& path, std::span<const View> tensors,
            const std::map<std::string, std::string>& metadata);
 
-/// A whole file in memory; the views point into it.
+/// The same into a file that is open.
+void write_to(int fd, std::span<const View> tensors,
+              const std::map<std::string, std::string>& metadata, const std::string& label);
+
+/// A mapped file; the views point into it. The header is read and checked at once, the tensors when
+/// somebody touches them.
 class File {
  public:
   /// Strict: no holes, no overlaps, every product checked. Throws Error(checkpoint) naming the file
@@ -39,9 +46,13 @@ class File {
   /// In the order of the data.
   [[nodiscard]] const std::vector<View>& tensors() const { return tensors_; }
   [[nodiscard]] const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  /// What the views point into, to be watched while they are read.
+  [[nodiscard]] const FileMapping& mapping() const { return mapping_; }
 
  private:
-  std::string bytes_;
+  void parse(const std::string& header, std::span<const std::byte> data);
+
+  FileMapping mapping_;
   std::vector<View> tensors_;
   std::map<std::string, std::string> metadata_;
 };

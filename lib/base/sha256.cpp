@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <utility>
 
 namespace trainctl {
 namespace {
@@ -56,30 +58,45 @@ void take_block(State& state, std::string_view block) {
   for (std::size_t i = 0; i < state.size(); ++i) state[i] += worked[i];
 }
 
-/// What stands behind the last whole block: the rest, a bit, and the length in bits.
-std::string padded_tail(std::string_view text) {
-  std::string tail(text.substr(text.size() / kBlock * kBlock));
-  tail += static_cast<char>(0x80);
-  tail.resize((tail.size() + 8 + kBlock - 1) / kBlock * kBlock - 8, '\0');
-  const std::uint64_t bits = std::uint64_t{text.size()} * 8;
-  for (int shift = 56; shift >= 0; shift -= 8) tail += static_cast<char>(bits >> shift & 0xFFU);
-  return tail;
+/// What stands behind the last whole block of a text of `size` bytes: the rest, a bit, and the
+/// length in bits.
+std::string padded_tail(std::string rest, std::uint64_t size) {
+  rest += static_cast<char>(0x80);
+  rest.resize((rest.size() + 8 + kBlock - 1) / kBlock * kBlock - 8, '\0');
+  const std::uint64_t bits = size * 8;
+  for (int shift = 56; shift >= 0; shift -= 8) rest += static_cast<char>(bits >> shift & 0xFFU);
+  return rest;
 }
 
 }  // namespace
 
-Sha256 sha256(std::string_view text) {
-  State state{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-              0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  const std::string tail = padded_tail(text);
-  for (std::size_t at = 0; at + kBlock <= text.size(); at += kBlock)
-    take_block(state, text.substr(at, kBlock));
+void Sha256Stream::add(std::string_view text) {
+  size_ += text.size();
+  if (!rest_.empty()) {
+    const std::size_t taken = std::min(text.size(), kBlock - rest_.size());
+    rest_ += text.substr(0, taken);
+    text.remove_prefix(taken);
+    if (rest_.size() < kBlock) return;
+    take_block(state_, rest_);
+  }
+  for (; text.size() >= kBlock; text.remove_prefix(kBlock)) take_block(state_, text);
+  rest_ = text;
+}
+
+Sha256 Sha256Stream::finish() {
+  const std::string tail = padded_tail(std::move(rest_), size_);
   for (std::size_t at = 0; at < tail.size(); at += kBlock)
-    take_block(state, std::string_view(tail).substr(at, kBlock));
+    take_block(state_, std::string_view(tail).substr(at, kBlock));
   Sha256 digest{};
   for (std::size_t i = 0; i < digest.size(); ++i)
-    digest[i] = static_cast<std::uint8_t>(state[i / 4] >> (24 - 8 * (i % 4)) & 0xFFU);
+    digest[i] = static_cast<std::uint8_t>(state_[i / 4] >> (24 - 8 * (i % 4)) & 0xFFU);
   return digest;
+}
+
+Sha256 sha256(std::string_view text) {
+  Sha256Stream stream;
+  stream.add(text);
+  return stream.finish();
 }
 
 Sha256 hmac_sha256(std::string_view key, std::string_view text) {

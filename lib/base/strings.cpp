@@ -75,6 +75,14 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
   return fmt::format("{}", fmt::join(parts, separator));
 }
 
+std::string shortened(std::span<const std::string> names, std::size_t most) {
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i)
+    shown.push_back(printable(names[i]));
+  const std::string text = join(shown, ", ");
+  return names.size() > most ? fmt::format("{} and {} more", text, names.size() - most) : text;
+}
+
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
   while (true) {

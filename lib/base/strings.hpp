@@ -18,6 +18,8 @@ int edit_distance(std::string_view a, std::string_view b);
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> candidates);
 
 std::string join(std::span<const std::string> parts, std::string_view separator);
+/// "a, b, c and 7 more", printable.
+std::string shortened(std::span<const std::string> names, std::size_t most = 6);
 std::vector<std::string> split(std::string_view text, char separator);
 bool starts_with_any(std::string_view text, std::span<const std::string> prefixes);
 

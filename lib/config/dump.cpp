@@ -82,7 +82,9 @@ std::string with_escaped_references(std::string_view text) {
 
 std::string scalar_text(const Node& node) {
   if (node.is_null()) return "~";
-  const bool plain = node.quoted ? is_word(node.text) : is_plain(node.text);
+  // Choices such as `off` are no booleans, which YAML 1.1 takes them for.
+  const bool misread = is_one_of(node.text, {"yes", "no", "on", "off", "y", "n"});
+  const bool plain = node.quoted ? is_word(node.text) : is_plain(node.text) && !misread;
   return plain ? node.text : double_quoted(with_escaped_references(node.text));
 }
 

@@ -185,9 +185,23 @@ std::string stage_example(const StageType& stage) {
   return text + "}";
 }
 
+// The stage within the list of another stage, as layers in a sequential; empty where none has such
+// a list.
+std::string in_stage(const std::string& outer, const std::string& kind, const std::string& stage,
+                     const Vocabulary& vocabulary) {
+  for (const std::string& name : vocabulary.names(outer)) {
+    for (const Field& field : vocabulary.find(outer, name)->schema.fields) {
+      if (field.type.item && field.type.item->stage_kind == kind)
+        return fmt::format("{{type: {}, {}: [{}]}}", name, field.key, stage);
+    }
+  }
+  return "";
+}
+
 // The stage below the key of the file that takes its kind, as a line to lay over an experiment;
 // empty where none does.
-std::string in_file(const Schema& schema, const std::string& kind, const std::string& stage) {
+std::string in_file(const Schema& schema, const std::string& kind, const std::string& stage,
+                    const Vocabulary& vocabulary) {
   for (const Field& field : schema.fields) {
     const FieldType& type = field.type;
     const Schema* below = type.object.get();
@@ -198,7 +212,11 @@ std::string in_file(const Schema& schema, const std::string& kind, const std::st
     }
     if (type.item && type.item->stage_kind == kind)
       return fmt::format("{}: [{}]", field.key, stage);
-    const std::string inner = below == nullptr ? "" : in_file(*below, kind, stage);
+    if (type.type == ValueType::stage) {
+      const std::string within = in_stage(type.stage_kind, kind, stage, vocabulary);
+      if (!within.empty()) return fmt::format("{}: {}", field.key, within);
+    }
+    const std::string inner = below == nullptr ? "" : in_file(*below, kind, stage, vocabulary);
     if (!inner.empty()) return fmt::format("{}: {{{}}}", field.key, inner);
   }
   return "";
@@ -252,7 +270,7 @@ Explanation explain(const std::string& key, const Schema& schema, const Vocabula
     result.type = place->stage->kind;
     result.help = place->stage->schema.summary;
     result.below = place->stage->schema.keys();
-    result.example = in_file(schema, place->stage->kind, stage_example(*place->stage));
+    result.example = in_file(schema, place->stage->kind, stage_example(*place->stage), vocabulary);
     return result;
   }
   if (!place->kind.empty()) result.below = vocabulary.names(place->kind);

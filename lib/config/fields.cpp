@@ -46,7 +46,8 @@ std::string plain_type_text(const FieldType& type, const Vocabulary& vocabulary)
                          type.length ? std::to_string(*type.length) + " " : "",
                          plural(*type.item, vocabulary));
     case ValueType::map: return "map of " + plural(*type.item, vocabulary);
-    case ValueType::object: return "section";
+    case ValueType::object:
+      return type.accepts_one ? "section or " + plain_type_text(*type.item, vocabulary) : "section";
     case ValueType::stage:
       return fmt::format("{}: {}", type.stage_kind, join(vocabulary.names(type.stage_kind), ", "));
   }

@@ -32,6 +32,7 @@ class CudaFeed final : public Feed {
   CudaFeed(at::Device device, const FeedOptions& options)
       : parts_(feed_parts(options)),
         classes_(options.classes),
+        ignored_label_(options.ignored_label),
         held_(options.held),
         copies_(c10::cuda::getStreamFromPool(false, device.index())) {
     ASSERT(!held_ || kernels_built());
@@ -61,7 +62,7 @@ class CudaFeed final : public Feed {
     const std::int64_t rows = std::max<std::int64_t>(batch.valid, 1);
     for (const FeedPart& part : parts_) {
       if (part.kind == FeedPart::Kind::classes)
-        check_labels(batch.fields[part.field], rows, classes_);
+        check_labels(batch.fields[part.field], rows, classes_, ignored_label_);
     }
     Slot& slot = slots_[next_++ % slots_.size()];
     slot.copied.synchronize();  // the copy of two steps ago: the host slot is free
@@ -156,6 +157,7 @@ class CudaFeed final : public Feed {
   std::vector<FeedPart> parts_;
   std::vector<at::Tensor> full_;  // of all rows, one a part
   std::int64_t classes_;
+  std::optional<std::int64_t> ignored_label_;
   std::shared_ptr<const data::HeldImages> held_;  // null: the batches have pixels
   c10::cuda::CUDAStream copies_;
   std::array<Slot, 2> slots_;

@@ -18,7 +18,10 @@ namespace {
 class CpuFeed final : public Feed {
  public:
   explicit CpuFeed(const FeedOptions& options)
-      : parts_(feed_parts(options)), classes_(options.classes), held_(options.held) {
+      : parts_(feed_parts(options)),
+        classes_(options.classes),
+        ignored_label_(options.ignored_label),
+        held_(options.held) {
     for (const FeedPart& part : parts_) {
       full_.push_back(at::empty(part.shape, part.type));
       batch_.*part.tensor = full_.back();
@@ -36,7 +39,8 @@ class CpuFeed final : public Feed {
     const bool resized = rows != batch_.targets.size(0);
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const std::span<const std::byte> bytes = batch.fields[parts_[i].field];
-      if (parts_[i].kind == FeedPart::Kind::classes) check_labels(bytes, rows, classes_);
+      if (parts_[i].kind == FeedPart::Kind::classes)
+        check_labels(bytes, rows, classes_, ignored_label_);
       if (resized) batch_.*parts_[i].tensor = full_[i].narrow(0, 0, rows);
       load(parts_[i], bytes, batch_.*parts_[i].tensor);
     }
@@ -67,6 +71,7 @@ class CpuFeed final : public Feed {
   std::vector<at::Tensor> full_;  // of all rows, one a part
   std::optional<Widen> widen_;
   std::int64_t classes_;
+  std::optional<std::int64_t> ignored_label_;
   std::shared_ptr<const data::HeldImages> held_;  // null: the batches have pixels
   std::vector<float> values_;
   Gather gather_;
@@ -103,12 +108,13 @@ std::vector<FeedPart> feed_parts(const FeedOptions& options) {
   return parts;
 }
 
-void check_labels(std::span<const std::byte> labels_i64, std::int64_t rows, std::int64_t classes) {
+void check_labels(std::span<const std::byte> labels_i64, std::int64_t rows, std::int64_t classes,
+                  std::optional<std::int64_t> ignored) {
   if (classes == 0) return;
   for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
     std::int64_t label = 0;
     std::memcpy(&label, labels_i64.data() + row * sizeof label, sizeof label);
-    ENSURE(data, label >= 0 && label < classes,
+    ENSURE(data, (label >= 0 && label < classes) || label == ignored,
            "a sample has the label {}, but the data set has {} classes: labels run from 0 to {}",
            label, classes, classes - 1);
   }

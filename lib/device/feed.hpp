@@ -31,7 +31,8 @@ struct FeedOptions {
   std::optional<data::Normalization> normalization;  // of images
   std::int64_t max_rows = 0;
   std::int64_t classes = 0;  // labels are below it; 0: they are not checked
-  bool pin_memory = true;    // a GPU is fed through page-locked memory
+  std::optional<std::int64_t> ignored_label = std::nullopt;  // is no class, and lets pass
+  bool pin_memory = true;  // a GPU is fed through page-locked memory
   /// The images where the device keeps them: the batches have plans.
   std::shared_ptr<const data::HeldImages> held = nullptr;
 };
@@ -60,9 +61,10 @@ struct FeedPart {
 /// What training takes of the samples. Throws Error(config) where they cannot be trained on.
 std::vector<FeedPart> feed_parts(const FeedOptions& options);
 
-/// Throws Error(data) for the first of the labels that is not below `classes`, or is negative; 0
-/// takes any.
-void check_labels(std::span<const std::byte> labels_i64, std::int64_t rows, std::int64_t classes);
+/// Throws Error(data) for the first of the labels that is not below `classes`, or is negative, and
+/// is not `ignored`; 0 classes take any.
+void check_labels(std::span<const std::byte> labels_i64, std::int64_t rows, std::int64_t classes,
+                  std::optional<std::int64_t> ignored);
 
 std::unique_ptr<Feed> make_feed(at::Device device, const FeedOptions& options);
 

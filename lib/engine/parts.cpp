@@ -2,6 +2,8 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/safetensors.hpp"
+#include "base/strings.hpp"
 #include "data/build.hpp"
 #include "data/cache/cache.hpp"
 #include "data/remote/mount.hpp"
@@ -12,6 +14,9 @@
 #include "launch/store.hpp"
 #include "log/log.hpp"
 #include "spec/monitor.hpp"
+#include "train/precision.hpp"
+#include "train/start.hpp"
+#include "weights/import.hpp"
 
 namespace trainctl::engine {
 namespace {
@@ -40,11 +45,45 @@ data::Progress logged(const char* split) {
   };
 }
 
+/// From the file itself, or from what the supervisor has made of it.
+void load_weights(const StageSetup& setup, const spec::Weights& wish, const stage::Model& model,
+                  events::WeightsSet& told) {
+  const std::filesystem::path imported = setup.run_dir / weights::kImportedName;
+  const bool was_imported = std::filesystem::exists(imported);
+  told.path = wish.path.string();
+  told.format = was_imported ? "torch" : "safetensors";
+  const std::filesystem::path& file = was_imported ? imported : wish.path;
+  if (was_imported) {
+    const safetensors::File header(file);
+    const auto notes = header.metadata().find(weights::kNotesKey);
+    if (notes != header.metadata().end() && !notes->second.empty())
+      told.notes = split(notes->second, '\n');
+  }
+  train::load_weights(model, file,
+                      {.strict = wish.strict,
+                       .prefix = wish.prefix,
+                       .key_map = wish.key_map,
+                       .last_layer = {},
+                       .outputs = setup.model.outputs},
+                      told);
+}
+
+std::optional<events::WeightsSet> start_model(const StageSetup& setup, const stage::Model& model) {
+  if (!setup.experiment.weights && setup.experiment.freeze.empty()) return std::nullopt;
+  events::WeightsSet told;
+  if (const auto& wish = setup.experiment.weights) {
+    in_context("weights: " + printable(wish->path.string()),
+               [&] { load_weights(setup, *wish, model, told); });
+  }
+  told.frozen = train::freeze(model, setup.experiment.freeze);
+  return told;
+}
+
 }  // namespace
 
 stage::ModelContext RunData::model_context() const {
   const data::Roles roles = data::roles_of(layout_of(train));
-  return {roles.input_shape, roles.outputs(train.dataset->classes())};
+  return {roles.input_shape, roles.outputs(train.dataset->classes()), roles.kind};
 }
 
 RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ranks_here,
@@ -75,7 +114,15 @@ RunStages build_stages(const StageSetup& setup) {
   RunStages stages;
   stages.model = catalogue.models.build(experiment.model, setup.model);
   stages.model->to(setup.device);
-  stages.loss = catalogue.losses.build(experiment.loss, {setup.model.outputs, setup.device});
+  stages.start = start_model(setup, *stages.model);
+  if (experiment.trainer.activation_checkpointing == spec::ActivationCheckpointing::blocks) {
+    ENSURE(config, stages.model->checkpoint_activations(),
+           "trainer.activation_checkpointing: '{}' is not made of blocks; leave the key out",
+           experiment.model.type);
+  }
+  if (experiment.trainer.channels_last) train::lay_out_channels_last(*stages.model);
+  stages.loss = catalogue.losses.build(
+      experiment.loss, {setup.model.outputs, setup.device, setup.model.kind.targets});
   stage::OptimizerContext trained;
   for (const stage::NamedTensor& parameter : stages.model->parameters()) {
     if (parameter.tensor.requires_grad()) trained.parameters.push_back(parameter);

@@ -3,9 +3,11 @@
 #include "data/loader.hpp"
 #include "dist/communicator.hpp"
 #include "engine/entry.h"
+#include "events/records.hpp"
 #include "spec/run_length.hpp"
 #include "stage/registry.hpp"
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -41,6 +43,7 @@ struct RunStages {
   std::unique_ptr<stage::Scheduler> scheduler;
   std::unique_ptr<stage::Stopper> stopper;  // null: none
   std::vector<std::unique_ptr<stage::Metric>> metrics;
+  std::optional<events::WeightsSet> start;  // absent: what the seed drew, and all of it is trained
 };
 
 struct StageSetup {
@@ -49,9 +52,11 @@ struct StageSetup {
   stage::ModelContext model;
   at::Device device = at::kCPU;
   spec::RunLength schedule;
+  std::filesystem::path run_dir;  // holds weights that were imported
 };
 
-/// The model draws its weights from the global generator: seed before.
+/// The model draws its weights from the global generator: seed before. Those of a file are laid
+/// over them, and what is frozen is kept from the optimizer.
 RunStages build_stages(const StageSetup& setup);
 
 /// One rank: nothing to form. Else Gloo on CPUs and NCCL on GPUs, found through the supervisor's

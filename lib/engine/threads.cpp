@@ -1,9 +1,11 @@
 #include "engine/threads.hpp"
 
 #include "base/machine.hpp"
+#include "train/precision.hpp"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 
@@ -26,6 +28,22 @@ train::ThreadChoice probe(const ThreadContext& context) {
       {cores, throwaway_step(context), [](int n) { at::set_num_threads(n); }}, steady_clock());
 }
 
+at::Tensor made_up_classes(const stage::ModelContext& model, at::IntArrayRef shape) {
+  return at::randint(std::max<std::int64_t>(model.outputs, 1), shape, at::kLong);
+}
+
+at::Tensor made_up_inputs(const stage::ModelContext& model, at::IntArrayRef shape) {
+  return model.kind.inputs == spec::Inputs::tokens ? made_up_classes(model, shape)
+                                                   : at::randn(shape);
+}
+
+/// `shape`: of the inputs, which tokens to learn share.
+at::Tensor made_up_targets(const stage::ModelContext& model, at::IntArrayRef shape) {
+  if (model.kind.targets == spec::Targets::numbers) return at::rand({shape[0], model.outputs});
+  const bool tokens = model.kind.targets == spec::Targets::tokens;
+  return made_up_classes(model, tokens ? shape : shape.slice(0, 1));
+}
+
 }  // namespace
 
 std::function<void()> throwaway_step(const ThreadContext& context) {
@@ -33,17 +51,17 @@ std::function<void()> throwaway_step(const ThreadContext& context) {
   const std::shared_ptr<stage::Model> model =
       context.catalogue.models.build(experiment.model, context.model);
   model->to(context.device);
-  const std::shared_ptr<stage::Loss> loss =
-      context.catalogue.losses.build(experiment.loss, {context.model.outputs, context.device});
+  const train::ForwardOptions options = train::forward_options(experiment.trainer);
+  if (options.channels_last) train::lay_out_channels_last(*model);
+  const std::shared_ptr<stage::Loss> loss = context.catalogue.losses.build(
+      experiment.loss, {context.model.outputs, context.device, context.model.kind.targets});
   std::vector<std::int64_t> shape = context.model.input_shape;
   shape.insert(shape.begin(), experiment.loader.batch_size);
-  const at::Tensor inputs = at::randn(shape).to(context.device);
-  const at::Tensor targets =
-      at::randint(std::max<std::int64_t>(context.model.outputs, 1), {shape[0]}, at::kLong)
-          .to(context.device);
-  return [model, loss, inputs, targets] {
+  const at::Tensor inputs = made_up_inputs(context.model, shape).to(context.device);
+  const at::Tensor targets = made_up_targets(context.model, shape).to(context.device);
+  return [model, loss, inputs, targets, options] {
     for (const auto& [name, parameter] : model->parameters()) parameter.mutable_grad().reset();
-    const at::Tensor value = loss->forward(model->forward(inputs), targets).value;
+    const at::Tensor value = loss->forward(train::forward(*model, inputs, options), targets).value;
     value.backward();
     (void)value.item<float>();  // behind all work of the step
   };

@@ -58,10 +58,22 @@ double seconds_since_exec() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started;
 }
 
+events::Hello hello(int rank, at::Device device) {
+  return {rank,
+          getpid(),
+          read_machine().host,
+          device.str(),
+          seconds_since_exec(),
+          {{"torch", TORCH_VERSION}}};
+}
+
 void set_up_libtorch(const spec::Trainer& trainer) {
   at::Context& context = at::globalContext();
   context.setDeterministicAlgorithms(trainer.deterministic, /*warn_only=*/false);
   context.setDeterministicCuDNN(trainer.deterministic);
+  context.setFloat32MatmulPrecision(
+      enum_names(trainer.float32_matmul_precision)
+          .at(static_cast<std::size_t>(trainer.float32_matmul_precision)));
 }
 
 /// Every rank draws the same weights; what comes after (dropout) is a stream of its own for each
@@ -128,12 +140,7 @@ int Worker::run() {
   const spec::Experiment experiment = load(run_dir);
   const at::Device device =
       device::choose_device(accelerator_for(request_, experiment), request_.local_rank);
-  emit_(events::Hello{request_.rank,
-                      getpid(),
-                      read_machine().host,
-                      device.str(),
-                      seconds_since_exec(),
-                      {{"torch", TORCH_VERSION}}});
+  emit_(hello(request_.rank, device));
   set_up_libtorch(experiment.trainer);
 
   const RunData data = open_data(experiment, {request_.rank, request_.world_size},
@@ -149,7 +156,8 @@ int Worker::run() {
   at::manual_seed(experiment.seed);
   const spec::RunLength schedule =
       spec::schedule_length(experiment, loaders.train->samples(), request_.world_size);
-  RunStages built = build_stages({experiment, catalogue, shape, device, schedule});
+  RunStages built = build_stages({experiment, catalogue, shape, device, schedule, run_dir});
+  if (request_.rank == 0 && built.start) emit_(*built.start);
   seed_rank(experiment.seed, request_.rank);
 
   const train::Options options = train::options_from(experiment, device);

@@ -12,9 +12,9 @@
 namespace trainctl::events {
 namespace {
 
-constexpr std::array kNames{"hello",       "run_started",      "progress",      "step_logged",
-                            "epoch_ended", "checkpoint_saved", "stopped_early", "warning",
-                            "failed",      "finished"};
+constexpr std::array kNames{"hello",         "weights_set", "run_started", "progress",
+                            "step_logged",   "epoch_ended", "table_row",   "checkpoint_saved",
+                            "stopped_early", "warning",     "failed",      "finished"};
 static_assert(kNames.size() == std::variant_size_v<Event>);
 
 // ---- writing
@@ -41,6 +41,9 @@ Json value_of(const std::map<std::string, std::string>& values) {
   for (const auto& [key, value] : values) object[key] = value;
   return object;
 }
+
+Json value_of(const std::vector<std::int64_t>& values) { return values; }
+Json value_of(const std::vector<std::string>& values) { return values; }
 
 Json value_of(const Metrics& values) {
   Json object = Json::object();
@@ -135,9 +138,19 @@ void read(const Json& json, std::optional<T>& value) {
   }
 }
 
+void read(const Json& json, std::vector<std::int64_t>& values) {
+  demand(json.is_array(), "a list");
+  for (const Json& one : json) read(one, values.emplace_back());
+}
+
 void read(const Json& json, std::map<std::string, std::string>& values) {
   demand(json.is_object(), "an object");
   for (const auto& [key, value] : json.items()) read(value, values[key]);
+}
+
+void read(const Json& json, std::vector<std::string>& values) {
+  demand(json.is_array(), "a list");
+  for (const Json& value : json) read(value, values.emplace_back());
 }
 
 void read(const Json& json, Metrics& values) {

@@ -43,6 +43,17 @@ void each_field(Like<Hello> auto& r, auto&& visit) {
   visit("versions", r.versions);
 }
 
+void each_field(Like<WeightsSet> auto& r, auto&& visit) {
+  visit("path", r.path);
+  visit("format", r.format);
+  visit("loaded", r.loaded);
+  visit("redrawn", r.redrawn);
+  visit("missing", r.missing);
+  visit("ignored", r.ignored);
+  visit("frozen", r.frozen);
+  visit("notes", r.notes);
+}
+
 void each_field(Like<RunStarted> auto& r, auto&& visit) {
   visit("world_size", r.world_size);
   visit("parameters", r.parameters);
@@ -78,6 +89,8 @@ void each_field(Like<StepLogged> auto& r, auto&& visit) {
   visit("loss", r.loss);
   visit("lr", r.lr);
   visit("elapsed_s", r.elapsed_s);
+  visit("grad_norm", r.grad_norm);
+  visit("param_norm", r.param_norm);
 }
 
 void each_field(Like<EpochEnded> auto& r, auto&& visit) {
@@ -88,6 +101,13 @@ void each_field(Like<EpochEnded> auto& r, auto&& visit) {
   visit("timing", r.timing);
   visit("data_digest", r.data_digest);
   visit("improved", r.improved);
+}
+
+void each_field(Like<TableRow> auto& r, auto&& visit) {
+  visit("metric", r.metric);
+  visit("epoch", r.epoch);
+  visit("row", r.row);
+  visit("counts", r.counts);
 }
 
 void each_field(Like<CheckpointSaved> auto& r, auto&& visit) {

@@ -72,6 +72,19 @@ struct RunStarted {
   std::string no_data_digest;  // why batches get none; empty: they get one
 };
 
+/// Rank 0, once the model is built and before RunStarted, where it starts from a file or a part of
+/// it is frozen: what became of each of its tensors.
+struct WeightsSet {
+  std::string path;    // of the file; empty: the seed drew all
+  std::string format;  // "safetensors", "torch"
+  std::vector<std::string> loaded;
+  std::vector<std::string> redrawn;  // the last layer: the file has another number of outputs
+  std::vector<std::string> missing;  // in the model only: drawn
+  std::vector<std::string> ignored;  // in the file only
+  std::vector<std::string> frozen;
+  std::vector<std::string> notes;  // "'module.' was removed from the front of all names"
+};
+
 enum class Phase { startup, train, validate, checkpoint, shutdown };
 
 /// A few times a second, for the progress bar.
@@ -91,6 +104,8 @@ struct StepLogged {
   double loss = 0;
   double lr = 0;
   double elapsed_s = 0;
+  std::optional<double> grad_norm;  // before clipping
+  std::optional<double> param_norm;
 };
 
 struct EpochEnded {
@@ -101,6 +116,14 @@ struct EpochEnded {
   Timing timing;
   std::string data_digest;  // of the training batches of this rank's world; empty if not computed
   bool improved = false;
+};
+
+/// A row of a metric that is a table.
+struct TableRow {
+  std::string metric;  // "val/confusion_matrix"
+  std::int64_t epoch = 0;
+  std::int64_t row = 0;
+  std::vector<std::int64_t> counts;
 };
 
 struct CheckpointSaved {
@@ -140,7 +163,7 @@ struct Finished {
   std::string stop_reason;       // "max_epochs", "early_stopping", "signal"
 };
 
-using Event = std::variant<Hello, RunStarted, Progress, StepLogged, EpochEnded, CheckpointSaved,
-                           StoppedEarly, Warning, Failed, Finished>;
+using Event = std::variant<Hello, WeightsSet, RunStarted, Progress, StepLogged, EpochEnded,
+                           TableRow, CheckpointSaved, StoppedEarly, Warning, Failed, Finished>;
 
 }  // namespace trainctl::events

@@ -37,10 +37,16 @@ std::string answer(const std::function<std::string()>& body) {
   return message + text;
 }
 
-[[noreturn]] void be_child(const std::function<std::string()>& body, int fd, pid_t parent) {
+[[noreturn]] void be_child(const std::function<std::string()>& body,
+                           const std::optional<Sandbox>& sandbox, int fd, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);  // it died before the line above
   try {
+    if (sandbox) {
+      Sandbox own = *sandbox;
+      own.descriptors.push_back(fd);
+      enter_sandbox(own);
+    }
     write_all(fd, answer(body), "the pipe to the parent");
   } catch (const std::exception&) {
     ::_exit(1);
@@ -59,15 +65,20 @@ std::string read_to_end(int fd) {
   }
 }
 
-std::string content_of(const std::string& message, int status) {
+Error ended_early(const std::string& who, int status) {
+  if (!WIFSIGNALED(status))
+    return {ErrorKind::unexpected,
+            fmt::format("{} ended with status {} and no result", who, status)};
+  const int signal = WTERMSIG(status);
+  if (signal == SIGKILL)
+    return {ErrorKind::resource, fmt::format("{} was killed; most likely the memory ran out", who)};
+  return {ErrorKind::unexpected,
+          fmt::format("{} was ended by signal {} ({})", who, signal, ::strsignal(signal))};
+}
+
+std::string content_of(const std::string& message, int status, const std::string& who) {
   int kind = kDone;
-  if (message.size() < sizeof kind) {
-    const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    throw Error(
-        killed ? ErrorKind::resource : ErrorKind::unexpected,
-        killed ? "the measuring process was killed; most likely the memory ran out"
-               : fmt::format("the measuring process ended with status {} and no result", status));
-  }
+  if (message.size() < sizeof kind) throw ended_early(who, status);
   std::memcpy(&kind, message.data(), sizeof kind);
   std::string text = message.substr(sizeof kind);
   if (kind != kDone) throw Error(static_cast<ErrorKind>(kind), std::move(text));
@@ -76,7 +87,7 @@ std::string content_of(const std::string& message, int status) {
 
 }  // namespace
 
-IsolatedResult run_isolated(const std::function<std::string()>& body) {
+IsolatedResult run_isolated(const std::function<std::string()>& body, const Isolation& how) {
   std::array<int, 2> ends{};
   ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot make a pipe: {}",
          std::strerror(errno));
@@ -86,14 +97,14 @@ IsolatedResult run_isolated(const std::function<std::string()>& body) {
   const pid_t pid = ::fork();
   ENSURE(resource, pid >= 0, "cannot start a process: {}; close others or raise `ulimit -u`",
          std::strerror(errno));
-  if (pid == 0) be_child(body, writing.get(), parent);
+  if (pid == 0) be_child(body, how.sandbox, writing.get(), parent);
   writing.reset();
   const std::string message = read_to_end(reading.get());
   int status = 0;
   rusage usage{};
   while (::wait4(pid, &status, 0, &usage) < 0 && errno == EINTR) {
   }
-  return {content_of(message, status), static_cast<std::uint64_t>(usage.ru_maxrss) * 1024};
+  return {content_of(message, status, how.who), static_cast<std::uint64_t>(usage.ru_maxrss) * 1024};
 }
 
 }  // namespace trainctl::launch

@@ -1,7 +1,10 @@
 #pragma once
 
+#include "launch/sandbox.hpp"
+
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace trainctl::launch {
@@ -11,9 +14,14 @@ struct IsolatedResult {
   std::uint64_t peak_rss_bytes = 0;  // of the child
 };
 
+struct Isolation {
+  std::string who = "the measuring process";  // as errors call it
+  std::optional<Sandbox> sandbox = {};        // which it enters first
+};
+
 /// Runs `body` in a forked child, so that what it allocates and touches is its own. Called while
 /// this process has one thread. An exception of the body is thrown here as an Error of its kind; a
 /// child that a signal ended is Error(resource) where it was killed, else Error(unexpected).
-IsolatedResult run_isolated(const std::function<std::string()>& body);
+IsolatedResult run_isolated(const std::function<std::string()>& body, const Isolation& how = {});
 
 }  // namespace trainctl::launch

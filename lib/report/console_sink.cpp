@@ -1,6 +1,7 @@
 #include "base/strings.hpp"
 #include "report/epoch_table.hpp"
 #include "report/sink.hpp"
+#include "report/weights.hpp"
 
 namespace trainctl::report {
 namespace {
@@ -15,7 +16,9 @@ class ConsoleSink final : public Sink {
   void on_event(int rank, const events::Event& event) override {
     if (const auto* warning = std::get_if<events::Warning>(&event)) warn(warning->message);
     if (rank != 0) return;
-    if (const auto* started = std::get_if<events::RunStarted>(&event)) {
+    if (const auto* weights = std::get_if<events::WeightsSet>(&event)) {
+      tell(weights_lines(*weights));
+    } else if (const auto* started = std::get_if<events::RunStarted>(&event)) {
       table_.set_max_epochs(started->max_epochs);
       bar_.set_max_epochs(started->max_epochs);
     } else if (const auto* progress = std::get_if<events::Progress>(&event)) {
@@ -34,6 +37,12 @@ class ConsoleSink final : public Sink {
     bar_.clear();
     options_.messages(paint("warning:", Ink::yellow, options_.messages_style) + " " +
                       printable(message) + "\n");
+  }
+
+  void tell(const std::vector<std::string>& lines) {
+    bar_.clear();
+    for (const std::string& line : lines)
+      options_.messages((&line == &lines.front() ? "" : "  ") + line + "\n");
   }
 
   ConsoleOptions options_;

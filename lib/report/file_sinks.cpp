@@ -7,7 +7,10 @@
 #include "report/sink.hpp"
 #include "report/table.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <map>
 #include <optional>
 
 namespace trainctl::report {
@@ -24,13 +27,16 @@ std::vector<CsvField> timing_fields(const events::Timing& timing) {
 class CsvSink final : public Sink {
  public:
   CsvSink(const fs::path& run_dir, std::vector<std::string> metrics)
-      : metrics_(std::move(metrics)),
+      : run_dir_(run_dir),
+        metrics_(std::move(metrics)),
         epochs_(run_dir / "epochs.csv"),
         timing_(run_dir / "timing.csv") {}
 
   void on_event(int rank, const events::Event& event) override {
+    if (rank != 0) return;
+    if (const auto* row = std::get_if<events::TableRow>(&event)) add_row(*row);
     const auto* epoch = std::get_if<events::EpochEnded>(&event);
-    if (epoch == nullptr || rank != 0) return;
+    if (epoch == nullptr) return;
     const std::vector<CsvField> timing = timing_fields(epoch->timing);
     const std::string number = std::to_string(epoch->epoch + 1);
     std::vector<CsvField> row{{"epoch", number},
@@ -52,12 +58,33 @@ class CsvSink final : public Sink {
   void close() override {}
 
  private:
+  /// "val/confusion_matrix" goes to confusion_matrix.csv: a line for each epoch, split and row.
+  void add_row(const events::TableRow& row) {
+    const std::size_t slash = row.metric.find('/');
+    const std::string name = row.metric.substr(slash + 1);
+    auto found = tables_.find(name);
+    if (found == tables_.end()) {
+      const fs::path path = run_dir_ / (name + ".csv");
+      const bool is_new = !fs::exists(path);
+      found = tables_.try_emplace(name, path).first;
+      if (is_new) {
+        std::string header = "epoch,split,class";
+        for (std::size_t i = 0; i < row.counts.size(); ++i) header += fmt::format(",{}", i);
+        found->second.append_line(header);
+      }
+    }
+    found->second.append_line(fmt::format("{},{},{},{}", row.epoch + 1, row.metric.substr(0, slash),
+                                          row.row, fmt::join(row.counts, ",")));
+  }
+
   static std::string cell(const events::EpochEnded& epoch, const std::string& name) {
     const auto value = find_metric(epoch.metrics, name);
     return value ? exact_text(*value) : std::string();
   }
 
+  fs::path run_dir_;
   std::vector<std::string> metrics_;
+  std::map<std::string, AppendFile> tables_;
   CsvFile epochs_;
   CsvFile timing_;
 };
@@ -72,6 +99,8 @@ class JsonlSink final : public Sink {
       Json line = head("step", step->epoch, step->global_step, step->elapsed_s);
       line["lr"] = json_number(step->lr);
       line["train/loss"] = json_number(step->loss);
+      if (step->grad_norm) line["grad_norm"] = json_number(*step->grad_norm);
+      if (step->param_norm) line["param_norm"] = json_number(*step->param_norm);
       file_.append_line(to_line(line));
     } else if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) {
       elapsed_s_ += epoch->timing.wall_s;

@@ -13,6 +13,7 @@ struct Recorder {
   int rank;
 
   void operator()(const events::Hello& event) { record.hellos[rank] = event; }
+  void operator()(const events::WeightsSet& event) { record.weights = event; }
   void operator()(const events::RunStarted& event) { record.started = event; }
   void operator()(const events::Progress& event) { saw_step(event.global_step); }
   void operator()(const events::StepLogged& event) { saw_step(event.global_step); }
@@ -23,6 +24,7 @@ struct Recorder {
       record.epochs.pop_back();
     record.epochs.push_back(event);
   }
+  void operator()(const events::TableRow& /*event*/) {}  // goes to its file only
   void operator()(const events::CheckpointSaved& event) { record.checkpoints.push_back(event); }
   void operator()(const events::StoppedEarly& event) { record.stopped_early = event; }
   void operator()(const events::Warning& event) {

@@ -17,6 +17,7 @@ namespace trainctl::report {
 /// a person or a script reads.
 struct RunRecord {
   std::map<int, events::Hello> hellos;  // by rank
+  std::optional<events::WeightsSet> weights;
   std::optional<events::RunStarted> started;
   std::vector<events::EpochEnded>
       epochs;  // of rank 0, ascending; an epoch that is done again replaces the old one

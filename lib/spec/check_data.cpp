@@ -3,12 +3,12 @@
 #include "base/strings.hpp"
 #include "spec/checker.hpp"
 #include "spec/loss/cross_entropy.hpp"
-#include "spec/loss/mse.hpp"
 #include "spec/metric/top_k_accuracy.hpp"
 #include "spec/model/lenet.hpp"
 #include "spec/placement.hpp"
 #include "spec/sampler/class_balanced.hpp"
 #include "spec/sampler/weighted_random.hpp"
+#include "spec/targets.hpp"
 
 #include <fmt/format.h>
 
@@ -80,46 +80,59 @@ void check_sampler(Checker& checker, std::int64_t classes) {
 
 const char* text(Inputs inputs) { return enum_names(inputs)[static_cast<std::size_t>(inputs)]; }
 
-/// Models flatten what they get, but for those that look at images.
-void check_inputs(Checker& checker, Inputs inputs) {
-  const config::Stage& model = checker.experiment().model;
-  const bool images_only = model.options_type == typeid(model::Lenet);
-  const bool fits = inputs == Inputs::images || (inputs == Inputs::numbers && !images_only);
-  if (fits || !model || !checker.sound("model.type")) return;
-  checker.error(
-      "model",
-      fmt::format("the model '{}' takes {}{}, but the samples of dataset.train are {}", model.type,
-                  text(Inputs::images),
-                  images_only ? "" : fmt::format(" or {}", text(Inputs::numbers)), text(inputs)),
-      inputs == Inputs::tokens ? "no model of this release takes tokens: choose a data "
-                                 "set of images or of rows, such as csv"
-                               : "choose model mlp or linear");
+std::string taken_by(const config::Stage& model) {
+  std::string all;
+  for (const Inputs inputs : {Inputs::images, Inputs::numbers, Inputs::tokens}) {
+    if (takes(model, inputs)) all += (all.empty() ? "" : " or ") + std::string(text(inputs));
+  }
+  return all;
 }
 
-/// Without classes only a loss of numbers means anything, and no metric does.
-void check_number_targets(Checker& checker) {
+void check_inputs(Checker& checker, Inputs inputs) {
+  const config::Stage& model = checker.experiment().model;
+  if (!model || takes(model, inputs) || !checker.sound("model.type")) return;
+  const char* hint = "choose model mlp or linear";
+  if (inputs == Inputs::tokens)
+    hint = "choose model gpt, or a sequential that begins with an embedding";
+  if (takes(model, Inputs::tokens)) hint = "choose dataset tokens, or another model";
+  checker.error("model",
+                fmt::format("the model '{}' takes {}, but the samples of dataset.train are {}",
+                            model.type, taken_by(model), text(inputs)),
+                hint);
+}
+
+const char* text(Targets targets) { return enum_names(targets)[static_cast<std::size_t>(targets)]; }
+
+std::string taken_of(const config::Stage& stage) {
+  return text(takes(stage, Targets::classes) ? Targets::classes : Targets::numbers);
+}
+
+/// What fits the labels is said, and what the loss or the metric takes instead.
+void check_targets(Checker& checker, Targets targets) {
   const Experiment& experiment = checker.experiment();
-  if (experiment.loss.options_type != typeid(loss::Mse) && checker.sound("loss")) {
+  if (!takes(experiment.loss, targets) && checker.sound("loss")) {
     checker.error(checker.find("loss") != nullptr ? "loss" : "dataset.train",
-                  fmt::format("the loss '{}' takes classes, but the labels of dataset.train are "
-                              "numbers",
-                              experiment.loss.type),
-                  "choose loss mse, or labels that are classes");
+                  fmt::format("the loss '{}' takes {}, but the labels of dataset.train are {}",
+                              experiment.loss.type, taken_of(experiment.loss), text(targets)),
+                  targets == Targets::numbers ? "choose a loss of numbers, such as mse, or labels "
+                                                "that are classes"
+                                              : "choose a loss of classes, such as cross_entropy");
   }
   for (std::size_t i = 0; i < experiment.metrics.size(); ++i) {
     const std::string path = fmt::format("metrics.{}", i);
-    if (!experiment.metrics[i] || !checker.sound(path)) continue;
-    checker.error(path,
-                  fmt::format("the metric '{}' counts classes, but the labels of dataset.train are "
-                              "numbers",
-                              experiment.metrics[i].type),
-                  "remove it: the loss is measured on both splits");
+    if (!experiment.metrics[i] || !checker.sound(path) || takes(experiment.metrics[i], targets))
+      continue;
+    checker.error(
+        path,
+        fmt::format("the metric '{}' takes {}, but the labels of dataset.train are {}",
+                    experiment.metrics[i].type, taken_of(experiment.metrics[i]), text(targets)),
+        "remove it: the loss is measured on both splits");
   }
 }
 
 void check_kind(Checker& checker, const SampleKind& kind) {
   check_inputs(checker, kind.inputs);
-  if (kind.targets == Targets::numbers) check_number_targets(checker);
+  check_targets(checker, kind.targets);
 }
 
 void check_image_size(Checker& checker, const ImageSize& image) {

@@ -34,23 +34,24 @@ std::string counted(std::int64_t count, Interval interval) {
                      count == 1 ? "" : "s");
 }
 
-void check_milestones(Checker& checker, const scheduler::MultiStepLr& options,
-                      std::optional<std::int64_t> run) {
-  for (std::size_t i = 0; i < options.milestones.size(); ++i) {
+void check_milestones(Checker& checker, const std::vector<std::int64_t>& milestones,
+                      Interval interval, std::optional<std::int64_t> run) {
+  for (std::size_t i = 0; i < milestones.size(); ++i) {
     const std::string path = fmt::format("scheduler.milestones.{}", i);
-    if (i > 0 && options.milestones[i] <= options.milestones[i - 1]) {
-      checker.error(path, fmt::format("the milestones must rise, but {} follows {}",
-                                      options.milestones[i], options.milestones[i - 1]));
-    } else if (run && options.milestones[i] >= *run) {
+    if (i > 0 && milestones[i] <= milestones[i - 1]) {
+      checker.error(path, fmt::format("the milestones must rise, but {} follows {}", milestones[i],
+                                      milestones[i - 1]));
+    } else if (run && milestones[i] >= *run) {
       checker.warning(path, fmt::format("the milestone at {} is never reached: the run has {}",
-                                        options.milestones[i], counted(*run, options.interval)));
+                                        milestones[i], counted(*run, interval)));
     }
   }
 }
 
 void check_drops(Checker& checker, const config::Stage& stage, std::optional<std::int64_t> run) {
   if (stage.options_type == typeid(scheduler::MultiStepLr)) {
-    check_milestones(checker, stage.as<scheduler::MultiStepLr>(), run);
+    const auto& options = stage.as<scheduler::MultiStepLr>();
+    check_milestones(checker, options.milestones, options.interval, run);
   } else if (stage.options_type == typeid(scheduler::StepLr)) {
     const auto& options = stage.as<scheduler::StepLr>();
     if (run && options.step_size >= *run) {
@@ -66,16 +67,62 @@ void check_drops(Checker& checker, const config::Stage& stage, std::optional<std
   }
 }
 
+/// A length that the stage has under `key`, and whether it is left to the run.
+struct OpenLength {
+  const char* key;
+  bool open;
+};
+
+template <class Options>
+OpenLength open_length(const config::Stage& stage, const char* key,
+                       config::Auto<std::int64_t> Options::*member) {
+  const bool has_it = stage.options_type == typeid(Options);
+  return {key, has_it && (stage.as<Options>().*member).is_auto()};
+}
+
 void check_end(Checker& checker, const config::Stage& stage) {
   const Trainer& trainer = checker.experiment().trainer;
   const bool ends = trainer.epoch_limit() || trainer.max_steps;
-  if (ends || stage.options_type != typeid(scheduler::CosineAnnealingLr) ||
-      !checker.sound("trainer"))
-    return;
-  if (stage.as<scheduler::CosineAnnealingLr>().t_max.is_auto()) {
-    checker.error("scheduler.t_max",
+  if (ends || !checker.sound("trainer")) return;
+  if (stage.options_type == typeid(scheduler::Wsd)) {
+    checker.error("scheduler",
+                  "wsd falls at the end of the run, and max_time alone does not tell it",
+                  "set 'trainer.max_epochs' or 'trainer.max_steps'");
+  }
+  for (const OpenLength& length :
+       {open_length(stage, "t_max", &scheduler::CosineAnnealingLr::t_max),
+        open_length(stage, "total_iters", &scheduler::LinearLr::total_iters),
+        open_length(stage, "total_iters", &scheduler::PolynomialLr::total_iters),
+        open_length(stage, "total_steps", &scheduler::OneCycleLr::total_steps)}) {
+    if (!length.open) continue;
+    checker.error(fmt::format("scheduler.{}", length.key),
                   "'auto' is the whole run, and max_time alone does not tell its length",
-                  "set 't_max', 'trainer.max_epochs' or 'trainer.max_steps'");
+                  fmt::format("set '{}', 'trainer.max_epochs' or 'trainer.max_steps'", length.key));
+  }
+}
+
+std::optional<std::int64_t> intervals(const Checker& checker, const RunLength& length,
+                                      Interval interval) {
+  if (!checker.sound({"trainer.max_epochs", "trainer.max_steps"})) return std::nullopt;
+  return interval == Interval::epoch ? length.known_epochs() : length.steps;
+}
+
+void check_sequence(Checker& checker, const scheduler::SequentialLr& options,
+                    const RunLength& length) {
+  const std::size_t wanted = options.schedulers.size() - 1;
+  if (options.milestones.size() != wanted) {
+    checker.error("scheduler.milestones",
+                  fmt::format("{} schedulers need {} milestone{}, found {}", wanted + 1, wanted,
+                              wanted == 1 ? "" : "s", options.milestones.size()),
+                  "give one where the second scheduler begins, the third, and so on");
+  }
+  check_milestones(checker, options.milestones, options.interval,
+                   intervals(checker, length, options.interval));
+  for (std::size_t i = 0; i < options.schedulers.size(); ++i) {
+    if (options.schedulers[i].options_type != typeid(scheduler::ReduceLrOnPlateau)) continue;
+    checker.error(fmt::format("scheduler.schedulers.{}", i),
+                  "reduce_lr_on_plateau watches a value, and cannot be one of a sequence",
+                  "choose one that follows a curve");
   }
 }
 
@@ -83,12 +130,12 @@ void check_end(Checker& checker, const config::Stage& stage) {
 
 void check_scheduler(Checker& checker, const RunLength& length) {
   const config::Stage& stage = checker.experiment().scheduler;
+  if (!checker.sound("scheduler")) return;
+  if (stage.options_type == typeid(scheduler::SequentialLr))
+    check_sequence(checker, stage.as<scheduler::SequentialLr>(), length);
   const scheduler::Warmup* options = warmup_of(stage);
-  if (options == nullptr || !checker.sound("scheduler")) return;
-  const bool knows_length = checker.sound({"trainer.max_epochs", "trainer.max_steps"});
-  std::optional<std::int64_t> run;
-  if (knows_length)
-    run = options->interval == Interval::epoch ? length.known_epochs() : length.steps;
+  if (options == nullptr) return;
+  const std::optional<std::int64_t> run = intervals(checker, length, options->interval);
   if (run && options->warmup > 0 && options->warmup >= *run) {
     checker.error(
         "scheduler.warmup",

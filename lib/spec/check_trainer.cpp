@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace trainctl::spec {
 namespace {
 
@@ -70,6 +72,44 @@ void check_backend(Checker& checker) {
   }
 }
 
+/// The cost was measured on products of 1,024 x 1,024 on a CPU with AVX2 alone: 2.2 s and 25 ms.
+void check_precision(Checker& checker) {
+  const Trainer& trainer = checker.experiment().trainer;
+  if (trainer.precision == Precision::full || trainer.allow_slow_precision) return;
+  if (!checker.sound({"trainer.precision", "trainer.accelerator", "trainer.devices"})) return;
+  const Machine machine = read_machine();
+  if (placement_of(trainer, machine).on_gpus) return;
+  const bool bf16 = trainer.precision == Precision::bf16_mixed;
+  const auto has = [&](const char* feature) {
+    return std::ranges::find(machine.cpu_features, feature) != machine.cpu_features.end();
+  };
+  if (bf16 ? has("avx512_bf16") || has("amx_bf16") : has("avx512_fp16") || has("amx_fp16")) return;
+  checker.error(
+      "trainer.precision",
+      fmt::format("this CPU has no instructions for {}: a product of matrices takes about "
+                  "90 times as long as in float32, a convolution 8 times",
+                  bf16 ? "bfloat16" : "float16"),
+      "leave 'precision' out, or write 'allow_slow_precision: true'");
+}
+
+void check_averaging(Checker& checker) {
+  const Trainer& trainer = checker.experiment().trainer;
+  if (!checker.sound("trainer")) return;
+  if (trainer.ema && trainer.swa)
+    checker.error("trainer.swa", "'ema' and 'swa' both take the weights' place",
+                  "remove one of them");
+  const auto check_start = [&](const char* key, std::int64_t start) {
+    const auto epochs = trainer.epoch_limit();
+    if (!epochs || start < *epochs) return;
+    checker.error(
+        fmt::format("trainer.{}.start_epoch", key),
+        fmt::format("the average would begin after {} epochs, and the run has {}", start, *epochs),
+        fmt::format("begin earlier, or remove '{}'", key));
+  };
+  if (trainer.ema) check_start("ema", trainer.ema->start_epoch);
+  if (trainer.swa) check_start("swa", trainer.swa->start_epoch);
+}
+
 }  // namespace
 
 void check_trainer(Checker& checker) {
@@ -77,6 +117,8 @@ void check_trainer(Checker& checker) {
   check_devices(checker);
   check_limits(checker);
   check_backend(checker);
+  check_precision(checker);
+  check_averaging(checker);
   if (trainer.gradient_clip_algorithm != ClipAlgorithm::norm && !trainer.gradient_clip_val) {
     checker.warning("trainer.gradient_clip_algorithm",
                     "nothing is clipped: 'gradient_clip_val' is not set");

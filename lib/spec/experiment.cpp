@@ -31,6 +31,23 @@ void describe_length(config::Describe<Trainer>& options) {
       .example("\"00:12:00:00\"");
 }
 
+void describe_numbers(config::Describe<Trainer>& options) {
+  options.field("precision", &Trainer::precision,
+                "Number format of the training. 32-true: float32 throughout; bf16-mixed and "
+                "16-mixed: matrix products and convolutions in 16 bits, weights in float32.");
+  options.field("allow_slow_precision", &Trainer::allow_slow_precision,
+                "Trains in 16 bits also on a CPU that has no instructions for them.");
+  options.field(
+      "float32_matmul_precision", &Trainer::float32_matmul_precision,
+      "Precision within float32 products, as torch.set_float32_matmul_precision; high and "
+      "medium may use TF32 or bfloat16.");
+  options.field("channels_last", &Trainer::channels_last,
+                "Lays images and convolution weights out with the channels last (NHWC).");
+  options.field("activation_checkpointing", &Trainer::activation_checkpointing,
+                "blocks: training keeps what enters each block of the model and computes the rest "
+                "again in the backward pass: less memory, more time, the same gradients.");
+}
+
 void describe_batches(config::Describe<Trainer>& options) {
   options
       .field("limit_train_batches", &Trainer::limit_train_batches,
@@ -64,8 +81,7 @@ void Trainer::describe(config::Describe<Trainer>& options) {
       .at_most(1024)
       .example("2");
   describe_length(options);
-  options.field("precision", &Trainer::precision,
-                "Number format of the training; 32-true: float32 throughout.");
+  describe_numbers(options);
   options
       .field("accumulate_grad_batches", &Trainer::accumulate_grad_batches,
              "Batches whose gradients make one step.")
@@ -87,6 +103,16 @@ void Trainer::describe(config::Describe<Trainer>& options) {
       .field("log_every_n_steps", &Trainer::log_every_n_steps,
              "Steps between two lines of metrics.jsonl.")
       .at_least(1);
+  options.field("ema", &Trainer::ema, "Exponential moving average of the weights; absent: none.");
+  options.field("swa", &Trainer::swa, "Stochastic weight averaging; absent: none.");
+  options
+      .field("skip_nonfinite_steps", &Trainer::skip_nonfinite_steps,
+             "Steps in a row that are left out where a gradient is not finite, before the run "
+             "stops; auto: none, or 100 in 16-mixed, whose scale has to settle.")
+      .at_least(0);
+  options.field("log_norms", &Trainer::log_norms,
+                "Writes the lengths of the gradient, before clipping, and of the weights to "
+                "metrics.jsonl.");
   options.field("deterministic", &Trainer::deterministic,
                 "Only kernels that give the same bits in every run.");
   options.field("detect_anomaly", &Trainer::detect_anomaly,
@@ -97,6 +123,23 @@ void Trainer::describe(config::Describe<Trainer>& options) {
       .at_least(1)
       .at_most(1024)
       .example("1");
+}
+
+void Ema::describe(config::Describe<Ema>& options) {
+  options.field("decay", &Ema::decay, "Share of the old average that is kept.")
+      .at_least(0)
+      .below(1)
+      .example("0.9999");
+  options.field("every_n_steps", &Ema::every_n_steps, "Steps between two updates.").at_least(1);
+  options.field("start_epoch", &Ema::start_epoch, "Epochs before the first update.").at_least(0);
+}
+
+void Swa::describe(config::Describe<Swa>& options) {
+  options.field("start_epoch", &Swa::start_epoch, "Epochs before the first update.").at_least(0);
+  options
+      .field("every_n_steps", &Swa::every_n_steps, "Steps between two updates; auto: an epoch's.")
+      .at_least(1)
+      .example("100");
 }
 
 void Checkpoint::describe(config::Describe<Checkpoint>& options) {
@@ -166,6 +209,17 @@ void Dataset::describe(config::Describe<Dataset>& options) {
       .example("10");
 }
 
+void Profiler::describe(config::Describe<Profiler>& options) {
+  options.field("wait", &Profiler::wait, "Steps before anything is done.").at_least(0);
+  options.field("warmup", &Profiler::warmup, "Steps after that, in which the tracer gets ready.")
+      .at_least(0);
+  options.field("active", &Profiler::active, "Steps that are recorded.").at_least(1).at_most(1000);
+  options.field("record_shapes", &Profiler::record_shapes, "Notes the shapes of the inputs.");
+  options.field("profile_memory", &Profiler::profile_memory, "Notes what is allocated and freed.");
+  options.field("with_flops", &Profiler::with_flops,
+                "Counts the operations of matrix products and convolutions.");
+}
+
 void Experiment::describe(config::Describe<Experiment>& options) {
   options.field("name", &Experiment::name, "Name of the experiment and of its folder below runs/.")
       .not_empty();
@@ -178,6 +232,17 @@ void Experiment::describe(config::Describe<Experiment>& options) {
       .example("{train: {type: mnist, root: data/mnist}}");
   options.field("loader", &Experiment::loader, "How batches are made.");
   options.stage("model", &Experiment::model, "model", "The network.").required();
+  options
+      .field(
+          "weights", &Experiment::weights,
+          "What the training starts from; absent: weights that the seed draws. A path alone will "
+          "do. A last layer for another number of classes is drawn anew.")
+      .example("resnet18.pth");
+  options
+      .field("freeze", &Experiment::freeze,
+             "Parameters that are not trained, by name: `*` and `?` as in a shell; a layer stands "
+             "for all below it, and keeps the statistics of its batch norms.")
+      .example("[conv1, \"layer?\", \"*.bias\"]");
   options.stage("loss", &Experiment::loss, "loss", "What training minimises.");
   options.stage("optimizer", &Experiment::optimizer, "optimizer", "How weights follow gradients.")
       .required();
@@ -191,6 +256,8 @@ void Experiment::describe(config::Describe<Experiment>& options) {
   options.field("trainer", &Experiment::trainer, "The training loop.");
   options.field("distributed", &Experiment::distributed, "How ranks exchange gradients.");
   options.field("checkpoint", &Experiment::checkpoint, "Which weights are kept.");
+  options.field("profiler", &Experiment::profiler,
+                "Records what a few steps do into profile/; absent: nothing.");
   options.field("loggers", &Experiment::loggers, "Where the progress is written.");
 }
 

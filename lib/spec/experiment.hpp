@@ -6,6 +6,7 @@
 #include "spec/limit.hpp"
 #include "spec/mode.hpp"
 #include "spec/on_error.hpp"
+#include "spec/weights.hpp"
 
 #include <array>
 #include <cstdint>
@@ -155,8 +156,45 @@ struct Loader {
 enum class Accelerator { automatic, cpu, gpu };
 constexpr std::array<const char*, 3> enum_names(Accelerator) { return {"auto", "cpu", "gpu"}; }
 
-enum class Precision { full };
-constexpr std::array<const char*, 1> enum_names(Precision) { return {"32-true"}; }
+enum class Precision { full, bf16_mixed, fp16_mixed };
+constexpr std::array<const char*, 3> enum_names(Precision) {
+  return {"32-true", "bf16-mixed", "16-mixed"};
+}
+
+enum class MatmulPrecision { highest, high, medium };
+constexpr std::array<const char*, 3> enum_names(MatmulPrecision) {
+  return {"highest", "high", "medium"};
+}
+
+enum class ActivationCheckpointing { off, blocks };
+constexpr std::array<const char*, 2> enum_names(ActivationCheckpointing) {
+  return {"off", "blocks"};
+}
+
+/// As torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn and use_buffers=True.
+struct Ema {
+  static constexpr auto kSummary =
+      "Exponential moving average of the weights; it is validated and saved in their place.";
+
+  double decay = 0.999;
+  std::int64_t every_n_steps = 1;
+  std::int64_t start_epoch = 0;
+
+  static void describe(config::Describe<Ema>& options);  // experiment.cpp
+};
+
+/// As torch.optim.swa_utils.AveragedModel with use_buffers=True.
+struct Swa {
+  static constexpr auto kSummary =
+      "Stochastic weight averaging (Izmailov et al. 2018): the mean of the weights of many steps; "
+      "it "
+      "is validated and saved in their place.";
+
+  std::int64_t start_epoch = 0;
+  config::Auto<std::int64_t> every_n_steps;
+
+  static void describe(config::Describe<Swa>& options);  // experiment.cpp
+};
 
 enum class ClipAlgorithm { norm, value };
 constexpr std::array<const char*, 2> enum_names(ClipAlgorithm) { return {"norm", "value"}; }
@@ -170,6 +208,10 @@ struct Trainer {
   std::optional<std::int64_t> max_steps;
   std::optional<std::string> max_time;
   Precision precision = Precision::full;
+  bool allow_slow_precision = false;
+  MatmulPrecision float32_matmul_precision = MatmulPrecision::highest;
+  bool channels_last = false;
+  ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::off;
   std::int64_t accumulate_grad_batches = 1;
   std::optional<double> gradient_clip_val;
   ClipAlgorithm gradient_clip_algorithm = ClipAlgorithm::norm;
@@ -180,6 +222,10 @@ struct Trainer {
   std::int64_t num_sanity_val_steps = 0;
   std::int64_t check_val_every_n_epoch = 1;
   std::int64_t log_every_n_steps = 50;
+  std::optional<Ema> ema;
+  std::optional<Swa> swa;
+  config::Auto<std::int64_t> skip_nonfinite_steps;
+  bool log_norms = false;
   bool deterministic = false;
   bool detect_anomaly = false;
   config::Auto<int> num_threads;
@@ -252,6 +298,20 @@ config::Stage default_loss();
 config::Stage default_scheduler();
 
 /// The whole file. Plain values: copied freely between threads.
+/// Records a few steps of training, as torch.profiler with its schedule.
+struct Profiler {
+  static constexpr auto kSummary = "Records what a few steps of training do.";
+
+  std::int64_t wait = 10;
+  std::int64_t warmup = 2;
+  std::int64_t active = 5;
+  bool record_shapes = true;
+  bool profile_memory = true;
+  bool with_flops = true;
+
+  static void describe(config::Describe<Profiler>& options);  // experiment.cpp
+};
+
 struct Experiment {
   static constexpr auto kSummary = "A trainctl experiment.";
 
@@ -260,6 +320,8 @@ struct Experiment {
   Dataset dataset;
   Loader loader;
   config::Stage model;
+  std::optional<Weights> weights;
+  std::vector<std::string> freeze;
   config::Stage loss = default_loss();
   config::Stage optimizer;
   config::Stage scheduler = default_scheduler();
@@ -268,6 +330,7 @@ struct Experiment {
   Trainer trainer;
   Distributed distributed;
   Checkpoint checkpoint;
+  std::optional<Profiler> profiler;
   std::vector<Logger> loggers{Logger::console, Logger::csv, Logger::jsonl};
 
   static void describe(config::Describe<Experiment>& options);  // experiment.cpp

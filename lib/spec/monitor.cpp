@@ -1,10 +1,13 @@
 #include "spec/monitor.hpp"
 
+#include "spec/metric/confusion_matrix.hpp"
 #include "spec/metric/top_k_accuracy.hpp"
 #include "spec/stopper/patience.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <unordered_set>
 
 namespace trainctl::spec {
@@ -27,6 +30,7 @@ std::vector<std::string> monitored_values(const Experiment& experiment) {
     if (split[0] == 'v' && !validates(experiment)) continue;
     names.push_back(std::string(split) + "loss");
     for (const config::Stage& metric : experiment.metrics) {
+      if (!metric || metric.options_type == typeid(metric::ConfusionMatrix)) continue;  // no number
       const std::string name = split + metric_name(metric);
       if (seen.insert(name).second) names.push_back(name);
     }
@@ -43,7 +47,10 @@ std::string checkpoint_monitor(const Experiment& experiment) {
 }
 
 Mode mode_for(const std::string& monitor) {
-  return monitor.ends_with("loss") ? Mode::min : Mode::max;
+  constexpr std::array kErrors{"loss", "mae", "rmse", "perplexity"};
+  const bool error =
+      std::ranges::any_of(kErrors, [&](const char* name) { return monitor.ends_with(name); });
+  return error ? Mode::min : Mode::max;
 }
 
 Mode resolve_mode(const config::Auto<Mode>& mode, const std::string& monitor) {

@@ -19,4 +19,9 @@ at::Tensor Module::add_buffer(std::string name, at::Tensor tensor) {
   return buffers_.emplace_back(std::move(name), std::move(tensor)).tensor;
 }
 
+bool Module::checkpoint_activations() {
+  checkpoints_ = has_blocks();
+  return checkpoints_;
+}
+
 }  // namespace trainctl::stage

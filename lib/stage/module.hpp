@@ -1,5 +1,6 @@
 #pragma once
 
+#include "stage/checkpoint.hpp"
 #include "stage/stages.hpp"
 
 #include <memory>
@@ -16,17 +17,26 @@ class Module : public Model {
   [[nodiscard]] std::vector<NamedTensor> buffers() const override { return buffers_; }
   void set_mode(RunMode mode) override { mode_ = mode; }
   void to(at::Device device) override;
+  bool checkpoint_activations() override;
 
  protected:
+  /// Whether the model runs its parts through `checkpointed`.
+  [[nodiscard]] virtual bool has_blocks() const { return false; }
+  /// part(x), computed again in the backward pass where activations are checkpointed.
+  [[nodiscard]] at::Tensor checkpointed(const Segment& part, const at::Tensor& x) const {
+    return checkpoints_ && training() ? checkpoint(part, x) : part(x);
+  }
   /// Makes `tensor` a trainable leaf called `name` and returns it.
   at::Tensor add_parameter(std::string name, at::Tensor tensor);
   at::Tensor add_buffer(std::string name, at::Tensor tensor);
+  [[nodiscard]] RunMode mode() const { return mode_; }
   [[nodiscard]] bool training() const { return mode_ == RunMode::train; }
 
  private:
   std::vector<NamedTensor> parameters_;
   std::vector<NamedTensor> buffers_;
   RunMode mode_ = RunMode::train;
+  bool checkpoints_ = false;
 };
 
 }  // namespace trainctl::stage

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace trainctl::stage {
@@ -18,13 +19,20 @@ namespace trainctl::stage {
 template <class Interface, class Context>
 class Registry {
  public:
-  using Factory = std::function<std::unique_ptr<Interface>(const config::Stage&, const Context&)>;
+  using Factory = std::function<std::unique_ptr<Interface>(const config::Stage&, const Context&,
+                                                           const Registry&)>;
 
-  /// Options is the struct of lib/spec/<kind>/<name>.hpp; `make` gets it typed.
+  /// Options is the struct of lib/spec/<kind>/<name>.hpp; `make` gets it typed, and the registry
+  /// where it takes it: to build stages that are made of others.
   template <class Options, class Make>
   void add(const std::string& name, Make make) {
-    factories_[name] = [make](const config::Stage& stage, const Context& context) {
-      return make(stage.as<Options>(), context);
+    factories_[name] = [make](const config::Stage& stage, const Context& context,
+                              const Registry& registry) {
+      if constexpr (std::is_invocable_v<Make, const Options&, const Context&, const Registry&>) {
+        return make(stage.as<Options>(), context, registry);
+      } else {
+        return make(stage.as<Options>(), context);
+      }
     };
   }
 
@@ -34,7 +42,7 @@ class Registry {
     ENSURE(config, found != factories_.end(), "{} '{}' is not part of this build; it has: {}",
            stage.kind, stage.type, fmt::join(names(), ", "));
     return in_context(stage.kind + " '" + stage.type + "'",
-                      [&] { return found->second(stage, context); });
+                      [&] { return found->second(stage, context, *this); });
   }
 
   [[nodiscard]] bool has(const std::string& name) const { return factories_.contains(name); }
@@ -53,6 +61,7 @@ class Registry {
 /// Every stage the engine can build, a value: tests build their own with fakes.
 struct Catalogue {
   Registry<Model, ModelContext> models;
+  Registry<Model, LayerContext> layers;
   Registry<Loss, LossContext> losses;
   Registry<Optimizer, OptimizerContext> optimizers;
   Registry<Scheduler, SchedulerContext> schedulers;

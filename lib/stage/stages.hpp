@@ -1,5 +1,8 @@
 #pragma once
 
+#include "spec/layer/shapes.hpp"
+#include "spec/sample.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -25,6 +28,7 @@ enum class RunMode { train, evaluate };
 struct ModelContext {
   std::vector<std::int64_t> input_shape;
   std::int64_t outputs = 0;
+  spec::SampleKind kind = {};
 };
 
 /// A network. Parameters keep their identity for the whole run: optimizer and reducer hold on to
@@ -32,17 +36,28 @@ struct ModelContext {
 class Model {
  public:
   virtual ~Model() = default;
-  /// inputs: float32 [N, C, H, W] of images, [N, ...] of rows; returns logits [N, outputs].
+  /// inputs: float32 [N, C, H, W] of images, [N, ...] of rows, int64 [N, T] of tokens; returns
+  /// logits [N, outputs], [N, T, outputs] where tokens are learnt.
   virtual at::Tensor forward(const at::Tensor& inputs) = 0;
   [[nodiscard]] virtual std::vector<NamedTensor> parameters() const = 0;
   [[nodiscard]] virtual std::vector<NamedTensor> buffers() const = 0;
   virtual void set_mode(RunMode mode) = 0;
   virtual void to(at::Device device) = 0;
+  /// From now on training keeps only what enters each block of the model, and computes the rest
+  /// again in the backward pass. Returns false where the model is not made of blocks.
+  virtual bool checkpoint_activations() { return false; }
+};
+
+/// What a layer of a sequential model is built for: the shape of its input, and how many outputs
+/// the data asks for. Layers are small models; what they return has the next layer's shape.
+struct LayerContext {
+  spec::layer::LayerInput input;
 };
 
 struct LossContext {
-  std::int64_t classes = 0;
+  std::int64_t outputs = 0;  // of the model: the classes, or the numbers that are learnt
   at::Device device = at::kCPU;
+  spec::Targets targets = spec::Targets::classes;
 };
 
 /// A mean in a form that batches and ranks can share exactly. Both tensors are 0-d float32 on the
@@ -65,11 +80,14 @@ struct MixedTargets {
 class Loss {
  public:
   virtual ~Loss() = default;
-  /// logits [N, outputs] float; targets int64 [N] of classes, float32 [N, outputs] of numbers.
+  /// logits [N, outputs] float; targets int64 [N] of classes, float32 [N, outputs] of numbers. Of
+  /// tokens logits [N, T, outputs] and targets int64 [N, T].
   virtual LossValue forward(const at::Tensor& logits, const at::Tensor& targets) = 0;
   /// The loss of a mixed row is lambda times that of its own class, plus the rest times that of its
   /// partner's. Throws Error(config) where there is no such loss.
   virtual LossValue forward_mixed(const at::Tensor& logits, const MixedTargets& targets);
+  /// A label that is no class and does not count; none: every label is a class.
+  [[nodiscard]] virtual std::optional<std::int64_t> ignored_label() const { return std::nullopt; }
 };
 
 struct OptimizerContext {
@@ -81,6 +99,11 @@ class Optimizer {
   virtual ~Optimizer() = default;
   /// One update from the parameters' gradients; undefined gradients are left out.
   virtual void step() = 0;
+  /// The same, but nothing changes where `found_inf` (float32 [1], on the parameters' device) is
+  /// not 0. Waits for the device, unless the kernels take the flag.
+  virtual void step_unless(const at::Tensor& found_inf) {
+    if (found_inf.item<float>() == 0) step();
+  }
   virtual void zero_grad() = 0;
   /// The rate as scheduled; a device scalar behind it, so captured steps see it.
   virtual void set_lr(double lr) = 0;
@@ -123,7 +146,7 @@ class Stopper {
 };
 
 struct MetricContext {
-  std::int64_t classes = 0;
+  std::int64_t classes = 0;  // or the numbers that are learnt
   at::Device device = at::kCPU;
 };
 
@@ -139,6 +162,9 @@ class Metric {
   virtual at::Tensor& sums() = 0;
   [[nodiscard]] virtual double value() const = 0;
   virtual void reset() = 0;
+  /// A metric that is a table: its sums are so many rows of counts, and `value` means nothing. 0:
+  /// it is a number.
+  [[nodiscard]] virtual std::int64_t table_rows() const { return 0; }
 };
 
 }  // namespace trainctl::stage

@@ -112,6 +112,7 @@ Json manifest(const ManifestInput& input) {
     document["num_workers"] = {{"value", workers.number},
                                {"prefetch_factor", workers.prefetch_factor},
                                {"why", workers.why}};
+  document["weights"] = input.weights;
   document["git"] = input.git.commit.empty()
                         ? Json(nullptr)
                         : Json{{"commit", input.git.commit}, {"state", input.git.status}};

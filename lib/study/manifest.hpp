@@ -38,6 +38,7 @@ struct ManifestInput {
   std::map<std::string, std::string> data_fingerprints;  // split -> hex
   Threads threads;
   Workers workers;
+  Json weights = nullptr;  // what the training started from; null: what the seed draws
   Machine machine;
   GitState git;
 };

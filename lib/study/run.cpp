@@ -6,10 +6,12 @@
 #include "launch/signals.hpp"
 #include "launch/supervisor.hpp"
 #include "report/result.hpp"
+#include "report/weights.hpp"
 #include "spec/monitor.hpp"
 #include "study/devices.hpp"
 #include "study/manifest.hpp"
 #include "study/run_log.hpp"
+#include "weights/import.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -114,8 +116,11 @@ class Run {
     keep_failure([&] {
       write_inputs();
       sinks_ = make_sinks(outcome_.folder);
+      import_weights();
       supervise();
     });
+    std::error_code ignored;  // nobody needs it any more
+    fs::remove(outcome_.folder / weights::kImportedName, ignored);
     for (const auto& sink : sinks_) keep_failure([&] { sink->close(); });
     write_result();
     return std::move(outcome_);
@@ -145,6 +150,17 @@ class Run {
         clock_));
   }
 
+  // A worker maps safetensors alone: what else it may be is read here, once for all ranks.
+  void import_weights() const {
+    const auto& wish = request_.loaded.experiment.weights;
+    if (!wish) return;
+    in_context("weights", [&] {
+      if (wish->sha256) weights::check_sha256(wish->path, *wish->sha256);
+      if (weights::format_of(wish->path) == weights::Format::torch)
+        weights::import_torch(wish->path, outcome_.folder / weights::kImportedName);
+    });
+  }
+
   void write_inputs() {
     reserved_.emplace(outcome_.folder / "result.json", kResultBytes);
     make_folder(outcome_.folder / "logs");
@@ -164,6 +180,7 @@ class Run {
                         .data_fingerprints = {},
                         .threads = {},
                         .workers = {},
+                        .weights = nullptr,
                         .machine = machine_,
                         .git = git_};
     if (const auto hello = outcome_.record.hellos.find(0); hello != outcome_.record.hellos.end()) {
@@ -174,6 +191,8 @@ class Run {
       input.threads = {started->num_threads, started->num_threads_why};
       input.workers = {started->num_workers, started->prefetch_factor, started->num_workers_why};
     }
+    if (const auto& weights = outcome_.record.weights)
+      input.weights = report::weights_document(*weights);
     write_atomically(outcome_.folder / "manifest.json", to_pretty(manifest(input)) + "\n");
   }
 

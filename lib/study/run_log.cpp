@@ -5,6 +5,7 @@
 #include "base/strings.hpp"
 #include "launch/failure.hpp"
 #include "log/log.hpp"
+#include "report/weights.hpp"
 
 #include <fmt/format.h>
 
@@ -44,6 +45,8 @@ void RunLog::starts(const launch::LaunchSpec& launch) const {
 
 void RunLog::on_event(int rank, const events::Event& event) const {
   if (const auto* hello = std::get_if<events::Hello>(&event)) tell(rank, line_of(*hello));
+  if (const auto* weights = std::get_if<events::WeightsSet>(&event))
+    tell(rank, join(report::weights_lines(*weights), "; "));
   if (const auto* run = std::get_if<events::RunStarted>(&event)) tell(rank, line_of(*run));
 }
 

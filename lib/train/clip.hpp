@@ -4,20 +4,19 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <vector>
-
 namespace trainctl::train {
 
-/// Bounds the gradients of the parameters, as torch.nn.utils.clip_grad_norm_ and clip_grad_value_
+/// Length of the vector that all of them make: 0-d, on their device.
+at::Tensor norm_of(at::TensorList tensors);
+
+/// Bounds gradients, as torch.nn.utils.clip_grad_norm_ and clip_grad_value_
 /// do. Never waits for the device.
 class Clipper {
  public:
-  Clipper(std::vector<at::Tensor> parameters, double bound, spec::ClipAlgorithm algorithm);
-  void operator()();
+  Clipper(double bound, spec::ClipAlgorithm algorithm);
+  void operator()(at::TensorList gradients) const;
 
  private:
-  std::vector<at::Tensor> parameters_;
-  std::vector<at::Tensor> gradients_;
   double bound_;
   spec::ClipAlgorithm algorithm_;
 };

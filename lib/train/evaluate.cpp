@@ -1,11 +1,13 @@
 #include "train/evaluate.hpp"
 
 #include "base/error.hpp"
+#include "train/measure.hpp"
 
 #include <ATen/ops/empty.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace trainctl::train {
 namespace {
@@ -26,59 +28,81 @@ class EvaluationMode {
 
 }  // namespace
 
-Evaluator::Evaluator(const Session& session, const Options& options)
-    : session_(session),
+Evaluator::Evaluator(Evaluation evaluation, const Options& options)
+    : on_(std::move(evaluation)),
       device_(options.device),
-      feed_(make_feed(*session.validation, session, options)) {}
+      forward_(options.forward),
+      feed_(make_feed(on_, options)) {}
 
-std::unique_ptr<device::Feed> make_feed(const data::Loader& loader, const Session& session,
-                                        const Options& options) {
-  return device::make_feed(options.device, {.layout = loader.layout(),
-                                            .normalization = loader.normalization(),
-                                            .max_rows = session.batch_size,
-                                            .classes = loader.classes(),
+Evaluation evaluation_of(const Session& session, data::Loader& loader, std::string split) {
+  return {session.model,    session.loss,       session.metrics,     loader,
+          std::move(split), session.batch_size, session.communicator};
+}
+
+std::unique_ptr<device::Feed> make_feed(const Evaluation& on, const Options& options) {
+  return device::make_feed(options.device, {.layout = on.loader.layout(),
+                                            .normalization = on.loader.normalization(),
+                                            .max_rows = on.batch_size,
+                                            .classes = on.loader.classes(),
+                                            .ignored_label = on.loss.ignored_label(),
                                             .pin_memory = options.pin_memory,
-                                            .held = loader.held()});
+                                            .held = on.loader.held()});
 }
 
 std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit,
                                               const Watch& watch) {
-  const EvaluationMode mode(session_.model);
-  for (const auto& metric : session_.metrics) metric->reset();
+  const EvaluationMode mode(on_.model);
+  for (const auto& metric : on_.metrics) metric->reset();
   LossMeter meter(device_);
-  const std::int64_t batches = std::min(limit.value_or(session_.validation->batches_per_epoch()),
-                                        session_.validation->batches_per_epoch());
-  session_.validation->start_epoch(runs_++);
+  const std::int64_t all = on_.loader.batches_per_epoch();
+  const std::int64_t batches = std::min(limit.value_or(all), all);
+  on_.loader.start_epoch(runs_++);
   for (std::int64_t i = 0; i < batches; ++i) {
-    const device::DeviceBatch& batch = feed_->put(*session_.validation->next());
+    const device::DeviceBatch& batch = feed_->put(*on_.loader.next());
     {
       const c10::InferenceMode guard;
-      const at::Tensor logits = session_.model.forward(batch.inputs);
-      meter.add(session_.loss.forward(logits, batch.targets), batch.valid);
-      if (batch.valid > 0) {
-        for (const auto& metric : session_.metrics) metric->update(logits, batch.targets);
-      }
+      const at::Tensor logits = forward(on_.model, batch.inputs, forward_);
+      meter.add(on_.loss.forward(logits, batch.targets), batch.valid);
+      if (batch.valid > 0) measure(on_.metrics, on_.loss, logits, batch.targets);
     }
     if (!watch(i)) return std::nullopt;
   }
-  return collect_metrics(session_, meter, "val");
+  tables_ = collect_tables(on_);
+  return collect_metrics(on_, meter);
 }
 
-events::Metrics collect_metrics(const Session& session, const LossMeter& meter,
-                                const std::string& split) {
+std::vector<events::TableRow> collect_tables(const Evaluation& on) {
+  std::vector<events::TableRow> rows;
+  for (const auto& metric : on.metrics) {
+    const std::int64_t count = metric->table_rows();
+    if (count == 0) continue;
+    const std::string name = on.split + "/" + metric->name();
+    on.communicator.sum(metric->sums(), name);
+    const at::Tensor table = metric->sums().cpu().to(at::kLong).view({count, -1});
+    for (std::int64_t row = 0; row < count; ++row) {
+      const auto* counts = table.const_data_ptr<std::int64_t>() + row * table.size(1);
+      rows.push_back({name, 0, row, {counts, counts + table.size(1)}});
+    }
+    metric->reset();
+  }
+  return rows;
+}
+
+events::Metrics collect_metrics(const Evaluation& on, const LossMeter& meter) {
   const at::Tensor sums = at::empty({2}, at::kDouble);
   auto* values = sums.mutable_data_ptr<double>();
   values[0] = meter.total();
   values[1] = meter.weight();
-  session.communicator.sum(sums, split + "/loss");
+  on.communicator.sum(sums, on.split + "/loss");
   ENSURE(data, values[1] > 0,
          "{}/loss: loss.weight leaves no sample that counts; give a class that is in the data a "
          "weight above 0",
-         split);
-  events::Metrics metrics{{split + "/loss", mean_loss(values[0], values[1])}};
-  for (const auto& metric : session.metrics) {
-    const std::string name = split + "/" + metric->name();
-    session.communicator.sum(metric->sums(), name);
+         on.split);
+  events::Metrics metrics{{on.split + "/loss", mean_loss(values[0], values[1])}};
+  for (const auto& metric : on.metrics) {
+    if (metric->table_rows() > 0) continue;
+    const std::string name = on.split + "/" + metric->name();
+    on.communicator.sum(metric->sums(), name);
     metrics.emplace_back(name, metric->value());
     metric->reset();
   }

@@ -13,31 +13,39 @@
 
 namespace trainctl::train {
 
-/// Loss and metrics of the validation split, exact over batches and ranks.
+/// Loss and metrics of one split, exact over batches and ranks.
 class Evaluator {
  public:
-  Evaluator(const Session& session, const Options& options);
+  Evaluator(Evaluation evaluation, const Options& options);
 
   /// Called after each batch with its number; returns false to give up, on every rank after the
   /// same batch.
   using Watch = std::function<bool(std::int64_t batch)>;
   /// Nothing where it was given up. `limit`: batches at most.
   std::optional<events::Metrics> run(std::optional<std::int64_t> limit, const Watch& watch);
+  /// Of the last run.
+  [[nodiscard]] const std::vector<events::TableRow>& tables() const { return tables_; }
 
  private:
-  const Session& session_;
+  Evaluation on_;
   at::Device device_;
+  ForwardOptions forward_;
   std::unique_ptr<device::Feed> feed_;
+  std::vector<events::TableRow> tables_;
   std::int64_t runs_ = 0;  // counted as epochs of the loader, so that its workers fetch ahead
 };
 
+/// The session's model on a split of its data.
+Evaluation evaluation_of(const Session& session, data::Loader& loader, std::string split);
+
 /// What brings the loader's batches to the device.
-std::unique_ptr<device::Feed> make_feed(const data::Loader& loader, const Session& session,
-                                        const Options& options);
+std::unique_ptr<device::Feed> make_feed(const Evaluation& on, const Options& options);
+
+/// Sums over the ranks the metrics that are tables, and resets them; their epoch is left open.
+std::vector<events::TableRow> collect_tables(const Evaluation& on);
 
 /// Sums over the ranks and names the values: "train/loss", "train/accuracy", ... Resets the
-/// metrics.
-events::Metrics collect_metrics(const Session& session, const LossMeter& meter,
-                                const std::string& split);
+/// metrics but those that are tables.
+events::Metrics collect_metrics(const Evaluation& on, const LossMeter& meter);
 
 }  // namespace trainctl::train

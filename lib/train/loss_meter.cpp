@@ -1,13 +1,17 @@
 #include "train/loss_meter.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
 
 namespace trainctl::train {
 
-LossMeter::LossMeter(at::Device device) {
+LossMeter::LossMeter(at::Device device, NotFinite not_finite)
+    : leaves_out_(not_finite == NotFinite::is_left_out) {
   if (device.is_cpu()) return;
   device_total_ = at::zeros({}, at::TensorOptions(at::kDouble).device(device));
   device_weight_ = at::zeros({}, at::TensorOptions(at::kDouble).device(device));
@@ -22,6 +26,7 @@ bool LossMeter::add(const stage::LossValue& loss, std::int64_t rows) {
 
 bool LossMeter::add_on_cpu(const stage::LossValue& loss, std::int64_t rows) {
   const double value = *loss.value.const_data_ptr<float>();
+  if (leaves_out_ && !std::isfinite(value)) return true;
   if (loss.weight.defined()) {
     total_ += value;
     weight_ += *loss.weight.const_data_ptr<float>();
@@ -34,7 +39,14 @@ bool LossMeter::add_on_cpu(const stage::LossValue& loss, std::int64_t rows) {
 
 void LossMeter::add_on_device(const stage::LossValue& loss, std::int64_t rows) {
   const at::NoGradGuard guard;
-  if (loss.weight.defined()) {
+  if (leaves_out_) {
+    const at::Tensor finite = loss.value.isfinite();
+    const auto ones = static_cast<double>(rows);
+    const at::Tensor weight = loss.weight.defined() ? loss.weight : at::full_like(loss.value, ones);
+    const double times = loss.weight.defined() ? 1 : ones;
+    device_total_.add_(at::where(finite, loss.value.detach(), 0), times);
+    device_weight_.add_(weight * finite);
+  } else if (loss.weight.defined()) {
     device_total_.add_(loss.value.detach());
     device_weight_.add_(loss.weight);
   } else {

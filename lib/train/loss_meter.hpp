@@ -12,14 +12,15 @@ namespace trainctl::train {
 /// the device until it is read.
 class LossMeter {
  public:
-  explicit LossMeter(at::Device device);
+  enum class NotFinite { counts, is_left_out };
+  explicit LossMeter(at::Device device, NotFinite not_finite = NotFinite::counts);
 
-  /// Returns false where a CPU sees at once that the loss is not finite; a GPU tells when the total
-  /// is read.
+  /// Returns false where a CPU sees at once that the loss is not finite, and that counts; a GPU
+  /// tells when the total is read.
   bool add(const stage::LossValue& loss, std::int64_t rows);
   /// Waits for the device.
   [[nodiscard]] double total() const;
-  /// Waits for the device where the loss weighs its rows.
+  /// Waits for the device where the loss weighs its rows, or may be left out.
   [[nodiscard]] double weight() const;
   void reset();
 
@@ -27,8 +28,9 @@ class LossMeter {
   bool add_on_cpu(const stage::LossValue& loss, std::int64_t rows);
   void add_on_device(const stage::LossValue& loss, std::int64_t rows);
 
+  bool leaves_out_;
   at::Tensor device_total_;   // float64 scalars; undefined on a CPU
-  at::Tensor device_weight_;  // of losses that weigh their rows
+  at::Tensor device_weight_;  // of losses that weigh their rows, or may be left out
   double total_ = 0;
   double weight_ = 0;
 };

@@ -6,10 +6,15 @@
 
 namespace trainctl::train {
 
+namespace {
+
+/// The scale of float16 gradients halves from 65,536 to 1 in 16 steps that are not finite.
+constexpr std::int64_t kSkippedWhileScaling = 100;
+
+}  // namespace
+
 Options options_from(const spec::Experiment& experiment, at::Device device) {
   const spec::Trainer& trainer = experiment.trainer;
-  ENSURE(config, trainer.precision == spec::Precision::full,
-         "trainer.precision: this build trains in 32-true only; leave the key out");
   Options options;
   options.device = device;
   options.max_epochs = trainer.epoch_limit();
@@ -25,6 +30,12 @@ Options options_from(const spec::Experiment& experiment, at::Device device) {
   options.sanity_steps = trainer.num_sanity_val_steps;
   options.validate_every = trainer.check_val_every_n_epoch;
   options.log_every = trainer.log_every_n_steps;
+  options.forward = forward_options(trainer);
+  options.averaging = averaging_of(trainer);
+  const bool scales = trainer.precision == spec::Precision::fp16_mixed;
+  options.may_skip = trainer.skip_nonfinite_steps.value_or(scales ? kSkippedWhileScaling : 0);
+  options.log_norms = trainer.log_norms;
+  options.profiler = experiment.profiler;
   options.detect_anomaly = trainer.detect_anomaly;
   options.pin_memory = experiment.loader.pin_memory.value_or(true);
   options.monitor = spec::checkpoint_monitor(experiment);

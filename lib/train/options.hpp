@@ -2,6 +2,8 @@
 
 #include "spec/experiment.hpp"
 #include "spec/mode.hpp"
+#include "train/averaging.hpp"
+#include "train/precision.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -23,6 +25,11 @@ struct Options {
   std::int64_t sanity_steps = 0;
   std::int64_t validate_every = 1;  // epochs
   std::int64_t log_every = 50;      // steps
+  ForwardOptions forward;
+  std::optional<Averaging> averaging;
+  std::int64_t may_skip = 0;  // steps in a row that are not finite
+  bool log_norms = false;
+  std::optional<spec::Profiler> profiler;
   bool detect_anomaly = false;
   bool pin_memory = true;
   std::string monitor = "train/loss";  // decides which weights are best
@@ -32,7 +39,6 @@ struct Options {
   std::int64_t save_every = 1;  // epochs
 };
 
-/// Throws Error(config) for a precision that this build cannot train in.
 Options options_from(const spec::Experiment& experiment, at::Device device);
 
 }  // namespace trainctl::train

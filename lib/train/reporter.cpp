@@ -7,6 +7,10 @@ namespace {
 
 constexpr double kProgressInterval = 0.2;  // seconds
 
+std::optional<double> read(const at::Tensor& scalar) {
+  return scalar.defined() ? std::optional(scalar.item<double>()) : std::nullopt;
+}
+
 }  // namespace
 
 Reporter::Reporter(const Session& session, at::Device device)
@@ -42,8 +46,8 @@ void Reporter::step(events::Phase phase, const Position& position, double now,
                         meter != nullptr ? recent_loss(*meter) : shown_loss_});
 }
 
-double Reporter::log(const Position& position, double lr, double now, const LossMeter& meter) {
-  const Mark mark{meter.total(), meter.weight()};
+double Reporter::log(const Position& position, double lr, double now, const StepRunner& step) {
+  const Mark mark{step.meter().total(), step.meter().weight()};
   const at::Tensor sums = at::empty({2}, at::kDouble);
   auto* values = sums.mutable_data_ptr<double>();
   values[0] = mark.total - log_mark_.total;
@@ -52,8 +56,10 @@ double Reporter::log(const Position& position, double lr, double now, const Loss
   session_.communicator.sum(sums, "sum of the losses");
   const double loss = mean_loss(values[0], values[1]);
   shown_loss_ = loss;
-  if (speaks_)
-    emit(events::StepLogged{position.epoch, position.global_step, loss, lr, now - begun_});
+  if (speaks_) {
+    emit(events::StepLogged{position.epoch, position.global_step, loss, lr, now - begun_,
+                            read(step.norms().gradient), read(step.norms().parameter)});
+  }
   return loss;
 }
 

@@ -2,6 +2,7 @@
 
 #include "train/loss_meter.hpp"
 #include "train/session.hpp"
+#include "train/step.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -18,7 +19,7 @@ class Reporter {
   void begin_epoch();
   void step(events::Phase phase, const Position& position, double now, const LossMeter* meter);
   /// A log point: all ranks call it at the same step. Returns the mean loss since the last one.
-  double log(const Position& position, double lr, double now, const LossMeter& meter);
+  double log(const Position& position, double lr, double now, const StepRunner& step);
   void emit(const events::Event& event) const;
 
  private:

@@ -11,11 +11,23 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace trainctl::train {
 
 using EventSink = std::function<void(const events::Event&)>;
+
+/// What a model is measured with, on one split. All of it outlives the Evaluator.
+struct Evaluation {
+  stage::Model& model;
+  stage::Loss& loss;
+  std::vector<std::unique_ptr<stage::Metric>>& metrics;
+  data::Loader& loader;
+  std::string split;            // "val": its values are called val/loss, val/accuracy, ...
+  std::int64_t batch_size = 0;  // rows of a full batch of one rank
+  dist::Communicator& communicator;
+};
 
 /// What the loop works with; owned by the engine or by a test, and alive as long as the Trainer.
 struct Session {

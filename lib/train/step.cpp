@@ -2,10 +2,12 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "train/measure.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/record_function.h>
 #include <c10/util/Exception.h>
 
 #include <string_view>
@@ -23,6 +25,11 @@ namespace {
                           printable(text.substr(0, text.find('\n')))));
 }
 
+GradScaler::Scaling scaling_of(const Options& options) {
+  return options.forward.precision == spec::Precision::fp16_mixed ? GradScaler::Scaling::dynamic
+                                                                  : GradScaler::Scaling::none;
+}
+
 }  // namespace
 
 std::vector<at::Tensor> trainable(const stage::Model& model) {
@@ -38,12 +45,18 @@ StepRunner::StepRunner(const Session& session, const Options& options, PartTimer
     : session_(session),
       timer_(timer),
       sync_(sync),
-      meter_(options.device),
+      meter_(options.device, options.may_skip > 0 ? LossMeter::NotFinite::is_left_out
+                                                  : LossMeter::NotFinite::counts),
       parameters_(trainable(session.model)),
+      forward_(options.forward),
+      logs_norms_(options.log_norms),
       names_anomalies_(options.detect_anomaly),
       world_size_(session.communicator.place().world_size),
       on_cpu_(options.device.is_cpu()) {
-  if (options.clip) clipper_.emplace(parameters_, *options.clip, options.clip_algorithm);
+  if (options.clip) clipper_.emplace(*options.clip, options.clip_algorithm);
+  const GradScaler::Scaling scaling = scaling_of(options);
+  if (options.may_skip > 0 || scaling == GradScaler::Scaling::dynamic)
+    scaler_.emplace(options.device, scaling);
 }
 
 StepRunner::Result StepRunner::run(const MicroBatch& micro, double lr) {
@@ -51,14 +64,18 @@ StepRunner::Result StepRunner::run(const MicroBatch& micro, double lr) {
   if (micro.opens) clear_gradients();
   timer_.enter(Part::forward);
   if (micro.closes) sync_.before_forward();
-  const at::Tensor logits = session_.model.forward(micro.batch.inputs);
+  at::Tensor logits;
+  {
+    RECORD_USER_SCOPE("forward");
+    logits = forward(session_.model, micro.batch.inputs, forward_);
+  }
   const stage::LossValue loss = loss_of(logits, micro.batch);
   if (!meter_.add(loss, micro.batch.valid)) return Result::not_finite;
   timer_.enter(Part::backward);
   backward(share_of(loss, micro), micro);
-  if (micro.closes) update(lr);
+  if (micro.closes) update(micro, lr);
   timer_.enter(Part::other);
-  measure(logits, micro);
+  if (micro.batch.valid > 0) measure(logits, micro.batch.targets);
   timer_.end_step();
   return Result::ok;
 }
@@ -103,21 +120,20 @@ void StepRunner::add_weight(const at::Tensor& weight, const MicroBatch& micro) {
 void StepRunner::divide_by_weight() {
   const at::NoGradGuard guard;
   std::exchange(weight_of_all_, nullptr)->wait();
-  std::vector<at::Tensor> gradients;
-  for (const at::Tensor& parameter : parameters_) {
-    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
-  }
+  collect_gradients();
   constexpr double kNothing = 1e-30;  // where no row weighs, the gradients are 0 and stay so
-  at::_foreach_mul_(gradients, (world_size_ / window_weight_.clamp_min(kNothing)).to(at::kFloat));
+  at::_foreach_mul_(gradients_, (world_size_ / window_weight_.clamp_min(kNothing)).to(at::kFloat));
 }
 
 void StepRunner::backward(const at::Tensor& share, const MicroBatch& micro) {
+  RECORD_USER_SCOPE("backward");
+  const at::Tensor loss = scaler_ ? scaler_->scale(share) : share;
   try {
     if (!micro.closes) {
-      share.backward();
+      loss.backward();
       return;
     }
-    const double exposed = sync_.backward(share);
+    const double exposed = sync_.backward(loss);
     if (on_cpu_ && world_size_ > 1) {
       timer_.enter(Part::allreduce);
       timer_.move(Part::backward, Part::allreduce, exposed);
@@ -129,17 +145,34 @@ void StepRunner::backward(const at::Tensor& share, const MicroBatch& micro) {
   }
 }
 
-void StepRunner::update(double lr) {
-  timer_.enter(Part::optimizer);
-  if (clipper_) (*clipper_)();
-  session_.optimizer.set_lr(lr);
-  session_.optimizer.step();
+void StepRunner::collect_gradients() {
+  gradients_.clear();
+  for (const at::Tensor& parameter : parameters_) {
+    if (parameter.grad().defined()) gradients_.push_back(parameter.grad());
+  }
 }
 
-void StepRunner::measure(const at::Tensor& logits, const MicroBatch& micro) {
-  if (micro.batch.valid == 0) return;
+void StepRunner::update(const MicroBatch& micro, double lr) {
+  RECORD_USER_SCOPE("optimizer");
+  timer_.enter(Part::optimizer);
+  const bool measures = logs_norms_ && micro.logs;
+  if (scaler_ || clipper_ || measures) collect_gradients();
+  if (scaler_) scaler_->unscale(gradients_);
+  if (measures && !gradients_.empty()) norms_ = {norm_of(gradients_), norm_of(parameters_)};
+  if (clipper_) (*clipper_)(gradients_);
+  session_.optimizer.set_lr(lr);
+  if (scaler_) {
+    session_.optimizer.step_unless(scaler_->found_inf());
+    scaler_->update();
+  } else {
+    session_.optimizer.step();
+  }
+  gradients_.clear();  // a list that holds them would cost the next step their memory
+}
+
+void StepRunner::measure(const at::Tensor& logits, const at::Tensor& targets) {
   const at::NoGradGuard guard;
-  for (const auto& metric : session_.metrics) metric->update(logits, micro.batch.targets);
+  train::measure(session_.metrics, session_.loss, logits, targets);
 }
 
 }  // namespace trainctl::train

@@ -2,6 +2,7 @@
 
 #include "device/feed.hpp"
 #include "train/clip.hpp"
+#include "train/grad_scaler.hpp"
 #include "train/loss_meter.hpp"
 #include "train/options.hpp"
 #include "train/parts.hpp"
@@ -21,6 +22,14 @@ struct MicroBatch {
   std::int64_t window_rows = 0;  // rows of the whole window over all ranks
   bool opens = true;
   bool closes = true;
+  bool logs = false;  // this step is written to the log
+};
+
+/// Lengths of all gradients, before clipping, and of all parameters: 0-d, on the device; undefined
+/// where they are not asked for.
+struct Norms {
+  at::Tensor gradient;
+  at::Tensor parameter;
 };
 
 /// Forward, backward and update of one batch.
@@ -35,6 +44,11 @@ class StepRunner {
   Result run(const MicroBatch& micro, double lr);
 
   LossMeter& meter() { return meter_; }
+  [[nodiscard]] const LossMeter& meter() const { return meter_; }
+  /// Of the last step that was logged.
+  [[nodiscard]] const Norms& norms() const { return norms_; }
+  /// Null where no step may be skipped.
+  [[nodiscard]] const GradScaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
 
  private:
   void clear_gradients();
@@ -42,9 +56,10 @@ class StepRunner {
   at::Tensor share_of(const stage::LossValue& loss, const MicroBatch& micro);
   void add_weight(const at::Tensor& weight, const MicroBatch& micro);
   void divide_by_weight();
+  void collect_gradients();
   void backward(const at::Tensor& share, const MicroBatch& micro);
-  void update(double lr);
-  void measure(const at::Tensor& logits, const MicroBatch& micro);
+  void update(const MicroBatch& micro, double lr);
+  void measure(const at::Tensor& logits, const at::Tensor& targets);
 
   const Session& session_;
   PartTimer& timer_;
@@ -53,7 +68,12 @@ class StepRunner {
   std::vector<at::Tensor> parameters_;
   at::Tensor window_weight_;                      // of a loss that weighs its rows, over all ranks
   std::unique_ptr<dist::Pending> weight_of_all_;  // set while it is summed
+  std::vector<at::Tensor> gradients_;             // of the step that is taken
   std::optional<Clipper> clipper_;
+  std::optional<GradScaler> scaler_;
+  ForwardOptions forward_;
+  Norms norms_;
+  bool logs_norms_;
   bool names_anomalies_;
   int world_size_;
   bool on_cpu_;

@@ -22,16 +22,26 @@ std::optional<double> find(const events::Metrics& metrics, const std::string& na
   return found == metrics.end() ? std::nullopt : std::optional(found->second);
 }
 
+/// Of the optimizer.
+std::int64_t steps_per_epoch(const Session& session, const Options& options) {
+  return (session.train.batches_per_epoch() + options.accumulate - 1) / options.accumulate;
+}
+
 StopSources stop_sources(const Session& session, const Options& options) {
   return {session.stop_signal, options.max_time_s ? session.clock.now() + *options.max_time_s : 0};
+}
+
+/// Running statistics are of the samples that a rank saw: those of rank 0 count.
+void share_buffers(const Session& session) {
+  for (const auto& [name, buffer] : session.model.buffers()) {
+    session.communicator.broadcast(buffer, "broadcast of buffer '" + name + "'");
+  }
 }
 
 }  // namespace
 
 std::unique_ptr<dist::GradSync> synchronise(const Session& session) {
-  for (const auto& [name, buffer] : session.model.buffers()) {
-    session.communicator.broadcast(buffer, "broadcast of buffer '" + name + "'");
-  }
+  share_buffers(session);
   return session.communicator.sync_gradients(trainable(session.model), session.buckets);
 }
 
@@ -40,13 +50,18 @@ Trainer::Trainer(const Session& session, Options options)
       options_(std::move(options)),
       timer_(session.clock, device::make_event_line(options_.device, static_cast<int>(kParts))),
       sync_(synchronise(session)),
-      feed_(make_feed(session.train, session, options_)),
+      feed_(make_feed(evaluation_of(session, session.train, "train"), options_)),
       step_(session, options_, timer_, *sync_),
       keeper_(session, options_),
       reporter_(session, options_.device),
       agreement_(session.communicator, stop_sources(session, options_),
                  cadence_for(options_.device)) {
-  if (session.validation != nullptr) evaluator_.emplace(session, options_);
+  if (session.validation != nullptr)
+    evaluator_.emplace(evaluation_of(session, *session.validation, "val"), options_);
+  if (options_.profiler && session.communicator.place().rank == 0)
+    profiler_.emplace(*options_.profiler, options_.device, session.run_dir);
+  if (options_.averaging)
+    averager_.emplace(session.model, *options_.averaging, steps_per_epoch(session, options_));
 }
 
 events::Finished Trainer::run() {
@@ -84,6 +99,7 @@ bool Trainer::train_epoch() {
 }
 
 void Trainer::train_batch(std::int64_t index) {
+  if (profiler_ && index % options_.accumulate == 0) profiler_->before_step();
   timer_.enter(Part::data_wait);
   const data::Batch* batch = session_.train.next();
   ASSERT(batch != nullptr);
@@ -96,7 +112,9 @@ void Trainer::train_batch(std::int64_t index) {
     window_rows_ = window_rows(index);
     lr_ = session_.scheduler.lr(position_.epoch, position_.global_step);
   }
-  if (step_.run({on_device, window_rows_, opens, closes}, lr_) == StepRunner::Result::not_finite) {
+  const bool logs = (position_.global_step + 1) % options_.log_every == 0;
+  if (step_.run({on_device, window_rows_, opens, closes, logs}, lr_) ==
+      StepRunner::Result::not_finite) {
     throw_diverged("the training loss is not finite");
   }
   if (!session_.train.held()) digest_ += data::digest(*batch, session_.train.layout());
@@ -104,6 +122,7 @@ void Trainer::train_batch(std::int64_t index) {
   ++position_.step_in_epoch;
   if (closes) {
     ++position_.global_step;
+    if (averager_) averager_->update(position_.global_step);
     after_step();
   }
 }
@@ -111,7 +130,8 @@ void Trainer::train_batch(std::int64_t index) {
 void Trainer::after_step() {
   const double now = timer_.last_reading();
   const bool logs = position_.global_step % options_.log_every == 0;
-  if (logs) check_loss("training", reporter_.log(position_, lr_, now, step_.meter()));
+  if (logs || options_.device.is_cpu()) check_skipped();
+  if (logs) check_loss("training", reporter_.log(position_, lr_, now, step_));
   reporter_.step(events::Phase::train, position_, now, &step_.meter());
   if (session_.communicator.place().world_size > 1) timer_.enter(Part::allreduce);
   stop_ = agreement_.after_step(logs ? Agreement::At::log_point : Agreement::At::step, now);
@@ -148,6 +168,26 @@ void Trainer::check_weights() const {
   if (!name.empty()) throw_diverged(fmt::format("'{}' holds values that are not finite", name));
 }
 
+void Trainer::check_skipped() const {
+  if (step_.scaler() == nullptr) return;
+  const std::int64_t skipped = step_.scaler()->skipped_in_a_row();
+  if (skipped <= options_.may_skip) return;
+  throw_diverged(fmt::format("the gradients of {} step{} in a row were not finite", skipped,
+                             skipped == 1 ? "" : "s"));
+}
+
+void Trainer::tell_skipped() const {
+  if (step_.scaler() == nullptr || session_.communicator.place().rank != 0) return;
+  const std::int64_t skipped = step_.scaler()->skipped();
+  if (skipped == 0) return;
+  std::string message =
+      fmt::format("{} of {} steps were left out, because a gradient was not finite", skipped,
+                  position_.global_step);
+  if (options_.forward.precision == spec::Precision::fp16_mixed)
+    message += fmt::format("; the loss is scaled by {:g} now", step_.scaler()->current_scale());
+  session_.emit(events::Warning{message, {}});
+}
+
 void Trainer::throw_diverged(const std::string& what) const {
   throw Error(ErrorKind::diverged, fmt::format("{} at step {} of epoch {}: lower optimizer.lr, set "
                                                "trainer.gradient_clip_val, or find the "
@@ -179,13 +219,20 @@ bool Trainer::finish_epoch() {
   ended.epoch = position_.epoch;
   ended.global_step = position_.global_step;
   ended.lr = lr_;
-  ended.metrics = collect_metrics(session_, step_.meter(), "train");
+  if (options_.may_skip > 0 && step_.meter().weight() == 0)
+    throw_diverged("no step of the epoch had a finite loss");
+  const Evaluation training = evaluation_of(session_, session_.train, "train");
+  emit_tables(collect_tables(training));
+  ended.metrics = collect_metrics(training, step_.meter());
   check_loss("training", ended.metrics.front().second);
+  share_buffers(session_);
   check_weights();
+  const AveragedWeights averaged(averager());
   if (evaluator_ && (position_.epoch + 1) % options_.validate_every == 0) {
     const auto validation = validate(std::nullopt);
     if (!validation) return false;
     check_loss("validation", validation->front().second);
+    emit_tables(evaluator_->tables());
     ended.metrics.insert(ended.metrics.end(), validation->begin(), validation->end());
   }
   skipped_.tell("train", session_.train, session_.emit);
@@ -227,6 +274,14 @@ void Trainer::judge(const events::Metrics& metrics, events::EpochEnded& ended) {
   ended.improved = keeper_.observe(position_, find(metrics, options_.monitor), decision);
 }
 
+void Trainer::emit_tables(std::vector<events::TableRow> rows) const {
+  if (session_.communicator.place().rank != 0) return;
+  for (events::TableRow& row : rows) {
+    row.epoch = position_.epoch;
+    session_.emit(row);
+  }
+}
+
 void Trainer::add_probes(events::Timing& timing) {
   const double wall = std::max(timing.wall_s, 1e-9);
   timing.cpu_percent = 100 * (device::cpu_seconds() - cpu_before_) / wall;
@@ -254,6 +309,9 @@ events::Finished Trainer::finish() {
   phase_ = events::Phase::shutdown;
   reporter_.step(phase_, position_, session_.clock.now(), nullptr);
   check_weights();
+  if (profiler_) profiler_->finish();
+  tell_skipped();
+  if (averager_) averager_->swap();  // for good: what is kept is the average
   keeper_.save_new_best();
   if (stop_ != Stop::signal) keeper_.restore_best();
   keeper_.save_last(position_);

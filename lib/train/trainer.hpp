@@ -3,9 +3,11 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "train/agreement.hpp"
+#include "train/averaging.hpp"
 #include "train/evaluate.hpp"
 #include "train/keeper.hpp"
 #include "train/options.hpp"
+#include "train/profiler.hpp"
 #include "train/reporter.hpp"
 #include "train/session.hpp"
 #include "train/skipped_report.hpp"
@@ -42,6 +44,8 @@ class Trainer {
   void after_step();
   void check_loss(const char* which, double loss) const;
   void check_weights() const;
+  void check_skipped() const;
+  void tell_skipped() const;
   [[noreturn]] void throw_diverged(const std::string& what) const;
   [[nodiscard]] bool at_step_limit() const;
   [[nodiscard]] bool has_next_epoch() const;
@@ -52,7 +56,9 @@ class Trainer {
   bool finish_epoch();
   std::optional<events::Metrics> validate(std::optional<std::int64_t> limit);
   void judge(const events::Metrics& metrics, events::EpochEnded& ended);
+  void emit_tables(std::vector<events::TableRow> rows) const;
   void add_probes(events::Timing& timing);
+  [[nodiscard]] WeightAverager* averager() { return averager_ ? &*averager_ : nullptr; }
   std::string epoch_digest();
   events::Finished finish();
 
@@ -63,6 +69,8 @@ class Trainer {
   std::unique_ptr<device::Feed> feed_;
   StepRunner step_;
   std::optional<Evaluator> evaluator_;
+  std::optional<WeightAverager> averager_;
+  std::optional<Profiler> profiler_;  // of rank 0
   Keeper keeper_;
   Reporter reporter_;
   SkippedReport skipped_;

@@ -10,6 +10,7 @@
 #include <ATen/ops/stack.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -23,23 +24,38 @@ std::span<const std::byte> bytes_of(const at::Tensor& host) {
 
 at::Tensor on_host(const at::Tensor& tensor) { return tensor.detach().cpu().contiguous(); }
 
-const char* dtype_name(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kFloat: return "F32";
-    case at::kDouble: return "F64";
-    case at::kHalf: return "F16";
-    case at::kBFloat16: return "BF16";
-    case at::kLong: return "I64";
-    case at::kInt: return "I32";
-    case at::kByte: return "U8";
-    case at::kBool: return "BOOL";
-    default:
-      throw Error(ErrorKind::unexpected,
-                  fmt::format("weights of type {} cannot be saved", at::toString(dtype)));
-  }
-}
+struct DtypeName {
+  at::ScalarType dtype;
+  const char* name;
+};
+
+constexpr std::array<DtypeName, 10> kDtypes{{{at::kFloat, "F32"},
+                                             {at::kDouble, "F64"},
+                                             {at::kHalf, "F16"},
+                                             {at::kBFloat16, "BF16"},
+                                             {at::kLong, "I64"},
+                                             {at::kInt, "I32"},
+                                             {at::kShort, "I16"},
+                                             {at::kChar, "I8"},
+                                             {at::kByte, "U8"},
+                                             {at::kBool, "BOOL"}}};
 
 }  // namespace
+
+const char* dtype_name(at::ScalarType dtype) {
+  const auto* found = std::find_if(kDtypes.begin(), kDtypes.end(),
+                                   [&](const auto& row) { return row.dtype == dtype; });
+  ENSURE(unexpected, found != kDtypes.end(), "weights of type {} cannot be saved",
+         at::toString(dtype));
+  return found->name;
+}
+
+at::ScalarType dtype_of(std::string_view name) {
+  const auto* found = std::find_if(kDtypes.begin(), kDtypes.end(),
+                                   [&](const auto& row) { return row.name == name; });
+  ENSURE(checkpoint, found != kDtypes.end(), "weights of type {} cannot be loaded", name);
+  return found->dtype;
+}
 
 std::vector<stage::NamedTensor> weights_of(const stage::Model& model) {
   std::vector<stage::NamedTensor> all = model.parameters();

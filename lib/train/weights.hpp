@@ -7,12 +7,19 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trainctl::train {
 
 /// Parameters, then buffers: what a trained model is.
 std::vector<stage::NamedTensor> weights_of(const stage::Model& model);
+
+/// The words of safetensors: "F32", "I64". Throws Error(unexpected) for a type that it has none
+/// for.
+const char* dtype_name(at::ScalarType dtype);
+/// The type of that name. Throws Error(checkpoint) for one that libtorch does not compute with.
+at::ScalarType dtype_of(std::string_view name);
 
 /// A copy that is made once and then overwritten in place.
 class Snapshot {

@@ -5,7 +5,10 @@
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 
+#include <sys/stat.h>
+
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 using namespace trainctl;
@@ -95,4 +98,40 @@ TEST_CASE("a damaged safetensors file is refused with the reason") {
                                        R"("a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
                                        "")),
              Contains("twice"));
+}
+
+TEST_CASE("a safetensors file is mapped: its tensors are read when they are touched") {
+  TempFolder folder;
+  const std::vector<float> weights(5000, 1.5F);
+  const std::vector<safetensors::View> written{
+      {"w", "F32", {5000}, std::as_bytes(std::span(weights))}};
+  safetensors::write(folder / "w.safetensors", written, {});
+  const safetensors::File file(folder / "w.safetensors");
+  const auto mapped = file.mapping().bytes();
+  CHECK(mapped.size() == std::filesystem::file_size(folder / "w.safetensors"));
+  CHECK(file.tensors()[0].bytes.data() + 20000 == mapped.data() + mapped.size());
+  const float other = 7;
+  std::fstream(folder / "w.safetensors", std::ios::in | std::ios::out | std::ios::binary)
+      .seekp(static_cast<std::streamoff>(mapped.size()) - 4)
+      .write(reinterpret_cast<const char*>(&other), 4);
+  float last = 0;
+  std::memcpy(&last, file.tensors()[0].bytes.data() + 19996, 4);
+  CHECK(last == 7);
+}
+
+TEST_CASE("what is no file of weights is refused without waiting for it") {
+  TempFolder folder;
+  CHECK_THROWS_WITH(safetensors::File(folder.path()), Contains("no regular file"));
+  CHECK_THROWS_WITH(safetensors::File(folder / "none"), Contains("cannot open it"));
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(safetensors::File(folder / "pipe"), Contains("no regular file"));
+}
+
+TEST_CASE("a header of very many tensors is read in no time") {
+  std::string header = "{";
+  for (int i = 0; i < 100'000; ++i)
+    header += (i == 0 ? "\"" : ",\"") + std::to_string(i) +
+              R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
+  TempFolder folder;
+  CHECK(complaint(folder, file_of(header + "}", "")) == "accepted");
 }

@@ -24,6 +24,17 @@ TEST_CASE("SHA-256 is right for every length of the last block") {
         "752c007f38611cfbf5fa42cb1cea3d8e086491c844d0cc4defd632cb81423506");
 }
 
+TEST_CASE("a text in parts of any length has the SHA-256 of the whole") {
+  const std::string text(1000, 'x');
+  for (const std::size_t part : {1, 7, 63, 64, 65, 200, 999, 1000}) {
+    Sha256Stream stream;
+    for (std::size_t at = 0; at < text.size(); at += part)
+      stream.add(std::string_view(text).substr(at, part));
+    stream.add("");
+    CHECK(stream.finish() == sha256(text));
+  }
+}
+
 // Cases 1, 2 and 6 of RFC 4231.
 TEST_CASE("HMAC-SHA256 gives the published codes") {
   CHECK(to_hex(hmac_sha256(std::string(20, '\x0b'), "Hi There")) ==

@@ -1,6 +1,7 @@
 #include "engine/entry.h"
 
 #include "base/files.hpp"
+#include "base/safetensors.hpp"
 #include "device/cuda.hpp"
 #include "device/kernels.hpp"
 #include "events/codec.hpp"
@@ -184,6 +185,49 @@ TEST_CASE("max_steps alone bounds a run and its schedule") {
     if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) last_lr = epoch->lr;
   }
   CHECK(last_lr < 1e-4);
+}
+
+TEST_CASE("a run starts from the weights of another, and keeps what is frozen") {
+  TempFolder first;
+  REQUIRE(run_engine(first, kSmall).code == 0);
+  const std::string weights =
+      "weights: " + (first / "checkpoints/last.safetensors").string() + "\nfreeze: [fc1]\n";
+  TempFolder folder;
+  const Ended ended = run_engine(folder, kSmall + weights);
+  REQUIRE(ended.code == 0);
+  const auto* told = ended.find<events::WeightsSet>();
+  REQUIRE(told != nullptr);
+  CHECK(told->format == "safetensors");
+  CHECK(told->loaded.size() == 4);
+  CHECK(told->frozen == std::vector<std::string>{"fc1.weight", "fc1.bias"});
+  CHECK(ended.find<events::RunStarted>()->trainable_parameters == 16 * 10 + 10);
+  const auto tensor = [](const TempFolder& run, const std::string& name) {
+    const safetensors::File file(run / "checkpoints/last.safetensors");
+    for (const safetensors::View& view : file.tensors()) {
+      if (view.name == name)
+        return std::string(reinterpret_cast<const char*>(view.bytes.data()), view.bytes.size());
+    }
+    return std::string();
+  };
+  CHECK(tensor(folder, "fc1.weight") == tensor(first, "fc1.weight"));
+  CHECK(tensor(folder, "fc2.weight") != tensor(first, "fc2.weight"));
+}
+
+TEST_CASE("weights that do not fit and patterns that name nothing end a run with their codes") {
+  TempFolder first;
+  REQUIRE(run_engine(first, kSmall).code == 0);
+  const std::string path = (first / "checkpoints/last.safetensors").string();
+  TempFolder folder;
+  std::string config = kSmall;
+  config.replace(config.find("[16]"), 4, "[17]");
+  const Ended unfit = run_engine(folder, config + "weights: " + path + "\n");
+  CHECK(unfit.code == 10);
+  REQUIRE(unfit.find<events::Failed>() != nullptr);
+  CHECK_THAT(unfit.find<events::Failed>()->message,
+             Contains("fc1.weight is 16x784 in the file and 17x784 in the model"));
+  const Ended misspelt = run_engine(folder, std::string(kSmall) + "freeze: [fc3]\n");
+  CHECK(misspelt.code == 2);
+  CHECK_THAT(misspelt.find<events::Failed>()->message, Contains("'fc3' names no parameter"));
 }
 
 TEST_CASE("max_time alone bounds a run") {

@@ -46,6 +46,10 @@ class Inventor {
   void fill(std::map<std::string, std::string>& values) {
     for (std::size_t i = below(4); i > 0; --i) fill(values[std::to_string(i) + "\n"]);
   }
+  template <class T>
+  void fill(std::vector<T>& values) {
+    for (std::size_t i = below(4); i > 0; --i) fill(values.emplace_back());
+  }
   void fill(Metrics& values) {
     for (std::size_t i = below(4); i > 0; --i)
       fill(values.emplace_back("val/m" + std::to_string(i), 0).second);

@@ -143,7 +143,7 @@ TEST_CASE("list names every stage with its summary", "[smoke]") {
   check_golden("cli/list.txt", run_program({"list"}).out);
   const trainctl::Json document = run_program({"list", "optimizer", "--json"}).json();
   CHECK(document["kinds"].size() == 1);
-  CHECK(document["kinds"]["optimizer"].size() == 3);
+  CHECK(document["kinds"]["optimizer"].size() == 9);
 }
 
 TEST_CASE("explain tells a key's type, default, bounds and meaning", "[smoke]") {
@@ -172,7 +172,7 @@ TEST_CASE("schema prints the JSON Schema of the file, a kind or a stage", "[smok
   CHECK(file["properties"].contains("trainer"));
   const trainctl::Json kind = run_program({"schema", "optimizer", "--json"}).json();
   CHECK(kind["schema"] == "trainctl.schema/1");
-  CHECK(kind["json_schema"]["oneOf"].size() == 3);
+  CHECK(kind["json_schema"]["oneOf"].size() == 9);
   CHECK_THAT(run_program({"schema", "optimizer/adan"}).err, Contains("did you mean 'adam'?"));
   CHECK_THAT(run_program({"schema", "optimizr"}).err, Contains("did you mean 'optimizer'?"));
 }

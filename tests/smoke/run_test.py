@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import hashlib
 import json
 import os
 import pathlib
@@ -325,20 +326,25 @@ class RealMnist(Smoke):
         self.assertGreater(result["val"]["accuracy"], 0.85)
 
 
+def write_miniature_mnist(folder):
+    """A few hundred made-up digits: each class has its own bright band."""
+    mnist = folder / "mnist"
+    mnist.mkdir(parents=True)
+    for prefix, count in (("train", 640), ("t10k", 100)):
+        labels = bytes(i % 10 for i in range(count))
+        images = b"".join(bytes(200 if 2 * label <= i // 28 < 2 * label + 4 else (i * 7 + label) % 50 for i in range(784))
+                          for label in labels)
+        (mnist / f"{prefix}-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, count, 28, 28) + images)
+        with gzip.open(mnist / f"{prefix}-labels-idx1-ubyte.gz", "wb") as file:
+            file.write(struct.pack(">2I", 0x801, count) + labels)
+
+
 class MnistInMiniature(Smoke):
-    """The MNIST configs on a few hundred made-up digits: each class has its own bright band."""
+    """The MNIST configs on made-up digits."""
 
     def setUp(self):
         super().setUp()
-        mnist = self.folder / "data/mnist"
-        mnist.mkdir(parents=True)
-        for prefix, count in (("train", 640), ("t10k", 100)):
-            labels = bytes(i % 10 for i in range(count))
-            images = b"".join(bytes(200 if 2 * label <= i // 28 < 2 * label + 4 else (i * 7 + label) % 50 for i in range(784))
-                              for label in labels)
-            (mnist / f"{prefix}-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, count, 28, 28) + images)
-            with gzip.open(mnist / f"{prefix}-labels-idx1-ubyte.gz", "wb") as file:
-                file.write(struct.pack(">2I", 0x801, count) + labels)
+        write_miniature_mnist(self.folder / "data")
 
     def miniature(self, config, *words):
         with mock.patch.dict(os.environ, TRAINCTL_DATA=str(self.folder / "data")):
@@ -360,6 +366,65 @@ class MnistInMiniature(Smoke):
                 self.assertGreater(result["train"]["loss"], result["val"]["loss"], "only training is mixed")
                 outcomes.append((result["data_digest"], self.losses(self.run_dir)))
             self.assertEqual(outcomes[0], outcomes[1])
+
+
+class FineTuning(Smoke):
+    """From a .pth of 7 classes to digits of 10."""
+
+    GOLDEN = SOURCE / "tests" / "golden" / "torch"
+    WORDS = ["model={type: mlp, hidden: [8]}", f"+weights={GOLDEN / 'mlp_7_classes.pth'}"]
+
+    def tensors(self, name="last"):
+        """What a safetensors file of the run holds: name -> SHA-256 of the bytes."""
+        raw = (self.run_dir / "checkpoints" / f"{name}.safetensors").read_bytes()
+        start = 8 + struct.unpack("<Q", raw[:8])[0]
+        header = json.loads(raw[8:start])
+        header.pop("__metadata__", None)
+        return {key: hashlib.sha256(raw[start + entry["data_offsets"][0]:start + entry["data_offsets"][1]]).hexdigest()
+                for key, entry in header.items()}
+
+    def golden(self):
+        files = json.loads((self.GOLDEN / "weights.json").read_text())["files"]
+        return {tensor["name"]: tensor["sha256"] for file in files if file["file"] == "mlp_7_classes.pth" for tensor in file["tensors"]}
+
+    def test_a_new_head_learns_on_frozen_layers(self):
+        result = self.train(*self.WORDS, "+freeze=[fc1]", "optimizer.lr=0.02")
+        self.assertIn("weights: 2 of 4 tensors of the model come from ", self.err)
+        self.assertIn("drawn anew, for another number of outputs: fc2.weight, fc2.bias", self.err)
+        self.assertIn("2 parameters frozen: fc1.weight, fc1.bias", self.err)
+        kept, given = self.tensors(), self.golden()
+        for name in ("fc1.weight", "fc1.bias"):
+            self.assertEqual(kept[name], given[name], name)
+        self.assertGreater(result["val"]["accuracy"], 0.2, "ten classes by chance: 0.1")
+        weights = json.loads((self.run_dir / "manifest.json").read_text())["weights"]
+        self.assertEqual((weights["format"], weights["loaded"], weights["redrawn"], weights["frozen"]),
+                         ("torch", ["fc1.weight", "fc1.bias"], ["fc2.weight", "fc2.bias"], ["fc1.weight", "fc1.bias"]))
+        self.assertFalse((self.run_dir / "weights.safetensors").exists())
+
+    def test_without_frozen_layers_all_are_trained(self):
+        self.train(*self.WORDS, "trainer.max_epochs=1")
+        self.assertNotEqual(self.tensors()["fc1.weight"], self.golden()["fc1.weight"])
+
+    def test_every_rank_starts_from_the_file(self):
+        self.train(*self.WORDS, "+freeze=[fc1]", "trainer.devices=2", "trainer.max_epochs=1")
+        self.assertEqual(self.tensors()["fc1.weight"], self.golden()["fc1.weight"])
+
+    def test_what_a_run_has_kept_another_starts_from(self):
+        first = self.train()
+        best = self.run_dir / "checkpoints" / "best.safetensors"
+        again = self.train(f"+weights={best}", "trainer.max_epochs=1")
+        self.assertLess(again["train"]["loss"], first["train"]["loss"])
+
+    def test_what_does_not_fit_ends_with_its_exit_code(self):
+        self.train(*self.WORDS, "model.hidden=[9]", code=10)
+        self.assertIn("fc1.weight is 8x784 in the file and 9x784 in the model", self.err)
+        self.train(*self.WORDS, "+freeze=[fc9]", code=2)
+        self.assertIn("freeze: 'fc9' names no parameter of the model; did you mean 'fc1'?", self.err)
+        self.train("model={type: mlp, hidden: [8]}",
+                   f"+weights={{path: {self.GOLDEN / 'mlp_7_classes.pth'}, sha256: {'0' * 64}}}", code=10)
+        self.assertIn("is asked for", self.err)
+        self.train("+freeze=['*']", code=2)
+        self.assertIn("every parameter is frozen", self.err)
 
 
 class RowsOfNumbers(Smoke):

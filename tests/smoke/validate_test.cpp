@@ -197,7 +197,7 @@ TEST_CASE("what a run cannot learn from rows of a table is told with its place",
   CHECK_THAT(with({"dataset.train.label=price", "+dataset.train.label_type=number",
                    "+metrics=[accuracy]"}),
              Contains("table.yaml:2:") && Contains("the loss 'cross_entropy' takes classes") &&
-                 Contains("the metric 'accuracy' counts classes"));
+                 Contains("the metric 'accuracy' takes classes"));
   CHECK_THAT(with({"+dataset.train.batch_transforms=[mixup]"}),
              Contains("batch_transforms mix images, and the data set has none"));
   CHECK_THAT(with({"+dataset.train.transforms=[random_horizontal_flip]"}),
@@ -210,7 +210,7 @@ TEST_CASE("what a run cannot learn from rows of a table is told with its place",
              Contains("with 1 classes, those of dataset.train") && Contains("'statistics_from'"));
 }
 
-TEST_CASE("tokens can be loaded, but no model takes them", "[smoke]") {
+TEST_CASE("a model of images or rows takes no tokens", "[smoke]") {
   const TempFolder folder;
   write(folder, "tokens.bin", std::string(400, 'a'));
   const std::string config =
@@ -225,6 +225,26 @@ TEST_CASE("tokens can be loaded, but no model takes them", "[smoke]") {
   CHECK(run.exit_code == 2);
   CHECK_THAT(run.err, Contains("tokens.yaml:4:8: error: the model 'mlp' takes images or rows of "
                                "numbers, but the samples of dataset.train are tokens") &&
-                          Contains("no model of this release takes tokens"));
+                          Contains("choose model gpt"));
   CHECK(run_program({"data", "hash", config}).exit_code == 0);
+}
+
+TEST_CASE("validate looks for the weights, and into them", "[smoke]") {
+  const std::string config = kConfigs + "quickstart.yaml";
+  const auto check = [&](const std::string& weights) {
+    return run_program({"validate", config, "weights=" + weights},
+                       {.folder = TRAINCTL_GOLDEN_DIR "/torch"});
+  };
+  CHECK(check("module.pth").exit_code == 0);
+  const ProgramRun missing = check("modul.pth");
+  CHECK(missing.exit_code == 2);
+  CHECK_THAT(missing.err,
+             Contains("modul.pth does not exist") && Contains("did you mean 'module.pth'?"));
+  const ProgramRun refused = check("whole_model.pth");
+  CHECK(refused.exit_code == 10);
+  CHECK_THAT(refused.err, Contains("asks for torch.nn.modules.linear.Linear"));
+  CHECK(check("weights.json").exit_code == 10);
+  CHECK(check("https://example.org/w.pth").exit_code == 2);
+  CHECK(check(".").exit_code == 2);
+  CHECK(check("{path: module.pth, sha256: abc}").exit_code == 2);
 }

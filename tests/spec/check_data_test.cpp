@@ -73,11 +73,18 @@ TEST_CASE("a schedule is laid over the shorter of max_epochs and max_steps, with
 }
 
 TEST_CASE("a schedule over a run that only time ends needs its own length", "[spec]") {
-  const std::string cosine = "scheduler={type: cosine_annealing_lr}";
-  CHECK_THAT(problems_of({"~trainer.max_epochs", "trainer.max_time=1h", cosine}),
-             Contains("max_time alone does not tell its length"));
-  CHECK(problems_with({"~trainer.max_epochs", "trainer.max_steps=9", cosine},
-                      {.samples = 640, .classes = 10})
+  for (const std::string type :
+       {"cosine_annealing_lr", "linear_lr", "polynomial_lr", "one_cycle_lr", "wsd"}) {
+    INFO(type);
+    const std::string scheduler = "scheduler={type: " + type + "}";
+    CHECK_THAT(problems_of({"~trainer.max_epochs", "trainer.max_time=1h", scheduler}),
+               Contains("max_time alone does not tell"));
+    CHECK(problems_with({"~trainer.max_epochs", "trainer.max_steps=9", scheduler},
+                        {.samples = 640, .classes = 10})
+              .empty());
+  }
+  CHECK(problems_of({"~trainer.max_epochs", "trainer.max_time=1h",
+                     "scheduler={type: linear_lr, total_iters: 9}"})
             .empty());
 }
 
@@ -105,7 +112,7 @@ TEST_CASE("lenet takes images of 28x28 or 32x32", "[spec]") {
             .empty());
 }
 
-TEST_CASE("a model takes images, most of them rows as well, and none tokens", "[spec]") {
+TEST_CASE("a model takes images, most of them rows as well, and a few tokens", "[spec]") {
   const auto with = [](const std::string& model, Inputs inputs) {
     return problems_with(
         {"model=" + model},
@@ -114,15 +121,36 @@ TEST_CASE("a model takes images, most of them rows as well, and none tokens", "[
   for (const char* model : {"mlp", "linear", "lenet"}) CHECK(with(model, Inputs::images).empty());
   CHECK(with("mlp", Inputs::numbers).empty());
   CHECK(with("linear", Inputs::numbers).empty());
+  CHECK(with("gpt", Inputs::tokens).empty());
   CHECK_THAT(with("lenet", Inputs::numbers),
              Contains("model=lenet") &&
                  Contains("the model 'lenet' takes images, but the samples "
                           "of dataset.train are rows of numbers") &&
                  Contains("choose model mlp or linear"));
+  for (const char* model : {"resnet50", "resnet_cifar", "mobilenet_v3_large", "efficientnet_b0"}) {
+    CHECK(with(model, Inputs::images).empty());
+    CHECK_THAT(with(model, Inputs::numbers), Contains("takes images, but the samples"));
+  }
   CHECK_THAT(with("mlp", Inputs::tokens),
              Contains("the model 'mlp' takes images or rows of numbers, but the samples of "
                       "dataset.train are tokens") &&
-                 Contains("no model of this release takes tokens"));
+                 Contains("choose model gpt"));
+  CHECK_THAT(
+      with("gpt", Inputs::images),
+      Contains("the model 'gpt' takes tokens, but the samples of dataset.train are images") &&
+          Contains("choose dataset tokens, or another model"));
+}
+
+TEST_CASE("tokens to learn need a loss and metrics of classes that know sequences", "[spec]") {
+  const SplitFacts facts{
+      .samples = 1000, .classes = 50, .kind = SampleKind{Inputs::tokens, Targets::tokens}};
+  CHECK(problems_with({"model=gpt", "metrics=[perplexity]"}, facts).empty());
+  CHECK_THAT(problems_with({"model=gpt"}, facts),
+             Contains("the metric 'accuracy' takes classes, but the labels of dataset.train are "
+                      "tokens"));
+  CHECK_THAT(problems_with({"model=gpt", "loss=mse", "~metrics"}, facts),
+             Contains("the loss 'mse' takes classes, but the labels of dataset.train are tokens") &&
+                 Contains("such as cross_entropy"));
 }
 
 TEST_CASE("numbers to learn need a loss of numbers, and no metric counts them", "[spec]") {
@@ -130,9 +158,9 @@ TEST_CASE("numbers to learn need a loss of numbers, and no metric counts them", 
   const std::string problems = problems_with({"metrics=[accuracy, top_k_accuracy]"}, facts);
   CHECK_THAT(problems, Contains("the loss 'cross_entropy' takes classes, but the labels of "
                                 "dataset.train are numbers") &&
-                           Contains("choose loss mse") &&
-                           Contains("the metric 'accuracy' counts classes") &&
-                           Contains("the metric 'top_k_accuracy' counts classes"));
+                           Contains("such as mse") &&
+                           Contains("the metric 'accuracy' takes classes") &&
+                           Contains("the metric 'top_k_accuracy' takes classes"));
   CHECK_THAT(problems_with({"loss={type: cross_entropy, label_smoothing: 0.1}"}, facts),
              Contains("loss={type: cross_entropy"));
   CHECK(problems_with({"loss=mse", "~metrics"}, facts).empty());

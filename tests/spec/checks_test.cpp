@@ -75,12 +75,12 @@ TEST_CASE("an unreadable metric raises no false alarm about a monitor", "[spec]"
 
 TEST_CASE("an unreadable metric hides no monitor that no metric could provide", "[spec]") {
   const auto problems = [](const std::string& monitor) {
-    return problems_of({"metrics=[acuracy, f1]", "checkpoint.monitor=" + monitor});
+    return problems_of({"metrics=[acuracy, dice]", "checkpoint.monitor=" + monitor});
   };
   CHECK_THAT(problems("val/acc"),
              Contains("'checkpoint.monitor' names 'val/acc'") && Contains("3 errors"));
   CHECK_THAT(problems("val_loss"), Contains("did you mean 'val/loss'?"));
-  CHECK_THAT(problems("val/f1"), Contains("2 errors"));
+  CHECK_THAT(problems("val/dice"), Contains("2 errors"));
   CHECK_THAT(problems("train/top_5_accuracy"), Contains("2 errors"));
 }
 

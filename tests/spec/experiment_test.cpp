@@ -11,6 +11,7 @@
 #include "support/catch.hpp"
 
 #include <filesystem>
+#include <map>
 
 namespace spec = trainctl::spec;
 
@@ -71,8 +72,8 @@ TEST_CASE("an experiment needs data, a model and an optimizer", "[spec]") {
 }
 
 TEST_CASE("what this release does not do is refused, not ignored", "[spec]") {
-  CHECK_THAT(problems_of({"trainer.precision=16-mixed"}),
-             Contains("'precision' must be one of 32-true") && Contains("not in this release"));
+  CHECK_THAT(problems_of({"trainer.precision=16-true"}),
+             Contains("'precision' must be one of 32-true, bf16-mixed, 16-mixed"));
   CHECK_THAT(
       problems_of({"trainer.num_nodes=2"}),
       Contains("unknown key 'num_nodes'") && Contains("not in this release: remove the key"));
@@ -138,4 +139,26 @@ TEST_CASE("an override whose value is null by accident is refused", "[spec]") {
              Contains("'&a' is no value") && Contains("write '~seed' to delete the key"));
   CHECK(problems_of({"seed=~"}).empty());
   CHECK(problems_of({"seed=null"}).empty());
+}
+
+TEST_CASE("weights are a path alone or a section, and are written as a section", "[spec]") {
+  CHECK_FALSE(load_sound({}).experiment.weights);
+  const spec::Loaded loaded = load_sound({"weights=zoo/net.pth", "freeze=[conv1, '*.bias']"});
+  REQUIRE(loaded.experiment.weights);
+  CHECK(loaded.experiment.weights->path == std::filesystem::current_path() / "zoo/net.pth");
+  CHECK(loaded.experiment.weights->strict);
+  CHECK(loaded.experiment.freeze == std::vector<std::string>{"conv1", "*.bias"});
+  trainctl::config::Diagnostics diagnostics;
+  const spec::Loaded again =
+      spec::load_experiment_text("resolved.yaml", spec::dump_resolved(loaded), {}, diagnostics);
+  CHECK(again.experiment.weights->path == loaded.experiment.weights->path);
+  const spec::Loaded whole = load_sound(
+      {"weights={path: /net.pth, strict: false, prefix: model., key_map: {'a.': b., head: fc}}"});
+  CHECK_FALSE(whole.experiment.weights->strict);
+  CHECK(whole.experiment.weights->key_map ==
+        std::map<std::string, std::string>{{"a.", "b."}, {"head", "fc"}});
+  CHECK_THAT(problems_of({"weights={file: x}"}), Contains("unknown key 'file'"));
+  CHECK_THAT(problems_of({"weights=[x]"}), Contains("'weights' must be a map of options"));
+  CHECK_THAT(problems_of({"weights=''"}), Contains("a path that is not empty"));
+  CHECK_THAT(problems_of({"weights={strict: false}"}), Contains("'weights' needs 'path'"));
 }

@@ -95,3 +95,32 @@ TEST_CASE("metrics and losses count on a GPU as on the CPU") {
   CHECK(difference(mse->forward(logits.cuda(), targets.cuda()).value.cpu(),
                    mse->forward(logits, targets).value) <= 1e-6);
 }
+
+TEST_CASE(
+    "a convolutional network on a GPU has the CPU's logits and statistics, channels last too") {
+  if (!at::globalContext().hasCUDA()) skip("no GPU");
+  at::globalContext().setAllowTF32CuDNN(false);
+  const stage::Catalogue all = stages::builtin_catalogue();
+  const at::Tensor inputs = at::randn({4, 3, 64, 64});
+  for (const std::string type : {"resnet18", "se_resnet50", "mobilenet_v2", "mobilenet_v3_small"}) {
+    INFO(type);
+    at::manual_seed(5);
+    const auto model = all.models.build(stages_test::stage("model", type, "{}"), {{3, 64, 64}, 5});
+    const auto evaluated = [&](const at::Tensor& x) {
+      model->set_mode(stage::RunMode::evaluate);
+      const at::Tensor logits = model->forward(x).detach().cpu();
+      return at::Tensor(logits / logits.abs().max());
+    };
+    const at::Tensor host = evaluated(inputs);
+    model->to(at::kCUDA);
+    CHECK(difference(evaluated(inputs.cuda()), host) <= 1e-2);
+    CHECK(difference(evaluated(inputs.cuda().contiguous(at::MemoryFormat::ChannelsLast)), host) <=
+          1e-2);
+    model->set_mode(stage::RunMode::train);
+    model->forward(inputs.cuda()).sum().backward();
+    for (const auto& [name, buffer] : model->buffers()) {
+      CHECK(buffer.is_cuda());
+      if (name.ends_with("num_batches_tracked")) CHECK(buffer.item<std::int64_t>() == 1);
+    }
+  }
+}

@@ -14,27 +14,65 @@ using stages_test::tensor;
 namespace {
 
 std::unique_ptr<stage::Loss> make(const std::string& type, const std::string& options,
-                                  std::int64_t classes = 3) {
+                                  stage::LossContext context = {3}) {
   return stages::builtin_catalogue().losses.build(stages_test::stage("loss", type, options),
-                                                  {classes});
+                                                  context);
 }
 
-}  // namespace
-
-TEST_CASE("losses and their gradients are PyTorch's") {
-  const Json golden = stages_test::golden("losses");
-  const at::Tensor targets = tensor(golden["targets"], at::kLong);
-  for (const Json& run : golden["cases"]) {
+void check_cases(const Json& cases, const at::Tensor& all_logits, const at::Tensor& targets,
+                 const stage::LossContext& context) {
+  REQUIRE_FALSE(cases.empty());
+  for (const Json& run : cases) {
     INFO(run["type"] << " " << run["options"]);
-    const at::Tensor logits = tensor(golden["logits"]).requires_grad_(true);
+    const at::Tensor logits = all_logits.clone().requires_grad_(true);
     const at::Tensor loss =
-        make(run["type"], run["options"].dump())->forward(logits, targets).mean();
+        make(run["type"], run["options"].dump(), context)->forward(logits, targets).mean();
     CHECK(loss.dim() == 0);
     CHECK(loss.scalar_type() == at::kFloat);
     loss.backward();
     CHECK(difference(loss.detach(), tensor(run["loss"])) <= 1e-6);
     CHECK(difference(logits.grad(), tensor(run["gradient"])) <= 1e-6);
   }
+}
+
+}  // namespace
+
+TEST_CASE("losses and their gradients are PyTorch's") {
+  const Json golden = stages_test::golden("losses");
+  const at::Tensor logits = tensor(golden["logits"]);
+  check_cases(golden["cases"], logits, tensor(golden["targets"], at::kLong), {3});
+  check_cases(golden["of_numbers"], logits, tensor(golden["numbers"]),
+              {3, at::kCPU, spec::Targets::numbers});
+}
+
+TEST_CASE("a loss of sequences is that of their tokens, one row each") {
+  const at::Tensor logits = at::randn({2, 4, 3});
+  const at::Tensor tokens = at::tensor({0, 1, 2, 2, 1, 0, 0, 1}, at::kLong);
+  for (const char* type : {"cross_entropy", "nll", "focal"}) {
+    INFO(type);
+    const auto loss = make(type, "{}");
+    CHECK(difference(loss->forward(logits, tokens.view({2, 4})).mean(),
+                     loss->forward(logits.view({8, 3}), tokens).mean()) <= 1e-6);
+  }
+}
+
+TEST_CASE("rows that are ignored weigh nothing, also where they are all") {
+  const at::Tensor logits = at::randn({4, 3});
+  for (const char* type : {"cross_entropy", "nll"}) {
+    INFO(type);
+    const auto loss = make(type, "{ignore_index: -1, weight: [5, 1, 2]}");
+    CHECK(loss->ignored_label() == -1);
+    const auto some = loss->forward(logits, at::tensor({-1, 0, 2, -1}, at::kLong));
+    CHECK(some.weight.item<double>() == 7);
+    const auto none = loss->forward(logits, at::tensor({-1, -1, -1, -1}, at::kLong));
+    CHECK(none.weight.item<double>() == 0);
+    CHECK(none.value.item<double>() == 0);
+  }
+  CHECK_FALSE(make("cross_entropy", "{}")->ignored_label());
+}
+
+TEST_CASE("alpha of focal weighs ones, which classes do not have") {
+  CHECK_THROWS_WITH(make("focal", "{alpha: 0.25}"), Contains("remove it"));
 }
 
 TEST_CASE("the loss of mixed rows is PyTorch's of probability targets") {

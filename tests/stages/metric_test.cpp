@@ -19,23 +19,44 @@ std::unique_ptr<stage::Metric> make(const std::string& type, const std::string& 
                                                    {classes});
 }
 
-}  // namespace
-
-TEST_CASE("accuracies are PyTorch's, in one batch or in three") {
-  const Json golden = stages_test::golden("metrics");
-  const at::Tensor logits = tensor(golden["logits"]);
-  const at::Tensor targets = tensor(golden["targets"], at::kLong);
-  for (const Json& run : golden["cases"]) {
+void check_cases(const Json& cases, const at::Tensor& logits, const at::Tensor& targets) {
+  REQUIRE_FALSE(cases.empty());
+  for (const Json& run : cases) {
     INFO(run["type"] << " " << run["options"]);
-    const auto whole = make(run["type"], run["options"].dump());
+    const auto whole = make(run["type"], run["options"].dump(), logits.size(1));
+    CHECK(std::isnan(whole->value()));
     whole->update(logits, targets);
-    CHECK(whole->value() == run["value"].get<double>());
-    const auto parts = make(run["type"], run["options"].dump());
-    for (const auto& [begin, end] : {std::pair(0, 5), std::pair(5, 6), std::pair(6, 12)}) {
+    CHECK(whole->value() == Approx(run["value"].get<double>()).epsilon(1e-6));
+    const auto parts = make(run["type"], run["options"].dump(), logits.size(1));
+    for (const auto& [begin, end] :
+         {std::pair<std::int64_t, std::int64_t>(0, 5), {5, 6}, {6, logits.size(0)}}) {
       parts->update(logits.slice(0, begin, end), targets.slice(0, begin, end));
     }
-    CHECK(parts->sums().equal(whole->sums()));
+    CHECK(parts->sums().allclose(whole->sums(), 1e-7));
+    CHECK(parts->value() == Approx(whole->value()).epsilon(1e-9));
   }
+}
+
+}  // namespace
+
+TEST_CASE("metrics are PyTorch's and scikit-learn's, in one batch or in three") {
+  const Json golden = stages_test::golden("metrics");
+  check_cases(golden["cases"], tensor(golden["logits"]), tensor(golden["targets"], at::kLong));
+  const Json& two = golden["of_two"];
+  check_cases(two["cases"], tensor(two["logits"]), tensor(two["targets"], at::kLong));
+  const Json& learnt = golden["of_numbers"];
+  check_cases(learnt["cases"], tensor(learnt["logits"]), tensor(learnt["targets"]));
+}
+
+TEST_CASE("a score of class 1 wants two classes") {
+  CHECK_THROWS_WITH(make("f1", "{average: binary}"), Contains("the data has 6 classes"));
+}
+
+TEST_CASE("errors are better when they are lower") {
+  for (const char* name : {"val/loss", "val/mae", "val/rmse", "train/perplexity"})
+    CHECK(spec::mode_for(name) == spec::Mode::min);
+  for (const char* name : {"val/accuracy", "val/r2", "val/f1"})
+    CHECK(spec::mode_for(name) == spec::Mode::max);
 }
 
 TEST_CASE("the sums of two ranks add up to the sums of all rows") {
@@ -87,4 +108,15 @@ TEST_CASE("more places than classes are refused") {
   CHECK_THROWS_WITH(
       make("top_k_accuracy", "{k: 7}"),
       "metric 'top_k_accuracy': k is 7, but the data has 6 classes: k must be at most that");
+}
+
+TEST_CASE("a confusion matrix counts what each class was called") {
+  const auto matrix = make("confusion_matrix", "{}", 3);
+  matrix->update(tensor(Json{{9, 0, 0}, {0, 9, 0}, {9, 0, 0}, {0, 0, 9}}),
+                 tensor(Json{0, 1, 1, 1}, at::kLong));
+  CHECK(matrix->table_rows() == 3);
+  CHECK(matrix->sums().equal(tensor(Json{1, 0, 0, 1, 1, 1, 0, 0, 0}).to(at::kDouble)));
+  matrix->reset();
+  CHECK(matrix->sums().sum().item<double>() == 0);
+  CHECK_THROWS_WITH(make("confusion_matrix", "{}", 2001), Contains("2000 at most"));
 }

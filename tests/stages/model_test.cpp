@@ -4,11 +4,12 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/randn.h>
 
 using namespace trainctl;
 using stages_test::difference;
+using stages_test::ramp;
+using stages_test::shape_of;
 using stages_test::tensor;
 
 namespace {
@@ -17,18 +18,6 @@ std::unique_ptr<stage::Model> make(const std::string& type, const std::string& o
                                    const stage::ModelContext& context) {
   return stages::builtin_catalogue().models.build(stages_test::stage("model", type, options),
                                                   context);
-}
-
-/// The input of tests/golden/make/models.py: sin(0), sin(1), ... in two rows.
-at::Tensor ramp(std::vector<std::int64_t> shape) {
-  std::int64_t count = 2;
-  for (const std::int64_t size : shape) count *= size;
-  shape.insert(shape.begin(), 2);
-  return at::arange(count, at::kDouble).sin().to(at::kFloat).view(shape);
-}
-
-std::vector<std::int64_t> shape_of(const Json& numbers) {
-  return numbers.get<std::vector<std::int64_t>>();
 }
 
 }  // namespace

@@ -110,3 +110,39 @@ TEST_CASE("epochs that begin in the warm-up are not judged") {
   scheduler->observe(4, 1.0);
   CHECK(scheduler->lr(5, 500) == Approx(0.01));
 }
+
+TEST_CASE("wsd holds the rate and lets it fall at the end of the run") {
+  const auto scheduler = make("wsd", "{warmup: 5, decay_fraction: 0.4, decay: linear}");
+  CHECK(scheduler->lr(0, 0) == Approx(0.01));
+  for (const std::int64_t epoch : {5, 10, 20}) CHECK(scheduler->lr(epoch, 0) == 0.1);
+  CHECK(scheduler->lr(25, 0) == Approx(0.05));
+  CHECK(scheduler->lr(30, 0) == 0);
+  CHECK(scheduler->lr(40, 0) == 0);
+  const auto cosine = make("wsd", "{decay: cosine, decay_fraction: 1, end_factor: 0.1}");
+  CHECK(cosine->lr(15, 0) == Approx(0.055));
+  CHECK(cosine->lr(30, 0) == Approx(0.01));
+  const auto root = make("wsd", "{interval: step, decay_fraction: 0.5}");
+  CHECK(root->lr(15, 1500) == 0.1);
+  CHECK(root->lr(18, 1500 + 375) == Approx(0.05));
+}
+
+TEST_CASE("a length left to auto is what the warm-up leaves of the run") {
+  CHECK(make("linear_lr", "{warmup: 10}")->lr(20, 0) == Approx(0.05));
+  CHECK(make("polynomial_lr", "{warmup: 10, power: 2}")->lr(20, 0) == Approx(0.025));
+  const auto cycle = make("one_cycle_lr", "{}");
+  CHECK(cycle->lr(0, 0) == Approx(0.004));
+  CHECK(cycle->lr(8, 899) == Approx(0.1));
+  CHECK(cycle->lr(29, 2999) == Approx(4e-7));
+  CHECK(cycle->lr(40, 4000) == Approx(4e-7));
+  for (const char* type : {"linear_lr", "polynomial_lr", "one_cycle_lr", "wsd"}) {
+    INFO(type);
+    CHECK_THROWS_WITH(make(type, "{interval: epoch, warmup: 30}"),
+                      Contains("the warm-up of 30 leaves nothing"));
+    CHECK_THROWS_WITH(make(type, "{}", {0.1, 0, 100}), Contains("length of the run is not known"));
+  }
+}
+
+TEST_CASE("a cycle cannot rise and fall for more than the whole") {
+  CHECK_THROWS_WITH(make("one_cycle_lr", "{three_phase: true, pct_start: 0.6}"),
+                    Contains("must be at most 0.5"));
+}

@@ -2,6 +2,7 @@
 
 #include "support/stage.hpp"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/tensor.h>
 
 #include <fstream>
@@ -37,6 +38,17 @@ at::Tensor tensor(const Json& numbers, at::ScalarType dtype) {
   std::vector<double> values;
   flatten(numbers, 0, shape, values);
   return at::tensor(values, at::kDouble).view(shape).to(dtype);
+}
+
+std::vector<std::int64_t> shape_of(const Json& numbers) {
+  return numbers.get<std::vector<std::int64_t>>();
+}
+
+at::Tensor ramp(std::vector<std::int64_t> shape) {
+  std::int64_t count = 2;
+  for (const std::int64_t size : shape) count *= size;
+  shape.insert(shape.begin(), 2);
+  return at::arange(count, at::kDouble).sin().to(at::kFloat).view(shape);
 }
 
 double difference(const at::Tensor& a, const at::Tensor& b) {

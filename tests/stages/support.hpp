@@ -24,6 +24,12 @@ trainctl::Json golden(const std::string& name);
 /// Nested lists of numbers as a tensor of the same shape.
 at::Tensor tensor(const trainctl::Json& numbers, at::ScalarType dtype = at::kFloat);
 
+/// A list of numbers that is a shape.
+std::vector<std::int64_t> shape_of(const trainctl::Json& numbers);
+
+/// The input of the golden models: sin(0), sin(1), ... in two rows.
+at::Tensor ramp(std::vector<std::int64_t> shape);
+
 /// Largest |a - b| / (|b| + 1e-3): 1e-6 is a few last bits of float32.
 double difference(const at::Tensor& a, const at::Tensor& b);
 

@@ -24,6 +24,7 @@ TEST_CASE("the manifest keeps listed environment names and no others") {
   CHECK(to_line(document).find("hunter2") == std::string::npos);
   CHECK(document["libraries"]["torch"] == "2.11.0");
   CHECK(document["data_fingerprints"]["train"] == "00ff");
+  CHECK(document["weights"].is_null());
   CHECK(document["hardware"]["cores"] >= 1);
   CHECK(document["num_threads"]["value"] == 2);
   CHECK(document["num_threads"]["why"] == "asked");

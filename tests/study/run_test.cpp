@@ -118,3 +118,30 @@ TEST_CASE("a sink that cannot take an event ends the run, and all sinks are clos
   CHECK(outcome.ending.message == "no space left");
   CHECK(closed == 2);
 }
+
+TEST_CASE("weights of a torch file are there for the worker, and gone after it") {
+  TempFolder folder;
+  int closed = 0;
+  study::RunRequest request = fake_run::request(
+      folder, "test -s \"$3/weights.safetensors\" || exit 3\n" +
+                  fake_run::say(events::WeightsSet{.path = "module.pth"}) + fake_run::two_epochs());
+  request.loaded.experiment.weights.emplace().path = TRAINCTL_GOLDEN_DIR "/torch/module.pth";
+  const study::RunOutcome outcome = run(request, closed, nullptr, nullptr);
+  CHECK(outcome.ending.exit_code == 0);
+  CHECK_FALSE(fs::exists(outcome.folder / "weights.safetensors"));
+  const Json manifest =
+      Json::parse(read_file(outcome.folder / "manifest.json", 1 << 20, ReadFailure::resource));
+  CHECK(manifest["weights"]["path"] == "module.pth");
+}
+
+TEST_CASE("weights that cannot be imported end a run before its worker starts") {
+  TempFolder folder;
+  int closed = 0;
+  study::RunRequest request = fake_run::request(folder, fake_run::two_epochs());
+  request.loaded.experiment.weights.emplace().path = TRAINCTL_GOLDEN_DIR "/torch/whole_model.pth";
+  const study::RunOutcome outcome = run(request, closed, nullptr, nullptr);
+  CHECK(outcome.ending.exit_code == 10);
+  CHECK_THAT(outcome.ending.message, StartsWith("weights: ") && Contains("asks for torch.nn."));
+  CHECK(outcome.record.hellos.empty());
+  CHECK(closed == 2);
+}

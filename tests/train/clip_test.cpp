@@ -25,7 +25,7 @@ TEST_CASE("gradients are clipped as torch.nn.utils does it") {
   for (const auto algorithm : {spec::ClipAlgorithm::norm, spec::ClipAlgorithm::value}) {
     auto ours = with_gradients(scale);
     auto theirs = with_gradients(scale);
-    train::Clipper(ours, 0.75, algorithm)();
+    train::Clipper(0.75, algorithm)({ours[0].grad(), ours[1].grad()});
     if (algorithm == spec::ClipAlgorithm::norm) {
       torch::nn::utils::clip_grad_norm_(theirs, 0.75);
     } else {
@@ -33,6 +33,5 @@ TEST_CASE("gradients are clipped as torch.nn.utils does it") {
     }
     CHECK(torch::allclose(ours[0].grad(), theirs[0].grad()));
     CHECK(torch::allclose(ours[1].grad(), theirs[1].grad()));
-    CHECK_FALSE(ours[2].grad().defined());
   }
 }

@@ -131,6 +131,14 @@ TEST_CASE("a rank without rows in the last batch takes part with weight nought")
   CHECK(torch::allclose(ranks[1].weight, one.model.weight, 1e-5, 1e-7));
 }
 
+TEST_CASE("every rank ends an epoch with the buffers of rank 0") {
+  const auto ranks =
+      run_ranks(2, {.samples = 8, .batch = 2, .val_samples = 0}, [](FakeRun& run, int rank) {
+        if (rank == 1) run.model.counts = 100;
+      });
+  CHECK(ranks[0].finished.parameter_digest == ranks[1].finished.parameter_digest);
+}
+
 TEST_CASE("a signal on one rank stops all after the same step") {
   const auto ranks =
       run_ranks(2, {.samples = 80, .batch = 2, .val_samples = 0}, [](FakeRun& run, int rank) {

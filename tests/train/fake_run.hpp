@@ -69,10 +69,11 @@ struct FakeModel final : trainctl::stage::Model {
   at::Tensor weight = (torch::arange(18, torch::kFloat).view({3, 6}) * 0.01).requires_grad_();
   at::Tensor bias = torch::zeros({3}, torch::requires_grad());
   at::Tensor batches = torch::zeros({}, torch::kLong);
+  std::int64_t counts = 1;  // for each batch
   trainctl::stage::RunMode mode = trainctl::stage::RunMode::evaluate;
 
   at::Tensor forward(const at::Tensor& inputs) override {
-    if (mode == trainctl::stage::RunMode::train) batches.add_(1);
+    if (mode == trainctl::stage::RunMode::train) batches.add_(counts);
     return at::linear(inputs.flatten(1), weight, bias);
   }
   [[nodiscard]] std::vector<trainctl::stage::NamedTensor> parameters() const override {

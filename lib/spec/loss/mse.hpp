@@ -1,6 +1,7 @@
 #pragma once
 
 #include "config/describe.hpp"
+#include "spec/sample.hpp"
 
 namespace trainctl::spec::loss {
 
@@ -8,6 +9,7 @@ struct Mse {
   static constexpr auto kSummary =
       "Mean squared error of the numbers to learn; classes are compared as one-hot vectors.";
 
+  [[nodiscard]] static bool takes(Targets targets) { return targets != Targets::tokens; }
   static void describe(config::Describe<Mse>&) {}
 };
 

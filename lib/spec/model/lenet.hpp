@@ -2,6 +2,7 @@
 
 #include "config/describe.hpp"
 #include "spec/model/mlp.hpp"
+#include "spec/sample.hpp"
 
 #include <cstdint>
 
@@ -17,6 +18,8 @@ struct Lenet {
   static constexpr bool takes(std::int64_t height, std::int64_t width) {
     return height == width && (height == 28 || height == 32);
   }
+
+  static constexpr bool takes(Inputs inputs) { return inputs == Inputs::images; }
 
   static void describe(config::Describe<Lenet>& options) {
     options.field("activation", &Lenet::activation, "Activation after each layer but the last.");

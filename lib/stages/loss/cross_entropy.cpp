@@ -1,23 +1,22 @@
 #include "spec/loss/cross_entropy.hpp"
 
 #include "stages/builtin.hpp"
+#include "stages/loss/targets.hpp"
 
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/lerp.h>
-#include <ATen/ops/tensor.h>
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
 namespace trainctl::stages {
 namespace {
 
-constexpr std::int64_t kIgnoreIndex = -100;  // torch's default
+constexpr std::int64_t kNoLabel = -100;  // torch's default of ignore_index
 
-/// As torch.nn.CrossEntropyLoss: with class weights the mean is weighted, too, over all that makes
-/// one step.
+/// As torch.nn.CrossEntropyLoss: with class weights, or rows that are ignored, the mean is that of
+/// what counts in all that makes one step.
 ///
 /// A mixed row is one of PyTorch's probability targets, p = lambda onehot(own) + (1 - lambda)
 /// onehot(partner). Its loss, -sum_c weight_c ((1 - smoothing) p_c + smoothing / classes) log
@@ -27,36 +26,40 @@ constexpr std::int64_t kIgnoreIndex = -100;  // torch's default
 class CrossEntropy final : public stage::Loss {
  public:
   CrossEntropy(const spec::loss::CrossEntropy& options, const stage::LossContext& context)
-      : label_smoothing_(options.label_smoothing) {
-    const std::vector<double>& weight = options.weight;
-    if (weight.empty()) return;
-    ENSURE(config, static_cast<std::int64_t>(weight.size()) == context.classes,
-           "weight has {} values, but the data has {} classes: give one for each class",
-           weight.size(), context.classes);
-    ENSURE(config, std::any_of(weight.begin(), weight.end(), [](double w) { return w > 0; }),
-           "weight holds only zeros: give at least one class a weight above 0");
-    weight_ = at::tensor(weight, at::kFloat).to(context.device);
-  }
+      : label_smoothing_(options.label_smoothing),
+        ignored_(options.ignore_index),
+        weight_(weights_of(options.weight, "weight", context.outputs, context.device)) {}
 
   stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {
-    const auto reduction = weight_ ? at::Reduction::Sum : at::Reduction::Mean;
+    if (targets.is_floating_point())
+      return {entropy(logits, targets, at::Reduction::Mean), {}};  // probabilities
+    const ClassRows rows = class_rows(logits, targets);
+    const bool plain = !weight_ && !ignored_;
     at::Tensor value =
-        at::cross_entropy_loss(logits, targets, weight_, reduction, kIgnoreIndex, label_smoothing_);
-    if (!weight_) return {std::move(value), {}};
-    return {std::move(value), weight_->index_select(0, targets).sum()};
+        entropy(rows.logits, rows.classes, plain ? at::Reduction::Mean : at::Reduction::Sum);
+    if (plain) return {std::move(value), {}};
+    return {std::move(value), weight_of(rows.classes, weight_, ignored_)};
   }
 
   stage::LossValue forward_mixed(const at::Tensor& logits,
                                  const stage::MixedTargets& targets) override {
     const auto rows = [&](const at::Tensor& classes) {
-      return at::cross_entropy_loss(logits, classes, weight_, at::Reduction::None, kIgnoreIndex,
-                                    label_smoothing_);
+      return entropy(logits, classes, at::Reduction::None);
     };
     return {at::lerp(rows(targets.partner), rows(targets.own), targets.lambda).mean(), {}};
   }
 
+  [[nodiscard]] std::optional<std::int64_t> ignored_label() const override { return ignored_; }
+
  private:
+  [[nodiscard]] at::Tensor entropy(const at::Tensor& logits, const at::Tensor& targets,
+                                   at::Reduction::Reduction reduction) const {
+    return at::cross_entropy_loss(logits, targets, weight_, reduction, ignored_.value_or(kNoLabel),
+                                  label_smoothing_);
+  }
+
   double label_smoothing_;
+  std::optional<std::int64_t> ignored_;
   std::optional<at::Tensor> weight_;
 };
 

@@ -1,22 +1,18 @@
 #include "spec/loss/mse.hpp"
 
 #include "stages/builtin.hpp"
+#include "stages/loss/targets.hpp"
 
 #include <ATen/ops/mse_loss.h>
-#include <ATen/ops/zeros_like.h>
 
 namespace trainctl::stages {
 namespace {
 
-/// As torch.nn.MSELoss: the mean over rows and outputs. Classes [N] become one-hot rows; numbers,
-/// shaped like the logits, are compared as they are.
+/// As torch.nn.MSELoss: the mean over rows and outputs.
 class Mse final : public stage::Loss {
  public:
   stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {
-    if (targets.dim() == logits.dim()) return {at::mse_loss(logits, targets), {}};
-    return {
-        at::mse_loss(logits, at::zeros_like(logits.detach()).scatter_(1, targets.unsqueeze(1), 1)),
-        {}};
+    return {at::mse_loss(logits, as_numbers(logits, targets)), {}};
   }
 };
 

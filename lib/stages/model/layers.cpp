@@ -19,9 +19,10 @@ namespace trainctl::stages {
 at::Tensor Linear::operator()(const at::Tensor& x) const { return at::linear(x, weight, bias); }
 
 at::Tensor Conv2d::operator()(const at::Tensor& x_nchw) const {
-  const std::array<std::int64_t, 2> stride{1, 1};
-  const std::array<std::int64_t, 2> pad{padding, padding};
-  return at::conv2d(x_nchw, weight, bias, stride, pad);
+  const std::array<std::int64_t, 2> strides{stride, stride};
+  const std::array<std::int64_t, 2> pads{padding, padding};
+  const std::array<std::int64_t, 2> dilations{dilation, dilation};
+  return at::conv2d(x_nchw, weight, bias, strides, pads, dilations, groups);
 }
 
 at::Tensor draw_weight(at::IntArrayRef shape) {

@@ -21,9 +21,12 @@ struct Linear {
 };
 
 struct Conv2d {
-  at::Tensor weight;  // [out, in, kernel, kernel]
-  at::Tensor bias;    // [out]
+  at::Tensor weight;  // [out, in / groups, kernel, kernel]
+  at::Tensor bias;    // [out], undefined without bias
+  std::int64_t stride = 1;
   std::int64_t padding = 0;
+  std::int64_t dilation = 1;
+  std::int64_t groups = 1;
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x_nchw) const;
 };
 
@@ -41,6 +44,8 @@ std::int64_t checked_features(const stage::ModelContext& context);
 
 /// A Module whose layers are the ones above, drawn in the order of construction.
 class LayeredModule : public stage::Module {
+  friend class Scope;  // gives it the tensors of blocks
+
  protected:
   Linear add_linear(const std::string& name, std::int64_t in, std::int64_t out,
                     Bias bias = Bias::with);

@@ -4,11 +4,12 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_zero.h>
-#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <fmt/ranges.h>
 
 #include <map>
+#include <tuple>
 #include <utility>
 
 namespace trainctl::stages {
@@ -34,30 +35,51 @@ void check_layout(const stage::NamedTensor& parameter, const at::Tensor& gradien
          fmt::join(p.sizes(), ", "), fmt::join(p.strides(), ", "));
 }
 
+/// Parameters that one kernel call can take.
+struct Alike {
+  std::vector<stage::NamedTensor> members;
+  ParameterSetting setting;
+};
+
 /// In order of first appearance, so that runs agree.
-std::vector<std::vector<stage::NamedTensor>> by_device_and_dtype(
-    const std::vector<stage::NamedTensor>& parameters) {
-  std::vector<std::vector<stage::NamedTensor>> groups;
-  std::map<std::pair<std::string, at::ScalarType>, std::size_t> index;
-  for (const stage::NamedTensor& parameter : parameters) {
+std::vector<Alike> grouped(const std::vector<stage::NamedTensor>& parameters,
+                           const std::vector<ParameterSetting>& settings) {
+  std::vector<Alike> groups;
+  std::map<std::tuple<std::string, at::ScalarType, double, double, std::size_t>, std::size_t> index;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const stage::NamedTensor& parameter = parameters[i];
     ENSURE(unexpected, parameter.tensor.is_non_overlapping_and_dense(),
            "parameter '{}' is not dense in memory", parameter.name);
-    const auto key = std::pair(parameter.tensor.device().str(), parameter.tensor.scalar_type());
+    const auto key =
+        std::tuple(parameter.tensor.device().str(), parameter.tensor.scalar_type(),
+                   settings[i].lr_scale, settings[i].weight_decay, settings[i].state_kinds);
     const auto [place, added] = index.try_emplace(key, groups.size());
-    if (added) groups.emplace_back();
-    groups[place->second].push_back(parameter);
+    if (added) groups.push_back({{}, settings[i]});
+    groups[place->second].members.push_back(parameter);
   }
   return groups;
 }
 
 }  // namespace
 
-ParameterGroup::ParameterGroup(std::vector<stage::NamedTensor> members, std::size_t state_kinds)
-    : members_(std::move(members)), state_(state_kinds), active_state_(state_kinds) {
+ParameterGroup::ParameterGroup(std::vector<stage::NamedTensor> members, ParameterSetting setting)
+    : members_(std::move(members)),
+      setting_(setting),
+      state_(setting.state_kinds),
+      active_state_(setting.state_kinds) {
+  // CUDA kernels read a float; on the CPU the rate keeps the precision that was asked for.
+  const at::ScalarType dtype = device().is_cpu() ? at::kDouble : at::kFloat;
+  lr = at::zeros({}, at::TensorOptions(dtype).device(device()));
   for (auto& kind : state_) {
     for (const stage::NamedTensor& member : members_)
       kind.push_back(at::zeros_like(member.tensor.detach()));
   }
+}
+
+void ParameterGroup::set_lr(double lr_of_all) { lr.fill_(lr_of_all * setting_.lr_scale); }
+
+void ParameterGroup::fill_state(std::size_t kind, double value) {
+  for (at::Tensor& tensor : state_[kind]) tensor.fill_(value);
 }
 
 void ParameterGroup::collect() {
@@ -91,17 +113,18 @@ void ParameterGroup::rebuild() {
   }
 }
 
+FusedOptimizer::FusedOptimizer(const stage::OptimizerContext& context,
+                               const spec::optimizer::Base& options, std::size_t state_kinds)
+    : FusedOptimizer(context, options.lr,
+                     parameter_settings(options, context.parameters, state_kinds)) {}
+
 FusedOptimizer::FusedOptimizer(const stage::OptimizerContext& context, double lr,
-                               std::size_t state_kinds)
+                               const std::vector<ParameterSetting>& settings)
     : initial_lr_(lr), lr_(lr) {
   ENSURE(config, !context.parameters.empty(),
          "there is nothing to train: every parameter is frozen");
-  for (auto& members : by_device_and_dtype(context.parameters)) {
-    ParameterGroup& group = groups_.emplace_back(std::move(members), state_kinds);
-    // CUDA kernels read a float; on the CPU the rate keeps the precision that was asked for.
-    const at::ScalarType dtype = group.device().is_cpu() ? at::kDouble : at::kFloat;
-    group.lr = at::full({}, lr, at::TensorOptions(dtype).device(group.device()));
-  }
+  for (Alike& alike : grouped(context.parameters, settings))
+    groups_.emplace_back(std::move(alike.members), alike.setting).set_lr(lr_);
 }
 
 void FusedOptimizer::zero_grad() {
@@ -115,7 +138,7 @@ void FusedOptimizer::zero_grad() {
 void FusedOptimizer::set_lr(double lr) {
   if (lr == lr_) return;
   lr_ = lr;
-  for (ParameterGroup& group : groups_) group.lr.fill_(lr);
+  for (ParameterGroup& group : groups_) group.set_lr(lr);
 }
 
 }  // namespace trainctl::stages

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "stage/stages.hpp"
+#include "stages/optimizer/parameter_rules.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -9,13 +10,16 @@
 
 namespace trainctl::stages {
 
-/// Parameters of one device and dtype: what a fused kernel takes in one call. The lists of those
-/// that have a gradient are kept between steps and mended where something changed, so that a step
-/// allocates nothing.
+/// Parameters of one device, dtype and setting: what a fused kernel takes in one call. The lists of
+/// those that have a gradient are kept between steps and mended where something changed, so that a
+/// step allocates nothing.
 class ParameterGroup {
  public:
-  /// `members` share device and dtype; `state_kinds` tensors are kept for each, zero at first.
-  ParameterGroup(std::vector<stage::NamedTensor> members, std::size_t state_kinds);
+  /// `members` share device, dtype and setting. The tensors kept for each are zero at first.
+  ParameterGroup(std::vector<stage::NamedTensor> members, ParameterSetting setting);
+
+  /// Every member's state of this kind, whether it has a gradient or not.
+  void fill_state(std::size_t kind, double value);
 
   /// Brings the lists up to date. Throws where a gradient is laid out otherwise than its parameter:
   /// the CPU kernels would not notice and update the wrong elements.
@@ -33,13 +37,19 @@ class ParameterGroup {
   [[nodiscard]] std::size_t size() const { return members_.size(); }
   [[nodiscard]] at::Device device() const { return members_.front().tensor.device(); }
 
+  [[nodiscard]] std::size_t state_kinds() const { return state_.size(); }
+  [[nodiscard]] double weight_decay() const { return setting_.weight_decay; }
+
   /// The learning rate as the kernels read it: on the parameters' device.
   at::Tensor lr;
+  /// The group's own rate is a multiple of the optimizer's.
+  void set_lr(double lr_of_all);
 
  private:
   void rebuild();
 
   std::vector<stage::NamedTensor> members_;
+  ParameterSetting setting_;
   std::vector<std::vector<at::Tensor>> state_;  // [kind][member]
   std::vector<std::size_t> active_;
   std::vector<at::Tensor> parameters_, gradients_;
@@ -49,7 +59,11 @@ class ParameterGroup {
 /// What the optimizers on fused kernels share: groups, learning rate, clearing of gradients.
 class FusedOptimizer : public stage::Optimizer {
  public:
-  FusedOptimizer(const stage::OptimizerContext& context, double lr, std::size_t state_kinds);
+  FusedOptimizer(const stage::OptimizerContext& context, const spec::optimizer::Base& options,
+                 std::size_t state_kinds);
+  /// With a setting for each parameter of the context.
+  FusedOptimizer(const stage::OptimizerContext& context, double lr,
+                 const std::vector<ParameterSetting>& settings);
 
   /// Gradients become zero in place: they may be views into a reducer's bucket.
   void zero_grad() override;

@@ -16,7 +16,7 @@ enum class FirstStep { no, yes };
 class FusedSgd final : public FusedOptimizer {
  public:
   FusedSgd(const spec::optimizer::Sgd& options, const stage::OptimizerContext& context)
-      : FusedOptimizer(context, options.lr, options.momentum > 0 ? 1 : 0), options_(options) {
+      : FusedOptimizer(context, options, options.momentum > 0 ? 1 : 0), options_(options) {
     ENSURE(config, !options.nesterov || (options.momentum > 0 && options.dampening == 0),
            "nesterov is on with momentum {} and dampening {}: it needs momentum above 0 and "
            "dampening 0",
@@ -36,8 +36,18 @@ class FusedSgd final : public FusedOptimizer {
       }
       const at::TensorList buffers =
           options_.momentum > 0 ? at::TensorList(group.state(0)) : at::TensorList();
-      update(group.parameters(), group.gradients(), buffers, group.lr, FirstStep::no);
+      update(group, {group.parameters(), group.gradients(), buffers}, FirstStep::no);
     }
+  }
+
+  void step_unless(const at::Tensor& found_inf) override {
+    if (options_.momentum > 0 && options_.dampening > 0) {  // which step is the first must be known
+      FusedOptimizer::step_unless(found_inf);
+      return;
+    }
+    found_inf_ = found_inf;
+    step();
+    found_inf_.reset();
   }
 
  private:
@@ -51,21 +61,25 @@ class FusedSgd final : public FusedOptimizer {
   void step_one_by_one(const ParameterGroup& group, std::vector<bool>& started) const {
     for (std::size_t n = 0; n < group.active().size(); ++n) {
       const std::size_t member = group.active()[n];
-      update(group.parameters()[n], group.gradients()[n], group.state(0)[n], group.lr,
+      update(group, {group.parameters()[n], group.gradients()[n], group.state(0)[n]},
              started[member] ? FirstStep::no : FirstStep::yes);
       started[member] = true;
     }
   }
 
-  void update(at::TensorList parameters, at::TensorList gradients, at::TensorList buffers,
-              const at::Tensor& lr, FirstStep first) const {
-    at::_fused_sgd_(parameters, gradients, buffers, options_.weight_decay, options_.momentum, lr,
-                    options_.dampening, options_.nesterov, /*maximize=*/false,
-                    first == FirstStep::yes);
+  struct Part {
+    at::TensorList parameters, gradients, buffers;
+  };
+
+  void update(const ParameterGroup& group, const Part& part, FirstStep first) const {
+    at::_fused_sgd_(part.parameters, part.gradients, part.buffers, group.weight_decay(),
+                    options_.momentum, group.lr, options_.dampening, options_.nesterov,
+                    /*maximize=*/false, first == FirstStep::yes, /*grad_scale=*/{}, found_inf_);
   }
 
   spec::optimizer::Sgd options_;
   std::vector<std::vector<bool>> started_;  // by group and member
+  std::optional<at::Tensor> found_inf_;     // set during step_unless
 };
 
 }  // namespace

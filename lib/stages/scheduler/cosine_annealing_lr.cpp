@@ -15,11 +15,7 @@ class CosineAnnealingLr final : public WarmedUp {
                     const stage::SchedulerContext& context)
       : WarmedUp(options, context),
         eta_min_(options.eta_min),
-        t_max_(options.t_max.is_auto() ? intervals_after_warmup() : *options.t_max.value) {
-    ENSURE(config, t_max_ > 0,
-           "the warm-up of {} leaves nothing of the run to anneal: shorten warmup or set t_max",
-           options.warmup);
-  }
+        t_max_(length_or_rest(options.t_max, "t_max")) {}
 
  private:
   /// Past t_max the cosine rises again, as in torch.

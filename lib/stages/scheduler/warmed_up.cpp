@@ -19,10 +19,19 @@ double WarmedUp::lr(std::int64_t epoch, std::int64_t global_step) const {
 std::int64_t WarmedUp::intervals_after_warmup() const {
   ENSURE(config, context_.max_epochs > 0,
          "the length of the run is not known beforehand: set trainer.max_epochs or "
-         "trainer.max_steps, or t_max");
+         "trainer.max_steps");
   const std::int64_t all = intervals(context_.max_epochs);
   const bool by_step = warmup_.interval == Interval::step;
-  return (by_step ? std::min(all, context_.max_steps.value_or(all)) : all) - warmup_.warmup;
+  const std::int64_t run = by_step ? std::min(all, context_.max_steps.value_or(all)) : all;
+  ENSURE(config, run > warmup_.warmup,
+         "the warm-up of {} leaves nothing of the run of {}: shorten warmup", warmup_.warmup, run);
+  return run - warmup_.warmup;
+}
+
+std::int64_t WarmedUp::length_or_rest(const config::Auto<std::int64_t>& length,
+                                      const char* key) const {
+  if (!length.is_auto()) return *length.value;
+  return in_context(fmt::format("'{}' is auto", key), [&] { return intervals_after_warmup(); });
 }
 
 bool WarmedUp::warming_up(std::int64_t epoch) const { return intervals(epoch) < warmup_.warmup; }

@@ -23,8 +23,12 @@ class WarmedUp : public stage::Scheduler {
   /// The rate `t` intervals after the warm-up.
   [[nodiscard]] virtual double curve(std::int64_t t) const = 0;
   [[nodiscard]] double initial_lr() const { return context_.initial_lr; }
-  /// Intervals of the run that are left after the warm-up.
+  /// Intervals of the run that are left after the warm-up; at least 1. Throws Error(config) where
+  /// the run's length is not known, or the warm-up fills it.
   [[nodiscard]] std::int64_t intervals_after_warmup() const;
+  /// The length asked for under `key`; auto: the intervals after the warm-up.
+  [[nodiscard]] std::int64_t length_or_rest(const config::Auto<std::int64_t>& length,
+                                            const char* key) const;
   /// Whether the epoch begins within the warm-up.
   [[nodiscard]] bool warming_up(std::int64_t epoch) const;
 

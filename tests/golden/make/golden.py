@@ -33,6 +33,11 @@ def shortest(value, dtype):
     return value
 
 
+def ramp(shape):
+    """The input the tests build, too: sin(0), sin(1), ... in two rows."""
+    return torch.arange(2 * torch.Size(shape).numel()).double().sin().float().view(2, *shape)
+
+
 def save(name, content):
     """One case a line, so that a change reads well in a diff."""
     head = {"torch": torch.__version__, "made_by": f"tests/golden/make/{pathlib.Path(sys.argv[0]).name}"}

@@ -2,7 +2,7 @@
 losses of 10 training steps of a tiny MLP."""
 import torch
 import torch.nn.functional as F
-from golden import numbers, save
+from golden import numbers, ramp, save
 from torch import nn
 
 SEED = 42
@@ -57,11 +57,6 @@ CASES = [
     ("lenet", {}, [1, 28, 28], 10),
     ("lenet", {"activation": "tanh"}, [3, 32, 32], 5),
 ]
-
-
-def ramp(shape):
-    """The input the test builds, too: sin(0), sin(1), ... in two rows."""
-    return torch.arange(2 * torch.Size(shape).numel()).double().sin().float().view(2, *shape)
 
 
 def describe(kind, options, shape, classes):

@@ -15,11 +15,93 @@ CASES = [
     ("adam", {"lr": 0.01, "amsgrad": True}),
     ("adamw", {"lr": 0.01, "weight_decay": 0.01}),
     ("adamw", {"lr": 0.01, "weight_decay": 0.3, "amsgrad": True}),
+    ("adagrad", {"lr": 0.1}),
+    ("adagrad", {"lr": 0.1, "lr_decay": 0.05, "weight_decay": 0.1, "initial_accumulator_value": 0.2, "eps": 1e-6}),
+    ("rmsprop", {"lr": 0.01}),
+    ("rmsprop", {"lr": 0.01, "alpha": 0.9, "momentum": 0.8, "weight_decay": 0.1}),
+    ("rmsprop", {"lr": 0.01, "centered": True, "eps": 1e-5}),
+    ("rmsprop", {"lr": 0.01, "centered": True, "momentum": 0.5}),
+    ("lion", {"lr": 0.01}),
+    ("lion", {"lr": 0.01, "betas": [0.8, 0.95], "weight_decay": 0.3}),
+    ("nadam", {"lr": 0.01}),
+    ("nadam", {"lr": 0.01, "betas": [0.8, 0.95], "eps": 1e-6, "weight_decay": 0.1, "momentum_decay": 0.02}),
+    ("nadam", {"lr": 0.01, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("muon", {"lr": 0.02}),
+    ("muon", {"lr": 0.01, "adjust_lr": "match_rms_adamw", "momentum": 0.8, "nesterov": False, "weight_decay": 0.0,
+              "ns_steps": 3, "adamw_lr": 0.001}),
+    ("lamb", {"lr": 0.01}),
+    ("lamb", {"lr": 0.01, "betas": [0.8, 0.95], "eps": 1e-5, "weight_decay": 0.1}),
 ]
-CLASSES = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+
+
+class Lion(torch.optim.Optimizer):
+    """Chen et al. 2023, algorithm 2; torch has none."""
+
+    def __init__(self, params, lr, betas=(0.9, 0.99), weight_decay=0.0, **_form):
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                average = self.state[p].setdefault("average", torch.zeros_like(p))
+                share, kept = group["betas"]
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+                p.add_((average * share + p.grad * (1 - share)).sign(), alpha=-group["lr"])
+                average.mul_(kept).add_(p.grad, alpha=1 - kept)
+
+
+class Lamb(torch.optim.Optimizer):
+    """You et al. 2019, algorithm 2, phi the identity; torch has none."""
+
+    def __init__(self, params, lr, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0, **_form):
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            (first, second), lr = group["betas"], group["lr"]
+            for p in group["params"]:
+                state = self.state[p] or self.state[p].update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p)) or self.state[p]
+                state["t"] += 1
+                state["m"].mul_(first).add_(p.grad, alpha=1 - first)
+                state["v"].mul_(second).addcmul_(p.grad, p.grad, value=1 - second)
+                root = (state["v"] / (1 - second ** state["t"])).sqrt() + group["eps"]
+                step = state["m"] / (1 - first ** state["t"]) / root + group["weight_decay"] * p
+                p.sub_(step, alpha=(lr * p.norm() / step.norm()).item())
+
+
+class Muon:
+    """torch.optim.Muon for matrices and AdamW for the rest; its iterations in float32, as ours on a CPU."""
+
+    def __init__(self, params, lr, adjust_lr=None, weight_decay=0.1, ns_steps=5, adamw_lr=None, **options):
+        torch.Tensor.bfloat16 = torch.Tensor.clone  # it is divided in place
+        form = {"fused": options.pop("fused", False), "foreach": options.pop("foreach", None)}
+        matrices, rest = [p for p in params if p.dim() == 2], [p for p in params if p.dim() != 2]
+        self.parts = [torch.optim.Muon(matrices, lr, adjust_lr_fn=adjust_lr, weight_decay=weight_decay, ns_steps=ns_steps,
+                                       **options),
+                      torch.optim.AdamW(rest, lr=adamw_lr or lr, weight_decay=weight_decay, **form)]
+        self.param_groups = [self]
+
+    def step(self):
+        for part in self.parts:
+            part.step()
+
+    def __setitem__(self, key, lr):  # param_groups[0]["lr"] = lr
+        first = self.parts[0].param_groups[0]["lr"]
+        for part in self.parts:
+            part.param_groups[0]["lr"] *= lr / first
+
+
+CLASSES = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW,
+           "adagrad": torch.optim.Adagrad, "rmsprop": torch.optim.RMSprop, "nadam": torch.optim.NAdam, "lion": Lion,
+           "lamb": Lamb, "muon": Muon}
+NOT_FUSED = {"rmsprop", "nadam", "lion", "lamb"}
 
 
 def run(kind, options, start, gradients, **form):
+    if kind in NOT_FUSED:
+        form = {"foreach": False} if kind in ("rmsprop", "nadam") else {}
     parameters = [torch.nn.Parameter(tensor.clone()) for tensor in start]
     optimizer = CLASSES[kind](parameters, **options, **form)
     kept = {}

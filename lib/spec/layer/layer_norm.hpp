@@ -1,0 +1,34 @@
+#pragma once
+
+#include "config/describe.hpp"
+#include "spec/layer/shapes.hpp"
+
+#include <fmt/format.h>
+
+namespace trainctl::spec::layer {
+
+struct LayerNorm {
+  static constexpr auto kSummary =
+      "Each sample's last extents by their mean and deviation (Ba et al. 2016), as torch's "
+      "LayerNorm.";
+
+  std::int64_t dims = 1;
+  double eps = 1e-5;
+
+  [[nodiscard]] LayerStep after(const LayerInput& input) const {
+    const auto extents = static_cast<std::int64_t>(input.shape.size());
+    if (dims <= extents) return {input.shape, {}, {}};
+    return {input.shape, fmt::format("it has no {} extents to normalise", dims),
+            fmt::format("write 'dims: {}' or less", extents)};
+  }
+  static void describe(config::Describe<LayerNorm>& options) {
+    options
+        .field("dims", &LayerNorm::dims,
+               "How many of the last extents make one mean; 3: the whole of an image.")
+        .at_least(1)
+        .at_most(8);
+    options.field("eps", &LayerNorm::eps, "Added to the variance.").above(0);
+  }
+};
+
+}  // namespace trainctl::spec::layer

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "config/describe.hpp"
+#include "spec/sample.hpp"
+
+#include <vector>
+
+namespace trainctl::spec::loss {
+
+struct BceWithLogits {
+  static constexpr auto kSummary =
+      "Sigmoid and binary cross entropy of every output, as torch's BCEWithLogitsLoss: of numbers "
+      "from 0 to 1, or of classes as one-hot vectors.";
+
+  std::vector<double> pos_weight;
+
+  [[nodiscard]] static bool takes(Targets targets) { return targets != Targets::tokens; }
+  static void describe(config::Describe<BceWithLogits>& options) {
+    options
+        .field("pos_weight", &BceWithLogits::pos_weight,
+               "Weight of the ones of each output; empty: all 1.")
+        .at_least(0)
+        .example("[1, 3]");
+  }
+};
+
+}  // namespace trainctl::spec::loss

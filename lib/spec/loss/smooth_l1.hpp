@@ -1,0 +1,23 @@
+#pragma once
+
+#include "config/describe.hpp"
+#include "spec/sample.hpp"
+
+namespace trainctl::spec::loss {
+
+struct SmoothL1 {
+  static constexpr auto kSummary =
+      "Squared error below beta, absolute error above, as torch's SmoothL1Loss; classes are "
+      "compared "
+      "as one-hot vectors.";
+
+  double beta = 1;
+
+  [[nodiscard]] static bool takes(Targets targets) { return targets != Targets::tokens; }
+  static void describe(config::Describe<SmoothL1>& options) {
+    options.field("beta", &SmoothL1::beta, "Where the square ends; 0: absolute error throughout.")
+        .at_least(0);
+  }
+};
+
+}  // namespace trainctl::spec::loss

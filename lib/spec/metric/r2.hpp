@@ -1,0 +1,16 @@
+#pragma once
+
+#include "config/describe.hpp"
+#include "spec/sample.hpp"
+
+namespace trainctl::spec::metric {
+
+struct R2 {
+  static constexpr auto kSummary =
+      "Coefficient of determination, averaged over the numbers, as sklearn's r2_score.";
+
+  [[nodiscard]] static bool takes(Targets targets) { return targets == Targets::numbers; }
+  static void describe(config::Describe<R2>&) {}
+};
+
+}  // namespace trainctl::spec::metric

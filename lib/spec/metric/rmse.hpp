@@ -1,0 +1,15 @@
+#pragma once
+
+#include "config/describe.hpp"
+#include "spec/sample.hpp"
+
+namespace trainctl::spec::metric {
+
+struct Rmse {
+  static constexpr auto kSummary = "Root of the mean squared error over samples and numbers.";
+
+  [[nodiscard]] static bool takes(Targets targets) { return targets == Targets::numbers; }
+  static void describe(config::Describe<Rmse>&) {}
+};
+
+}  // namespace trainctl::spec::metric

@@ -1,0 +1,63 @@
+#include "spec/metric/r2.hpp"
+
+#include "stages/builtin.hpp"
+
+#include <ATen/ops/zeros.h>
+
+namespace trainctl::stages {
+namespace {
+
+/// 1 - residual / total sum of squares of each number, averaged. The sums are kept in float64, that
+/// of squares too, so that batches and ranks add up.
+class R2 final : public stage::Metric {
+ public:
+  explicit R2(const stage::MetricContext& context)
+      : outputs_(context.classes),
+        sums_(
+            at::zeros({3 * outputs_ + 1}, at::TensorOptions(at::kDouble).device(context.device))) {}
+
+  [[nodiscard]] std::string name() const override { return "r2"; }
+
+  void update(const at::Tensor& logits, const at::Tensor& targets) override {
+    const at::Tensor exact = targets.to(at::kDouble);
+    add(0, (logits.detach() - exact).square());
+    add(1, exact);
+    add(2, exact.square());
+    sums_.select(0, 3 * outputs_).add_(targets.size(0));
+  }
+
+  at::Tensor& sums() override { return sums_; }
+
+  /// NaN before the first row, and where a number is always the same.
+  [[nodiscard]] double value() const override {
+    const at::Tensor host = sums_.cpu();
+    const double* sums = host.const_data_ptr<double>();
+    const double rows = sums[3 * outputs_];
+    double all = 0;
+    for (std::int64_t k = 0; k < outputs_; ++k) {
+      const double sum = sums[outputs_ + k];
+      const double total = sums[2 * outputs_ + k] - sum * sum / rows;
+      all += 1 - sums[k] / total;
+    }
+    return all / static_cast<double>(outputs_);
+  }
+
+  void reset() override { sums_.zero_(); }
+
+ private:
+  void add(std::int64_t kind, const at::Tensor& values) {
+    sums_.narrow(0, kind * outputs_, outputs_).add_(values.sum(0));
+  }
+
+  std::int64_t outputs_;
+  at::Tensor sums_;
+};
+
+}  // namespace
+
+void register_metric_r2(stage::Catalogue& catalogue) {
+  catalogue.metrics.add<spec::metric::R2>(
+      "r2", [](const auto&, const auto& context) { return std::make_unique<R2>(context); });
+}
+
+}  // namespace trainctl::stages

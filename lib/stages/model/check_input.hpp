@@ -1,0 +1,26 @@
+#pragma once
+
+#include "spec/model_input.hpp"
+#include "stage/stages.hpp"
+
+#include <vector>
+
+namespace trainctl::stages {
+
+/// The context as the options of a model see it.
+spec::ModelInput model_input(const stage::ModelContext& context);
+
+/// Throws Error(config) of the first, if any.
+void throw_first(const std::vector<spec::Refusal>& refusals);
+
+/// Images have a channel, a height and a width, and no extent is empty. Throws Error(config).
+void check_shape(const stage::ModelContext& context);
+
+/// Throws Error(config) where a model with these options does not take such samples.
+template <class Options>
+void check_input(const Options& options, const stage::ModelContext& context) {
+  throw_first(options.refusals(model_input(context)));
+  check_shape(context);
+}
+
+}  // namespace trainctl::stages

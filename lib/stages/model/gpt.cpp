@@ -1,0 +1,131 @@
+#include "spec/model/gpt.hpp"
+
+#include "stages/builtin.hpp"
+#include "stages/model/blocks/attention.hpp"
+#include "stages/model/blocks/layer_norm.hpp"
+#include "stages/model/blocks/redraw.hpp"
+#include "stages/model/check_input.hpp"
+
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/zeros.h>
+
+#include <cmath>
+#include <vector>
+
+namespace trainctl::stages {
+namespace {
+
+constexpr double kDeviation = 0.02;
+
+at::Tensor drawn(at::IntArrayRef shape, double deviation) {
+  const at::Tensor tensor = at::empty(shape, at::kFloat);
+  redraw_normal(tensor, deviation);
+  return tensor;
+}
+
+/// A linear layer as GPT-2's files have it, which call it Conv1D: its weight is [in, out], the
+/// transpose of nn.Linear's.
+struct Projection {
+  at::Tensor weight;
+  at::Tensor bias;
+
+  /// x: [N, T, in].
+  [[nodiscard]] at::Tensor operator()(const at::Tensor& x) const {
+    return at::addmm(bias, x.flatten(0, 1), weight).unflatten(0, x.sizes().slice(0, 2));
+  }
+};
+
+Projection make_projection(const Scope& scope, std::int64_t in, std::int64_t out,
+                           double deviation = kDeviation) {
+  Projection layer;
+  layer.weight = scope.parameter("weight", drawn({in, out}, deviation));
+  layer.bias = scope.parameter("bias", at::zeros({out}, at::kFloat));
+  return layer;
+}
+
+struct GptBlock {
+  LayerNorm ln_1;
+  Projection c_attn;
+  Projection attn_c_proj;
+  LayerNorm ln_2;
+  Projection c_fc;
+  Projection mlp_c_proj;
+  std::int64_t heads = 1;
+  double dropout = 0;
+
+  [[nodiscard]] at::Tensor operator()(const at::Tensor& x, bool training) const {
+    const AttentionOptions options{heads, training ? dropout : 0, Mask::causal};
+    const at::Tensor attended = attn_c_proj(self_attention(c_attn(ln_1(x)), options));
+    const at::Tensor y = x + at::dropout(attended, dropout, training);
+    const at::Tensor inner = at::gelu(c_fc(ln_2(y)), "tanh");
+    return y + at::dropout(mlp_c_proj(inner), dropout, training);
+  }
+};
+
+/// What is added to the residual stream, twice a block, starts smaller the more blocks there are
+/// (Radford et al. 2019, section 2.3).
+GptBlock make_gpt_block(const Scope& scope, const spec::model::Gpt& options) {
+  const std::int64_t width = options.width;
+  const double added = kDeviation / std::sqrt(2.0 * static_cast<double>(options.layers));
+  GptBlock block;
+  block.ln_1 = make_layer_norm(scope / "ln_1", {width});
+  block.c_attn = make_projection(scope / "attn" / "c_attn", width, 3 * width);
+  block.attn_c_proj = make_projection(scope / "attn" / "c_proj", width, width, added);
+  block.ln_2 = make_layer_norm(scope / "ln_2", {width});
+  block.c_fc = make_projection(scope / "mlp" / "c_fc", width, 4 * width);
+  block.mlp_c_proj = make_projection(scope / "mlp" / "c_proj", 4 * width, width, added);
+  block.heads = options.heads;
+  block.dropout = options.dropout;
+  return block;
+}
+
+/// The names are those of GPT-2's published file, "wte.weight" to "ln_f.bias". The output layer is
+/// the token embedding itself. Weights are drawn in the order of the names.
+class Gpt final : public LayeredModule {
+ public:
+  Gpt(const spec::model::Gpt& options, const stage::ModelContext& context)
+      : dropout_(options.dropout) {
+    check_input(options, context);
+    const Scope scope(*this);
+    wte_ = (scope / "wte").parameter("weight", drawn({context.outputs, options.width}, kDeviation));
+    wpe_ = (scope / "wpe").parameter("weight", drawn({options.context, options.width}, kDeviation));
+    for (std::size_t i = 0; i < static_cast<std::size_t>(options.layers); ++i)
+      blocks_.push_back(make_gpt_block(scope / "h" / i, options));
+    ln_f_ = make_layer_norm(scope / "ln_f", {options.width});
+  }
+
+  /// tokens: int64 [N, T]; returns logits [N, T, tokens there are].
+  at::Tensor forward(const at::Tensor& tokens) override {
+    const at::Tensor places = wpe_.narrow(0, 0, tokens.size(1));
+    at::Tensor x = at::dropout(at::embedding(wte_, tokens) + places, dropout_, training());
+    for (const GptBlock& block : blocks_) {
+      x = checkpointed(
+          [&block, training = training()](const at::Tensor& in) { return block(in, training); }, x);
+    }
+    return at::linear(ln_f_(x), wte_);
+  }
+
+ protected:
+  [[nodiscard]] bool has_blocks() const override { return true; }
+
+ private:
+  double dropout_;
+  at::Tensor wte_, wpe_;
+  std::vector<GptBlock> blocks_;
+  LayerNorm ln_f_;
+};
+
+}  // namespace
+
+void register_model_gpt(stage::Catalogue& catalogue) {
+  catalogue.models.add<spec::model::Gpt>("gpt", [](const auto& options, const auto& context) {
+    return std::make_unique<Gpt>(options, context);
+  });
+}
+
+}  // namespace trainctl::stages

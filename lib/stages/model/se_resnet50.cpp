@@ -1,0 +1,19 @@
+#include "spec/model/se_resnet50.hpp"
+
+#include "stages/builtin.hpp"
+#include "stages/model/resnet.hpp"
+
+namespace trainctl::stages {
+
+void register_model_se_resnet50(stage::Catalogue& catalogue) {
+  const ResnetPlan plan{.name = "se_resnet50",
+                        .kind = ResidualKind::bottleneck,
+                        .depths = {3, 4, 6, 3},
+                        .squeeze_ratio = 16};
+  catalogue.models.add<spec::model::SeResnet50>("se_resnet50",
+                                                [plan](const auto& options, const auto& context) {
+                                                  return make_resnet(plan, options, context);
+                                                });
+}
+
+}  // namespace trainctl::stages

@@ -1,0 +1,46 @@
+#include "spec/model/sequential.hpp"
+
+#include "stages/builtin.hpp"
+#include "stages/layer/layer_list.hpp"
+#include "stages/model/check_input.hpp"
+#include "stages/model/layers.hpp"
+
+namespace trainctl::stages {
+namespace {
+
+spec::layer::LayerInput checked_input(const spec::model::Sequential& options,
+                                      const stage::ModelContext& context) {
+  checked_features(context);
+  throw_first(options.refusals(model_input(context)));
+  return {context.input_shape, context.kind.inputs == spec::Inputs::tokens, context.outputs};
+}
+
+class Sequential final : public stage::Model {
+ public:
+  Sequential(const spec::model::Sequential& options, const stage::ModelContext& context)
+      : layers_(options.layers, checked_input(options, context)) {}
+
+  at::Tensor forward(const at::Tensor& inputs) override { return layers_(inputs); }
+  [[nodiscard]] std::vector<stage::NamedTensor> parameters() const override {
+    return layers_.parameters();
+  }
+  [[nodiscard]] std::vector<stage::NamedTensor> buffers() const override {
+    return layers_.buffers();
+  }
+  void set_mode(stage::RunMode mode) override { layers_.set_mode(mode); }
+  void to(at::Device device) override { layers_.to(device); }
+
+ private:
+  LayerList layers_;
+};
+
+}  // namespace
+
+void register_model_sequential(stage::Catalogue& catalogue) {
+  catalogue.models.add<spec::model::Sequential>(
+      "sequential", [](const auto& options, const auto& context) {
+        return std::make_unique<Sequential>(options, context);
+      });
+}
+
+}  // namespace trainctl::stages

@@ -1,0 +1,121 @@
+#include "stages/model/vision_transformer.hpp"
+
+#include "stages/model/blocks/conv2d.hpp"
+#include "stages/model/blocks/layer_norm.hpp"
+#include "stages/model/blocks/mlp_block.hpp"
+#include "stages/model/blocks/multihead_attention.hpp"
+#include "stages/model/blocks/redraw.hpp"
+#include "stages/model/check_input.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+namespace trainctl::stages {
+namespace {
+
+constexpr double kEps = 1e-6;
+
+/// Attention and MLP, each normalised before and added to what it was given.
+struct EncoderBlock {
+  LayerNorm ln_1;
+  MultiheadAttention self_attention;
+  LayerNorm ln_2;
+  MlpBlock mlp;
+  double dropout = 0;
+
+  [[nodiscard]] at::Tensor operator()(const at::Tensor& x, stage::RunMode mode) const {
+    const at::Tensor attended = self_attention(ln_1(x), mode);
+    const at::Tensor y = x + at::dropout(attended, dropout, mode == stage::RunMode::train);
+    return y + mlp(ln_2(y), mode);
+  }
+};
+
+EncoderBlock make_encoder_block(const Scope& scope, const TransformerSize& size,
+                                const spec::model::VisionTransformer& options) {
+  EncoderBlock block;
+  block.ln_1 = make_layer_norm(scope / "ln_1", {size.width}, kEps);
+  block.self_attention = make_multihead_attention(
+      scope / "self_attention", {size.width, size.heads, options.attention_dropout});
+  block.ln_2 = make_layer_norm(scope / "ln_2", {size.width}, kEps);
+  block.mlp = make_mlp_block(scope / "mlp", {size.width, size.inner, options.dropout});
+  block.dropout = options.dropout;
+  return block;
+}
+
+class VisionTransformer final : public LayeredModule {
+ public:
+  VisionTransformer(const TransformerSize& size, const spec::model::VisionTransformer& options,
+                    const stage::ModelContext& context)
+      : dropout_(options.dropout) {
+    check_input(options, context);
+    const std::int64_t patch = options.patch_size;
+    const std::int64_t patches =
+        (context.input_shape[1] / patch) * (context.input_shape[2] / patch);
+    const Scope scope(*this);
+    class_token_ = scope.parameter("class_token", at::zeros({1, 1, size.width}, at::kFloat));
+    conv_proj_ = make_conv2d(scope / "conv_proj", {.in = context.input_shape[0],
+                                                   .out = size.width,
+                                                   .kernel = patch,
+                                                   .stride = patch,
+                                                   .padding = 0,
+                                                   .bias = Bias::with});
+    const at::Tensor positions = at::empty({1, patches + 1, size.width}, at::kFloat);
+    redraw_normal(positions, 0.02);
+    pos_embedding_ = (scope / "encoder").parameter("pos_embedding", positions);
+    for (std::int64_t i = 0; i < size.depth; ++i) {
+      const std::string name = "encoder_layer_" + std::to_string(i);
+      blocks_.push_back(make_encoder_block(scope / "encoder" / "layers" / name, size, options));
+    }
+    ln_ = make_layer_norm(scope / "encoder" / "ln", {size.width}, kEps);
+    head_ = make_linear(scope / "heads" / "head", size.width, context.outputs);
+    redraw_ends();
+  }
+
+  at::Tensor forward(const at::Tensor& inputs_nchw) override {
+    const at::Tensor patches = conv_proj_(inputs_nchw).flatten(2).transpose(1, 2);
+    const at::Tensor token = class_token_.expand({patches.size(0), -1, -1});
+    at::Tensor x = at::cat({token, patches}, 1) + pos_embedding_;
+    x = at::dropout(x, dropout_, training());
+    for (const EncoderBlock& block : blocks_) {
+      x = checkpointed([&block, mode = mode()](const at::Tensor& in) { return block(in, mode); },
+                       x);
+    }
+    return head_(ln_(x).select(1, 0));
+  }
+
+ protected:
+  [[nodiscard]] bool has_blocks() const override { return true; }
+
+ private:
+  /// torchvision's constructor draws the patches' projection anew, and sets the head to 0.
+  void redraw_ends() {
+    const at::NoGradGuard guard;
+    const std::int64_t fan_in = conv_proj_.weight.numel() / conv_proj_.weight.size(0);
+    redraw_trunc_normal(conv_proj_.weight, std::sqrt(1.0 / static_cast<double>(fan_in)));
+    for (const at::Tensor& tensor : {conv_proj_.bias, head_.weight, head_.bias}) tensor.zero_();
+  }
+
+  double dropout_;
+  at::Tensor class_token_, pos_embedding_;
+  Conv2d conv_proj_;
+  std::vector<EncoderBlock> blocks_;
+  LayerNorm ln_;
+  Linear head_;
+};
+
+}  // namespace
+
+std::unique_ptr<stage::Model> make_vision_transformer(const TransformerSize& size,
+                                                      const spec::model::VisionTransformer& options,
+                                                      const stage::ModelContext& context) {
+  return std::make_unique<VisionTransformer>(size, options, context);
+}
+
+}  // namespace trainctl::stages

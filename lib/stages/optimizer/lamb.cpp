@@ -1,0 +1,95 @@
+#include "spec/optimizer/lamb.hpp"
+
+#include "stages/builtin.hpp"
+#include "stages/optimizer/step_counts.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_addcmul.h>
+#include <ATen/ops/_foreach_div.h>
+#include <ATen/ops/_foreach_lerp.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/_foreach_pow.h>
+#include <ATen/ops/_foreach_sqrt.h>
+#include <ATen/ops/_foreach_sub.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/where.h>
+
+#include <vector>
+
+namespace trainctl::stages {
+namespace {
+
+enum State : std::size_t { kAverage, kSquare };
+
+using Tensors = std::vector<at::Tensor>;
+
+/// 1 - beta^steps, one for each parameter.
+Tensors bias_correction(double beta, at::TensorList steps) {
+  Tensors rest = at::_foreach_pow(beta, steps);
+  at::_foreach_mul_(rest, -1);
+  at::_foreach_add_(rest, 1);
+  return rest;
+}
+
+/// You et al. 2019, algorithm 2, phi the identity.
+class Lamb final : public FusedOptimizer {
+ public:
+  Lamb(const spec::optimizer::Lamb& options, const stage::OptimizerContext& context)
+      : FusedOptimizer(context, options, 2), options_(options) {
+    for (const ParameterGroup& group : groups()) counts_.emplace_back(group);
+  }
+
+  void step() override {
+    const at::NoGradGuard guard;
+    for (std::size_t i = 0; i < groups().size(); ++i) {
+      groups()[i].collect();
+      if (!groups()[i].none_active()) update(groups()[i], counts_[i].advance(groups()[i]));
+    }
+  }
+
+ private:
+  void update(const ParameterGroup& group, at::TensorList steps) const {
+    const auto& [decay, square_decay] = options_.betas;
+    at::_foreach_lerp_(group.state(kAverage), group.gradients(), 1 - decay);
+    at::_foreach_mul_(group.state(kSquare), square_decay);
+    at::_foreach_addcmul_(group.state(kSquare), group.gradients(), group.gradients(),
+                          1 - square_decay);
+    Tensors root = at::_foreach_div(group.state(kSquare), bias_correction(square_decay, steps));
+    at::_foreach_sqrt_(root);
+    at::_foreach_add_(root, options_.eps);
+    Tensors direction = at::_foreach_div(group.state(kAverage), bias_correction(decay, steps));
+    at::_foreach_div_(direction, root);
+    at::_foreach_add_(direction, group.parameters(), group.weight_decay());
+    at::_foreach_mul_(direction, trust(group.parameters(), direction));
+    at::_foreach_mul_(direction, group.lr);
+    at::_foreach_sub_(group.parameters(), direction);
+  }
+
+  /// The length of each parameter over that of its direction; 1 where one of them is 0.
+  static Tensors trust(at::TensorList parameters, at::TensorList directions) {
+    const Tensors lengths = at::_foreach_norm(parameters);
+    const Tensors steps = at::_foreach_norm(directions);
+    Tensors ratios;
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      const at::Tensor both = lengths[i].gt(0).logical_and(steps[i].gt(0));
+      ratios.push_back(at::where(both, lengths[i] / steps[i], at::ones_like(steps[i])));
+    }
+    return ratios;
+  }
+
+  spec::optimizer::Lamb options_;
+  std::vector<StepCounts> counts_;
+};
+
+}  // namespace
+
+void register_optimizer_lamb(stage::Catalogue& catalogue) {
+  catalogue.optimizers.add<spec::optimizer::Lamb>("lamb",
+                                                  [](const auto& options, const auto& context) {
+                                                    return std::make_unique<Lamb>(options, context);
+                                                  });
+}
+
+}  // namespace trainctl::stages

@@ -1,0 +1,57 @@
+#include "spec/optimizer/lion.hpp"
+
+#include "stages/builtin.hpp"
+#include "stages/optimizer/fused.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_lerp.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_sign.h>
+#include <ATen/ops/_foreach_sub.h>
+
+#include <vector>
+
+namespace trainctl::stages {
+namespace {
+
+/// Chen et al. 2023, algorithm 2; one average of the gradients is all its state.
+class Lion final : public FusedOptimizer {
+ public:
+  Lion(const spec::optimizer::Lion& options, const stage::OptimizerContext& context)
+      : FusedOptimizer(context, options, 1), options_(options) {}
+
+  void step() override {
+    const at::NoGradGuard guard;
+    for (ParameterGroup& group : groups()) {
+      group.collect();
+      if (!group.none_active()) update(group);
+    }
+  }
+
+ private:
+  void update(const ParameterGroup& group) const {
+    const auto& [step_share, kept] = options_.betas;
+    if (group.weight_decay() > 0)
+      at::_foreach_mul_(group.parameters(), 1 - group.lr * group.weight_decay());
+    std::vector<at::Tensor> steps = at::_foreach_mul(group.state(0), step_share);
+    at::_foreach_add_(steps, group.gradients(), 1 - step_share);
+    at::_foreach_sign_(steps);
+    at::_foreach_mul_(steps, group.lr);
+    at::_foreach_sub_(group.parameters(), steps);
+    at::_foreach_lerp_(group.state(0), group.gradients(), 1 - kept);
+  }
+
+  spec::optimizer::Lion options_;
+};
+
+}  // namespace
+
+void register_optimizer_lion(stage::Catalogue& catalogue) {
+  catalogue.optimizers.add<spec::optimizer::Lion>("lion",
+                                                  [](const auto& options, const auto& context) {
+                                                    return std::make_unique<Lion>(options, context);
+                                                  });
+}
+
+}  // namespace trainctl::stages

@@ -1,0 +1,118 @@
+#include "spec/optimizer/nadam.hpp"
+
+#include "stages/builtin.hpp"
+#include "stages/optimizer/step_counts.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_addcdiv.h>
+#include <ATen/ops/_foreach_addcmul.h>
+#include <ATen/ops/_foreach_div.h>
+#include <ATen/ops/_foreach_lerp.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_pow.h>
+#include <ATen/ops/_foreach_sqrt.h>
+#include <ATen/ops/_foreach_sub.h>
+#include <ATen/ops/ones.h>
+
+#include <vector>
+
+namespace trainctl::stages {
+namespace {
+
+enum State : std::size_t { kAverage, kSquare };
+
+using Tensors = std::vector<at::Tensor>;
+
+/// What is left to 1.
+Tensors complement(at::TensorList values) {
+  Tensors rest = at::_foreach_mul(values, -1);
+  at::_foreach_add_(rest, 1);
+  return rest;
+}
+
+class Nadam final : public FusedOptimizer {
+ public:
+  Nadam(const spec::optimizer::Nadam& options, const stage::OptimizerContext& context)
+      : FusedOptimizer(context, options, 2), options_(options) {
+    for (const ParameterGroup& group : groups()) {
+      counts_.emplace_back(group);
+      products_.push_back(at::ones({static_cast<std::int64_t>(group.size())},
+                                   at::TensorOptions(at::kFloat).device(group.device()))
+                              .unbind());
+    }
+  }
+
+  void step() override {
+    const at::NoGradGuard guard;
+    for (std::size_t i = 0; i < groups().size(); ++i) {
+      groups()[i].collect();
+      if (!groups()[i].none_active()) update(groups()[i], counts_[i], products_[i]);
+    }
+  }
+
+ private:
+  /// The momentum of Dozat's schedule after so many steps, one for each parameter.
+  [[nodiscard]] Tensors momentum(at::TensorList steps) const {
+    constexpr double kBase = 0.96;  // of the paper, and of torch
+    Tensors values = at::_foreach_mul(steps, options_.momentum_decay);
+    values = at::_foreach_pow(kBase, values);
+    at::_foreach_mul_(values, -0.5 * options_.betas[0]);
+    at::_foreach_add_(values, options_.betas[0]);
+    return values;
+  }
+
+  Tensors decayed(const ParameterGroup& group) const {
+    if (group.weight_decay() == 0) return group.gradients();
+    if (!options_.decoupled_weight_decay)
+      return at::_foreach_add(group.gradients(), group.parameters(), group.weight_decay());
+    at::_foreach_mul_(group.parameters(), 1 - group.lr * group.weight_decay());
+    return group.gradients();
+  }
+
+  void update(const ParameterGroup& group, StepCounts& counts, const Tensors& all_products) const {
+    const at::TensorList steps = counts.advance(group);
+    const Tensors gradients = decayed(group);
+    at::_foreach_lerp_(group.state(kAverage), gradients, 1 - options_.betas[0]);
+    at::_foreach_mul_(group.state(kSquare), options_.betas[1]);
+    at::_foreach_addcmul_(group.state(kSquare), gradients, gradients, 1 - options_.betas[1]);
+
+    Tensors products;
+    for (const std::size_t member : group.active()) products.push_back(all_products[member]);
+    const Tensors now = momentum(steps);
+    const Tensors next = momentum(at::_foreach_add(steps, 1));
+    at::_foreach_mul_(products, now);
+
+    Tensors root = at::_foreach_div(group.state(kSquare),
+                                    complement(at::_foreach_pow(options_.betas[1], steps)));
+    at::_foreach_sqrt_(root);
+    at::_foreach_add_(root, options_.eps);
+    take(group, gradients, root, at::_foreach_div(complement(now), complement(products)));
+    take(group, group.state(kAverage), root,
+         at::_foreach_div(next, complement(at::_foreach_mul(products, next))));
+  }
+
+  /// parameters -= lr * factor * direction / root
+  static void take(const ParameterGroup& group, at::TensorList direction, at::TensorList root,
+                   Tensors factors) {
+    at::_foreach_mul_(factors, group.lr);
+    Tensors step = at::_foreach_div(direction, root);
+    at::_foreach_mul_(step, factors);
+    at::_foreach_sub_(group.parameters(), step);
+  }
+
+  spec::optimizer::Nadam options_;
+  std::vector<StepCounts> counts_;
+  std::vector<Tensors> products_;  // by group: of the momenta of all steps, one for each parameter
+};
+
+}  // namespace
+
+void register_optimizer_nadam(stage::Catalogue& catalogue) {
+  catalogue.optimizers.add<spec::optimizer::Nadam>(
+      "nadam", [](const auto& options, const auto& context) {
+        return std::make_unique<Nadam>(options, context);
+      });
+}
+
+}  // namespace trainctl::stages

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "spec/optimizer/base.hpp"
+#include "stage/stages.hpp"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace trainctl::stages {
+
+/// What an optimizer does with one parameter.
+struct ParameterSetting {
+  double lr_scale = 1;
+  double weight_decay = 0;
+  std::size_t state_kinds = 0;  // tensors kept for it
+};
+
+/// One for each parameter, as `no_weight_decay_on`, `layer_decay` and `groups` have it. Throws
+/// Error(config) for a pattern that matches no parameter.
+std::vector<ParameterSetting> parameter_settings(const spec::optimizer::Base& options,
+                                                 const std::vector<stage::NamedTensor>& parameters,
+                                                 std::size_t state_kinds);
+
+/// Whether a pattern chooses the parameter: its name with * and ?, "bias" for every bias, "norm"
+/// for every other parameter of one dimension: the scales of normalisation layers.
+bool chooses(const std::string& pattern, const stage::NamedTensor& parameter);
+
+/// The layer of a parameter: its name up to the first part that ends with a digit, else its first
+/// part. "encoder.layers.encoder_layer_3.ln_1.weight" -> "encoder.layers.encoder_layer_3".
+std::string layer_of(const std::string& name);
+
+}  // namespace trainctl::stages

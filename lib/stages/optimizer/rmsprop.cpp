@@ -1,0 +1,85 @@
+#include "spec/optimizer/rmsprop.hpp"
+
+#include "stages/builtin.hpp"
+#include "stages/optimizer/fused.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_addcdiv.h>
+#include <ATen/ops/_foreach_addcmul.h>
+#include <ATen/ops/_foreach_div.h>
+#include <ATen/ops/_foreach_lerp.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_sqrt.h>
+#include <ATen/ops/_foreach_sub.h>
+
+#include <vector>
+
+namespace trainctl::stages {
+namespace {
+
+enum State : std::size_t { kSquare, kMomentum, kAverage };  // the last when centered only
+
+class Rmsprop final : public FusedOptimizer {
+ public:
+  Rmsprop(const spec::optimizer::Rmsprop& options, const stage::OptimizerContext& context)
+      : FusedOptimizer(context, options,
+                       options.centered       ? 3
+                       : options.momentum > 0 ? 2
+                                              : 1),
+        options_(options) {}
+
+  void step() override {
+    const at::NoGradGuard guard;
+    for (ParameterGroup& group : groups()) {
+      group.collect();
+      if (!group.none_active()) update(group);
+    }
+  }
+
+ private:
+  void update(const ParameterGroup& group) const {
+    std::vector<at::Tensor> gradients = group.gradients();
+    if (group.weight_decay() > 0)
+      gradients = at::_foreach_add(gradients, group.parameters(), group.weight_decay());
+    at::_foreach_mul_(group.state(kSquare), options_.alpha);
+    at::_foreach_addcmul_(group.state(kSquare), gradients, gradients, 1 - options_.alpha);
+    const std::vector<at::Tensor> root = root_of(group, gradients);
+    if (options_.momentum > 0) {
+      at::_foreach_mul_(group.state(kMomentum), options_.momentum);
+      at::_foreach_addcdiv_(group.state(kMomentum), gradients, root);
+      at::_foreach_sub_(group.parameters(), at::_foreach_mul(group.state(kMomentum), group.lr));
+    } else {
+      const std::vector<at::Tensor> steps = at::_foreach_div(gradients, root);
+      at::_foreach_sub_(group.parameters(), at::_foreach_mul(steps, group.lr));
+    }
+  }
+
+  /// The denominators: new tensors.
+  std::vector<at::Tensor> root_of(const ParameterGroup& group, at::TensorList gradients) const {
+    std::vector<at::Tensor> root;
+    if (options_.centered) {
+      at::_foreach_lerp_(group.state(kAverage), gradients, 1 - options_.alpha);
+      root = at::_foreach_addcmul(group.state(kSquare), group.state(kAverage),
+                                  group.state(kAverage), -1);
+      at::_foreach_sqrt_(root);
+    } else {
+      root = at::_foreach_sqrt(group.state(kSquare));
+    }
+    at::_foreach_add_(root, options_.eps);
+    return root;
+  }
+
+  spec::optimizer::Rmsprop options_;
+};
+
+}  // namespace
+
+void register_optimizer_rmsprop(stage::Catalogue& catalogue) {
+  catalogue.optimizers.add<spec::optimizer::Rmsprop>(
+      "rmsprop", [](const auto& options, const auto& context) {
+        return std::make_unique<Rmsprop>(options, context);
+      });
+}
+
+}  // namespace trainctl::stages

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "stages/optimizer/fused.hpp"
+
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/zeros.h>
+
+#include <vector>
+
+namespace trainctl::stages {
+
+/// Steps taken by each parameter of a group: one tensor, and a 0-d view of it for each parameter.
+class StepCounts {
+ public:
+  explicit StepCounts(const ParameterGroup& group)
+      : all_(at::zeros({static_cast<std::int64_t>(group.size())},
+                       at::TensorOptions(at::kFloat).device(group.device()))),
+        each_(all_.unbind()) {}
+
+  /// Counts this step for the parameters that take part, and returns their counts.
+  at::TensorList advance(const ParameterGroup& group) {
+    if (group.all_active()) {
+      all_.add_(1);
+      return each_;
+    }
+    active_.clear();
+    for (const std::size_t member : group.active()) active_.push_back(each_[member]);
+    at::_foreach_add_(active_, 1);
+    return active_;
+  }
+
+  /// Undoes the last count where `found_inf` says that nothing was updated.
+  void take_back(const ParameterGroup& group, const at::Tensor& found_inf) {
+    if (group.all_active()) {
+      all_.sub_(found_inf);
+      return;
+    }
+    for (at::Tensor& count : active_) count.sub_(found_inf.squeeze());
+  }
+
+ private:
+  at::Tensor all_;
+  std::vector<at::Tensor> each_;
+  std::vector<at::Tensor> active_;
+};
+
+}  // namespace trainctl::stages

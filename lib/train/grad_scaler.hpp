@@ -1,0 +1,40 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace trainctl::train {
+
+/// Keeps float16 gradients within range and steps that are not finite out of the weights, as
+/// torch.amp.GradScaler: the loss is multiplied by a scale that halves after a step that overflowed
+/// and doubles after 2,000 that did not. All of it is on the device.
+class GradScaler {
+ public:
+  enum class Scaling { none, dynamic };
+  /// With `none` the scale is 1 throughout: it only looks for what is not finite.
+  GradScaler(at::Device device, Scaling scaling);
+
+  [[nodiscard]] at::Tensor scale(const at::Tensor& loss) const;
+  /// Divides the gradients by the scale and looks whether all of them are finite. They are equal on
+  /// all ranks, and so is what is found.
+  void unscale(at::TensorList gradients);
+  /// float32 [1]: 1 where one was not.
+  [[nodiscard]] const at::Tensor& found_inf() const { return found_inf_; }
+  /// After the step: the next scale, and the counts.
+  void update();
+
+  /// These wait for the device.
+  [[nodiscard]] double current_scale() const;
+  [[nodiscard]] std::int64_t skipped() const;
+  [[nodiscard]] std::int64_t skipped_in_a_row() const;
+
+ private:
+  Scaling scaling_;
+  at::Tensor scale_;           // float32 [1]
+  at::Tensor growth_tracker_;  // int32 [1]
+  at::Tensor found_inf_;       // float32 [1]
+  at::Tensor skipped_;         // float32 [2]: in all, in a row
+};
+
+}  // namespace trainctl::train

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+// The operators of a recorded window, summed by name and shapes; plain values without libtorch.
+
+namespace trainctl::train {
+
+struct OperatorCall {
+  std::string name;                               // "aten::addmm"
+  std::vector<std::vector<std::int64_t>> shapes;  // of its inputs, where they were recorded
+  std::uint64_t thread = 0;
+  bool on_device = false;
+  std::uint64_t start_ns = 0;
+  std::uint64_t end_ns = 0;
+  std::uint64_t flops = 0;
+  std::int64_t bytes = 0;  // allocated less freed
+};
+
+struct OperatorRow {
+  std::string name;
+  std::string shapes;  // "[128, 784] [784] ..."; empty where they were not recorded
+  bool on_device = false;
+  std::int64_t calls = 0;
+  double self_ms = 0;   // without the operators it calls
+  double total_ms = 0;  // with them
+  double gflops = 0;
+  double mbytes = 0;
+};
+
+/// By name and shapes, the most time of its own first. Calls that lie within another of the same
+/// thread are that one's children.
+std::vector<OperatorRow> operator_rows(std::vector<OperatorCall> calls);
+/// By name alone.
+std::vector<OperatorRow> merge_shapes(const std::vector<OperatorRow>& rows);
+
+std::string operators_as_csv(const std::vector<OperatorRow>& rows);
+/// The 40 that take most.
+std::string operators_as_text(const std::vector<OperatorRow>& rows);
+
+}  // namespace trainctl::train

@@ -1,0 +1,139 @@
+#include "weights/import.hpp"
+
+#include "base/error.hpp"
+#include "base/file_mapping.hpp"
+#include "base/safetensors.hpp"
+#include "base/sha256.hpp"
+#include "base/strings.hpp"
+#include "launch/isolated.hpp"
+#include "weights/torch_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace trainctl::weights {
+namespace {
+
+constexpr std::string_view kZip = "PK\x03\x04";
+constexpr std::string_view kOldTorch = "\x80\x02\x8a\x0a";  // a pickle of a long number
+constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+
+/// Of a file that others wrote, named in every error.
+template <class Body>
+decltype(auto) reading(const fs::path& file, Body&& body) {
+  return in_context(printable(file.string()), std::forward<Body>(body));
+}
+
+/// Calls `take` with up to `most` bytes, part by part.
+void read_parts(const fs::path& file, std::uint64_t most,
+                const std::function<void(std::string_view)>& take) {
+  const Fd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  ENSURE(checkpoint, fd.valid(), "cannot open it: {}", std::strerror(errno));
+  std::vector<char> buffer(std::min<std::uint64_t>(most, 1 << 20));
+  while (most > 0) {
+    const ssize_t count =
+        ::read(fd.get(), buffer.data(), std::min<std::uint64_t>(most, buffer.size()));
+    if (count < 0 && errno == EINTR) continue;
+    ENSURE(checkpoint, count >= 0, "cannot read it: {}", std::strerror(errno));
+    if (count == 0) return;
+    take({buffer.data(), static_cast<std::size_t>(count)});
+    most -= static_cast<std::uint64_t>(count);
+  }
+}
+
+/// An imported file holds all tensors once, those that share a storage twice, and its header.
+launch::Sandbox sandbox_for(std::uint64_t file_bytes, std::vector<int> descriptors) {
+  const std::uint64_t most = 9 * file_bytes + kGiB;
+  return {std::move(descriptors), most, most, 60 + file_bytes / 10'000'000};
+}
+
+/// The text that `body` makes of the file, in a process that can do nothing else.
+std::string in_sandbox(const FileMapping& mapping, std::vector<int> descriptors,
+                       const std::function<std::string()>& body) {
+  try {
+    return launch::run_isolated(body, {"the process that read it",
+                                       sandbox_for(mapping.bytes().size(), std::move(descriptors))})
+        .text;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::unexpected) throw;
+    throw Error(ErrorKind::checkpoint, error.message());
+  }
+}
+
+void write_imported(const TorchFile& file, int fd, const fs::path& source) {
+  std::vector<std::vector<std::byte>> copies(file.tensors.size());
+  std::vector<safetensors::View> views;
+  for (std::size_t i = 0; i < file.tensors.size(); ++i) {
+    const TorchTensor& tensor = file.tensors[i];
+    views.push_back({std::string(tensor.name), std::string(tensor.dtype), tensor.shape,
+                     row_major(tensor, copies[i])});
+  }
+  safetensors::write_to(fd, views,
+                        {{"format", "pt"},
+                         {"source", source.filename().string()},
+                         {kNotesKey, join(file.notes, "\n")}},
+                        "the imported weights");
+}
+
+}  // namespace
+
+Format format_of(const fs::path& file) {
+  return reading(file, [&] {
+    std::string head;
+    read_parts(file, kZip.size(), [&](std::string_view part) { head += part; });
+    if (head == kZip) return Format::torch;
+    ENSURE(checkpoint, head != kOldTorch,
+           "it is of the format that torch.save wrote before 1.6: convert it in Python: "
+           "torch.save(torch.load(\"old.pth\", map_location=\"cpu\", weights_only=True), "
+           "\"new.pth\")");
+    return Format::safetensors;
+  });
+}
+
+void check_weights_file(const fs::path& file) {
+  if (format_of(file) == Format::safetensors) {
+    const safetensors::File header(file);
+    return;
+  }
+  reading(file, [&] {
+    const FileMapping mapping(file, ErrorKind::checkpoint);
+    in_sandbox(mapping, {}, [&] {
+      read_torch_file(mapping.bytes(), Verify::structure);
+      return std::string();
+    });
+  });
+}
+
+void import_torch(const fs::path& file, const fs::path& to) {
+  reading(file, [&] {
+    const FileMapping mapping(file, ErrorKind::checkpoint);
+    write_atomically(to, [&](int fd) {
+      in_sandbox(mapping, {fd}, [&] {
+        write_imported(read_torch_file(mapping.bytes(), Verify::checksums), fd, file);
+        return std::string();
+      });
+    });
+  });
+}
+
+void check_sha256(const fs::path& file, const std::string& expected) {
+  reading(file, [&] {
+    Sha256Stream stream;
+    read_parts(file, ~std::uint64_t{0}, [&](std::string_view part) { stream.add(part); });
+    const std::string found = to_hex(stream.finish());
+    ENSURE(checkpoint, found == expected,
+           "its SHA-256 is {}, but {} is asked for: it is another file, or damaged", found,
+           expected);
+  });
+}
+
+}  // namespace trainctl::weights

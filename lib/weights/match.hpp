@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace trainctl::weights {
+
+/// A tensor as a file or a model has it; dtypes in the words of safetensors.
+struct Entry {
+  std::string name;
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+};
+
+struct MatchOptions {
+  bool strict = true;                          // each has what the other has
+  std::string prefix;                          // of the names in the file that are meant; removed
+  std::map<std::string, std::string> key_map;  // name in the file -> in the model; "a." -> "b." too
+  std::string last_layer;    // the model's, whose first dimension is the number of outputs
+  std::int64_t outputs = 0;  // that it has
+};
+
+struct Match {
+  struct Pair {
+    std::size_t file = 0;
+    std::size_t model = 0;
+  };
+  std::vector<Pair> pairs;           // what is copied
+  std::vector<std::string> redrawn;  // of the last layer: the file has another number of outputs
+  std::vector<std::string> missing;  // in the model only
+  std::vector<std::string> ignored;  // in the file only, as the file calls it
+  std::vector<std::string> notes;
+};
+
+/// Which tensor of the file goes where. Leading 'module.' and '_orig_mod.' of all names are
+/// removed, as data parallelism and torch.compile add them. Only the last layer may have another
+/// shape, and only in its number of outputs. Throws one Error(checkpoint) that lists all that does
+/// not fit.
+Match match(const std::vector<Entry>& file, const std::vector<Entry>& model,
+            const MatchOptions& options);
+
+/// "fc3" of the parameters fc1.weight, ..., fc3.weight, fc3.bias: the layer of the last one.
+std::string last_layer_of(const std::vector<std::string>& parameters);
+
+}  // namespace trainctl::weights

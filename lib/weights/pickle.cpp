@@ -1,0 +1,363 @@
+#include "weights/pickle.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+// The opcodes are those of CPython's pickletools.py.
+
+namespace trainctl::weights {
+namespace {
+
+constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+constexpr std::size_t kMostValues = 2'000'000;
+constexpr std::size_t kMostMarks = 10'000;
+constexpr std::size_t kMostDimensions = 64;  // torch's own limit
+
+/// What a name stands for: itself, or what REDUCE makes of its arguments.
+enum class Role { type, ordered_dict, tensor, parameter, size };
+
+struct Global {
+  std::string_view name;
+  Role role = Role::type;
+  std::string_view dtype = {};
+};
+
+constexpr std::array<Global, 24> kGlobals{{
+    {"collections.OrderedDict", Role::ordered_dict},
+    {"torch._utils._rebuild_tensor_v2", Role::tensor},
+    {"torch._utils._rebuild_parameter", Role::parameter},
+    {"torch.Size", Role::size},
+    {"torch.FloatStorage", Role::type, "F32"},
+    {"torch.DoubleStorage", Role::type, "F64"},
+    {"torch.HalfStorage", Role::type, "F16"},
+    {"torch.BFloat16Storage", Role::type, "BF16"},
+    {"torch.LongStorage", Role::type, "I64"},
+    {"torch.IntStorage", Role::type, "I32"},
+    {"torch.ShortStorage", Role::type, "I16"},
+    {"torch.CharStorage", Role::type, "I8"},
+    {"torch.ByteStorage", Role::type, "U8"},
+    {"torch.BoolStorage", Role::type, "BOOL"},
+    {"torch.float32"},
+    {"torch.float64"},
+    {"torch.float16"},
+    {"torch.bfloat16"},
+    {"torch.int64"},
+    {"torch.int32"},
+    {"torch.int16"},
+    {"torch.int8"},
+    {"torch.uint8"},
+    {"torch.bool"},
+}};
+
+class Machine {
+ public:
+  explicit Machine(std::string_view bytes) : bytes_(bytes) {}
+
+  Pickle run() {
+    ENSURE(checkpoint, bytes_.size() <= kMostBytes, "the pickle has {} bytes, the limit is {}",
+           bytes_.size(), kMostBytes);
+    expect(byte() == 0x80, "is no pickle of protocol 2");
+    if (const unsigned protocol = byte(); protocol != 2)
+      refuse(fmt::format("is of protocol {}, where torch.save writes 2", protocol));
+    while (true) {
+      opcode_at_ = at_;
+      const unsigned char opcode = byte();
+      if (opcode == '.') break;
+      const bool known = constant(opcode) || collection(opcode) || arrangement(opcode) ||
+                         memory(opcode) || object(opcode);
+      if (!known) refuse(fmt::format("has the opcode {:#04x}", unsigned{opcode}));
+    }
+    pickle_.root = pop();
+    expect(stack_.empty() && marks_.empty() && at_ == bytes_.size(),
+           "ends before its values are complete");
+    return std::move(pickle_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& complaint) const {
+    throw Error(ErrorKind::checkpoint,
+                fmt::format("pickle {} at byte {}: refused", complaint, opcode_at_));
+  }
+
+  void expect(bool holds, const char* complaint) const {
+    if (!holds) refuse(complaint);
+  }
+
+  /// Values before it belong to somebody who has not closed his mark.
+  [[nodiscard]] std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
+
+  std::string_view take(std::size_t count) {
+    expect(count <= bytes_.size() - at_, "is cut off");
+    at_ += count;
+    return bytes_.substr(at_ - count, count);
+  }
+
+  unsigned char byte() { return static_cast<unsigned char>(take(1)[0]); }
+
+  std::uint64_t number(std::size_t size) {
+    std::uint64_t value = 0;
+    const std::string_view bytes = take(size);
+    for (std::size_t i = 0; i < size; ++i)
+      value |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
+    return value;
+  }
+
+  std::string_view line() {
+    const std::size_t end = bytes_.find('\n', at_);
+    expect(end != std::string_view::npos, "is cut off");
+    const std::string_view text = take(end - at_);
+    take(1);
+    return text;
+  }
+
+  bool push(PickleValue value) {
+    expect(pickle_.values.size() < kMostValues, "has more values than a state dict needs");
+    pickle_.values.push_back(std::move(value));
+    stack_.push_back(static_cast<PickleId>(pickle_.values.size() - 1));
+    return true;
+  }
+
+  PickleId pop() {
+    expect(stack_.size() > floor(), "takes a value where none is");
+    const PickleId id = stack_.back();
+    stack_.pop_back();
+    return id;
+  }
+
+  PickleValue& top(PickleKind kind, const char* complaint) {
+    expect(stack_.size() > floor(), "takes a value where none is");
+    PickleValue& value = pickle_.values[stack_.back()];
+    expect(value.kind == kind, complaint);
+    return value;
+  }
+
+  std::vector<PickleId> pop_last(std::size_t count) {
+    expect(stack_.size() - floor() >= count, "takes a value where none is");
+    const auto first = stack_.end() - static_cast<std::ptrdiff_t>(count);
+    std::vector<PickleId> values(first, stack_.end());
+    stack_.erase(first, stack_.end());
+    return values;
+  }
+
+  std::vector<PickleId> pop_to_mark() {
+    expect(!marks_.empty(), "closes what it never opened");
+    std::vector<PickleId> values = pop_last(stack_.size() - marks_.back());
+    marks_.pop_back();
+    return values;
+  }
+
+  bool push_integer(std::int64_t value) {
+    return push({.kind = PickleKind::integer, .integer = value});
+  }
+
+  bool constant(unsigned char opcode) {
+    switch (opcode) {
+      case 'N': return push({});
+      case 0x88: return push({.kind = PickleKind::boolean, .integer = 1});
+      case 0x89: return push({.kind = PickleKind::boolean});
+      case 'J': return push_integer(static_cast<std::int32_t>(number(4)));
+      case 'K': return push_integer(static_cast<std::int64_t>(number(1)));
+      case 'M': return push_integer(static_cast<std::int64_t>(number(2)));
+      case 0x8a: return long_integer(number(1));
+      case 0x8b: return long_integer(number(4));
+      case 'G': take(8); return push({.kind = PickleKind::other});
+      case 'X': return push({.kind = PickleKind::text, .text = take(number(4))});
+      default: return false;
+    }
+  }
+
+  /// Little-endian, with a sign. Longer ones are seeds and the like.
+  bool long_integer(std::uint64_t size) {
+    if (size > 8) {
+      take(size);
+      return push({.kind = PickleKind::other});
+    }
+    std::uint64_t value = number(size);
+    if (size > 0 && size < 8 && (value >> (8 * size - 1)) != 0)
+      value |= ~std::uint64_t{0} << 8 * size;
+    return push_integer(static_cast<std::int64_t>(value));
+  }
+
+  bool push_tuple(std::vector<PickleId> items) {
+    return push({.kind = PickleKind::tuple, .items = std::move(items)});
+  }
+
+  bool collection(unsigned char opcode) {
+    switch (opcode) {
+      case ')': return push_tuple({});
+      case 0x85: return push_tuple(pop_last(1));
+      case 0x86: return push_tuple(pop_last(2));
+      case 0x87: return push_tuple(pop_last(3));
+      case 't': return push_tuple(pop_to_mark());
+      case ']': return push({.kind = PickleKind::list});
+      case '}': return push({.kind = PickleKind::dict});
+      case 'a': return extend(PickleKind::list, pop_last(1));
+      case 'e': return extend(PickleKind::list, pop_to_mark());
+      case 's': return extend(PickleKind::dict, pop_last(2));
+      case 'u': return extend(PickleKind::dict, pop_to_mark());
+      default: return false;
+    }
+  }
+
+  bool extend(PickleKind kind, const std::vector<PickleId>& items) {
+    expect(kind == PickleKind::list || items.size() % 2 == 0, "has a key without a value");
+    std::vector<PickleId>& target =
+        top(kind, kind == PickleKind::list ? "appends to what is no list"
+                                           : "sets a key of what is no dict")
+            .items;
+    target.insert(target.end(), items.begin(), items.end());
+    return true;
+  }
+
+  bool arrangement(unsigned char opcode) {
+    switch (opcode) {
+      case '(':
+        expect(marks_.size() < kMostMarks, "is nested too deeply");
+        marks_.push_back(stack_.size());
+        return true;
+      case '0': pop(); return true;
+      case '1': pop_to_mark(); return true;
+      case '2': {
+        const PickleId id = pop();
+        stack_.insert(stack_.end(), 2, id);
+        return true;
+      }
+      default: return false;
+    }
+  }
+
+  bool memory(unsigned char opcode) {
+    switch (opcode) {
+      case 'q': return remember(number(1));
+      case 'r': return remember(number(4));
+      case 'h': return recall(number(1));
+      case 'j': return recall(number(4));
+      default: return false;
+    }
+  }
+
+  bool remember(std::uint64_t place) {
+    const PickleId id = pop();
+    stack_.push_back(id);
+    memo_[place] = id;
+    return true;
+  }
+
+  bool recall(std::uint64_t place) {
+    const auto found = memo_.find(place);
+    expect(found != memo_.end(), "recalls what it never kept");
+    stack_.push_back(found->second);
+    return true;
+  }
+
+  bool object(unsigned char opcode) {
+    switch (opcode) {
+      case 'c': return global();
+      case 'Q': return storage();
+      case 'R':
+      case 0x81: return call();
+      case 'b':  // the attributes of an OrderedDict, which say nothing of tensors
+        pop();
+        top(PickleKind::dict, "changes what is no dict");
+        return true;
+      default: return false;
+    }
+  }
+
+  bool global() {
+    const std::string_view module = line();
+    const std::string name = fmt::format("{}.{}", module, line());
+    const auto* found = std::ranges::find(kGlobals, std::string_view(name), &Global::name);
+    if (found == kGlobals.end())
+      throw Error(
+          ErrorKind::checkpoint,
+          fmt::format("pickle asks for {} at byte {}: refused; {}",
+                      printable(std::string_view(name).substr(0, 200)), opcode_at_, kSaveAdvice));
+    return push({.kind = PickleKind::type,
+                 .integer = found - kGlobals.begin(),
+                 .text = found->name,
+                 .dtype = found->dtype});
+  }
+
+  /// ('storage', type, key, device, elements): the device is of no interest here.
+  bool storage() {
+    const PickleValue& id = pickle_[pop()];
+    expect(id.kind == PickleKind::tuple && id.items.size() == 5, "names a storage in no known way");
+    const auto at = [&](std::size_t i) -> const PickleValue& { return pickle_[id.items[i]]; };
+    expect(at(0).kind == PickleKind::text && at(0).text == "storage" &&
+               at(1).kind == PickleKind::type && !at(1).dtype.empty() &&
+               at(2).kind == PickleKind::text && at(4).kind == PickleKind::integer &&
+               at(4).integer >= 0,
+           "names a storage in no known way");
+    return push({.kind = PickleKind::storage,
+                 .integer = at(4).integer,
+                 .text = at(2).text,
+                 .dtype = at(1).dtype});
+  }
+
+  bool call() {
+    const PickleId arguments = pop();
+    expect(pickle_[arguments].kind == PickleKind::tuple, "calls with no arguments");
+    const PickleValue& callee = pickle_[pop()];
+    expect(callee.kind == PickleKind::type, "calls what is no name");
+    const std::vector<PickleId> items = pickle_[arguments].items;
+    switch (kGlobals[static_cast<std::size_t>(callee.integer)].role) {
+      case Role::type: break;
+      case Role::ordered_dict:
+        expect(items.empty(), "makes an OrderedDict of something");
+        return push({.kind = PickleKind::dict});
+      case Role::tensor: return tensor(items);
+      case Role::parameter:
+        expect(items.size() == 3 && pickle_[items[0]].kind == PickleKind::tensor,
+               "makes a parameter of what is no tensor");
+        stack_.push_back(items[0]);
+        return true;
+      case Role::size:
+        expect(items.size() == 1 && pickle_[items[0]].kind == PickleKind::tuple,
+               "makes a size of what is no tuple");
+        stack_.push_back(items[0]);
+        return true;
+    }
+    refuse(fmt::format("calls {}", callee.text));
+  }
+
+  /// (storage, offset, sizes, strides, requires_grad, hooks), and metadata of later versions.
+  bool tensor(const std::vector<PickleId>& items) {
+    expect(
+        (items.size() == 6 || items.size() == 7) && pickle_[items[0]].kind == PickleKind::storage &&
+            pickle_[items[1]].kind == PickleKind::integer && integers(items[2]) &&
+            integers(items[3]) && pickle_[items[2]].items.size() == pickle_[items[3]].items.size(),
+        "describes a tensor in no known way");
+    return push({.kind = PickleKind::tensor,
+                 .integer = pickle_[items[1]].integer,
+                 .items = {items[0], items[2], items[3]}});
+  }
+
+  [[nodiscard]] bool integers(PickleId id) const {
+    const PickleValue& value = pickle_[id];
+    return value.kind == PickleKind::tuple && value.items.size() <= kMostDimensions &&
+           std::ranges::all_of(value.items, [&](PickleId item) {
+             return pickle_[item].kind == PickleKind::integer;
+           });
+  }
+
+  std::string_view bytes_;
+  std::size_t at_ = 0;
+  std::size_t opcode_at_ = 0;
+  Pickle pickle_;
+  std::vector<PickleId> stack_;
+  std::vector<std::size_t> marks_;
+  std::unordered_map<std::uint64_t, PickleId> memo_;
+};
+
+}  // namespace
+
+Pickle read_pickle(std::string_view bytes) { return Machine(bytes).run(); }
+
+}  // namespace trainctl::weights

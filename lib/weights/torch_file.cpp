@@ -1,0 +1,259 @@
+#include "weights/torch_file.hpp"
+
+#include "base/error.hpp"
+#include "base/safetensors.hpp"
+#include "base/strings.hpp"
+#include "weights/pickle.hpp"
+#include "weights/zip.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace trainctl::weights {
+namespace {
+
+constexpr std::string_view kPickle = "/data.pkl";
+// Windows on one storage may overlap, so a small file can stand for many bytes.
+constexpr std::uint64_t kMostGrowth = 8;
+constexpr std::uint64_t kFreeGrowth = 1 << 20;
+// Where Lightning, timm and people's own scripts put the weights among other things.
+constexpr std::array<std::string_view, 6> kNests{"state_dict",     "model_state_dict", "model",
+                                                 "state_dict_ema", "model_ema",        "net"};
+
+std::string quoted(std::string_view name) { return "'" + printable(name.substr(0, 100)) + "'"; }
+
+std::string listed(const std::vector<std::string_view>& names) {
+  return shortened(std::vector<std::string>(names.begin(), names.end()));
+}
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// The parts of an archive, by their names below its one folder.
+class Archive {
+ public:
+  Archive(std::span<const std::byte> file, Verify verify) : entries_(zip_entries(file)) {
+    const auto pickle = std::ranges::find_if(entries_, [](const ZipEntry& entry) {
+      return entry.name.ends_with(kPickle) &&
+             entry.name.find('/') == entry.name.size() - kPickle.size();
+    });
+    ENSURE(checkpoint, pickle != entries_.end(), "it is a ZIP archive, but holds no data.pkl: {}",
+           kSaveAdvice);
+    folder_ = pickle->name.substr(0, pickle->name.size() - kPickle.size() + 1);
+    for (const ZipEntry& entry : entries_) by_name_.emplace(entry.name, &entry);
+    ENSURE(checkpoint, find("constants.pkl") == nullptr, "it is a TorchScript program: {}",
+           kSaveAdvice);
+    const ZipEntry* order = find("byteorder");
+    ENSURE(checkpoint, order == nullptr || text_of(order->bytes) == "little",
+           "its numbers are not little-endian");
+    for (const ZipEntry& entry : entries_) {
+      if (verify == Verify::checksums || &entry == &*pickle) check_crc(entry);
+    }
+    pickle_ = text_of(pickle->bytes);
+  }
+
+  [[nodiscard]] std::string_view pickle() const { return pickle_; }
+  /// Null where there is none.
+  [[nodiscard]] const ZipEntry* find(std::string_view name) const {
+    const auto found = by_name_.find(std::string(folder_).append(name));
+    return found == by_name_.end() ? nullptr : found->second;
+  }
+
+ private:
+  std::vector<ZipEntry> entries_;
+  std::map<std::string, const ZipEntry*, std::less<>> by_name_;
+  std::string_view folder_;
+  std::string_view pickle_;
+};
+
+bool holds_tensor(const Pickle& pickle, const PickleValue& dict) {
+  for (std::size_t i = 1; i < dict.items.size(); i += 2) {
+    if (pickle[dict.items[i]].kind == PickleKind::tensor) return true;
+  }
+  return false;
+}
+
+std::vector<std::string_view> keys_of(const Pickle& pickle, const PickleValue& dict) {
+  std::vector<std::string_view> keys;
+  for (std::size_t i = 0; i < dict.items.size(); i += 2) {
+    const PickleValue& key = pickle[dict.items[i]];
+    if (key.kind == PickleKind::text) keys.push_back(key.text);
+  }
+  return keys;
+}
+
+/// Null where there is none.
+const PickleValue* find_key(const Pickle& pickle, const PickleValue& dict, std::string_view name) {
+  for (std::size_t i = 0; i < dict.items.size(); i += 2) {
+    const PickleValue& key = pickle[dict.items[i]];
+    if (key.kind == PickleKind::text && key.text == name) return &pickle[dict.items[i + 1]];
+  }
+  return nullptr;
+}
+
+/// The dict that holds the tensors: the pickle itself, or one level below.
+const PickleValue& find_state_dict(const Pickle& pickle, std::vector<std::string>& notes) {
+  const PickleValue& root = pickle[pickle.root];
+  ENSURE(checkpoint, root.kind == PickleKind::dict, "it holds no dict of tensors by name: {}",
+         kSaveAdvice);
+  if (holds_tensor(pickle, root)) return root;
+  for (const std::string_view nest : kNests) {
+    const PickleValue* value = find_key(pickle, root, nest);
+    if (value == nullptr || value->kind != PickleKind::dict || !holds_tensor(pickle, *value))
+      continue;
+    notes.push_back(fmt::format("its '{}' was taken, one of {} keys", nest, root.items.size() / 2));
+    return *value;
+  }
+  throw Error(ErrorKind::checkpoint,
+              fmt::format("it holds no tensors by name; its keys are: {}. {}",
+                          listed(keys_of(pickle, root)), kSaveAdvice));
+}
+
+std::vector<std::int64_t> integers(const Pickle& pickle, PickleId tuple) {
+  std::vector<std::int64_t> values;
+  for (const PickleId id : pickle[tuple].items) values.push_back(pickle[id].integer);
+  return values;
+}
+
+/// The element behind the last one of the window; nothing where the window is no window.
+bool end_of_window(const TorchTensor& tensor, std::int64_t& end, std::int64_t& elements) {
+  if (tensor.offset < 0) return false;
+  end = tensor.offset;
+  elements = 1;
+  for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
+    std::int64_t reach = 0;
+    if (tensor.shape[d] < 0 || tensor.strides[d] < 0 ||
+        __builtin_mul_overflow(elements, tensor.shape[d], &elements))
+      return false;
+    if (tensor.shape[d] > 0 &&
+        (__builtin_mul_overflow(tensor.shape[d] - 1, tensor.strides[d], &reach) ||
+         __builtin_add_overflow(end, reach, &end)))
+      return false;
+  }
+  return elements == 0 || !__builtin_add_overflow(end, 1, &end);
+}
+
+/// Bytes of all tensors so far, bounded.
+class Growth {
+ public:
+  explicit Growth(std::uint64_t file) : most_(file * kMostGrowth + kFreeGrowth) {}
+  void add(std::uint64_t bytes) {
+    ENSURE(checkpoint, bytes <= most_ - used_,
+           "its tensors take more than {} times the bytes of the file", kMostGrowth);
+    used_ += bytes;
+  }
+
+ private:
+  std::uint64_t most_;
+  std::uint64_t used_ = 0;
+};
+
+TorchTensor tensor_of(const Pickle& pickle, const PickleValue& value, const Archive& archive,
+                      Growth& growth) {
+  const PickleValue& storage = pickle[value.items[0]];
+  const ZipEntry* entry = archive.find("data/" + std::string(storage.text.substr(0, 100)));
+  ENSURE(checkpoint, entry != nullptr, "its storage 'data/{}' is not in the file",
+         printable(storage.text.substr(0, 100)));
+  const std::size_t element = safetensors::element_bytes(storage.dtype);
+  ENSURE(checkpoint,
+         entry->bytes.size() % element == 0 &&
+             entry->bytes.size() / element == static_cast<std::uint64_t>(storage.integer),
+         "its storage has {} bytes, but {} elements of {} were saved", entry->bytes.size(),
+         storage.integer, storage.dtype);
+  TorchTensor tensor{.name = {},
+                     .dtype = storage.dtype,
+                     .shape = integers(pickle, value.items[1]),
+                     .strides = integers(pickle, value.items[2]),
+                     .offset = value.integer,
+                     .storage = entry->bytes};
+  std::int64_t end = 0;
+  std::int64_t elements = 0;
+  ENSURE(checkpoint,
+         end_of_window(tensor, end, elements) && (elements == 0 || end <= storage.integer),
+         "it lies outside of its storage of {} elements", storage.integer);
+  std::uint64_t bytes = 0;
+  ENSURE(checkpoint, !__builtin_mul_overflow(static_cast<std::uint64_t>(elements), element, &bytes),
+         "it has too many elements");
+  growth.add(bytes);
+  return tensor;
+}
+
+std::vector<std::int64_t> dense_strides(const std::vector<std::int64_t>& shape) {
+  std::vector<std::int64_t> strides(shape.size(), 1);
+  for (std::size_t d = shape.size(); d > 1; --d) strides[d - 2] = strides[d - 1] * shape[d - 1];
+  return strides;
+}
+
+std::int64_t count(const std::vector<std::int64_t>& shape) {
+  std::int64_t elements = 1;
+  for (const std::int64_t size : shape) elements *= size;
+  return elements;
+}
+
+bool is_dense(const TorchTensor& tensor) {
+  const std::vector<std::int64_t> dense = dense_strides(tensor.shape);
+  for (std::size_t d = 0; d < dense.size(); ++d) {
+    if (tensor.strides[d] != dense[d] && tensor.shape[d] != 1) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TorchFile read_torch_file(std::span<const std::byte> file, Verify verify) {
+  const Archive archive(file, verify);
+  const Pickle pickle = in_context("data.pkl", [&] { return read_pickle(archive.pickle()); });
+  TorchFile out;
+  const PickleValue& dict = find_state_dict(pickle, out.notes);
+  std::set<std::string_view> names;
+  std::vector<std::string_view> others;
+  Growth growth(file.size());
+  for (std::size_t i = 0; i < dict.items.size(); i += 2) {
+    const PickleValue& key = pickle[dict.items[i]];
+    const PickleValue& value = pickle[dict.items[i + 1]];
+    ENSURE(checkpoint, key.kind == PickleKind::text, "a key of its state dict is no text");
+    ENSURE(checkpoint, names.insert(key.text).second && key.text != "__metadata__",
+           "its state dict names {} twice", quoted(key.text));
+    if (value.kind != PickleKind::tensor) {
+      others.push_back(key.text);
+      continue;
+    }
+    out.tensors.push_back(in_context("tensor " + quoted(key.text),
+                                     [&] { return tensor_of(pickle, value, archive, growth); }));
+    out.tensors.back().name = key.text;
+  }
+  if (!others.empty()) out.notes.push_back("left out, since no tensors: " + listed(others));
+  return out;
+}
+
+std::span<const std::byte> row_major(const TorchTensor& tensor, std::vector<std::byte>& copy) {
+  const std::size_t element = safetensors::element_bytes(tensor.dtype);
+  const auto elements = static_cast<std::size_t>(count(tensor.shape));
+  const auto offset = static_cast<std::size_t>(tensor.offset);
+  if (elements == 0) return {};
+  if (is_dense(tensor)) return tensor.storage.subspan(offset * element, elements * element);
+  copy.resize(elements * element);
+  std::vector<std::int64_t> index(tensor.shape.size(), 0);
+  std::int64_t from = tensor.offset;
+  for (std::size_t to = 0; to < elements; ++to) {
+    std::memcpy(copy.data() + to * element,
+                tensor.storage.data() + static_cast<std::size_t>(from) * element, element);
+    for (std::size_t d = index.size(); d-- > 0;) {
+      if (tensor.shape[d] == 1) continue;  // its stride may be anything
+      from += tensor.strides[d];
+      if (++index[d] < tensor.shape[d]) break;
+      from -= tensor.strides[d] * tensor.shape[d];
+      index[d] = 0;
+    }
+  }
+  return copy;
+}
+
+}  // namespace trainctl::weights

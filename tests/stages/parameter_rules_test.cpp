@@ -1,0 +1,146 @@
+#include "stages/optimizer/parameter_rules.hpp"
+
+#include "stages/builtin.hpp"
+#include "stages/support.hpp"
+#include "support/catch.hpp"
+
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/ones.h>
+
+#include <limits>
+
+using namespace trainctl;
+using stages::parameter_settings;
+
+namespace {
+
+std::vector<stage::NamedTensor> network() {
+  std::vector<stage::NamedTensor> parameters;
+  const auto add = [&](const char* name, std::vector<std::int64_t> shape) {
+    parameters.push_back({name, at::ones(shape).requires_grad_()});
+  };
+  add("conv1.weight", {4, 3, 3, 3});
+  add("bn1.weight", {4});
+  add("bn1.bias", {4});
+  add("layer1.0.conv1.weight", {4, 4, 3, 3});
+  add("layer1.1.conv1.weight", {4, 4, 3, 3});
+  add("layer2.0.conv1.weight", {4, 4, 3, 3});
+  add("attn.in_proj_bias", {6});
+  add("fc.weight", {3, 4});
+  add("fc.bias", {3});
+  return parameters;
+}
+
+}  // namespace
+
+TEST_CASE("no_weight_decay_on names biases, scales of norms, or patterns") {
+  spec::optimizer::Base options;
+  options.weight_decay = 0.1;
+  options.no_weight_decay_on = {"bias", "norm", "layer2.*"};
+  const auto settings = parameter_settings(options, network(), 1);
+  const std::vector<double> expected{0.1, 0, 0, 0.1, 0.1, 0, 0, 0.1, 0};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    INFO(network()[i].name);
+    CHECK(settings[i].weight_decay == expected[i]);
+    CHECK(settings[i].lr_scale == 1);
+  }
+}
+
+TEST_CASE("groups multiply rates, and the last weight decay counts") {
+  spec::optimizer::Base options;
+  options.weight_decay = 0.1;
+  options.groups = {{.match = {"layer*"}, .lr_scale = 0.5},
+                    {.match = {"*.1.*", "fc.*"}, .lr_scale = 0.5, .weight_decay = 0.3}};
+  const auto settings = parameter_settings(options, network(), 1);
+  CHECK(settings[0].lr_scale == 1);
+  CHECK(settings[3].lr_scale == 0.5);
+  CHECK(settings[4].lr_scale == 0.25);
+  CHECK(settings[4].weight_decay == 0.3);
+  CHECK(settings[7].lr_scale == 0.5);
+  CHECK(settings[7].weight_decay == 0.3);
+}
+
+TEST_CASE("layer_decay lowers the rate of each layer below") {
+  spec::optimizer::Base options;
+  options.layer_decay = 0.5;
+  const auto settings = parameter_settings(options, network(), 1);
+  // conv1, bn1, layer1, layer2, attn, fc
+  const std::vector<double> expected{1.0 / 32, 1.0 / 16, 1.0 / 16, 0.125, 0.125, 0.25, 0.5, 1, 1};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    INFO(network()[i].name);
+    CHECK(settings[i].lr_scale == expected[i]);
+  }
+}
+
+TEST_CASE("a layer is named up to its first number") {
+  CHECK(stages::layer_of("encoder.layers.encoder_layer_3.ln_1.weight") ==
+        "encoder.layers.encoder_layer_3");
+  CHECK(stages::layer_of("features.3.conv.0.0.weight") == "features.3");
+  CHECK(stages::layer_of("h.11.attn.c_attn.weight") == "h.11");
+  CHECK(stages::layer_of("fc.weight") == "fc");
+  CHECK(stages::layer_of("class_token") == "class_token");
+}
+
+TEST_CASE("a pattern that matches nothing is refused with what there is") {
+  spec::optimizer::Base options;
+  options.no_weight_decay_on = {"layer9.*"};
+  CHECK_THROWS_WITH(parameter_settings(options, network(), 1),
+                    Contains("no_weight_decay_on: 'layer9.*' matches no trained parameter"));
+  options.no_weight_decay_on = {};
+  options.groups = {{.match = {"fc.weigth"}}};
+  CHECK_THROWS_WITH(parameter_settings(options, network(), 1),
+                    Contains("'fc.weigth'") && Contains("there is fc.weight"));
+}
+
+TEST_CASE("every optimizer takes its groups' rates and weight decay") {
+  for (const std::string type :
+       {"sgd", "adam", "adamw", "adagrad", "rmsprop", "nadam", "lion", "lamb", "muon"}) {
+    INFO(type);
+    const auto make = [&](const std::string& options, const std::string& name) {
+      std::vector<stage::NamedTensor> one{{name, at::ones({3, 3}).requires_grad_()}};
+      auto optimizer = stages::builtin_catalogue().optimizers.build(
+          stages_test::stage("optimizer", type, options), {one});
+      one[0].tensor.mutable_grad() = at::full_like(one[0].tensor, 0.5);
+      optimizer->step();
+      optimizer->set_lr(0.02);
+      optimizer->step();
+      return one[0].tensor.detach();
+    };
+    const at::Tensor half = make(
+        "{lr: 0.01, weight_decay: 0.5, groups: [{match: [slow], lr_scale: 0.5, weight_decay: "
+        "0.1}]}",
+        "slow");
+    const at::Tensor whole = make("{lr: 0.01, weight_decay: 0.1}", "slow");
+    std::vector<stage::NamedTensor> one{{"slow", at::ones({3, 3}).requires_grad_()}};
+    auto direct = stages::builtin_catalogue().optimizers.build(
+        stages_test::stage("optimizer", type, "{lr: 0.005, weight_decay: 0.1}"), {one});
+    one[0].tensor.mutable_grad() = at::full_like(one[0].tensor, 0.5);
+    direct->step();
+    direct->set_lr(0.01);
+    direct->step();
+    CHECK(half.allclose(one[0].tensor.detach(), 1e-6, 1e-7));
+    CHECK_FALSE(half.equal(whole));
+  }
+}
+
+TEST_CASE("a step whose gradients are not finite changes nothing and counts for nothing") {
+  for (const std::string type :
+       {"sgd", "adam", "adamw", "adagrad", "rmsprop", "nadam", "lion", "lamb", "muon"}) {
+    INFO(type);
+    const auto run = [&](bool with_bad_step) {
+      std::vector<stage::NamedTensor> one{{"weight", at::ones({3, 3}).requires_grad_()}};
+      const std::string momentum = type == "sgd" ? ", momentum: 0.9" : "";
+      auto optimizer = stages::builtin_catalogue().optimizers.build(
+          stages_test::stage("optimizer", type, "{lr: 0.01" + momentum + "}"), {one});
+      const auto step = [&](double gradient, float found) {
+        one[0].tensor.mutable_grad() = at::full_like(one[0].tensor, gradient);
+        optimizer->step_unless(at::ones({1}) * found);
+      };
+      step(0.5, 0);
+      if (with_bad_step) step(std::numeric_limits<double>::infinity(), 1);
+      step(-0.25, 0);
+      return one[0].tensor.detach();
+    };
+    CHECK(run(true).equal(run(false)));
+  }
+}

@@ -1,0 +1,71 @@
+#include "stages/builtin.hpp"
+#include "stages/support.hpp"
+#include "support/catch.hpp"
+
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+
+using namespace trainctl;
+
+namespace {
+
+constexpr spec::SampleKind kText{spec::Inputs::tokens, spec::Targets::tokens};
+
+std::unique_ptr<stage::Model> make(const std::string& layers, const stage::ModelContext& context) {
+  return stages::builtin_catalogue().models.build(
+      stages_test::stage("model", "sequential", "{layers: " + layers + "}"), context);
+}
+
+std::vector<std::string> names(const std::vector<stage::NamedTensor>& tensors) {
+  std::vector<std::string> all;
+  for (const auto& [name, tensor] : tensors) all.push_back(name);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a list of layers is a network with nn.Sequential's names") {
+  const auto model =
+      make("[{type: conv2d, out_channels: 4, kernel_size: 3}, batch_norm2d, relu, flatten, linear]",
+           {{1, 6, 6}, 3});
+  CHECK(names(model->parameters()) ==
+        std::vector<std::string>{"0.weight", "0.bias", "1.weight", "1.bias", "4.weight", "4.bias"});
+  CHECK(names(model->buffers()) ==
+        std::vector<std::string>{"1.running_mean", "1.running_var", "1.num_batches_tracked"});
+  CHECK(model->forward(at::randn({2, 1, 6, 6})).sizes() == at::IntArrayRef({2, 3}));
+}
+
+TEST_CASE("every parameter of a list of layers gets a gradient, those of a residual too") {
+  const auto model = make(
+      "[{type: residual, layers: [{type: conv2d, out_channels: 4, kernel_size: 1}, tanh, "
+      "{type: residual, layers: [batch_norm2d]}], shortcut: [{type: conv2d, out_channels: 4, "
+      "kernel_size: 1}]}, flatten, linear]",
+      {{2, 3, 3}, 5});
+  CHECK(names(model->parameters())[2] == "0.layers.2.layers.0.weight");
+  model->forward(at::randn({4, 2, 3, 3})).pow(2).sum().backward();
+  for (const auto& [name, parameter] : model->parameters()) {
+    INFO(name);
+    CHECK(parameter.grad().defined());
+  }
+}
+
+TEST_CASE("evaluation switches the layers over, within a residual too") {
+  const auto model = make("[{type: residual, layers: [dropout]}, flatten, linear]", {{2, 8, 8}, 3});
+  const at::Tensor x = at::randn({2, 2, 8, 8});
+  CHECK_FALSE(model->forward(x).equal(model->forward(x)));
+  model->set_mode(stage::RunMode::evaluate);
+  CHECK(model->forward(x).equal(model->forward(x)));
+}
+
+TEST_CASE("an embedding takes tokens, and a linear layer gives each of them its logits") {
+  const auto model = make("[{type: embedding, embedding_dim: 4}, linear]", {{7}, 9, kText});
+  CHECK(model->forward(at::randint(9, {2, 7}, at::kLong)).sizes() == at::IntArrayRef({2, 7, 9}));
+}
+
+TEST_CASE("layers that do not fit are refused before one is built") {
+  CHECK_THROWS_WITH(
+      make("[relu, {type: max_pool2d, kernel_size: 9}, flatten, linear]", {{3, 8, 8}, 3}),
+      Contains("model 'sequential': layer 1 (max_pool2d) gets 3x8x8: a window of 9x9 "
+               "is larger than that"));
+  CHECK_THROWS_WITH(make("[flatten, linear]", {{3, 0, 8}, 3}), Contains("the shape 3x0x8"));
+}

@@ -1,0 +1,212 @@
+#include "stages/builtin.hpp"
+#include "stages/model/stochastic_depth.hpp"
+#include "stages/support.hpp"
+#include "support/catch.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/ones.h>
+#include <c10/util/accumulate.h>
+
+#include <cmath>
+#include <utility>
+
+using namespace trainctl;
+using stages_test::difference;
+using stages_test::tensor;
+
+namespace {
+
+constexpr spec::SampleKind kText{spec::Inputs::tokens, spec::Targets::tokens};
+
+std::unique_ptr<stage::Model> make(const std::string& type, const std::string& options,
+                                   const stage::ModelContext& context) {
+  return stages::builtin_catalogue().models.build(stages_test::stage("model", type, options),
+                                                  context);
+}
+
+std::vector<std::int64_t> numbers(const Json& json) {
+  return json.get<std::vector<std::int64_t>>();
+}
+
+/// The input of tests/golden/make/transformer_models.py.
+at::Tensor inputs_of(const stage::ModelContext& context) {
+  std::vector<std::int64_t> shape = context.input_shape;
+  shape.insert(shape.begin(), 2);
+  const std::int64_t count = c10::multiply_integers(shape);
+  if (context.kind.inputs == spec::Inputs::tokens)
+    return at::arange(count).mul(7).remainder(context.outputs).view(shape);
+  return at::arange(count, at::kDouble).sin().to(at::kFloat).view(shape);
+}
+
+/// Adds sin(i + j) / 20 to element i of parameter j, as the script does: heads of zeros would hide
+/// the rest of a model.
+void move(const stage::Model& model) {
+  const at::NoGradGuard guard;
+  double j = 0;
+  for (const auto& [name, parameter] : model.parameters()) {
+    const at::Tensor steps = at::arange(parameter.numel(), at::kDouble).add(j++).sin().div(20);
+    parameter.add_(steps.to(at::kFloat).view(parameter.sizes()));
+  }
+}
+
+void check_names(const std::vector<stage::NamedTensor>& found, const Json& expected) {
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    INFO(expected[i]["name"]);
+    CHECK(found[i].name == expected[i]["name"]);
+    CHECK(found[i].tensor.sizes() == at::IntArrayRef(numbers(expected[i]["shape"])));
+    if (!expected[i].contains("first")) continue;
+    const at::Tensor values = found[i].tensor.detach().flatten().slice(0, 0, 4);
+    CHECK(difference(values, tensor(expected[i]["first"])) <= 1e-6);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("transformers and lists of layers have PyTorch's names, shapes, weights and logits") {
+  const Json golden = stages_test::golden("transformers");
+  for (const Json& run : golden["cases"]) {
+    INFO(run["type"] << " " << run["options"]);
+    at::manual_seed(golden["seed"]);
+    stage::ModelContext context{numbers(run["input_shape"]), run["classes"]};
+    if (run["tokens"]) context.kind = kText;
+    const auto model = make(run["type"], run["options"].dump(), context);
+    check_names(model->parameters(), run["parameters"]);
+    check_names(model->buffers(), run["buffers"]);
+    move(*model);
+    model->set_mode(stage::RunMode::evaluate);
+    const at::NoGradGuard guard;
+    const at::Tensor logits = model->forward(inputs_of(context));
+    const at::Tensor expected = tensor(run["logits"]);
+    REQUIRE(logits.sizes() == expected.sizes());
+    CHECK((logits - expected).abs().max().item<double>() <= 1e-4);
+  }
+}
+
+TEST_CASE("every parameter of a transformer and of ConvNeXt gets a gradient that is not zero") {
+  const stage::ModelContext images{{3, 32, 32}, 3};
+  const stage::ModelContext text{{5}, 11, kText};
+  for (const std::string type : {"vit_tiny", "convnext_tiny", "gpt"}) {
+    INFO(type);
+    const stage::ModelContext& context = type == "gpt" ? text : images;
+    const auto model =
+        make(type, type == "gpt" ? "{layers: 2, heads: 2, width: 8, context: 6}" : "{}", context);
+    move(*model);
+    model->set_mode(stage::RunMode::evaluate);
+    const at::Tensor logits = model->forward(inputs_of(context));
+    logits.log_softmax(-1).select(-1, 0).sum().backward();
+    for (const auto& [name, parameter] : model->parameters()) {
+      INFO(name);
+      REQUIRE(parameter.grad().defined());
+      CHECK(parameter.grad().abs().sum().item<double>() > 0);
+    }
+  }
+}
+
+TEST_CASE("activations that are computed again give the same gradients, dropout included") {
+  const stage::ModelContext images{{3, 32, 32}, 3};
+  const stage::ModelContext text{{5}, 11, kText};
+  const auto gradients = [](stage::Model& model, const stage::ModelContext& context) {
+    at::manual_seed(2);
+    model.forward(inputs_of(context)).pow(2).sum().backward();
+    std::vector<at::Tensor> all;
+    for (const auto& [name, parameter] : model.parameters())
+      all.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));
+    return all;
+  };
+  for (const std::string type : {"vit_tiny", "convnext_tiny", "gpt"}) {
+    INFO(type);
+    const stage::ModelContext& context = type == "gpt" ? text : images;
+    const std::string options = type == "gpt"        ? "{layers: 2, heads: 2, width: 8, context: 6}"
+                                : type == "vit_tiny" ? "{dropout: 0.1}"
+                                                     : "{stochastic_depth_prob: 0.5}";
+    const auto model = make(type, options, context);
+    move(*model);
+    const auto plain = gradients(*model, context);
+    CHECK(model->checkpoint_activations());
+    const auto again = gradients(*model, context);
+    for (std::size_t i = 0; i < plain.size(); ++i) CHECK(again[i].equal(plain[i]));
+  }
+}
+
+TEST_CASE("a token's logits do not depend on those that follow") {
+  const stage::ModelContext context{{6}, 11, kText};
+  const auto model = make("gpt", "{layers: 2, heads: 2, width: 16, context: 8}", context);
+  model->set_mode(stage::RunMode::evaluate);
+  const at::NoGradGuard guard;
+  at::Tensor tokens = inputs_of(context);
+  const at::Tensor before = model->forward(tokens);
+  tokens.select(1, 4).fill_(0);
+  const at::Tensor after = model->forward(tokens);
+  CHECK(after.narrow(1, 0, 4).equal(before.narrow(1, 0, 4)));
+  CHECK_FALSE(after.narrow(1, 4, 1).equal(before.narrow(1, 4, 1)));
+  CHECK_FALSE(after.narrow(1, 5, 1).equal(before.narrow(1, 5, 1)));
+}
+
+TEST_CASE("gpt's first weights are GPT-2's: what is added to the residual stream is smaller") {
+  at::manual_seed(1);
+  const auto model =
+      make("gpt", "{layers: 8, heads: 2, width: 64, context: 32}", {{6}, 100, kText});
+  for (const auto& [name, parameter] : model->parameters()) {
+    if (parameter.dim() < 2) continue;
+    INFO(name);
+    const double expected = name.ends_with("c_proj.weight") ? 0.02 / 4 : 0.02;
+    CHECK(parameter.std().item<double>() == Approx(expected).epsilon(0.1));
+    CHECK(std::abs(parameter.mean().item<double>()) < expected / 5);
+  }
+}
+
+TEST_CASE("the dropouts of a transformer are random in training and absent in evaluation") {
+  const stage::ModelContext images{{3, 8, 8}, 3};
+  const stage::ModelContext text{{5}, 11, kText};
+  const auto differs = [](const std::string& type, const std::string& options,
+                          const stage::ModelContext& context) {
+    const auto model = make(type, options, context);
+    move(*model);
+    const at::NoGradGuard guard;
+    const at::Tensor x = inputs_of(context);
+    const bool in_training = !model->forward(x).equal(model->forward(x));
+    model->set_mode(stage::RunMode::evaluate);
+    CHECK(model->forward(x).equal(model->forward(x)));
+    return in_training;
+  };
+  CHECK_FALSE(differs("vit_tiny", "{patch_size: 4}", images));
+  CHECK(differs("vit_tiny", "{patch_size: 4, dropout: 0.1}", images));
+  CHECK(differs("vit_tiny", "{patch_size: 4, attention_dropout: 0.1}", images));
+  CHECK(differs("gpt", "{layers: 1, heads: 1, width: 8}", text));
+  CHECK_FALSE(differs("gpt", "{layers: 1, heads: 1, width: 8, dropout: 0}", text));
+  CHECK(differs("convnext_tiny", "{layer_scale: 1, stochastic_depth_prob: 0.9}", {{3, 32, 32}, 3}));
+}
+
+TEST_CASE("stochastic depth drops whole samples and scales those that survive") {
+  at::manual_seed(3);
+  const at::Tensor x = at::ones({400, 2, 3});
+  const at::Tensor out = stages::stochastic_depth(x, 0.25, /*training=*/true);
+  const at::Tensor rows = out.flatten(1);
+  CHECK(rows.amin(1).equal(rows.amax(1)));
+  const at::Tensor kept = rows.select(1, 0);
+  CHECK((kept.eq(0).logical_or(kept.eq(at::ones({}).div(0.75)))).all().item<bool>());
+  CHECK(kept.eq(0).sum().item<double>() == Approx(100).margin(35));
+  CHECK(stages::stochastic_depth(x, 0.25, /*training=*/false).is_same(x));
+  CHECK(stages::stochastic_depth(x, 0, /*training=*/true).is_same(x));
+  CHECK(stages::stochastic_depth(x, 1, /*training=*/true).eq(0).all().item<bool>());
+}
+
+TEST_CASE("transformers say which samples they take") {
+  CHECK_THROWS_WITH(make("vit_tiny", "{}", {{3, 30, 32}, 10}),
+                    "model 'vit_tiny': the images are 30x32: patches of 16x16 do not cover them; "
+                    "let a transform bring them to a multiple of 16, such as 32x32");
+  CHECK_NOTHROW(make("vit_tiny", "{patch_size: 2}", {{1, 4, 6}, 10}));
+  CHECK_THROWS_WITH(make("vit_tiny", "{}", {{768}, 10}), Contains("needs images, C x H x W"));
+  CHECK_THROWS_WITH(make("convnext_tiny", "{}", {{3, 28, 28}, 10}),
+                    Contains("the images are 28x28: convnext_tiny needs at least 32x32"));
+  CHECK_THROWS_WITH(make("convnext_tiny", "{}", {{}, 10}), Contains("the input has no shape"));
+  CHECK_THROWS_WITH(make("gpt", "{context: 8, layers: 1}", {{9}, 11, kText}),
+                    Contains("a sample has 9 tokens, but the model's longest sequence is 8"));
+  CHECK_THROWS_WITH(make("gpt", "{heads: 5, layers: 1}", {{9}, 11, kText}),
+                    Contains("a width of 768 does not divide into 5 heads"));
+  CHECK_THROWS_WITH(make("gpt", "{layers: 1}", {{9}, 0, kText}), Contains("'vocab_size: 50257'"));
+}

@@ -1,0 +1,125 @@
+#include "weights/import.hpp"
+
+#include "archives.hpp"
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "base/safetensors.hpp"
+#include "base/sha256.hpp"
+#include "support/catch.hpp"
+#include "support/golden.hpp"
+#include "support/put_text.hpp"
+#include "support/temp_folder.hpp"
+
+#include <filesystem>
+#include <iterator>
+
+using namespace trainctl;
+using namespace trainctl::weights;
+using namespace trainctl::weights::testing;
+
+namespace {
+
+const std::filesystem::path kTorch = std::filesystem::path(TRAINCTL_GOLDEN_DIR) / "torch";
+
+std::string refusal(const std::filesystem::path& file) {
+  try {
+    check_weights_file(file);
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::checkpoint);
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::size_t files_in(const std::filesystem::path& folder) {
+  const std::filesystem::directory_iterator files(folder);
+  return static_cast<std::size_t>(std::distance(begin(files), end(files)));
+}
+
+}  // namespace
+
+TEST_CASE("an imported file is safetensors with PyTorch's tensors and what was done to them") {
+  const TempFolder folder;
+  import_torch(kTorch / "lightning.ckpt", folder / "w.safetensors");
+  const safetensors::File file(folder / "w.safetensors");
+  CHECK(file.metadata().at(kNotesKey) == "its 'state_dict' was taken, one of 10 keys");
+  CHECK(file.metadata().at("source") == "lightning.ckpt");
+  const Json golden = Json::parse(golden::read(kTorch / "weights.json"));
+  std::size_t checked = 0;
+  for (const Json& one : golden["files"]) {
+    if (one["file"] != "lightning.ckpt") continue;
+    for (const Json& tensor : one["tensors"]) {
+      for (const safetensors::View& view : file.tensors()) {
+        if (view.name != tensor["name"]) continue;
+        const std::string_view bytes(reinterpret_cast<const char*>(view.bytes.data()),
+                                     view.bytes.size());
+        CHECK(to_hex(sha256(bytes)) == tensor["sha256"]);
+        CHECK(Json(view.shape) == tensor["shape"]);
+        ++checked;
+      }
+    }
+  }
+  CHECK(checked == file.tensors().size());
+  CHECK(checked == 7);
+}
+
+TEST_CASE("strided, shared and empty tensors are imported row by row") {
+  const TempFolder folder;
+  import_torch(kTorch / "layouts.pth", folder / "w.safetensors");
+  const safetensors::File file(folder / "w.safetensors");
+  CHECK(file.tensors().size() == 21);
+  CHECK(refusal(folder / "w.safetensors") == "accepted");
+}
+
+TEST_CASE("files are told apart by their first bytes, whatever they are called") {
+  const TempFolder folder;
+  put_text(folder / "empty.pth", "");
+  put_text(folder / "text.pth", "<html>not found</html>");
+  CHECK(format_of(kTorch / "module.pth") == Format::torch);
+  CHECK(refusal(kTorch / "module.pth") == "accepted");
+  CHECK_THAT(refusal(kTorch / "old_format.pth"),
+             Contains("old_format.pth: it is of the format that torch.save wrote before 1.6") &&
+                 Contains("torch.load("));
+  CHECK_THAT(refusal(folder / "empty.pth"), Contains("too few"));
+  CHECK_THAT(refusal(folder / "text.pth"), Contains("not a safetensors file"));
+  CHECK_THAT(refusal(folder / "none.pth"), Contains("cannot open it"));
+  CHECK_THAT(refusal(folder.path()), Contains("cannot read it"));
+}
+
+TEST_CASE("a hostile file names itself, and nothing is left of it") {
+  const TempFolder folder;
+  put_text(folder / "evil.pth", torch_of(global("os", "system") + text("id") + "\x85R"));
+  CHECK_THAT(refusal(folder / "evil.pth"),
+             Contains("evil.pth: data.pkl: pickle asks for os.system at byte 2: refused"));
+  CHECK_THROWS_WITH(import_torch(folder / "evil.pth", folder / "w.safetensors"),
+                    Contains("asks for os.system"));
+  CHECK(files_in(folder.path()) == 1);
+}
+
+TEST_CASE("a damaged tensor is found by its checksum") {
+  const TempFolder folder;
+  std::string file = golden::read(kTorch / "mlp_7_classes.pth");
+  file[file.size() / 2] = static_cast<char>(file[file.size() / 2] ^ 1);
+  put_text(folder / "w.pth", file);
+  CHECK(refusal(folder / "w.pth") == "accepted");  // which looks at no tensor
+  CHECK_THROWS_WITH(import_torch(folder / "w.pth", folder / "w.safetensors"),
+                    Contains("checksum") && Contains("data/0"));
+}
+
+TEST_CASE("a folder that cannot be written is a resource error") {
+  try {
+    import_torch(kTorch / "module.pth", "/dev/null/w.safetensors");
+    FAIL("it was written");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::resource);
+  }
+}
+
+TEST_CASE("a file is held to its SHA-256") {
+  const TempFolder folder;
+  put_text(folder / "w", std::string(3'000'000, 'a'));
+  const std::string digest = to_hex(sha256(std::string(3'000'000, 'a')));
+  CHECK_NOTHROW(check_sha256(folder / "w", digest));
+  CHECK_THROWS_WITH(check_sha256(folder / "w", std::string(64, '0')),
+                    Contains("w: its SHA-256 is " + digest));
+}

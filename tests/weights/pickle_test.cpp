@@ -1,0 +1,122 @@
+#include "weights/pickle.hpp"
+
+#include "archives.hpp"
+#include "base/error.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+using namespace trainctl::weights;
+using namespace trainctl::weights::testing;
+
+namespace {
+
+std::string complaint(const std::string& bytes) {
+  try {
+    read_pickle(bytes);
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::checkpoint);
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("a state dict is read without calling anything") {
+  const std::string bytes = pickled(dict({{"w", tensor(storage("0", 4), 1, {2}, {1})}}));
+  const Pickle pickle = read_pickle(bytes);
+  const PickleValue& root = pickle[pickle.root];
+  REQUIRE(root.kind == PickleKind::dict);
+  REQUIRE(root.items.size() == 2);
+  CHECK(pickle[root.items[0]].text == "w");
+  const PickleValue& tensor = pickle[root.items[1]];
+  REQUIRE(tensor.kind == PickleKind::tensor);
+  CHECK(tensor.integer == 1);
+  CHECK(pickle[tensor.items[0]].text == "0");
+  CHECK(pickle[tensor.items[0]].dtype == "F32");
+  CHECK(pickle[tensor.items[0]].integer == 4);
+}
+
+TEST_CASE("integers are read with their sign, and long ones passed over") {
+  const auto value = [](const std::string& opcodes) {
+    const std::string bytes = pickled(opcodes);
+    const Pickle pickle = read_pickle(bytes);
+    return pickle[pickle.root].kind == PickleKind::integer ? pickle[pickle.root].integer : 12345;
+  };
+  CHECK(value("K\xff") == 255);
+  CHECK(value("M\xff\xff") == 65535);
+  CHECK(value("J\xff\xff\xff\xff") == -1);
+  CHECK(value(std::string("\x8a\x00", 2)) == 0);
+  CHECK(value("\x8a\x01\xfe") == -2);
+  CHECK(value(integer(~std::uint64_t{0} >> 1)) == 9223372036854775807);
+  CHECK(value("\x8a\x09" + std::string(9, '\x01')) == 12345);
+}
+
+TEST_CASE("a name that is not on the list is refused, and told") {
+  CHECK_THAT(complaint(pickled(global("os", "system") + text("rm") + "\x85R")),
+             StartsWith("pickle asks for os.system at byte 2: refused; save the weights alone"));
+  CHECK_THAT(complaint(pickled("}" + global("builtins", "eval"))),
+             Contains("asks for builtins.eval at byte 3"));
+  CHECK_THAT(complaint(pickled(global("torch", "load"))), Contains("torch.load"));
+  CHECK_THAT(complaint(pickled(global("torch.FloatStorage", "x"))), Contains("refused"));
+  CHECK_THAT(complaint(pickled(global("o\x1b[2J", "x"))), Contains("o\\x1b[2J.x"));
+  CHECK(complaint(pickled(global("a", std::string(5000, 'x')))).size() < 500);
+}
+
+TEST_CASE("names on the list make what they are for and nothing else") {
+  CHECK_THAT(complaint(pickled(global("torch", "FloatStorage") + ")R")),
+             Contains("calls torch.FloatStorage"));
+  CHECK_THAT(complaint(pickled(global("collections", "OrderedDict") + "K\x01\x85R")),
+             Contains("OrderedDict of something"));
+  CHECK_THAT(
+      complaint(pickled(global("torch._utils", "_rebuild_parameter") + "K\x01K\x01K\x01\x87R")),
+      Contains("no tensor"));
+  CHECK_THAT(complaint(pickled(global("torch._utils", "_rebuild_tensor_v2") + ")R")),
+             Contains("no known way"));
+  CHECK_THAT(complaint(pickled("K\x01)R")), Contains("calls what is no name"));
+  CHECK_THAT(complaint(pickled("K\x01}b")), Contains("changes what is no dict"));
+  CHECK_THAT(complaint(pickled("K\x01Q")), Contains("names a storage"));
+  const std::string window = tensor(storage("0", 4), 0, std::vector<std::uint64_t>(65, 1),
+                                    std::vector<std::uint64_t>(65, 1));
+  CHECK_THAT(complaint(pickled(window)), Contains("describes a tensor"));
+  CHECK_THAT(complaint(pickled(tensor(storage("0", 4), 0, {2, 2}, {1}))),
+             Contains("describes a tensor"));
+}
+
+TEST_CASE("a machine that is misled stops") {
+  CHECK_THAT(complaint(""), Contains("cut off"));
+  CHECK_THAT(complaint("\x80\x04N."), Contains("protocol 4"));
+  CHECK_THAT(complaint("hello"), Contains("no pickle"));
+  CHECK_THAT(complaint(pickled("")), Contains("takes a value where none is"));
+  CHECK_THAT(complaint(pickled("NN")), Contains("ends before"));
+  CHECK_THAT(complaint(pickled("N(")), Contains("takes a value") || Contains("ends before"));
+  CHECK_THAT(complaint(pickled("N") + "N"), Contains("ends before"));
+  CHECK_THAT(complaint(pickled("Nt")), Contains("closes what it never opened"));
+  CHECK_THAT(complaint(pickled("]N(0")), Contains("takes a value where none is"));
+  CHECK_THAT(complaint(pickled("h\x05")), Contains("never kept"));
+  CHECK_THAT(complaint(pickled("}(Nu")), Contains("key without a value"));
+  CHECK_THAT(complaint(pickled("NNa")), Contains("appends to what is no list"));
+  CHECK_THAT(complaint(pickled("X\xff\xff\xff\x7fnope")), Contains("cut off"));
+  CHECK_THAT(complaint(pickled("\x8b\xff\xff\xff\xff")), Contains("cut off"));
+  CHECK_THAT(complaint(pickled("\x93")), Contains("opcode 0x93"));
+}
+
+TEST_CASE("a pickle that holds itself, nests deeply or fills its memo is bounded") {
+  CHECK(complaint(pickled("]q" + std::string(1, '\0') + "h" + std::string(1, '\0') + "a")) ==
+        "accepted");
+  CHECK(complaint(pickled(std::string(100'000, ']') + std::string(99'999, 'a'))) == "accepted");
+  CHECK_THAT(complaint(pickled(std::string(20'000, '('))), Contains("nested too deeply"));
+  CHECK(complaint(pickled("Nr\xff\xff\xff\xff")) == "accepted");
+  CHECK_THAT(complaint(pickled(std::string(2'100'000, 'N'))), Contains("more values"));
+  CHECK_THAT(complaint(std::string("\x80\x02", 2) + std::string(17 << 20, 'N')),
+             Contains("the limit is"));
+}
+
+TEST_CASE("a pickle that is cut off anywhere is refused") {
+  const std::string whole = pickled(dict({{"w", tensor(storage("0", 4), 0, {2, 2}, {2, 1})}}));
+  REQUIRE(complaint(whole) == "accepted");
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    CAPTURE(size);
+    CHECK(complaint(whole.substr(0, size)) != "accepted");
+  }
+}

@@ -1,0 +1,142 @@
+#include "weights/torch_file.hpp"
+
+#include "archives.hpp"
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "base/sha256.hpp"
+#include "support/catch.hpp"
+#include "support/golden.hpp"
+
+#include <map>
+
+using namespace trainctl;
+using namespace trainctl::weights;
+using namespace trainctl::weights::testing;
+
+namespace {
+
+std::string torch_bytes(const std::string& name) {
+  return golden::read(std::string(TRAINCTL_GOLDEN_DIR) + "/torch/" + name);
+}
+
+std::string complaint(const std::string& file, Verify verify = Verify::checksums) {
+  try {
+    read_torch_file(bytes_of(file), verify);
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::checkpoint);
+    return error.what();
+  }
+  return "accepted";
+}
+
+/// What PyTorch says of a tensor and what is found, in the same words.
+std::string text_of(const TorchTensor& tensor) {
+  std::vector<std::byte> copy;
+  const auto bytes = row_major(tensor, copy);
+  const Json shape = tensor.shape;
+  return std::string(tensor.dtype) + shape.dump() +
+         to_hex(sha256({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+}
+
+std::map<std::string, std::string> contents_of(const std::string& file) {
+  std::map<std::string, std::string> all;
+  for (const TorchTensor& tensor : read_torch_file(bytes_of(file), Verify::checksums).tensors)
+    all[std::string(tensor.name)] = text_of(tensor);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("files of torch.save give PyTorch's tensors, bit by bit") {
+  const Json golden = Json::parse(torch_bytes("weights.json"));
+  REQUIRE(golden["files"].size() == 6);
+  for (const Json& file : golden["files"]) {
+    std::map<std::string, std::string> expected;
+    for (const Json& tensor : file["tensors"])
+      expected[tensor["name"]] = tensor["dtype"].get<std::string>() + tensor["shape"].dump() +
+                                 tensor["sha256"].get<std::string>();
+    CAPTURE(file["file"].get<std::string>());
+    CHECK(contents_of(torch_bytes(file["file"])) == expected);
+  }
+}
+
+TEST_CASE("one level is unwrapped, and said") {
+  const std::string lightning = torch_bytes("lightning.ckpt");
+  const TorchFile file = read_torch_file(bytes_of(lightning), Verify::checksums);
+  REQUIRE(file.notes.size() == 1);
+  CHECK(file.notes[0] == "its 'state_dict' was taken, one of 10 keys");
+  CHECK(file.tensors[0].name == "model.conv.weight");
+  const std::string w = tensor(storage("0", 4), 0, {4}, {1});
+  CHECK_THAT(complaint(torch_of(dict({{"a", dict({{"b", dict({{"w", w}})}})}}))),
+             Contains("its keys are: a") && Contains("torch.save(model.state_dict()"));
+  const std::string mixed = torch_of(dict({{"w", w}, {"_extra", "K\x05"}}));
+  CHECK(read_torch_file(bytes_of(mixed), Verify::checksums).notes ==
+        std::vector<std::string>{"left out, since no tensors: _extra"});
+}
+
+TEST_CASE("files that hold more than tensors are refused with what to do") {
+  CHECK_THAT(complaint(torch_bytes("whole_model.pth")),
+             Contains("asks for torch.nn.modules.linear.Linear at byte ") && Contains("refused"));
+  CHECK_THAT(complaint(torch_bytes("protocol_4.pth")), Contains("protocol 4"));
+  CHECK_THAT(complaint(torch_bytes("script.pth")), Contains("TorchScript"));
+  CHECK_THAT(complaint(torch_bytes("compressed.pth")), Contains("compressed"));
+  CHECK_THAT(complaint(zip_of({{"a/b", "1"}})), Contains("no data.pkl"));
+  CHECK_THAT(complaint(torch_of("]")), Contains("no dict of tensors"));
+  CHECK_THAT(complaint(torch_of(global("os", "system") + text("id") + "\x85R")),
+             Contains("data.pkl: pickle asks for os.system at byte 2: refused"));
+}
+
+TEST_CASE("a window that leaves its storage is refused") {
+  const auto with = [](const std::string& opcodes) {
+    return complaint(torch_of(dict({{"w", opcodes}})));
+  };
+  constexpr std::uint64_t kHuge = std::uint64_t{1} << 62;
+  CHECK(with(tensor(storage("0", 4), 0, {2, 2}, {1, 2})) == "accepted");
+  CHECK(with(tensor(storage("0", 4), 3, {1, 1}, {kHuge, kHuge})) == "accepted");
+  CHECK(with(tensor(storage("0", 4), 0, {3, 2}, {0, 1})) == "accepted");
+  for (const auto& window :
+       {tensor(storage("0", 4), 1, {4}, {1}), tensor(storage("0", 4), 0, {2, 2}, {3, 1}),
+        tensor(storage("0", 4), ~std::uint64_t{0}, {1}, {1}),
+        tensor(storage("0", 4), 0, {2}, {~std::uint64_t{0}}),
+        tensor(storage("0", 4), 0, {~std::uint64_t{0}}, {1}), tensor(storage("0", 4), 4, {1}, {1}),
+        tensor(storage("0", 4), 0, {kHuge, kHuge}, {0, 0}),
+        tensor(storage("0", 4), kHuge, {3, 3}, {kHuge, kHuge})}) {
+    CHECK_THAT(with(window), Contains("tensor 'w'") && Contains("outside of its storage"));
+  }
+  CHECK_THAT(with(tensor(storage("0", 4), 0, {1 << 20}, {0})), Contains("more than 8 times"));
+  CHECK_THAT(with(tensor(storage("0", 5), 0, {1}, {1})), Contains("16 bytes, but 5 elements"));
+  CHECK_THAT(with(tensor(storage("0", 4, "HalfStorage"), 0, {1}, {1})), Contains("16 bytes"));
+  CHECK_THAT(with(tensor(storage("../0", 4), 0, {1}, {1})), Contains("is not in the file"));
+}
+
+TEST_CASE("names and byte order are held to what they must be") {
+  const std::string w = tensor(storage("0", 4), 0, {4}, {1});
+  CHECK_THAT(complaint(torch_of(dict({{"w", w}, {"w", w}}))), Contains("names 'w' twice"));
+  CHECK_THAT(complaint(torch_of("}(K\x01" + w + "u")), Contains("no text"));
+  CHECK_THAT(complaint(zip_of({{"a/data.pkl", pickled(dict({{"w", w}}))},
+                               {"a/byteorder", "big"},
+                               {"a/data/0", std::string(16, '\x01')}})),
+             Contains("not little-endian"));
+}
+
+TEST_CASE("a torch file that is cut off at any byte is refused") {
+  const std::string whole = torch_bytes("module.pth");
+  REQUIRE(complaint(whole) == "accepted");
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    CAPTURE(size);
+    CHECK(complaint(whole.substr(0, size)) != "accepted");
+  }
+}
+
+TEST_CASE("a torch file with any byte changed is refused, or gives the same tensors") {
+  std::string file = torch_bytes("module.pth");
+  const auto expected = contents_of(file);
+  for (std::size_t at = 0; at < file.size(); ++at) {
+    file[at] = static_cast<char>(file[at] ^ 0x5a);
+    if (complaint(file) == "accepted") {
+      CAPTURE(at);
+      CHECK(contents_of(file) == expected);
+    }
+    file[at] = static_cast<char>(file[at] ^ 0x5a);
+  }
+}
