@@ -23,9 +23,14 @@ std::string text_of(const std::vector<std::vector<std::int64_t>>& shapes) {
   return fmt::format("{}", fmt::join(parts, " "));
 }
 
-/// What each call spends outside its children.
-std::vector<double> self_times(const std::vector<OperatorCall>& calls) {
-  std::vector<double> self;
+/// What each call spends, and allocates, outside its children.
+struct Own {
+  double ms = 0;
+  std::int64_t bytes = 0;
+};
+
+std::vector<Own> own_shares(const std::vector<OperatorCall>& calls) {
+  std::vector<Own> own(calls.size());
   std::vector<std::size_t> open;  // the calls that enclose the next one
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const OperatorCall& call = calls[i];
@@ -34,11 +39,15 @@ std::vector<double> self_times(const std::vector<OperatorCall>& calls) {
              outer.end_ns >= call.end_ns;
     };
     while (!open.empty() && !encloses(calls[open.back()])) open.pop_back();
-    self.push_back(duration_ms(call));
-    if (!open.empty()) self[open.back()] -= self.back();
+    if (call.name == kMemoryCall) {
+      if (!open.empty()) own[open.back()].bytes += call.bytes;
+      continue;
+    }
+    own[i].ms += duration_ms(call);
+    if (!open.empty()) own[open.back()].ms -= duration_ms(call);
     open.push_back(i);
   }
-  return self;
+  return own;
 }
 
 void add(OperatorRow& to, const OperatorRow& row) {
@@ -68,20 +77,21 @@ std::vector<OperatorRow> operator_rows(std::vector<OperatorCall> calls) {
   std::ranges::stable_sort(calls, {}, [](const OperatorCall& call) {
     return std::tuple(call.on_device, call.thread, call.start_ns, ~call.end_ns);
   });
-  const std::vector<double> self = self_times(calls);
+  const std::vector<Own> own = own_shares(calls);
   std::map<std::string, OperatorRow> by_key;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const OperatorCall& call = calls[i];
+    if (call.name == kMemoryCall) continue;
     const std::string shapes = text_of(call.shapes);
     OperatorRow& row = by_key[fmt::format("{}\n{}\n{}", call.name, call.on_device, shapes)];
     row.name = call.name;
     row.shapes = shapes;
     row.on_device = call.on_device;
     add(row, {.calls = 1,
-              .self_ms = self[i],
+              .self_ms = own[i].ms,
               .total_ms = duration_ms(call),
               .gflops = static_cast<double>(call.flops) * 1e-9,
-              .mbytes = static_cast<double>(call.bytes) * 1e-6});
+              .mbytes = static_cast<double>(own[i].bytes) * 1e-6});
   }
   return sorted(by_key);
 }

@@ -8,6 +8,9 @@
 
 namespace trainctl::train {
 
+/// The name of a call that is no operator but a change of memory, at a point in time.
+inline constexpr const char* kMemoryCall = "[memory]";
+
 struct OperatorCall {
   std::string name;                               // "aten::addmm"
   std::vector<std::vector<std::int64_t>> shapes;  // of its inputs, where they were recorded
@@ -16,7 +19,7 @@ struct OperatorCall {
   std::uint64_t start_ns = 0;
   std::uint64_t end_ns = 0;
   std::uint64_t flops = 0;
-  std::int64_t bytes = 0;  // allocated less freed
+  std::int64_t bytes = 0;  // allocated, or below 0 freed, where the name is kMemoryCall
 };
 
 struct OperatorRow {
@@ -27,7 +30,7 @@ struct OperatorRow {
   double self_ms = 0;   // without the operators it calls
   double total_ms = 0;  // with them
   double gflops = 0;
-  double mbytes = 0;
+  double mbytes = 0;  // allocated by itself less freed
 };
 
 /// By name and shapes, the most time of its own first. Calls that lie within another of the same

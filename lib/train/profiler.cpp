@@ -29,7 +29,6 @@ std::set<ActivityType> activities_on(at::Device device) {
 std::vector<OperatorCall> calls_of(const kineto::ProfilerResult& result) {
   std::vector<OperatorCall> calls;
   for (const kineto::KinetoEvent& event : result.events()) {
-    if (event.name() == "[memory]") continue;  // a point in time, counted with its operator
     OperatorCall call;
     call.name = event.name();
     if (event.hasShapes()) call.shapes.assign(event.shapes().begin(), event.shapes().end());

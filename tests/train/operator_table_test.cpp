@@ -34,6 +34,20 @@ TEST_CASE("what an operator spends in those it calls is theirs") {
   CHECK(rows.front().name == "addmm");
 }
 
+TEST_CASE("memory is the operator's within which it was allocated or freed") {
+  OperatorCall taken = call("[memory]", 1500, 1500);
+  taken.bytes = 3'000'000;
+  OperatorCall freed = call("[memory]", 5000, 5000);
+  freed.bytes = -1'000'000;
+  OperatorCall outside = call("[memory]", 20'000, 20'000);
+  outside.bytes = 7;
+  const auto rows =
+      operator_rows({call("linear", 0, 10'000), call("empty", 1000, 2000), taken, freed, outside});
+  REQUIRE(rows.size() == 2);
+  CHECK(row(rows, "empty").mbytes == Approx(3));
+  CHECK(row(rows, "linear").mbytes == Approx(-1));
+}
+
 TEST_CASE("rows are kept apart by shape, and merged by name") {
   OperatorCall small = call("mm", 0, 1000);
   small.shapes = {{2, 3}, {}};
