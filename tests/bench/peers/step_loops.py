@@ -1,7 +1,8 @@
 """One training run of PyTorch's own, timed by epoch: a child process of steps.py.
 
-usage: step_loops.py MNIST_FOLDER LOOP THREADS EPOCHS     (MNIST: LOOP is dataloader:WORKERS, eager or compiled)
-       step_loops.py NETWORK eager|compiled THREADS STEPS (a network of torchvision on random pixels)
+usage: step_loops.py MNIST_FOLDER LOOP THREADS EPOCHS     (MNIST: LOOP is dataloader:WORKERS, eager[:STEPS], compiled
+                                                        or products)
+       step_loops.py NETWORK eager|compiled THREADS STEPS (a network of torchvision on random pixels, or gpt2_small)
 
 Prints {"epochs": [seconds, ...], "loss": the last training loss} as JSON. The work is that of configs/mnist/ffn.yaml: loss and
 accuracy of training and validation in every epoch.
@@ -81,8 +82,25 @@ def tutorial(folder, workers, epochs):
     return seconds, mean
 
 
-def lean(folder, epochs, compiled):
-    """Tensors in memory, fused Adam, sums kept as tensors; `compiled`: the whole step as well."""
+def products(steps=2000):
+    """The matrix products of a step of the MLP alone: forward, gradients of the weights and of the layers' inputs."""
+    sizes = [(784, 128), (128, 64), (64, 10)]
+    layers = [tuple(torch.randn(shape) for shape in ((BATCH, i), (BATCH, o), (o, i))) + tuple(
+        torch.empty(shape) for shape in ((BATCH, o), (o, i), (BATCH, i))) for i, o in sizes]
+    seconds = []
+    for _ in range(steps):
+        start = time.perf_counter()
+        for index, (x, grad, weight, out, to_weight, to_x) in enumerate(layers):
+            torch.mm(x, weight.t(), out=out)
+            torch.mm(grad.t(), x, out=to_weight)
+            if index > 0:
+                torch.mm(grad, weight, out=to_x)
+        seconds.append(time.perf_counter() - start)
+    return seconds, 0.0
+
+
+def lean(folder, epochs, compiled, steps=None):
+    """Tensors in memory, fused Adam, sums kept as tensors; `compiled`: the whole step as well; `steps`: no more than these."""
     (x, y), (vx, vy) = split(folder, "train"), split(folder, "t10k")
     x, vx = (x.float() / 255 - MEAN) / STD, (vx.float() / 255 - MEAN) / STD
     model = mlp()
@@ -110,12 +128,12 @@ def lean(folder, epochs, compiled):
     seconds, mean = [], 0.0
     for _ in range(epochs):
         start, total, hits = time.perf_counter(), torch.zeros(()), torch.zeros((), dtype=torch.long)
-        for rows in torch.randperm(len(y)).split(BATCH):
+        for rows in torch.randperm(len(y)).split(BATCH)[:steps]:
             loss, right = step(x.index_select(0, rows), y.index_select(0, rows))
             total += loss * len(rows)
             hits += right
         with torch.inference_mode():
-            for i in range(0, len(vy), BATCH):
+            for i in range(0, 0 if steps else len(vy), BATCH):
                 _, right = look(vx[i:i + BATCH], vy[i:i + BATCH])
                 hits += right
         mean = total.item() / len(y)
@@ -123,13 +141,27 @@ def lean(folder, epochs, compiled):
     return seconds, mean
 
 
-def network(name, steps, compiled):
-    """Steps on one random batch: no loader at all."""
+def pictures(name):
+    """A network, its optimizer, and one random batch."""
     import torchvision
     side, batch, classes = {"resnet18_cifar": (32, 64, 10), "resnet50": (224, 8, 1000), "mobilenet_v2": (224, 8, 1000)}[name]
     model = getattr(torchvision.models, name.split("_cifar")[0])(num_classes=classes)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True)
-    x, y = torch.randn(batch, 3, side, side), torch.randint(0, classes, (batch,))
+    return model, optimizer, torch.randn(batch, 3, side, side), torch.randint(0, classes, (batch,))
+
+
+def gpt2_small():
+    import transformers
+    config = transformers.GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False, attn_implementation="sdpa")
+    network = transformers.GPT2LMHeadModel(config)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=3e-4, weight_decay=0.1, fused=True)
+    tokens = torch.randint(0, config.vocab_size, (2, 65))
+    return lambda x: network(x).logits.flatten(0, 1), optimizer, tokens[:, :-1], tokens[:, 1:].flatten()
+
+
+def network(name, steps, compiled):
+    """Steps on one random batch: no loader at all."""
+    model, optimizer, x, y = gpt2_small() if name == "gpt2_small" else pictures(name)
 
     def step():
         loss = F.cross_entropy(model(x), y)
@@ -158,8 +190,11 @@ def main():
         folder = pathlib.Path(what)
         if loop.startswith("dataloader"):
             seconds, loss = tutorial(folder, int(loop.split(":")[1]), count)
+        elif loop == "products":
+            seconds, loss = products()
         else:
-            seconds, loss = lean(folder, count, loop == "compiled")
+            name, _, steps = loop.partition(":")
+            seconds, loss = lean(folder, count, name == "compiled", int(steps) if steps else None)
     else:
         seconds, loss = network(what, count, loop == "compiled")
     print(json.dumps({"epochs": seconds, "loss": loss}))

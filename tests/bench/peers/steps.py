@@ -9,11 +9,13 @@ and its CSV.
 """
 
 import argparse
+import array
 import csv
 import datetime
 import json
 import os
 import pathlib
+import random
 import statistics
 import subprocess
 import sys
@@ -24,20 +26,38 @@ from kept import versions_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 LOOPS = pathlib.Path(__file__).with_name("step_loops.py")
+
 CORES = len(os.sched_getaffinity(0))
-FFN_EPOCHS, STEPS = 5, 12
+FFN_EPOCHS, STEPS = 3, 10
 NETWORKS = {"resnet18_cifar": ("resnet18", 32, 64, 10), "resnet50": ("resnet50", 224, 8, 1000),
             "mobilenet_v2": ("mobilenet_v2", 224, 8, 1000)}
+GPT_BATCH, GPT_LENGTH, GPT_VOCABULARY = 2, 64, 50257
 BARS = {"dataloader:0": 18, "dataloader best": 11, "eager": 1.4, "compiled": 1.0}
 
 
-def experiment(row):
+def gpt_experiment(folder):
+    """GPT-2's small shape on random tokens."""
+    tokens = random.Random(1)
+    drawn = array.array("H", (tokens.randrange(GPT_VOCABULARY) for _ in range(GPT_BATCH * GPT_LENGTH * (STEPS + 3) + 1)))
+    (folder / "tokens.bin").write_bytes(drawn.tobytes())
+    return (f"name: gpt2_small\ndataset:\n  train: {{ type: tokens, path: tokens.bin, sequence_length: {GPT_LENGTH}, "
+            f"vocab_size: {GPT_VOCABULARY} }}\nloader: {{ batch_size: {GPT_BATCH}, num_workers: 0 }}\n"
+            f"model: {{ type: gpt, layers: 12, heads: 12, width: 768, context: 1024, dropout: 0 }}\nloss: cross_entropy\n"
+            f"optimizer: {{ type: adamw, lr: 0.0003, weight_decay: 0.1 }}\n" + LENGTH)
+
+
+LENGTH = f"trainer: {{ accelerator: cpu, num_threads: {CORES}, max_epochs: 3 }}\ncheckpoint: {{ save_top_k: 0, save_last: false }}\n"
+
+
+def experiment(row, folder):
+    if row == "gpt2_small":
+        return gpt_experiment(folder)
     model, side, batch, classes = NETWORKS[row]
     samples = batch * (STEPS + 3)
     return (f"name: {row}\ndataset:\n  train: {{ type: synthetic_images, height: {side}, width: {side}, classes: {classes}, "
             f"samples: {samples} }}\n  cache: {{ mode: decoded }}\nloader: {{ batch_size: {batch}, num_workers: 0 }}\n"
             f"model: {model}\noptimizer: {{ type: sgd, lr: 0.1, momentum: 0.9 }}\n"
-            f"trainer: {{ accelerator: cpu, num_threads: {CORES}, max_epochs: 3 }}\ncheckpoint: {{ save_top_k: 0, save_last: false }}\n")
+            + LENGTH)
 
 
 class Trainctl:
@@ -45,6 +65,14 @@ class Trainctl:
 
     def __init__(self, options, row):
         self.options, self.row, self.config = options, row, ""
+
+    def steps(self, count, environment):
+        """Steps of ffn, nothing else."""
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([self.options.trainctl, "run", ROOT / "configs/mnist/ffn.yaml", "trainer.accelerator=cpu",
+                            "trainer.num_threads=1", "loader.num_workers=0", f"trainer.max_steps={count}", "trainer.max_epochs=1",
+                            "trainer.check_val_every_n_epoch=2", "checkpoint.monitor=train/loss", "--quiet", "--run-dir", f"{folder}/run"],
+                           env=dict(environment, TRAINCTL_DATA=str(self.options.mnist.parent)), check=True, stdout=subprocess.DEVNULL)
 
     def run(self):
         """Seconds of each epoch, or of each step."""
@@ -54,7 +82,7 @@ class Trainctl:
                 file, extra = ROOT / "configs/mnist/ffn.yaml", ["trainer.num_threads=1", f"trainer.max_epochs={FFN_EPOCHS}"]
             else:
                 file, extra = folder / f"{self.row}.yaml", []
-                file.write_text(experiment(self.row), encoding="utf-8")
+                file.write_text(experiment(self.row, folder), encoding="utf-8")
             subprocess.run([self.options.trainctl, "run", file, "trainer.accelerator=cpu", *extra, "--quiet", "--run-dir", folder / "run"],
                            env=dict(os.environ, TRAINCTL_DATA=str(self.options.mnist.parent)), check=True, stdout=subprocess.DEVNULL)
             with open(folder / "run/timing.csv", encoding="utf-8") as lines:
@@ -62,7 +90,7 @@ class Trainctl:
             self.config = (folder / "run/config.resolved.yaml").read_text(encoding="utf-8")
         if self.row == "ffn":
             return [row["wall_s"] for row in rows]
-        batch = NETWORKS[self.row][2]
+        batch = GPT_BATCH if self.row == "gpt2_small" else NETWORKS[self.row][2]
         return [(row["forward_s"] + row["backward_s"] + row["optimizer_s"]) / (row["samples"] / batch) for row in rows[1:]]
 
 
@@ -70,12 +98,39 @@ class Torch:
     def __init__(self, options, row, loop):
         self.options, self.row, self.name = options, row, loop
 
+    def steps(self, count, environment):
+        subprocess.run([self.options.python, LOOPS, str(self.options.mnist) + os.sep, f"{self.name}:{count}", "1", "1"], check=True,
+                       stdout=subprocess.DEVNULL, env=environment)
+
     def run(self):
         what = str(self.options.mnist) + os.sep if self.row == "ffn" else self.row
         threads, count = (1, FFN_EPOCHS) if self.row == "ffn" else (CORES, STEPS)
         out = subprocess.run([self.options.python, LOOPS, what, self.name, str(threads), str(count)], check=True, capture_output=True,
                              text=True).stdout
         return json.loads(out.splitlines()[-1])["epochs"]
+
+
+def allocations_per_step(options, program):
+    """What one more step of ffn asks malloc for: two runs of different length, so that start-up cancels."""
+    counts, lengths = [], (200, 700)
+    for steps in lengths:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(bytes(8))
+            file.flush()
+            program.steps(steps, dict(os.environ, LD_PRELOAD=str(options.trainctl.parents[1] / "lib/libcount_allocations.so"), COUNT_ALLOCATIONS=file.name))
+            counts.append(int.from_bytes(pathlib.Path(file.name).read_bytes(), "little"))
+    return (counts[1] - counts[0]) / (lengths[1] - lengths[0])
+
+
+def step_costs(options, found):
+    """Allocations, and the time that is not spent in matrix products, of a step of ffn."""
+    products = statistics.median(Torch(options, "ffn", "products").run()) * 1e6
+    batches = FFN_EPOCHS * (60000 // 64 + 1)
+    lines = ["| program | allocations a step | us a step, of that host |", "| --- | ---: | ---: |"]
+    for program in (Trainctl(options, "ffn"), Torch(options, "ffn", "eager")):
+        whole = statistics.median(found[program.name]) / batches * 1e6
+        lines.append(f"| {program.name} | {allocations_per_step(options, program):.0f} | {whole:.0f}, {max(0.0, whole - products):.0f} |")
+    return [*lines, "", f"The matrix products of a step alone take {products:.0f} us; validation is counted with the steps."]
 
 
 def programs(options, row):
@@ -98,6 +153,8 @@ def measure(options, row):
             try:
                 found[program.name].append(figure(row, program.run()))
             except subprocess.CalledProcessError as error:
+                if program.name == "trainctl":
+                    raise
                 failed[program.name] = (error.stderr or "").strip().splitlines()[-1:] or ["it failed"]
                 continue
             config = getattr(program, "config", config)
@@ -123,10 +180,11 @@ def table(row, found, failed):
     return lines
 
 
-HOW = """Medians [quartiles] of {rounds} rounds in turns, each program in a fresh process; the ratio is of a round. `ffn`: five epochs of
+HOW = """Medians [quartiles] of {rounds} rounds in turns, each program in a fresh process; the ratio is of a round. `ffn`: three epochs of
 configs/mnist/ffn.yaml, training and validation with loss and accuracy, one thread; start-up, and what torch.compile takes to
 compile, are left out. The others: forward, backward and update of one batch of random pixels on {cores} threads, SGD with momentum,
-after warm-up; the peers use fused kernels."""
+after warm-up; the peers use fused kernels. `gpt2_small`: two sequences of 64 random tokens, AdamW; the peer is GPT2LMHeadModel of
+transformers, with scaled_dot_product_attention."""
 
 
 def write(options, measured):
@@ -138,6 +196,8 @@ def write(options, measured):
             HOW.format(rounds=options.rounds, cores=CORES), ""]
     for row, (found, failed, _) in measured.items():
         text += [f"## {row}", "", *table(row, found, failed), ""]
+        if row == "ffn":
+            text += [*step_costs(options, found), ""]
     text += ["## Resolved configs", ""]
     for row, (_, _, config) in measured.items():
         shown = config.replace(str(ROOT) + "/", "").replace(str(options.mnist.parent) + "/", "").rstrip()
@@ -157,7 +217,7 @@ def main():
     parser.add_argument("trainctl", type=lambda text: pathlib.Path(text).resolve())
     parser.add_argument("mnist", type=lambda text: pathlib.Path(text).resolve())
     parser.add_argument("python", type=lambda text: pathlib.Path(text).absolute())
-    parser.add_argument("--rows", default="ffn," + ",".join(NETWORKS))
+    parser.add_argument("--rows", default=",".join(["ffn", *NETWORKS, "gpt2_small"]))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
