@@ -159,6 +159,7 @@ void check_device_cache(const spec::Loaded& loaded, config::Diagnostics& diagnos
 }  // namespace
 
 void check_data(const spec::Loaded& loaded, Purpose purpose, config::Diagnostics& diagnostics) {
+  const bool for_model = purpose == Purpose::training || purpose == Purpose::evaluating;
   const spec::Dataset& data = loaded.experiment.dataset;
   const spec::Checker checker(loaded.experiment, loaded.tree, diagnostics);
   const Asking asking{purpose, diagnostics.error_count() == 0};
@@ -180,10 +181,10 @@ void check_data(const spec::Loaded& loaded, Purpose purpose, config::Diagnostics
   if (purpose == Purpose::training) check_device_cache(loaded, diagnostics);
   if (purpose == Purpose::reading) return;
   std::optional<spec::SplitFacts> facts = facts_of(train);
-  if (facts && purpose == Purpose::training)
+  if (facts && for_model)
     facts->kind = kind_of(*train.facts, data.train.dataset.position, diagnostics);
   spec::check_against_data(loaded, facts, diagnostics);
-  if (purpose == Purpose::training) spec::check_model(loaded, model_input(train), diagnostics);
+  if (for_model) spec::check_model(loaded, model_input(train), diagnostics);
 }
 
 }  // namespace trainctl::app

@@ -178,7 +178,7 @@ int stats(const StatsArguments& arguments, Context& context) {
       *dataset, {arguments.workers.value_or(usable_cores()), wish.on_error, wish.max_skipped.value},
       progress_of(dataset->size(), context));
   // A table's columns as they are stored; its samples have them filled in and standardised.
-  const auto columns = data::builtin_catalogue().columns;
+  const auto columns = data::catalogue_in_use().columns;
   const auto stored = columns.find(split.dataset.type);
   if (stored != columns.end()) stats.features = stored->second(split.dataset);
   const std::vector<std::string> class_names = dataset->class_names();

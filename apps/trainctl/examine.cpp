@@ -1,3 +1,4 @@
+#include "base/allocator.hpp"
 #include "base/files.hpp"
 #include "base/machine.hpp"
 #include "base/strings.hpp"
@@ -5,6 +6,7 @@
 #include "data/libraries.hpp"
 #include "doctor.hpp"
 #include "engine_library.hpp"
+#include "study/allocators.hpp"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -164,6 +166,22 @@ Finding threads() {
       "threads that spin while they wait slow small models down many times: unset OMP_WAIT_POLICY"};
 }
 
+/// What trainer.allocator may name here.
+Finding allocators() {
+  std::string found = "system";
+  std::string missing;
+  for (const study::AllocatorLibrary& library : study::allocator_libraries()) {
+    if (find_shared_library(library.file)) {
+      found += fmt::format(", {}", library.name);
+    } else {
+      missing += fmt::format("{}{} (Debian: {})", missing.empty() ? "" : ", ", library.name,
+                             library.package);
+    }
+  }
+  if (!missing.empty()) found += "; not installed: " + missing;
+  return {"allocator", Health::ok, found, ""};
+}
+
 Finding data_root() {
   const std::string root = text_of("TRAINCTL_DATA");
   if (root.empty())
@@ -230,7 +248,7 @@ std::vector<Finding> examine() {
   const Machine machine = read_machine();
   std::vector<Finding> all{system(machine), processor(machine), memory(machine), disk(),
                            limits(),        engine(),           torch(),         gpu(machine),
-                           threads(),       data_root()};
+                           threads(),       allocators(),       data_root()};
   all.push_back({"images", Health::ok, versions_text(data::linked_libraries()), ""});
   for (const data::Library& library : data::loaded_libraries()) all.push_back(on_need(library));
   all.push_back(reading());

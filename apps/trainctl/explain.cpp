@@ -1,20 +1,29 @@
 #include "config/explain.hpp"
 
 #include "context.hpp"
+#include "plugin_option.hpp"
 #include "spec/load.hpp"
+#include "spec/plugins.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace trainctl::app {
 namespace {
 
-int explain(const std::string& key, const Context& context) {
+struct ExplainArguments {
+  std::string key;
+  std::vector<std::string> plugins;
+};
+
+int explain(const ExplainArguments& arguments, const Context& context) {
+  use_plugin_files(arguments.plugins);
   const config::Explanation found =
-      config::explain(key, spec::experiment_schema(), spec::builtin_vocabulary());
+      config::explain(arguments.key, spec::experiment_schema(), spec::vocabulary_in_use());
   if (!context.json) {
     put(stdout, config::to_text(found));
     return 0;
@@ -28,15 +37,16 @@ int explain(const std::string& key, const Context& context) {
 }  // namespace
 
 void add_explain(CLI::App& program, Context& context) {
-  const auto key = std::make_shared<std::string>();
+  const auto arguments = std::make_shared<ExplainArguments>();
   CLI::App& verb =
       add_verb(program, context,
                {"explain", "a key's type, default, bounds, meaning and an example", kConfigGroup},
-               [key, &context] { return explain(*key, context); });
-  verb.add_option("key", *key,
+               [arguments, &context] { return explain(*arguments, context); });
+  verb.add_option("key", arguments->key,
                   "trainer.max_epochs, optimizer, optimizer.adam, optimizer.adam.lr ...")
       ->required()
       ->type_name("KEY");
+  add_plugin_option(verb, arguments->plugins);
 }
 
 }  // namespace trainctl::app

@@ -1,6 +1,8 @@
 #include "base/strings.hpp"
 #include "context.hpp"
+#include "plugin_option.hpp"
 #include "spec/load.hpp"
+#include "spec/plugins.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
@@ -44,8 +46,15 @@ void print_kind(const config::Vocabulary& vocabulary, const std::string& kind) {
   }
 }
 
-int list(const std::string& wanted, const Context& context) {
-  const config::Vocabulary& vocabulary = spec::builtin_vocabulary();
+struct ListArguments {
+  std::string kind;
+  std::vector<std::string> plugins;
+};
+
+int list(const ListArguments& arguments, const Context& context) {
+  use_plugin_files(arguments.plugins);
+  const std::string& wanted = arguments.kind;
+  const config::Vocabulary& vocabulary = spec::vocabulary_in_use();
   std::vector<std::string> kinds = kinds_in_order(vocabulary);
   if (!wanted.empty()) {
     const bool known = std::ranges::find(kinds, wanted) != kinds.end();
@@ -65,15 +74,16 @@ int list(const std::string& wanted, const Context& context) {
 }  // namespace
 
 void add_list(CLI::App& program, Context& context) {
-  const auto kind = std::make_shared<std::string>();
+  const auto arguments = std::make_shared<ListArguments>();
   CLI::App& verb =
       add_verb(program, context,
                {"list", "every data set, model, optimizer ... with one line each", kConfigGroup},
-               [kind, &context] { return list(*kind, context); });
-  verb.add_option("kind", *kind,
+               [arguments, &context] { return list(*arguments, context); });
+  verb.add_option("kind", arguments->kind,
                   "only this kind: dataset, transform, model, layer, loss, optimizer, scheduler, "
                   "stopper, metric")
       ->type_name("[KIND]");
+  add_plugin_option(verb, arguments->plugins);
 }
 
 }  // namespace trainctl::app

@@ -3,6 +3,7 @@
 #include "context.hpp"
 #include "data/lost_pages.hpp"
 #include "help.hpp"
+#include "plugin_option.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
@@ -18,8 +19,9 @@ namespace {
 
 // The order of `trainctl --help`.
 constexpr std::array kVerbs{
-    add_run,     add_worker, add_bench,  add_data,   add_validate,   add_plan,    add_show_config,
-    add_explain, add_list,   add_schema, add_doctor, add_completion, add_version,
+    add_run,    add_eval,     add_predict,    add_worker,      add_bench,   add_lr_find,
+    add_data,   add_validate, add_plan,       add_show_config, add_explain, add_list,
+    add_schema, add_doctor,   add_completion, add_version,
 };
 
 void describe_program(CLI::App& program, Context& context) {
@@ -57,6 +59,7 @@ void finish_output() {
 
 int run_action(const Context& context) {
   set_up_log(context);
+  try_plugins_apart();
   if (context.json)
     data::report_lost_pages(
         {"", R"({"schema":"trainctl.error/1","exit_code":9,"message":")", "\",\"errors\":[]}\n"});

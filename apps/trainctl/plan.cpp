@@ -9,9 +9,12 @@
 #include "data/build.hpp"
 #include "data/loading_choice.hpp"
 #include "data/memory_plan.hpp"
+#include "engine_library.hpp"
+#include "launch/verdict.hpp"
 #include "spec/monitor.hpp"
 #include "spec/placement.hpp"
 #include "spec/run_length.hpp"
+#include "study/model_cost.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
 
@@ -28,6 +31,7 @@ namespace {
 struct PlanArguments {
   ConfigArguments config;
   bool probe = false;
+  bool no_model = false;
 };
 
 std::string bytes_text(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
@@ -55,6 +59,8 @@ class Planner {
     plan_.ranks = place_.ranks;
     plan_.cores = usable_cores();
     plan_.batch_size = experiment.loader.batch_size;
+    plan_.recomputes =
+        experiment.trainer.activation_checkpointing != spec::ActivationCheckpointing::off;
     plan_.available_bytes = available_;
     plan_.cache_budget = experiment.dataset.cache.mode == spec::CacheMode::none
                              ? 0
@@ -120,8 +126,11 @@ class Planner {
     std::int64_t samples = pipeline.dataset->size();
     if (options.sampling) samples = options.sampling->num_samples.value_or(samples);
     const spec::RunLength length = spec::schedule_length(experiment_, samples, place_.ranks);
+    plan_.batches_per_epoch = spec::train_batches(experiment_, samples, place_.ranks);
     plan_.steps_per_epoch = length.steps_per_epoch;
     plan_.epochs = length.known_epochs();
+    plan_.steps = length.steps;
+    if (experiment_.trainer.fast_dev_run) plan_.epochs = plan_.steps = plan_.steps_per_epoch = 1;
   }
 
   void probe(const data::Pipeline& pipeline, const data::LoaderOptions& options,
@@ -173,34 +182,69 @@ class Planner {
   report::Plan plan_;
 };
 
+/// Measures the model. A mistake of config or data ends the plan; what else goes wrong leaves it
+/// with the reason in the model's place. Returns the exit code.
+int measure(const PlanArguments& arguments, const spec::Loaded& loaded, report::Plan& plan) {
+  try {
+    plan.model = study::measure_model({loaded, executable_path(), arguments.probe});
+    return 0;
+  } catch (const Error& error) {
+    if (launch::is_stop_code(error.exit_code()) || error.kind() == ErrorKind::config ||
+        error.kind() == ErrorKind::data)
+      throw;
+    plan.no_model = error.what();
+    return error.exit_code();
+  }
+}
+
+/// Where it can be measured, and the data does not forbid the run anyway. Returns the exit code.
+int add_model(const PlanArguments& arguments, const spec::Loaded& loaded, report::Plan& plan) {
+  if (arguments.no_model) {
+    plan.no_model = "--no-model";
+  } else if (!plan.refusal.empty()) {
+    plan.no_model = "a run would not start";
+  } else if (!find_engine_library()) {
+    plan.no_model = "this build has no engine; build it with: cmake --build --preset release";
+  } else {
+    return measure(arguments, loaded, plan);
+  }
+  return 0;
+}
+
 int plan(const PlanArguments& arguments, Context& context) {
   const spec::Loaded loaded = load_checked(arguments.config, context);
   print_warnings(context);
-  const report::Plan plan = Planner(arguments, loaded.experiment).plan();
+  report::Plan plan = Planner(arguments, loaded.experiment).plan();
+  const int measured = add_model(arguments, loaded, plan);
   if (context.json) {
     print_json(report::plan_document(plan));
   } else {
     put(stdout, report::plan_text(plan, style_for(context, stdout)));
   }
-  return plan.refusal.empty() ? 0 : static_cast<int>(ErrorKind::resource);
+  return plan.refusal.empty() ? measured : static_cast<int>(ErrorKind::resource);
 }
 
 }  // namespace
 
 void add_plan(CLI::App& program, Context& context) {
   const auto arguments = std::make_shared<PlanArguments>();
-  CLI::App& verb =
-      add_verb(program, context,
-               {"plan", "the memory that loading would take, beside what there is", kConfigGroup},
-               [arguments, &context] { return plan(*arguments, context); });
+  CLI::App& verb = add_verb(
+      program, context,
+      {"plan", "what a run would take: memory, work and time, beside what there is", kConfigGroup},
+      [arguments, &context] { return plan(*arguments, context); });
   add_config_arguments(verb, arguments->config);
   verb.add_flag("--probe", arguments->probe,
-                "make some batches, and say what loader.num_workers=auto makes of their time");
+                "make some batches and take some steps, and say what loader.num_workers=auto makes "
+                "of their time, and how long a run would take");
+  verb.add_flag("--no-model", arguments->no_model, "leave the model out: loading alone");
   verb.footer(
-      "Nothing is trained, and without --probe nothing measured: with loader.num_workers=auto the "
-      "table counts the most that a run may take.\n"
-      "Exit codes: 0 a run would start; 2 an error in the file; 9 an error in the data; 11 the "
-      "memory does not suffice.");
+      "Nothing is trained: a few steps on made-up samples, in a process of their own, tell what "
+      "the model takes. With loader.num_workers=auto the table counts the most that a run may "
+      "take.\n"
+      "Exit codes: 0 a run would start, also where the verdict is 'exceeds', which is an estimate; "
+      "2 an error in the file; 9 an error in the data; 11 a run would not start for want of "
+      "memory, or the model could not be measured for want of it; 7 or 1 it could not be measured "
+      "for another reason.");
 }
 
 }  // namespace trainctl::app

@@ -8,6 +8,7 @@
 #include "context.hpp"
 #include "engine_library.hpp"
 #include "report/summary.hpp"
+#include "study/batch_search.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
 
@@ -24,11 +25,32 @@ struct RunFlags {
   ConfigArguments config;
   std::string out = "runs";
   std::string run_dir;
+  std::string profile;  // "true": as the file or the defaults say
 };
 
-study::RunRequest request_for(const RunFlags& flags, Context& context) {
+/// The `profiler` section as `--profile=WAIT,WARMUP,ACTIVE` asks for it.
+std::vector<std::string> profile_overrides(const std::string& flag) {
+  if (flag.empty() || flag == "true") return {};
+  const std::vector<std::string> numbers = split(flag, ',');
+  ENSURE(config, numbers.size() == 3,
+         "--profile={}: expected three numbers of steps, WAIT,WARMUP,ACTIVE, as in "
+         "--profile=10,2,5",
+         printable(flag));
+  return {"++profiler.wait=" + numbers[0], "++profiler.warmup=" + numbers[1],
+          "++profiler.active=" + numbers[2]};
+}
+
+study::RunRequest request_for(const RunFlags& flags, const std::vector<std::string>& added,
+                              Context& context) {
+  ConfigArguments config = flags.config;
+  for (const auto& more : {profile_overrides(flags.profile), added})
+    config.overrides.insert(config.overrides.end(), more.begin(), more.end());
   study::RunRequest request;
-  request.loaded = load_checked(flags.config, context);
+  request.loaded = load_checked(config, context);
+  if (!flags.profile.empty() && !request.loaded.experiment.profiler) {
+    config::Diagnostics told_already;
+    request.loaded = spec::overridden(request.loaded, {"++profiler={}"}, told_already);
+  }
   request.config_file = flags.config.file;
   request.overrides = flags.config.overrides;
   request.folder.name = request.loaded.experiment.name;
@@ -39,6 +61,42 @@ study::RunRequest request_for(const RunFlags& flags, Context& context) {
   request.version = version_text();
   request.verbosity = context.verbosity;
   return request;
+}
+
+void say(const Context& context, const std::string& line) {
+  if (progress_for(context) != report::ProgressMode::none) writer_for(stderr)(line + "\n");
+}
+
+study::BatchResult try_batch(std::int64_t batch, const RunFlags& flags, Context& context) {
+  RunFlags trial = flags;
+  trial.profile.clear();
+  study::RunRequest request = request_for(trial, study::batch_trial(batch), context);
+  request.folder.root = fs::path(flags.out) / "batch-size";
+  request.folder.fixed.reset();
+  const study::BatchResult result = study::run_batch_trial(request, steady_clock());
+  const auto* told = std::get_if<study::BatchTrial>(&result);
+  say(context, fmt::format("batch {}  {}", batch,
+                           told != nullptr ? report::rate_text(told->samples_per_s) + " samples/s"
+                                           : "failed"));
+  return result;
+}
+
+/// The same request with the number that trials find in the place of `auto`.
+study::RunRequest with_found_batch(const RunFlags& flags, const study::RunRequest& request,
+                                   Context& context) {
+  const double budget = study::batch_budget(request.loaded.experiment.trainer);
+  const study::BatchChoice choice = study::choose_batch(
+      budget, [&](std::int64_t batch) { return try_batch(batch, flags, context); });
+  if (choice.failure)
+    throw Error(static_cast<ErrorKind>(choice.failure->exit_code),
+                "loader.batch_size is auto, and a trial failed: " + choice.failure->message);
+  say(context, fmt::format("loader.batch_size={}: {}; the learning rate stays as it is",
+                           choice.batch, choice.why));
+  context.diagnostics = {};
+  study::RunRequest found =
+      request_for(flags, {fmt::format("++loader.batch_size={}", choice.batch)}, context);
+  found.batch_size_why = choice.why;
+  return found;
 }
 
 std::vector<std::string> logger_names(const spec::Experiment& experiment) {
@@ -66,7 +124,9 @@ void print_ending(const study::RunOutcome& run, const Context& context) {
 }
 
 int run(const RunFlags& flags, Context& context) {
-  const study::RunRequest request = request_for(flags, context);
+  study::RunRequest request = request_for(flags, {}, context);
+  if (request.loaded.experiment.loader.batch_size.automatic)
+    request = with_found_batch(flags, request, context);
   print_warnings(context);
   const std::vector<std::string> columns = study::metric_columns(request.loaded.experiment);
   const auto make_sinks = [&](const fs::path& run_dir) {
@@ -91,6 +151,8 @@ void add_run(CLI::App& program, Context& context) {
       ->capture_default_str();
   verb.add_option("--run-dir", flags->run_dir, "write into this folder, which must be empty or new")
       ->type_name("DIR");
+  verb.add_flag("--profile", flags->profile,
+                "record what a few steps do; --profile=WAIT,WARMUP,ACTIVE says which");
 }
 
 }  // namespace trainctl::app

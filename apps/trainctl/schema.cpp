@@ -1,7 +1,9 @@
 #include "base/strings.hpp"
 #include "config/json_schema.hpp"
 #include "context.hpp"
+#include "plugin_option.hpp"
 #include "spec/load.hpp"
+#include "spec/plugins.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
@@ -45,7 +47,7 @@ Json schema_of_kind(const config::Vocabulary& vocabulary, const std::string& kin
 }
 
 Json schema_for(const std::string& wanted) {
-  const config::Vocabulary& vocabulary = spec::builtin_vocabulary();
+  const config::Vocabulary& vocabulary = spec::vocabulary_in_use();
   if (wanted.empty()) return config::json_schema(spec::experiment_schema(), vocabulary);
   const std::size_t slash = wanted.find('/');
   const std::string kind = wanted.substr(0, slash);
@@ -56,8 +58,14 @@ Json schema_for(const std::string& wanted) {
                                     : schema_of_type(vocabulary, kind, wanted.substr(slash + 1));
 }
 
-int show_schema(const std::string& wanted, const Context& context) {
-  const Json schema = schema_for(wanted);
+struct SchemaArguments {
+  std::string wanted;
+  std::vector<std::string> plugins;
+};
+
+int show_schema(const SchemaArguments& arguments, const Context& context) {
+  use_plugin_files(arguments.plugins);
+  const Json schema = schema_for(arguments.wanted);
   print_json(context.json ? Json{{"schema", "trainctl.schema/1"}, {"json_schema", schema}}
                           : schema);
   return 0;
@@ -66,14 +74,15 @@ int show_schema(const std::string& wanted, const Context& context) {
 }  // namespace
 
 void add_schema(CLI::App& program, Context& context) {
-  const auto wanted = std::make_shared<std::string>();
+  const auto arguments = std::make_shared<SchemaArguments>();
   CLI::App& verb =
       add_verb(program, context,
                {"schema", "JSON Schema of the file or of one stage, for editors", kConfigGroup},
-               [wanted, &context] { return show_schema(*wanted, context); });
-  verb.add_option("stage", *wanted,
+               [arguments, &context] { return show_schema(*arguments, context); });
+  verb.add_option("stage", arguments->wanted,
                   "optimizer: any optimizer; optimizer/adam: this one; absent: the whole file")
       ->type_name("[KIND[/TYPE]]");
+  add_plugin_option(verb, arguments->plugins);
 }
 
 }  // namespace trainctl::app

@@ -3,6 +3,7 @@
 #include "config/json_schema.hpp"
 #include "config_arguments.hpp"
 #include "context.hpp"
+#include "spec/plugins.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
@@ -52,7 +53,7 @@ int show_config(const ShowArguments& arguments, Context& context) {
   const spec::Loaded loaded = load_config(arguments.config, context);
   print_warnings(context);
   const config::Schema& schema = spec::experiment_schema();
-  const config::Vocabulary& vocabulary = spec::builtin_vocabulary();
+  const config::Vocabulary& vocabulary = spec::vocabulary_in_use();
   config::Node tree = spec::resolved_tree(loaded);
   if (arguments.minimal) tree = config::without_defaults(tree, schema, vocabulary);
   if (context.json) {

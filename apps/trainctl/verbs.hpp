@@ -11,8 +11,11 @@ struct Context;
 // One function a verb, each in the source of the verb's name; main.cpp lists them in the order of
 // --help.
 void add_run(CLI::App& program, Context& context);
+void add_eval(CLI::App& program, Context& context);
+void add_predict(CLI::App& program, Context& context);
 void add_worker(CLI::App& program, Context& context);
 void add_bench(CLI::App& program, Context& context);
+void add_lr_find(CLI::App& program, Context& context);
 void add_data(CLI::App& program, Context& context);
 void add_validate(CLI::App& program, Context& context);
 void add_plan(CLI::App& program, Context& context);

@@ -4,6 +4,7 @@
 #include "launch/failure.hpp"
 #include "launch/worker_env.hpp"
 #include "log/log.hpp"
+#include "spec/task.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
@@ -16,13 +17,14 @@ namespace trainctl::app {
 namespace {
 
 int start_engine(const std::string& run_dir, const launch::WorkerEnv& environment) {
+  const spec::Task task = spec::read_task(run_dir);
   const std::string& accelerator = environment.accelerator;
   log::get().debug("rank {} of {}, pid {}, told to compute on '{}', engine {}", environment.rank,
                    environment.world_size, ::getpid(), accelerator,
                    find_engine_library().value_or("not found").string());
   const TrainctlEngineRequest request{
       .run_dir = run_dir.c_str(),
-      .mode = "train",
+      .mode = spec::name_of(task.kind),
       .rank = environment.rank,
       .world_size = environment.world_size,
       .local_rank = environment.local_rank,

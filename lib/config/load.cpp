@@ -147,12 +147,6 @@ class Loader {
   std::size_t loaded_ = 0;
 };
 
-Node finish(Node tree, const std::vector<std::string>& overrides, Diagnostics& diagnostics,
-            const Grammar& grammar) {
-  apply_overrides(tree, overrides, diagnostics, grammar);
-  return tree.broken ? tree : interpolate(tree, diagnostics);
-}
-
 }  // namespace
 
 Node merge(Node base, Node overlay) {
@@ -173,18 +167,33 @@ Node merge(Node base, Node overlay) {
   return base;
 }
 
-LoadedTree load_tree(const fs::path& file, const std::vector<std::string>& overrides,
-                     Diagnostics& diagnostics, const Grammar& grammar) {
+LoadedTree load_files(const fs::path& file, Diagnostics& diagnostics) {
   Loader loader(diagnostics);
   Node tree = loader.load_file(file);
-  return {finish(std::move(tree), overrides, diagnostics, grammar), loader.take_files()};
+  return {std::move(tree), loader.take_files()};
+}
+
+Node load_text(const std::string& name, std::string_view text, Diagnostics& diagnostics) {
+  return Loader(diagnostics).load(name, without_bom(text), {});
+}
+
+Node finish_tree(Node tree, const std::vector<std::string>& overrides, Diagnostics& diagnostics,
+                 const Grammar& grammar) {
+  apply_overrides(tree, overrides, diagnostics, grammar);
+  return tree.broken ? tree : interpolate(tree, diagnostics);
+}
+
+LoadedTree load_tree(const fs::path& file, const std::vector<std::string>& overrides,
+                     Diagnostics& diagnostics, const Grammar& grammar) {
+  LoadedTree loaded = load_files(file, diagnostics);
+  loaded.tree = finish_tree(std::move(loaded.tree), overrides, diagnostics, grammar);
+  return loaded;
 }
 
 Node load_text(const std::string& name, std::string_view text,
                const std::vector<std::string>& overrides, Diagnostics& diagnostics,
                const Grammar& grammar) {
-  return finish(Loader(diagnostics).load(name, without_bom(text), {}), overrides, diagnostics,
-                grammar);
+  return finish_tree(load_text(name, text, diagnostics), overrides, diagnostics, grammar);
 }
 
 }  // namespace trainctl::config

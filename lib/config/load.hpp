@@ -32,6 +32,12 @@ struct LoadedTree {
 LoadedTree load_tree(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                      Diagnostics& diagnostics, const Grammar& grammar = {});
 
+/// The first half of it, the files alone; `finish_tree` is the other, overrides and interpolation.
+LoadedTree load_files(const std::filesystem::path& file, Diagnostics& diagnostics);
+Node load_text(const std::string& name, std::string_view text, Diagnostics& diagnostics);
+Node finish_tree(Node tree, const std::vector<std::string>& overrides, Diagnostics& diagnostics,
+                 const Grammar& grammar = {});
+
 /// The same for a text that is in no file; `name` stands in its diagnostics.
 Node load_text(const std::string& name, std::string_view text,
                const std::vector<std::string>& overrides, Diagnostics& diagnostics,

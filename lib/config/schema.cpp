@@ -30,9 +30,10 @@ Node write_options(const Schema& schema, const void* options) {
 
 void Vocabulary::add(StageType type) {
   auto& names = kinds_[type.kind];
-  const std::string name = type.name;
-  const bool added = names.emplace(name, std::move(type)).second;
-  ASSERT(added);
+  ENSURE(config, !names.contains(type.name), "the {} '{}' is described twice", type.kind,
+         type.name);
+  std::string name = type.name;
+  names.emplace(std::move(name), std::move(type));
 }
 
 const StageType* Vocabulary::find(std::string_view kind, std::string_view name) const {

@@ -64,7 +64,7 @@ Pipeline build_pipeline(const spec::DataSplit& split, const Catalogue& catalogue
 }
 
 Pipeline build_pipeline(const spec::DataSplit& split) {
-  return build_pipeline(split, builtin_catalogue());
+  return build_pipeline(split, catalogue_in_use());
 }
 
 Pipeline build_pipeline(const spec::TrainSplit& split, const Catalogue& catalogue) {
@@ -78,7 +78,7 @@ Pipeline build_pipeline(const spec::TrainSplit& split, const Catalogue& catalogu
 }
 
 Pipeline build_pipeline(const spec::TrainSplit& split) {
-  return build_pipeline(split, builtin_catalogue());
+  return build_pipeline(split, catalogue_in_use());
 }
 
 LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shard shard,
@@ -102,7 +102,7 @@ LoaderOptions loader_options(const spec::Experiment& experiment, Role role, Shar
       train && loader.shuffle && trainer.overfit_batches == 0 ? Order::shuffled : Order::sequential;
   options.last_batch = train && loader.drop_last ? LastBatch::drop : LastBatch::keep;
   if (train && loader.sampler && trainer.overfit_batches == 0) {
-    options.sampling = stage_of(builtin_catalogue().samplers, loader.sampler)(loader.sampler);
+    options.sampling = stage_of(catalogue_in_use().samplers, loader.sampler)(loader.sampler);
   }
   const spec::Limit& limit = train ? trainer.limit_train_batches : trainer.limit_val_batches;
   options.limit_batches = limit.batches;

@@ -89,11 +89,11 @@ std::vector<Problem> check_batch_transforms(const spec::TrainSplit& split, const
 }
 
 SplitCheck check_split(const spec::DataSplit& split, spec::CacheMode cache) {
-  return check_split(split, builtin_catalogue(), cache);
+  return check_split(split, catalogue_in_use(), cache);
 }
 
 SplitCheck check_dataset(const spec::DataSplit& split) {
-  return check_dataset(split, builtin_catalogue());
+  return check_dataset(split, catalogue_in_use());
 }
 
 }  // namespace trainctl::data

@@ -1,5 +1,11 @@
 #include "data/registry.hpp"
 
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "spec/plugins.hpp"
+
+#include <utility>
+
 namespace trainctl::data {
 
 #define STAGE(kind, name) void register_##kind##_##name(Catalogue& catalogue);
@@ -12,6 +18,28 @@ Catalogue builtin_catalogue() {
 #include "data/data.def"
 #undef STAGE
   return catalogue;
+}
+
+Catalogue catalogue_in_use() {
+  Catalogue all = builtin_catalogue();
+  for (const spec::Plugin& plugin : spec::plugins_in_use()) {
+    if (plugin.entry->add_data == nullptr) continue;
+    Catalogue own;
+    in_context("plug-in '" + printable(plugin.library.string()) + "'",
+               [&] { plugin.entry->add_data(own); });
+    all.merge(std::move(own));
+  }
+  return all;
+}
+
+void Catalogue::merge(Catalogue other) {
+  datasets.merge(other.datasets);
+  facts.merge(other.facts);
+  columns.merge(other.columns);
+  transforms.merge(other.transforms);
+  batch_transforms.merge(other.batch_transforms);
+  normalizations.merge(other.normalizations);
+  samplers.merge(other.samplers);
 }
 
 }  // namespace trainctl::data

@@ -32,8 +32,14 @@ struct Catalogue {
   /// The transforms that are no step on pixels: they end the list, and the device applies them.
   std::map<std::string, std::function<Normalization(const config::Stage&)>> normalizations;
   std::map<std::string, std::function<ClassSampling(const config::Stage&)>> samplers;
+
+  /// Takes over what has a name that is new here.
+  void merge(Catalogue other);
 };
 
+/// The stages of data.def.
 Catalogue builtin_catalogue();
+/// They, and those of the plug-ins in use.
+Catalogue catalogue_in_use();
 
 }  // namespace trainctl::data

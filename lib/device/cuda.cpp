@@ -230,6 +230,17 @@ std::optional<double> cuda_peak_memory_mb(at::Device device) {
   return static_cast<double>(stats.allocated_bytes[0].peak) / (1 << 20);
 }
 
+std::optional<double> cuda_memory_mb(at::Device device) {
+  if (!device.is_cuda()) return std::nullopt;
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
+  return static_cast<double>(stats.allocated_bytes[0].current) / (1 << 20);
+}
+
+std::string cuda_device_name(at::Device device) {
+  if (!device.is_cuda()) return {};
+  return at::cuda::getDeviceProperties(device.index())->name;
+}
+
 std::unique_ptr<EventLine> make_event_line(at::Device device, int parts) {
   if (!device.is_cuda()) return nullptr;
   return std::make_unique<CudaEventLine>(parts);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 // What only a CUDA device can do. cuda.cpp does it; no_cuda.cpp, built instead where the wheel has
@@ -24,6 +25,11 @@ std::unique_ptr<Feed> make_cuda_feed(at::Device device, const FeedOptions& optio
 std::unique_ptr<data::ImageDevice> make_image_device(at::Device device);
 /// Peak of the caching allocator in MiB; nothing on a CPU.
 std::optional<double> cuda_peak_memory_mb(at::Device device);
+/// What it hands out now.
+std::optional<double> cuda_memory_mb(at::Device device);
+
+/// "NVIDIA H200"; empty of a CPU.
+std::string cuda_device_name(at::Device device);
 
 /// Marks on the device's own time line, read one step late so that measuring never waits for the
 /// step.

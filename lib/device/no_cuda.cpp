@@ -24,6 +24,10 @@ std::unique_ptr<data::ImageDevice> make_image_device(at::Device /*device*/) { re
 
 std::optional<double> cuda_peak_memory_mb(at::Device /*device*/) { return std::nullopt; }
 
+std::optional<double> cuda_memory_mb(at::Device /*device*/) { return std::nullopt; }
+
+std::string cuda_device_name(at::Device /*device*/) { return {}; }
+
 std::unique_ptr<EventLine> make_event_line(at::Device /*device*/, int /*parts*/) { return nullptr; }
 
 }  // namespace trainctl::device

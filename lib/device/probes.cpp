@@ -1,6 +1,7 @@
 #include "device/probes.hpp"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <ctime>
 #include <fstream>
@@ -12,6 +13,14 @@ double peak_rss_mb() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) / 1024.0;
+}
+
+double rss_mb() {
+  std::ifstream statm("/proc/self/statm");
+  double total = 0;
+  double resident = 0;
+  statm >> total >> resident;
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1 << 20);
 }
 
 double cpu_seconds() {

@@ -8,7 +8,7 @@
 
 struct TrainctlEngineRequest {
   const char* run_dir; /* holds config.resolved.yaml; checkpoints/ and logs/ are written below it */
-  const char* mode;    /* "train" */
+  const char* mode;    /* the kind of task.json, see spec/task.hpp */
   int rank;
   int world_size;
   int local_rank;

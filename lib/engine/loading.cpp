@@ -6,12 +6,14 @@
 #include "base/numa.hpp"
 #include "data/auto_loading.hpp"
 #include "data/build.hpp"
+#include "engine/failure.hpp"
 
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
 
 namespace trainctl::engine {
 namespace {
@@ -47,12 +49,21 @@ std::uint64_t ring_bytes(const LoadingContext& context) {
   return available_memory() / 2 / static_cast<std::uint64_t>(context.run.local_world_size);
 }
 
+/// Training says better than a probe that the memory does not suffice.
+double time_of_step(const LoadingContext& context) {
+  try {
+    return train::time_steps(throwaway_step(context.run), steady_clock());
+  } catch (...) {
+    if (!refused_memory(std::current_exception())) throw;
+    return 0;
+  }
+}
+
 data::LoadingChoice probe(const LoadingContext& context) {
   const spec::Loader& wish = context.run.experiment.loader;
   double step_s = 0;
   if (wish.num_workers.is_auto())
-    step_s = context.step_s > 0 ? context.step_s
-                                : train::time_steps(throwaway_step(context.run), steady_clock());
+    step_s = context.step_s > 0 ? context.step_s : time_of_step(context);
   data::LoaderOptions options = options_for(context, data::Role::train);
   options.memory_budget = ring_bytes(context);
   return data::decide_loading(wish, context.data.train, options, limits_of(context, options.cores),
@@ -73,6 +84,14 @@ data::LoadingChoice choose_loading(const LoadingContext& context,
   choice.num_workers = number[0];
   choice.prefetch_factor = number[1];
   return choice;
+}
+
+std::unique_ptr<data::Loader> build_evaluation_loader(const LoadingContext& context,
+                                                      const data::LoadingChoice& choice) {
+  data::LoaderOptions options = options_for(context, data::Role::evaluate);
+  options = with_choice(options, choice, limits_of(context, options.cores));
+  options.memory_budget = ring_bytes(context);
+  return std::make_unique<data::Loader>(context.data.train, options);
 }
 
 RunLoaders build_loaders(const LoadingContext& context, const data::LoadingChoice& choice) {

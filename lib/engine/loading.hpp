@@ -24,4 +24,8 @@ data::LoadingChoice choose_loading(const LoadingContext& context, dist::Communic
 /// available to this rank.
 RunLoaders build_loaders(const LoadingContext& context, const data::LoadingChoice& choice);
 
+/// The loader of the one split that open_split() has opened.
+std::unique_ptr<data::Loader> build_evaluation_loader(const LoadingContext& context,
+                                                      const data::LoadingChoice& choice);
+
 }  // namespace trainctl::engine

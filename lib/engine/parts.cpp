@@ -14,6 +14,7 @@
 #include "launch/store.hpp"
 #include "log/log.hpp"
 #include "spec/monitor.hpp"
+#include "spec/task.hpp"
 #include "train/precision.hpp"
 #include "train/start.hpp"
 #include "weights/import.hpp"
@@ -105,6 +106,22 @@ RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ran
     out.fingerprints["val"] = out.validation->dataset->fingerprint();
   });
   check_same_samples(out.train, *out.validation);
+  return out;
+}
+
+RunData open_split(const spec::Experiment& experiment, const std::string& split,
+                   data::Shard shard) {
+  data::mount_remote(experiment.dataset);
+  RunData out;
+  out.shard = shard;
+  in_context("dataset." + split, [&] {
+    out.train = data::build_pipeline(spec::evaluated_split(experiment, split));
+    for (std::size_t i = 0; i < out.train.transforms.size(); ++i) {
+      ENSURE(config, split != "train" || !out.train.transforms[i]->random(),
+             "transform '{}' is random; add a dataset.val, whose transforms are taken in its place",
+             out.train.names[i]);
+    }
+  });
   return out;
 }
 

@@ -29,6 +29,11 @@ struct RunData {
 RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ranks_here,
                   at::Device device);
 
+/// One split, for an evaluation: it stands in the place of the training data, without its batch
+/// transforms, and is not cached, since it is read once. `split` as in spec::Task. Throws
+/// Error(config) where that of training would have random transforms.
+RunData open_split(const spec::Experiment& experiment, const std::string& split, data::Shard shard);
+
 /// What makes its batches.
 struct RunLoaders {
   std::unique_ptr<data::Loader> train;

@@ -1,6 +1,7 @@
 #include "engine/threads.hpp"
 
 #include "base/machine.hpp"
+#include "engine/failure.hpp"
 #include "train/precision.hpp"
 
 #include <ATen/Parallel.h>
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <memory>
 
 namespace trainctl::engine {
@@ -26,6 +28,16 @@ train::ThreadChoice probe(const ThreadContext& context) {
   if (cores == 1) return {1, "one core for each process"};
   return train::probe_threads(
       {cores, throwaway_step(context), [](int n) { at::set_num_threads(n); }}, steady_clock());
+}
+
+/// Training says better than a probe that the memory does not suffice.
+train::ThreadChoice probe_that_fits(const ThreadContext& context) {
+  try {
+    return probe(context);
+  } catch (...) {
+    if (!refused_memory(std::current_exception())) throw;
+    return {1, "the probe ran out of memory"};
+  }
 }
 
 at::Tensor made_up_classes(const stage::ModelContext& model, at::IntArrayRef shape) {
@@ -46,6 +58,12 @@ at::Tensor made_up_targets(const stage::ModelContext& model, at::IntArrayRef sha
 
 }  // namespace
 
+MadeUpBatch made_up_batch(const stage::ModelContext& model, std::int64_t rows, at::Device device) {
+  std::vector<std::int64_t> shape = model.input_shape;
+  shape.insert(shape.begin(), rows);
+  return {made_up_inputs(model, shape).to(device), made_up_targets(model, shape).to(device)};
+}
+
 std::function<void()> throwaway_step(const ThreadContext& context) {
   const spec::Experiment& experiment = context.experiment;
   const std::shared_ptr<stage::Model> model =
@@ -55,11 +73,9 @@ std::function<void()> throwaway_step(const ThreadContext& context) {
   if (options.channels_last) train::lay_out_channels_last(*model);
   const std::shared_ptr<stage::Loss> loss = context.catalogue.losses.build(
       experiment.loss, {context.model.outputs, context.device, context.model.kind.targets});
-  std::vector<std::int64_t> shape = context.model.input_shape;
-  shape.insert(shape.begin(), experiment.loader.batch_size);
-  const at::Tensor inputs = made_up_inputs(context.model, shape).to(context.device);
-  const at::Tensor targets = made_up_targets(context.model, shape).to(context.device);
-  return [model, loss, inputs, targets, options] {
+  const MadeUpBatch batch =
+      made_up_batch(context.model, experiment.loader.batch_size, context.device);
+  return [model, loss, inputs = batch.inputs, targets = batch.targets, options] {
     for (const auto& [name, parameter] : model->parameters()) parameter.mutable_grad().reset();
     const at::Tensor value = loss->forward(train::forward(*model, inputs, options), targets).value;
     value.backward();
@@ -73,7 +89,7 @@ train::ThreadChoice choose_threads(const ThreadContext& context, dist::Communica
   if (!context.device.is_cpu()) return fixed(1, "the GPU computes");
   if (trainer.deterministic) return fixed(1, "deterministic");
   train::ThreadChoice choice{0, "rank 0's choice"};
-  if (communicator.place().rank == 0) choice = probe(context);
+  if (communicator.place().rank == 0) choice = probe_that_fits(context);
   const at::Tensor threads = at::full({1}, choice.threads, at::kInt);
   communicator.broadcast(threads, "broadcast of the number of threads");
   return fixed(*threads.const_data_ptr<std::int32_t>(), std::move(choice.why), choice.step_s);

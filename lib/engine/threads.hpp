@@ -5,6 +5,7 @@
 #include "stage/registry.hpp"
 #include "train/threads.hpp"
 
+#include <cstdint>
 #include <functional>
 
 namespace trainctl::engine {
@@ -17,6 +18,13 @@ struct ThreadContext {
   at::Device device = at::kCPU;
   int local_world_size = 1;
 };
+
+/// Samples that the model takes, and targets that its loss does, of random numbers.
+struct MadeUpBatch {
+  at::Tensor inputs;
+  at::Tensor targets;
+};
+MadeUpBatch made_up_batch(const stage::ModelContext& model, std::int64_t rows, at::Device device);
 
 /// Forward and backward of a throwaway model on made-up data of the run's shape, to be timed; ends
 /// when the device is done. Draws random numbers: seed afterwards.

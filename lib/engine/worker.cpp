@@ -1,16 +1,22 @@
 #include "engine/worker.hpp"
 
+#include "base/allocator.hpp"
 #include "base/clock.hpp"
 #include "base/machine.hpp"
 #include "base/philox.hpp"
 #include "data/remote/stop_scope.hpp"
 #include "device/choose.hpp"
+#include "device/cuda.hpp"
+#include "device/probes.hpp"
 #include "engine/failure.hpp"
 #include "engine/loading.hpp"
+#include "engine/measure.hpp"
 #include "engine/parts.hpp"
+#include "engine/plugins.hpp"
 #include "engine/threads.hpp"
+#include "events/codec.hpp"
 #include "spec/load.hpp"
-#include "stages/builtin.hpp"
+#include "train/memory_report.hpp"
 #include "train/trainer.hpp"
 
 #include <ATen/Context.h>
@@ -64,7 +70,18 @@ events::Hello hello(int rank, at::Device device) {
           read_machine().host,
           device.str(),
           seconds_since_exec(),
-          {{"torch", TORCH_VERSION}}};
+          {{"torch", TORCH_VERSION}},
+          loaded_allocator()};
+}
+
+/// What the dynamic linker cannot preload it leaves out with a line in the log.
+void check_allocator(spec::Allocator asked) {
+  const std::string name = enum_names(asked)[static_cast<std::size_t>(asked)];
+  const std::string loaded = loaded_allocator();
+  ENSURE(resource, asked == spec::Allocator::system || loaded == name,
+         "trainer.allocator is {}, but {} answers malloc: see the top of this rank's log, or set "
+         "trainer.allocator=system",
+         name, loaded);
 }
 
 void set_up_libtorch(const spec::Trainer& trainer) {
@@ -105,10 +122,13 @@ events::RunStarted describe(const spec::Experiment& experiment, const RunLoaders
   return started;
 }
 
-int exit_code_for(const events::Finished& finished, const volatile int* stop_signal) {
-  if (finished.stop_reason != "signal") return 0;
-  const bool interrupted = stop_signal != nullptr && *stop_signal == SIGINT;
-  return static_cast<int>(interrupted ? ErrorKind::interrupted : ErrorKind::terminated);
+/// That the process held at most: on the GPU where it computes there.
+double peak_memory_mb(at::Device device) {
+  return device::cuda_peak_memory_mb(device).value_or(device::peak_rss_mb());
+}
+
+double memory_mb(at::Device device) {
+  return device::cuda_memory_mb(device).value_or(device::rss_mb());
 }
 
 }  // namespace
@@ -132,20 +152,44 @@ events::Failed Worker::failure_at() const {
   return failed;
 }
 
+int Worker::exit_code_for(const events::Finished& finished) const {
+  if (finished.stop_reason != "signal") return 0;
+  const bool interrupted = request_.stop_signal != nullptr && *request_.stop_signal == SIGINT;
+  return static_cast<int>(interrupted ? ErrorKind::interrupted : ErrorKind::terminated);
+}
+
 int Worker::run() {
   enter(events::Phase::startup);
-  ENSURE(config, std::string_view(request_.mode) == "train",
-         "the engine does not know the mode '{}'", request_.mode);
-  const fs::path run_dir = request_.run_dir;
-  const spec::Experiment experiment = load(run_dir);
-  const at::Device device =
-      device::choose_device(accelerator_for(request_, experiment), request_.local_rank);
-  emit_(hello(request_.rank, device));
-  set_up_libtorch(experiment.trainer);
+  const std::string_view mode = request_.mode;
+  if (mode == "train") return run_training();
+  if (mode == kMeasureMode || mode == kProbeMode) return run_measurement();
+  if (mode == "evaluate" || mode == "predict") return run_evaluation();
+  throw Error(ErrorKind::config, fmt::format("the engine does not know the mode '{}'", mode));
+}
 
+Worker::Place Worker::take_place() {
+  Place place{load(request_.run_dir)};
+  const spec::Experiment& experiment = place.experiment;
+  place.device = device::choose_device(accelerator_for(request_, experiment), request_.local_rank);
+  emit_(hello(request_.rank, place.device));
+  check_allocator(experiment.trainer.allocator);
+  set_up_libtorch(experiment.trainer);
+  return place;
+}
+
+int Worker::run_measurement() {
+  const Place place = take_place();
+  return measure({request_, place.experiment, place.device, emit_});
+}
+
+int Worker::run_training() {
+  const fs::path run_dir = request_.run_dir;
+  const Place place = take_place();
+  const spec::Experiment& experiment = place.experiment;
+  const at::Device device = place.device;
   const RunData data = open_data(experiment, {request_.rank, request_.world_size},
                                  request_.local_world_size, device);
-  const stage::Catalogue catalogue = stages::builtin_catalogue();
+  const stage::Catalogue catalogue = catalogue_in_use();
   const stage::ModelContext shape = data.model_context();
   const auto communicator = build_communicator(request_, experiment.distributed, device);
   const ThreadContext probe{experiment, catalogue, shape, device, request_.local_world_size};
@@ -193,20 +237,34 @@ int Worker::run() {
     started.monitor = options.monitor;
     emit_(started);
   }
-  const events::Finished finished = run_to_end(trainer);
+  const events::Finished finished = run_to_end(trainer, options, experiment.loader.batch_size);
   enter(events::Phase::shutdown);
   emit_(finished);
-  return exit_code_for(finished, request_.stop_signal);
+  return exit_code_for(finished);
 }
 
-events::Finished Worker::run_to_end(train::Trainer& trainer) {
+events::Finished Worker::run_to_end(train::Trainer& trainer, const train::Options& options,
+                                    std::int64_t batch_size) {
+  const double before = memory_mb(options.device);
   try {
     return trainer.run();
   } catch (...) {
+    const std::exception_ptr thrown = std::current_exception();
     phase_ = trainer.phase();
     global_step_ = trainer.global_step();
-    trainer.rescue(as_error(std::current_exception()).kind());
-    throw;
+    train::MemoryUse use{.phase = events::phase_name(phase_),
+                         .step = global_step_,
+                         .batch = batch_size,
+                         .accumulate = options.accumulate,
+                         .before = before,
+                         .peak = peak_memory_mb(options.device),
+                         .now = memory_mb(options.device)};
+    if (options.device.is_cpu()) use.free = static_cast<double>(available_memory()) / (1 << 20);
+    trainer.rescue(as_error(thrown).kind());
+    const auto refusal = refused_memory(thrown);
+    if (!refusal) throw;
+    use.cause = *refusal;
+    throw Error(ErrorKind::resource, train::memory_report(use));
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include "engine/entry.h"
 #include "events/heartbeat.hpp"
+#include "spec/experiment.hpp"
+#include "train/evaluate.hpp"
 #include "train/session.hpp"
 
 #include <cstdint>
@@ -17,15 +19,32 @@ class Worker {
  public:
   Worker(const TrainctlEngineRequest& request, events::Heartbeat* heartbeat, train::EventSink emit);
 
-  /// Trains. Returns the exit code: 0, or the one of the signal that asked for the end.
+  /// Does what the request's mode says. Returns the exit code: 0, or the one of the signal that
+  /// asked for the end.
   int run();
   /// How far it came: for the report of a failure.
   [[nodiscard]] events::Failed failure_at() const;
 
  private:
+  /// Where the work is done.
+  struct Place {
+    spec::Experiment experiment;
+    at::Device device = at::kCPU;
+  };
+
+  int run_training();
+  int run_evaluation();  // evaluate.cpp
+  int run_measurement();
+  /// The first steps of every task: reads the experiment, chooses the device and says Hello.
+  Place take_place();
+  /// Tells after each batch of an evaluation where it stands, and when all ranks are to stop.
+  train::Evaluator::Watch watch_batches(dist::Communicator& communicator, const Place& place,
+                                        std::int64_t batches);
+  [[nodiscard]] int exit_code_for(const events::Finished& finished) const;
   void enter(events::Phase phase);
   /// Runs the trainer; where it fails, saves what can be saved and remembers how far it came.
-  events::Finished run_to_end(train::Trainer& trainer);
+  events::Finished run_to_end(train::Trainer& trainer, const train::Options& options,
+                              std::int64_t batch_size);
 
   const TrainctlEngineRequest& request_;
   events::Heartbeat* heartbeat_;

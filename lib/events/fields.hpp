@@ -41,6 +41,7 @@ void each_field(Like<Hello> auto& r, auto&& visit) {
   visit("device", r.device);
   visit("startup_s", r.startup_s);
   visit("versions", r.versions);
+  visit("allocator", r.allocator);
 }
 
 void each_field(Like<WeightsSet> auto& r, auto&& visit) {
@@ -123,6 +124,18 @@ void each_field(Like<StoppedEarly> auto& r, auto&& visit) {
   visit("reason", r.reason);
 }
 
+void each_field(Like<Evaluated> auto& r, auto&& visit) {
+  visit("split", r.split);
+  visit("checkpoint", r.checkpoint);
+  visit("samples", r.samples);
+  visit("outputs", r.outputs);
+  visit("targets", r.targets);
+  visit("target_numbers", r.target_numbers);
+  visit("named", r.named);
+  visit("metrics", r.metrics);
+  visit("wall_s", r.wall_s);
+}
+
 void each_field(Like<Warning> auto& r, auto&& visit) {
   visit("message", r.message);
   visit("sample", r.sample);
@@ -142,6 +155,29 @@ void each_field(Like<Finished> auto& r, auto&& visit) {
   visit("data_digest", r.data_digest);
   visit("parameter_digest", r.parameter_digest);
   visit("stop_reason", r.stop_reason);
+}
+
+void each_field(Like<Measured> auto& r, auto&& visit) {
+  visit("device", r.device);
+  visit("device_name", r.device_name);
+  visit("precision", r.precision);
+  visit("parameters", r.parameters);
+  visit("trainable_parameters", r.trainable_parameters);
+  visit("weight_bytes", r.weight_bytes);
+  visit("gradient_bytes", r.gradient_bytes);
+  visit("optimizer_bytes", r.optimizer_bytes);
+  visit("average_bytes", r.average_bytes);
+  visit("activation_bytes", r.activation_bytes);
+  visit("batch_bytes", r.batch_bytes);
+  visit("kernel_bytes", r.kernel_bytes);
+  visit("best_bytes", r.best_bytes);
+  visit("process_bytes", r.process_bytes);
+  visit("forward_flops", r.forward_flops);
+  visit("step_flops", r.step_flops);
+  visit("batch_size", r.batch_size);
+  visit("measured_batches", r.measured_batches);
+  visit("step_s", r.step_s);
+  visit("num_threads", r.num_threads);
 }
 
 }  // namespace trainctl::events

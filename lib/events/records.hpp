@@ -48,6 +48,7 @@ struct Hello {
   std::string device;                           // "cpu", "cuda:0"
   double startup_s = 0;                         // from exec to here
   std::map<std::string, std::string> versions;  // "torch": "2.11.0"
+  std::string allocator;                        // that answers malloc: "system", "jemalloc"
 };
 
 /// Rank 0, once the model and data are built.
@@ -145,6 +146,19 @@ struct Warning {
   std::string sample;  // "train/cat/3.jpg": it is damaged, and another takes its place; else empty
 };
 
+/// Rank 0, at the end of an evaluation or of predictions.
+struct Evaluated {
+  std::string split;       // "val"
+  std::string checkpoint;  // the file of weights
+  std::int64_t samples = 0;
+  std::int64_t outputs = 0;         // of the model, for each sample
+  std::string targets;              // "classes", "numbers", "tokens"
+  std::int64_t target_numbers = 0;  // of a sample; 0: its class
+  bool named = false;               // the samples have names of their own
+  Metrics metrics;
+  double wall_s = 0;  // of the batches
+};
+
 /// The rank ends because of this; also written to logs/rank_N.error.json before the worker exits.
 struct Failed {
   int rank = 0;
@@ -163,7 +177,33 @@ struct Finished {
   std::string stop_reason;       // "max_epochs", "early_stopping", "signal"
 };
 
-using Event = std::variant<Hello, WeightsSet, RunStarted, Progress, StepLogged, EpochEnded,
-                           TableRow, CheckpointSaved, StoppedEarly, Warning, Failed, Finished>;
+/// Of a worker that measures in place of training: what one training step of one process takes.
+/// Bytes are those of the run's own batch, on the device that computes.
+struct Measured {
+  std::string device;       // "cpu", "cuda:0"
+  std::string device_name;  // "NVIDIA H200"; empty: a CPU
+  std::string precision;    // "32-true", "bf16-mixed", "16-mixed"; "tf32" where products are so
+  std::int64_t parameters = 0;
+  std::int64_t trainable_parameters = 0;
+  std::int64_t weight_bytes = 0;  // parameters and buffers
+  std::int64_t gradient_bytes = 0;
+  std::int64_t optimizer_bytes = 0;   // what it keeps from step to step
+  std::int64_t average_bytes = 0;     // of trainer.ema or trainer.swa
+  std::int64_t activation_bytes = 0;  // the peak of a step beyond all other parts
+  std::int64_t batch_bytes = 0;
+  std::int64_t kernel_bytes = 0;   // what allocators and kernels take beyond the tensors
+  std::int64_t best_bytes = 0;     // the best weights so far, on the host
+  std::int64_t process_bytes = 0;  // of the host: program and libraries, before there is a model
+  std::int64_t forward_flops = 0;  // a sample
+  std::int64_t step_flops = 0;     // a sample; forward and backward
+  std::int64_t batch_size = 0;
+  std::vector<std::int64_t> measured_batches;  // without batch_size: the bytes are extrapolated
+  std::optional<double> step_s;  // of a step with the last of them; absent: not asked for
+  int num_threads = 0;           // that it was timed with
+};
+
+using Event =
+    std::variant<Hello, WeightsSet, RunStarted, Progress, StepLogged, EpochEnded, TableRow,
+                 CheckpointSaved, StoppedEarly, Evaluated, Warning, Failed, Finished, Measured>;
 
 }  // namespace trainctl::events

@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 
 namespace trainctl::launch {
@@ -89,14 +90,18 @@ std::string content_of(const std::string& message, int status, const std::string
 
 IsolatedResult run_isolated(const std::function<std::string()>& body, const Isolation& how) {
   std::array<int, 2> ends{};
-  ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot make a pipe: {}",
-         std::strerror(errno));
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    throw NotStarted(ErrorKind::resource,
+                     fmt::format("cannot make a pipe: {}", std::strerror(errno)));
   const Fd reading(ends[0]);
   Fd writing(ends[1]);
   const pid_t parent = ::getpid();
+  std::fflush(nullptr);  // what waits to be written is ours, not the child's to write again
   const pid_t pid = ::fork();
-  ENSURE(resource, pid >= 0, "cannot start a process: {}; close others or raise `ulimit -u`",
-         std::strerror(errno));
+  if (pid < 0)
+    throw NotStarted(ErrorKind::resource,
+                     fmt::format("cannot start a process: {}; close others or raise `ulimit -u`",
+                                 std::strerror(errno)));
   if (pid == 0) be_child(body, how.sandbox, writing.get(), parent);
   writing.reset();
   const std::string message = read_to_end(reading.get());

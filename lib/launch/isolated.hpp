@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/error.hpp"
 #include "launch/sandbox.hpp"
 
 #include <cstdint>
@@ -19,9 +20,15 @@ struct Isolation {
   std::optional<Sandbox> sandbox = {};        // which it enters first
 };
 
+/// No child could be made: what it was to do has nothing to do with it.
+struct NotStarted : Error {
+  using Error::Error;
+};
+
 /// Runs `body` in a forked child, so that what it allocates and touches is its own. Called while
-/// this process has one thread. An exception of the body is thrown here as an Error of its kind; a
-/// child that a signal ended is Error(resource) where it was killed, else Error(unexpected).
+/// this process has one thread. Throws NotStarted(resource). An exception of the body is thrown
+/// here as an Error of its kind; a child that a signal ended is Error(resource) where it was
+/// killed, else Error(unexpected).
 IsolatedResult run_isolated(const std::function<std::string()>& body, const Isolation& how = {});
 
 }  // namespace trainctl::launch

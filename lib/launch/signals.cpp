@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace trainctl::launch {
 namespace {
@@ -23,6 +24,9 @@ sigset_t watched_signals() {
   return set;
 }
 
+// Of this thread.
+thread_local SignalGuard* innermost = nullptr;
+
 }  // namespace
 
 SignalGuard::SignalGuard() : watched_(watched_signals()) {
@@ -33,11 +37,13 @@ SignalGuard::SignalGuard() : watched_(watched_signals()) {
   standard.sa_handler = SIG_DFL;
   ::sigaction(SIGCHLD, &standard, &child_action_before_);
   ::pthread_sigmask(SIG_BLOCK, &watched_, &mask_before_);
+  outer_ = std::exchange(innermost, this);
 }
 
 SignalGuard::~SignalGuard() {
   const bool nested = sigismember(&mask_before_, SIGTERM) == 1;
   if (!nested) take();
+  innermost = outer_;
   ::sigaction(SIGCHLD, &child_action_before_, nullptr);
   ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
 }
@@ -48,7 +54,14 @@ std::vector<int> SignalGuard::take() {
   while (::read(fd_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     if (info.ssi_signo != SIGCHLD) signals.push_back(static_cast<int>(info.ssi_signo));
   }
+  for (SignalGuard* guard = this; guard != nullptr && !signals.empty(); guard = guard->outer_)
+    guard->heard_ = true;
   return signals;
+}
+
+bool SignalGuard::has_heard() {
+  take();
+  return heard_;
 }
 
 sigset_t SignalGuard::child_mask() const {

@@ -21,6 +21,8 @@ class SignalGuard {
   [[nodiscard]] int fd() const { return fd_.get(); }
   /// The stop signals that have arrived, in order; does not wait. SIGCHLD only wakes.
   std::vector<int> take();
+  /// Whether a stop signal has come since it was made, here or to a guard nested in this one.
+  [[nodiscard]] bool has_heard();
   /// What a child starts with: the mask of before, without the stop signals.
   [[nodiscard]] sigset_t child_mask() const;
 
@@ -29,6 +31,8 @@ class SignalGuard {
   sigset_t mask_before_{};
   struct sigaction child_action_before_ {};
   Fd fd_;
+  SignalGuard* outer_ = nullptr;
+  bool heard_ = false;
 };
 
 }  // namespace trainctl::launch

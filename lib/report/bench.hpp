@@ -29,6 +29,7 @@ Trial trial_of(const RunRecord& record, double total_s);
 struct TrialFailure {
   int exit_code = 1;
   std::string message;  // which run, why, and its folder
+  bool killed = false;  // a worker was, by SIGKILL: perhaps for want of memory
 };
 
 /// One setting and its repeats.

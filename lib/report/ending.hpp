@@ -39,6 +39,15 @@ struct Command {
   std::string out;  // --out; empty: as by default
 };
 
+/// A run that diverged, before it was started again.
+struct Attempt {
+  std::vector<std::string> overrides;  // of trainer.on_divergence; empty: as configured
+  std::string folder;                  // below the run folder: what it left; empty: the last one
+  std::string verdict;
+  int exit_code = 0;
+  std::string message;
+};
+
 /// How a run ended, beside what its events tell: filled in by the composition root from the
 /// supervisor's outcome.
 struct Ending {
@@ -48,10 +57,13 @@ struct Ending {
   std::string started_at;  // UTC, ISO 8601
   double wall_s = 0;       // from argv to the last process gone
   int restarts = 0;
+  std::vector<Attempt> attempts;  // of a run with trainer.on_divergence, this one last
   Levers levers;
   std::optional<FirstFailure> first_failure;
   std::string run_dir;
+  std::string profile;  // where it is, and the operator that took most; empty: none was made
   Command command;
+  bool trains = true;          // else it saves no weights
   std::string resume_command;  // empty: there is nothing to resume
 };
 

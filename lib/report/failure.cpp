@@ -77,7 +77,7 @@ std::string failure_text(const RunRecord& record, const Ending& ending, const St
     text +=
         fact("process", fmt::format("pid {} on {}", failure.pid, printable(failure.host)), style);
   }
-  text += fact("saved", saved_text(record), style);
+  if (ending.trains) text += fact("saved", saved_text(record), style);
   if (ending.first_failure && !ending.first_failure->log_tail.empty()) {
     text += fact("log", fmt::format("end of logs/rank_{}.log:", ending.first_failure->rank), style);
     text += tail_text(ending.first_failure->log_tail, style);

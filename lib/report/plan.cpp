@@ -1,6 +1,7 @@
 #include "report/plan.hpp"
 
 #include "base/strings.hpp"
+#include "report/plan_model.hpp"
 #include "report/table.hpp"
 
 #include <fmt/format.h>
@@ -163,16 +164,27 @@ Ink ink_of(const std::string& verdict) {
   return verdict == "exceeds" ? Ink::yellow : Ink::green;
 }
 
+/// What lowers the larger of the two: the step of the model, or loading.
+std::string advice_text(const Plan& plan) {
+  const bool on_host = plan.model && plan.model->device == "cpu";
+  const auto ranks = static_cast<std::uint64_t>(plan.ranks);
+  if (!on_host || step_bytes(*plan.model) * ranks <= plan.node_bytes())
+    return "lower loader.batch_size, loader.num_workers or dataset.cache.budget";
+  std::string text =
+      "lower loader.batch_size, and raise trainer.accumulate_grad_batches to keep the samples of a "
+      "step";
+  if (!plan.recomputes) text += ", or set trainer.activation_checkpointing=blocks";
+  return text;
+}
+
 std::string verdict_text(const Plan& plan, const Style& style) {
   const std::string verdict = verdict_of(plan);
   const std::string word = paint(verdict == "shrinks" ? "fits" : verdict, ink_of(verdict), style);
   if (verdict == "refused") return word + ": a run would end with exit code 11: " + plan.refusal;
-  const std::string needed = fmt::format("{}: {} of {}", word, size_text(plan.node_bytes()),
+  const std::string needed = fmt::format("{}: {} of {}", word, size_text(plan.all_bytes()),
                                          size_text(plan.available_bytes));
   if (verdict != "exceeds") return needed;
-  return needed +
-         ", more than there is; lower loader.batch_size, loader.num_workers or "
-         "dataset.cache.budget";
+  return needed + ", more than there is; " + advice_text(plan);
 }
 
 std::string fact(const std::string& label, const std::string& text, const Style& style) {
@@ -212,21 +224,29 @@ std::uint64_t Plan::rank_bytes() const {
 
 std::uint64_t Plan::node_bytes() const { return rank_bytes() * static_cast<std::uint64_t>(ranks); }
 
+std::uint64_t Plan::all_bytes() const {
+  const std::uint64_t of_model = model ? host_bytes(*model) : 0;
+  return node_bytes() + of_model * static_cast<std::uint64_t>(ranks);
+}
+
 const char* verdict_of(const Plan& plan) {
   if (!plan.refusal.empty()) return "refused";
-  if (plan.node_bytes() > plan.available_bytes) return "exceeds";
+  if (plan.all_bytes() > plan.available_bytes) return "exceeds";
   return plan.shrunk.empty() ? "fits" : "shrinks";
 }
 
 std::string plan_text(const Plan& plan, const Style& style) {
   std::string text = headline(plan) + "\n";
   text += to_text(memory_table(plan), style) + "\n";
+  if (plan.model) text += model_table_text(plan, style) + "\n";
   for (const PlannedSplit& split : plan.splits) text += fact(split.name, data_text(split), style);
   text += fact("workers", workers_text(plan), style);
   if (plan.probe) text += fact("probe", probe_text(*plan.probe), style);
+  for (const auto& [label, words] : model_facts(plan)) text += fact(label, words, style);
   text += fact("available", available_text(plan), style);
   for (const std::string& change : plan.shrunk) text += fact("shrinks", change, style);
   text += fact("verdict", verdict_text(plan, style), style);
+  if (plan.model) return text;
   return text + fact("",
                      "beside it come the network, its optimizer and libtorch (0.5 GiB a process)",
                      style);
@@ -254,7 +274,10 @@ Json plan_document(const Plan& plan) {
           {"cache_budget_bytes", plan.cache_budget},
           {"splits", splits},
           {"rank_bytes", plan.rank_bytes()},
-          {"node_bytes", plan.node_bytes()}};
+          {"node_bytes", plan.node_bytes()},
+          {"all_bytes", plan.all_bytes()},
+          {"model", model_json(plan)},
+          {"no_model", plan.no_model.empty() ? Json(nullptr) : Json(plan.no_model)}};
 }
 
 }  // namespace trainctl::report

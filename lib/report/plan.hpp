@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/json.hpp"
+#include "events/records.hpp"
 #include "report/format.hpp"
 
 #include <cstdint>
@@ -51,15 +52,17 @@ struct PlannedProbe {
   std::vector<Workers> workers;  // from long steps to short ones; empty where they are asked for
 };
 
-/// What loading would take on this machine.
+/// What a run would take on this machine.
 struct Plan {
   std::string config;
   std::string device = "cpu";
   int ranks = 1;
   int cores = 1;  // of the machine, for all ranks
   std::int64_t batch_size = 0;
-  std::int64_t steps_per_epoch = 0;
+  std::int64_t batches_per_epoch = 0;  // of one rank
+  std::int64_t steps_per_epoch = 0;    // of the optimizer: fewer with accumulation
   std::optional<std::int64_t> epochs;  // nothing where only time bounds them
+  std::optional<std::int64_t> steps;   // of the optimizer in all; the last epoch may be cut short
   bool auto_workers = false;
   int workers = 0;  // with auto_workers the most that may be taken
   bool auto_prefetch = false;
@@ -70,9 +73,14 @@ struct Plan {
   std::vector<PlannedSplit> splits;
   std::vector<std::string> shrunk;  // "train: ...", what is not as asked for, or could be
   std::string refusal;              // empty: a run would start
+  bool recomputes = false;          // checkpointed activations, in the backward pass
+  std::optional<events::Measured> model;
+  std::string no_model;  // why it was not measured
 
   [[nodiscard]] std::uint64_t rank_bytes() const;
   [[nodiscard]] std::uint64_t node_bytes() const;  // all ranks; mapped files left out
+  /// The same with the memory of the host that the model takes, where it was measured.
+  [[nodiscard]] std::uint64_t all_bytes() const;
 };
 
 /// "fits", "shrinks", "exceeds" (more than is available, though each part keeps to its limit) or

@@ -24,9 +24,16 @@ struct Recorder {
       record.epochs.pop_back();
     record.epochs.push_back(event);
   }
-  void operator()(const events::TableRow& /*event*/) {}  // goes to its file only
+  void operator()(const events::TableRow& event) {
+    if (rank != 0) return;
+    if (!record.tables.empty() && record.tables.back().epoch != event.epoch) record.tables.clear();
+    record.tables.push_back(event);
+  }
   void operator()(const events::CheckpointSaved& event) { record.checkpoints.push_back(event); }
   void operator()(const events::StoppedEarly& event) { record.stopped_early = event; }
+  void operator()(const events::Evaluated& event) {
+    if (rank == 0) record.evaluated = event;
+  }
   void operator()(const events::Warning& event) {
     record.warnings.push_back(event.message);
     if (!event.sample.empty()) record.skipped.insert(event.sample);
@@ -39,6 +46,7 @@ struct Recorder {
     saw_step(event.global_step);
     record.finished[rank] = event;
   }
+  void operator()(const events::Measured& /*event*/) {}  // of no run
 
   void saw_step(std::int64_t step) { record.last_step = std::max(record.last_step, step); }
 };

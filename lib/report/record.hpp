@@ -23,6 +23,8 @@ struct RunRecord {
       epochs;  // of rank 0, ascending; an epoch that is done again replaces the old one
   std::vector<events::CheckpointSaved> checkpoints;
   std::optional<events::StoppedEarly> stopped_early;
+  std::optional<events::Evaluated> evaluated;  // of what trains nothing
+  std::vector<events::TableRow> tables;        // of the last epoch that has any
   std::vector<std::string> warnings;
   std::set<std::string> skipped;             // damaged samples, with their split
   std::map<int, events::Failed> failures;    // by rank

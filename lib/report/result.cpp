@@ -49,6 +49,18 @@ Json failure_json(const std::optional<FirstFailure>& failure) {
           {"message", failure->message}};
 }
 
+Json attempts_json(const std::vector<Attempt>& attempts) {
+  Json list = Json::array();
+  for (const Attempt& attempt : attempts) {
+    list.push_back({{"overrides", attempt.overrides},
+                    {"folder", attempt.folder.empty() ? Json(nullptr) : Json(attempt.folder)},
+                    {"verdict", attempt.verdict},
+                    {"exit_code", attempt.exit_code},
+                    {"message", attempt.message}});
+  }
+  return list;
+}
+
 Json checkpoint_json(const RunRecord& record) {
   const auto kept = kept_checkpoints(record);
   if (kept.empty()) return nullptr;
@@ -61,6 +73,8 @@ std::string data_digest(const RunRecord& record) {
 }
 
 }  // namespace
+
+Json failure_document(const std::optional<FirstFailure>& failure) { return failure_json(failure); }
 
 Json result_document(const RunRecord& record, const Ending& ending) {
   const events::Timing steady = sum_timing(steady_epochs(record));
@@ -84,6 +98,7 @@ Json result_document(const RunRecord& record, const Ending& ending) {
   document["world_size"] = record.started ? record.started->world_size
                                           : std::max(1, static_cast<int>(record.hellos.size()));
   document["restarts"] = ending.restarts;
+  if (!ending.attempts.empty()) document["attempts"] = attempts_json(ending.attempts);
   document["first_failure"] = failure_json(ending.first_failure);
   document["checkpoint"] = checkpoint_json(record);
   document["resume_command"] =

@@ -10,4 +10,7 @@ namespace trainctl::report {
 /// is not known is null or empty, no key is missing.
 Json result_document(const RunRecord& record, const Ending& ending);
 
+/// The rank that failed first, as such documents tell it; null where none did.
+Json failure_document(const std::optional<FirstFailure>& failure);
+
 }  // namespace trainctl::report

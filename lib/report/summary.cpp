@@ -169,6 +169,7 @@ std::string summary_text(const RunRecord& record, const Ending& ending, const St
     if (!found.advice.empty()) text += fact("", found.advice, style);
   }
   if (!record.skipped.empty()) text += fact("skipped", skipped_text(record), style);
+  if (!ending.profile.empty()) text += fact("profile", printable(ending.profile), style);
   if (!ending.run_dir.empty()) text += fact("run folder", printable(ending.run_dir), style);
   return text + fact("next",
                      paint(printable(next_command(found, context, ending)), Ink::bold, style),

@@ -3,7 +3,9 @@
 #include "spec/checker.hpp"
 #include "spec/load.hpp"
 #include "spec/monitor.hpp"
+#include "spec/plugins.hpp"
 #include "spec/scheduler/reduce_lr_on_plateau.hpp"
+#include "spec/stopper/divergence.hpp"
 #include "spec/stopper/patience.hpp"
 
 #include <fmt/format.h>
@@ -37,7 +39,7 @@ bool may_be_listed(const Checker& checker, const std::string& monitor) {
   if (!of_a_split || (monitor.starts_with("val/") && !validates(checker.experiment())))
     return false;
   const bool is_top_k = name.starts_with("top_") && name.ends_with("_accuracy");
-  if (is_top_k || builtin_vocabulary().find("metric", name) != nullptr) return true;
+  if (is_top_k || vocabulary_in_use().find("metric", name) != nullptr) return true;
   const config::Node* listed = checker.find("metrics");
   return listed == nullptr || listed->type != config::Node::Type::list ||
          std::ranges::any_of(listed->items, [&](const config::Node& item) {
@@ -65,6 +67,11 @@ void check_monitor(Checker& checker, const std::string& stage, const std::string
   }
   const Mode fitting = mode_for(monitor);
   if (mode.is_auto() || *mode.value == fitting || !checker.sound(stage + ".mode")) return;
+  if (checker.find(stage + ".mode") == nullptr) {  // the stage has none
+    checker.error(path, fmt::format("'{}' cannot diverge: higher is better", monitor),
+                  "watch a loss, such as train/loss");
+    return;
+  }
   checker.error(
       stage + ".mode",
       fmt::format("mode '{}' does not fit '{}': {} is better",
@@ -80,6 +87,10 @@ void check_monitors(Checker& checker) {
   if (experiment.early_stopping.options_type == typeid(stopper::Patience)) {
     const auto& patience = experiment.early_stopping.as<stopper::Patience>();
     check_monitor(checker, "early_stopping", patience.monitor, patience.mode);
+  }
+  if (experiment.early_stopping.options_type == typeid(stopper::Divergence)) {
+    const auto& divergence = experiment.early_stopping.as<stopper::Divergence>();
+    check_monitor(checker, "early_stopping", divergence.monitor, {Mode::min});
   }
   if (experiment.scheduler.options_type == typeid(scheduler::ReduceLrOnPlateau)) {
     const auto& plateau = experiment.scheduler.as<scheduler::ReduceLrOnPlateau>();

@@ -119,6 +119,11 @@ void check_trainer(Checker& checker) {
   check_backend(checker);
   check_precision(checker);
   check_averaging(checker);
+  if (checker.experiment().loader.batch_size.automatic)
+    checker.warning("loader.batch_size",
+                    fmt::format("'run' finds the number by trials; until then everything is "
+                                "reckoned with {}, the smallest that it tries",
+                                BatchSize::kSmallest));
   if (trainer.gradient_clip_algorithm != ClipAlgorithm::norm && !trainer.gradient_clip_val) {
     checker.warning("trainer.gradient_clip_algorithm",
                     "nothing is clipped: 'gradient_clip_val' is not set");

@@ -110,19 +110,27 @@ void Trainer::describe(config::Describe<Trainer>& options) {
              "Steps in a row that are left out where a gradient is not finite, before the run "
              "stops; auto: none, or 100 in 16-mixed, whose scale has to settle.")
       .at_least(0);
+  options
+      .field("on_divergence", &Trainer::on_divergence,
+             "What is changed, in the words of the command line, when the run has diverged and "
+             "starts again: an override or a list of them for each further attempt.")
+      .example("[optimizer.lr=0.0003, [optimizer.lr=0.0001, trainer.gradient_clip_val=1.0]]");
   options.field("log_norms", &Trainer::log_norms,
                 "Writes the lengths of the gradient, before clipping, and of the weights to "
                 "metrics.jsonl.");
   options.field("deterministic", &Trainer::deterministic,
                 "Only kernels that give the same bits in every run.");
   options.field("detect_anomaly", &Trainer::detect_anomaly,
-                "Names the operation that made a gradient not finite; slow.");
+                "Names the layer and the operation that first made a value not finite; slow.");
   options
       .field("num_threads", &Trainer::num_threads,
              "CPU threads of a process; auto: measured at the start.")
       .at_least(1)
       .at_most(1024)
       .example("1");
+  options.field("allocator", &Trainer::allocator,
+                "Who answers malloc in the workers: the C library, or what Debian has as "
+                "libjemalloc2 or libmimalloc2.0.");
 }
 
 void Ema::describe(config::Describe<Ema>& options) {
@@ -227,6 +235,11 @@ void Experiment::describe(config::Describe<Experiment>& options) {
       .field("seed", &Experiment::seed,
              "Seed of everything random: weights, order, augmentation, dropout.")
       .at_least(0);
+  options
+      .field("plugins", &Experiment::plugins,
+             "Libraries with stages of your own, relative to this file or in a folder of "
+             "TRAINCTL_PLUGIN_PATH.")
+      .example("[libmine.so]");
   options.field("dataset", &Experiment::dataset, "The data.")
       .required()
       .example("{train: {type: mnist, root: data/mnist}}");

@@ -2,6 +2,7 @@
 
 #include "config/describe.hpp"
 #include "config/secret.hpp"
+#include "spec/batch_size.hpp"
 #include "spec/budget.hpp"
 #include "spec/limit.hpp"
 #include "spec/mode.hpp"
@@ -111,7 +112,7 @@ struct Loader {
   static constexpr auto kSummary =
       "How batches are made; the batches themselves depend on the seed alone.";
 
-  std::int64_t batch_size = 64;
+  BatchSize batch_size;
   config::Auto<int> num_workers;
   config::Auto<int> prefetch_factor;
   config::Auto<int> read_ahead;
@@ -121,9 +122,13 @@ struct Loader {
   bool drop_last = false;
 
   static void describe(config::Describe<Loader>& options) {
-    options.field("batch_size", &Loader::batch_size, "Samples a step on each device.")
+    options
+        .field("batch_size", &Loader::batch_size,
+               "Samples a step on each device; auto: the largest that fits and still pays, found "
+               "by trials before the run.")
         .at_least(1)
-        .at_most(1 << 24);
+        .at_most(1 << 24)
+        .example("128");
     options
         .field("num_workers", &Loader::num_workers,
                "Loader threads; 0: the training thread loads; auto: measured at the start.")
@@ -199,6 +204,11 @@ struct Swa {
 enum class ClipAlgorithm { norm, value };
 constexpr std::array<const char*, 2> enum_names(ClipAlgorithm) { return {"norm", "value"}; }
 
+enum class Allocator { system, jemalloc, mimalloc };
+constexpr std::array<const char*, 3> enum_names(Allocator) {
+  return {"system", "jemalloc", "mimalloc"};
+}
+
 struct Trainer {
   static constexpr auto kSummary = "The training loop, with the names of Lightning's Trainer.";
 
@@ -225,10 +235,12 @@ struct Trainer {
   std::optional<Ema> ema;
   std::optional<Swa> swa;
   config::Auto<std::int64_t> skip_nonfinite_steps;
+  std::vector<config::OneOrMore<std::string>> on_divergence;  // overrides, for each attempt
   bool log_norms = false;
   bool deterministic = false;
   bool detect_anomaly = false;
   config::Auto<int> num_threads;
+  Allocator allocator = Allocator::system;
 
   /// As Lightning has it: max_epochs; without it 10, or no limit where max_steps or max_time ends
   /// the run.
@@ -317,6 +329,7 @@ struct Experiment {
 
   std::string name = "experiment";
   std::uint64_t seed = 0;
+  std::vector<std::filesystem::path> plugins;
   Dataset dataset;
   Loader loader;
   config::Stage model;

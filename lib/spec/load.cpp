@@ -1,9 +1,17 @@
 #include "spec/load.hpp"
 
+#include "config/override.hpp"
 #include "config/reader.hpp"
+#include "config/tree_path.hpp"
 #include "spec/check_data.hpp"
 #include "spec/checker.hpp"
+#include "spec/plugins.hpp"
+#include "spec/plugins_of_file.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
 #include <utility>
 
 namespace trainctl::spec {
@@ -12,8 +20,9 @@ namespace {
 Loaded typed(config::LoadedTree tree, config::Diagnostics& diagnostics) {
   Loaded loaded{.experiment = {}, .tree = std::move(tree.tree), .files = std::move(tree.files)};
   if (loaded.tree.broken) return loaded;
-  config::Reader reader(builtin_vocabulary(), diagnostics);
+  config::Reader reader(vocabulary_in_use(), diagnostics);
   reader.object(loaded.tree, experiment_schema(), "the experiment", &loaded.experiment);
+  resolve_plugins(loaded.experiment);
   Checker checker(loaded.experiment, loaded.tree, diagnostics);
   check_monitors(checker);
   check_stages(checker);
@@ -21,7 +30,73 @@ Loaded typed(config::LoadedTree tree, config::Diagnostics& diagnostics) {
   return loaded;
 }
 
-config::Grammar grammar() { return {&experiment_schema(), &builtin_vocabulary()}; }
+/// What can be named depends on the plug-ins of the files, so they come between the two halves.
+config::LoadedTree finished(config::LoadedTree files, const std::vector<std::string>& overrides,
+                            config::Diagnostics& diagnostics) {
+  use_plugins_of(files.tree, overrides, diagnostics);
+  files.tree = config::finish_tree(std::move(files.tree), overrides, diagnostics,
+                                   {&experiment_schema(), &vocabulary_in_use()});
+  return files;
+}
+
+/// The key that an override changes, without its signs and its value.
+std::string key_of(const std::string& change) {
+  const std::size_t begin = std::min(change.find_first_not_of("+~"), change.size());
+  return change.substr(begin, change.find('=', begin) - begin);
+}
+
+/// Workers lay it over the resolved file, where every key is present: adding is setting there,
+/// except at the end of a list, which is as long as in the file.
+std::string as_fallback(const std::string& change) {
+  const bool adds = change.starts_with('+') && !change.starts_with("++");
+  const std::string key = key_of(change);
+  const bool appends = key.find_first_not_of("0123456789", key.rfind('.') + 1) == std::string::npos;
+  return adds && !appends ? "+" + change : change;
+}
+
+/// What one entry gets wrong; a part of it is what the run settles before its first attempt.
+void check_fallback(const Loaded& loaded, const std::vector<std::string>& changes,
+                    config::Diagnostics& found) {
+  if (changes.empty())
+    found.error({}, "it changes nothing, and would diverge again", "write KEY=VALUE");
+  const auto names = [&](const std::string& key) {
+    return std::ranges::any_of(changes, [&](const std::string& change) {
+      const std::string found_key = key_of(change);
+      return found_key == key || found_key.starts_with(key + ".");
+    });
+  };
+  if (names("plugins"))
+    return found.error({}, "the plug-ins are loaded once, before the first attempt",
+                       "write them into 'plugins' of the file");
+  const Loaded changed = overridden(loaded, changes, found);
+  const bool is_wanted =
+      names("loader.batch_size") || std::ranges::count(changes, "loader", key_of) > 0;
+  if (is_wanted && changed.experiment.loader.batch_size.automatic)
+    found.error({}, "'loader.batch_size: auto' is found out once, before the first attempt",
+                "write a number, as in loader.batch_size=64");
+}
+
+/// What a fallback gets wrong is told where it is written.
+void check_fallbacks(const Loaded& loaded, config::Diagnostics& diagnostics) {
+  const auto& fallbacks = loaded.experiment.trainer.on_divergence;
+  const config::Node* written = config::find_path(loaded.tree, "trainer.on_divergence");
+  if (fallbacks.empty() || written == nullptr || diagnostics.error_count() > 0) return;
+  for (std::size_t i = 0; i < fallbacks.size(); ++i) {
+    config::Diagnostics found;
+    check_fallback(loaded, fallbacks[i].values, found);
+    for (config::Diagnostic& problem : found.sorted()) {
+      if (problem.severity != config::Severity::error) continue;
+      problem.message = fmt::format("attempt {} of 'on_divergence': {}", i + 2, problem.message);
+      if (i < written->items.size()) problem.position = written->items[i].position;
+      diagnostics.add(std::move(problem));
+    }
+  }
+}
+
+Loaded with_fallbacks(Loaded loaded, config::Diagnostics& diagnostics) {
+  check_fallbacks(loaded, diagnostics);
+  return loaded;
+}
 
 Loaded checked(Loaded loaded, config::Diagnostics& diagnostics) {
   check_against_data(loaded, std::nullopt, diagnostics);
@@ -33,7 +108,9 @@ Loaded checked(Loaded loaded, config::Diagnostics& diagnostics) {
 
 Loaded read_experiment(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                        config::Diagnostics& diagnostics) {
-  return typed(config::load_tree(file, overrides, diagnostics, grammar()), diagnostics);
+  return with_fallbacks(
+      typed(finished(config::load_files(file, diagnostics), overrides, diagnostics), diagnostics),
+      diagnostics);
 }
 
 Loaded load_experiment(const std::filesystem::path& file, const std::vector<std::string>& overrides,
@@ -44,9 +121,20 @@ Loaded load_experiment(const std::filesystem::path& file, const std::vector<std:
 Loaded load_experiment_text(const std::string& name, std::string_view text,
                             const std::vector<std::string>& overrides,
                             config::Diagnostics& diagnostics) {
+  config::LoadedTree tree{config::load_text(name, text, diagnostics), {}};
   return checked(
-      typed({config::load_text(name, text, overrides, diagnostics, grammar()), {}}, diagnostics),
+      with_fallbacks(typed(finished(std::move(tree), overrides, diagnostics), diagnostics),
+                     diagnostics),
       diagnostics);
+}
+
+Loaded overridden(Loaded loaded, const std::vector<std::string>& overrides,
+                  config::Diagnostics& diagnostics) {
+  std::vector<std::string> changes = overrides;
+  std::ranges::transform(changes, changes.begin(), as_fallback);
+  config::apply_overrides(loaded.tree, changes, diagnostics,
+                          {&experiment_schema(), &vocabulary_in_use()});
+  return typed({std::move(loaded.tree), std::move(loaded.files)}, diagnostics);
 }
 
 }  // namespace trainctl::spec

@@ -13,7 +13,8 @@
 
 namespace trainctl::spec {
 
-/// Every stage that this build knows (stages.def and data.def) and the sections of the experiment.
+/// Every stage that this build knows, without plug-ins (plugins.hpp) (stages.def and data.def) and
+/// the sections of the experiment.
 const config::Vocabulary& builtin_vocabulary();
 
 /// The description of the whole file.
@@ -35,6 +36,12 @@ Loaded read_experiment(const std::filesystem::path& file, const std::vector<std:
 /// Throws one Error(config) that prints every problem; warnings are returned in `diagnostics`.
 Loaded load_experiment(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                        config::Diagnostics& diagnostics);
+
+/// The experiment with further overrides laid over it, as one of `trainer.on_divergence` is: `+key`
+/// may be there already, as it is in a resolved file. What an interpolation brought in stays as it
+/// was. Problems go into `diagnostics`.
+Loaded overridden(Loaded loaded, const std::vector<std::string>& overrides,
+                  config::Diagnostics& diagnostics);
 
 /// The same for a text that is in no file; `name` stands in its diagnostics.
 Loaded load_experiment_text(const std::string& name, std::string_view text,

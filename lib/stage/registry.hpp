@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace trainctl::stage {
@@ -45,6 +46,9 @@ class Registry {
                       [&] { return found->second(stage, context, *this); });
   }
 
+  /// Takes over what has a name that is new here.
+  void merge(Registry other) { factories_.merge(other.factories_); }
+
   [[nodiscard]] bool has(const std::string& name) const { return factories_.contains(name); }
 
   /// Every name, in alphabetical order.
@@ -67,6 +71,16 @@ struct Catalogue {
   Registry<Scheduler, SchedulerContext> schedulers;
   Registry<Stopper, StopperContext> stoppers;
   Registry<Metric, MetricContext> metrics;
+
+  void merge(Catalogue other) {
+    models.merge(std::move(other.models));
+    layers.merge(std::move(other.layers));
+    losses.merge(std::move(other.losses));
+    optimizers.merge(std::move(other.optimizers));
+    schedulers.merge(std::move(other.schedulers));
+    stoppers.merge(std::move(other.stoppers));
+    metrics.merge(std::move(other.metrics));
+  }
 };
 
 }  // namespace trainctl::stage

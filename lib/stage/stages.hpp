@@ -132,7 +132,8 @@ class Scheduler {
 struct StopDecision {
   bool improved = false;
   bool stop = false;
-  std::string reason;  // set where it stops
+  bool diverged = false;  // it stops since training went wrong: the run fails
+  std::string reason;     // set where it stops
 };
 
 struct StopperContext {};
@@ -141,6 +142,8 @@ class Stopper {
  public:
   virtual ~Stopper() = default;
   virtual StopDecision observe(std::int64_t epoch, double monitored) = 0;
+  /// Told the mean training loss since the last log point; only `diverged` counts.
+  virtual StopDecision observe_step(std::int64_t /*global_step*/, double /*loss*/) { return {}; }
   [[nodiscard]] virtual std::string monitor() const = 0;
   [[nodiscard]] virtual bool restore_best() const = 0;
 };

@@ -19,10 +19,11 @@ namespace {
 
 constexpr double kGitTimeout = 1.0;
 constexpr std::array kKeptNames{
-    "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "MKL_NUM_THREADS",
-    "GOMP_CPU_AFFINITY",    "MALLOC_CONF",     "LD_PRELOAD",      "TRAINCTL_DATA",
-    "TRAINCTL_TORCH_ROOT",  "SLURM_JOB_ID",    "SLURM_NNODES",    "PYTORCH_CUDA_ALLOC_CONF",
-    "GLIBC_TUNABLES"};
+    "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS",        "OMP_WAIT_POLICY",
+    "MKL_NUM_THREADS",      "GOMP_CPU_AFFINITY",      "MALLOC_CONF",
+    "LD_PRELOAD",           "TRAINCTL_DATA",          "TRAINCTL_TORCH_ROOT",
+    "SLURM_JOB_ID",         "SLURM_NNODES",           "PYTORCH_CUDA_ALLOC_CONF",
+    "GLIBC_TUNABLES",       "MIMALLOC_ALLOW_DECOMMIT"};
 
 Json kept_environment() {
   Json kept = Json::object();
@@ -112,6 +113,10 @@ Json manifest(const ManifestInput& input) {
     document["num_workers"] = {{"value", workers.number},
                                {"prefetch_factor", workers.prefetch_factor},
                                {"why", workers.why}};
+  document["batch_size"] = nullptr;
+  if (input.batch_size.size > 0)
+    document["batch_size"] = {{"value", input.batch_size.size}, {"why", input.batch_size.why}};
+  document["allocator"] = input.allocator.empty() ? Json(nullptr) : Json(input.allocator);
   document["weights"] = input.weights;
   document["git"] = input.git.commit.empty()
                         ? Json(nullptr)

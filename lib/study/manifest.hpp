@@ -4,6 +4,7 @@
 #include "base/json.hpp"
 #include "base/machine.hpp"
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,6 +14,12 @@ namespace trainctl::study {
 /// CPU threads of a worker, and why so many.
 struct Threads {
   int number = 0;  // 0: not known yet
+  std::string why;
+};
+
+/// What `loader.batch_size: auto` became, and why.
+struct FoundBatch {
+  std::int64_t size = 0;  // 0: it was not auto
   std::string why;
 };
 
@@ -38,6 +45,8 @@ struct ManifestInput {
   std::map<std::string, std::string> data_fingerprints;  // split -> hex
   Threads threads;
   Workers workers;
+  FoundBatch batch_size;
+  std::string allocator;   // that answers malloc in the worker; empty: not known yet
   Json weights = nullptr;  // what the training started from; null: what the seed draws
   Machine machine;
   GitState git;

@@ -2,19 +2,22 @@
 
 #include "base/strings.hpp"
 #include "config/load.hpp"
-#include "launch/environment.hpp"
 #include "launch/signals.hpp"
 #include "launch/supervisor.hpp"
+#include "log/log.hpp"
+#include "report/evaluation.hpp"
+#include "report/profile.hpp"
 #include "report/result.hpp"
 #include "report/weights.hpp"
 #include "spec/monitor.hpp"
+#include "study/attempts.hpp"
 #include "study/devices.hpp"
 #include "study/manifest.hpp"
 #include "study/run_log.hpp"
+#include "study/worker_launch.hpp"
 #include "weights/import.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 
 namespace trainctl::study {
@@ -36,28 +39,13 @@ std::string as_written(const std::vector<config::ConfigFile>& files) {
   return text;
 }
 
-// libgomp reads it while it is loaded, so it has to be there before the worker is exec'd.
-std::map<std::string, std::string> worker_environment(const spec::Trainer& trainer,
-                                                      const Machine& machine,
-                                                      const DeviceChoice& devices) {
-  const int share = std::max(1, machine.cores / devices.ranks);
-  return {{"OMP_NUM_THREADS", std::to_string(trainer.num_threads.value_or(share))},
-          {launch::kAccelerator, devices.gpu ? "gpu" : "cpu"}};
-}
-
 launch::LaunchSpec launch_spec(const RunRequest& request, const fs::path& folder,
                                const Machine& machine, const DeviceChoice& devices) {
   const spec::Trainer& trainer = request.loaded.experiment.trainer;
-  launch::LaunchSpec launch;
-  launch.argv = {request.executable.string(), "worker", "--run-dir", folder.string()};
+  launch::LaunchSpec launch =
+      worker_launch({request.executable, folder, trainer, machine, devices});
   launch.argv.insert(launch.argv.end(), static_cast<std::size_t>(request.verbosity), "-v");
   launch.world_size = devices.ranks;
-  launch.environment = worker_environment(trainer, machine, devices);
-  if (const char* root = std::getenv(launch::kTorchRoot)) {
-    launch.library_path = {std::string(root) + "/lib", std::string(root) + "/../nvidia/cu13/lib"};
-  }
-  if (trainer.num_threads.is_auto()) launch.keep_users.emplace_back("OMP_NUM_THREADS");
-  launch.log_folder = folder / "logs";
   return launch;
 }
 
@@ -94,39 +82,69 @@ report::Levers levers(const spec::Experiment& experiment, const Machine& machine
           .cache_modes = {modes.begin(), modes.end()}};
 }
 
+std::string resolved(const RunRequest& request) {
+  const std::string text = spec::dump_resolved(request.loaded);
+  if (request.batch_size_why.empty()) return text;
+  return fmt::format("# loader.batch_size: auto was found to be {}: {}\n{}",
+                     request.loaded.experiment.loader.batch_size.samples, request.batch_size_why,
+                     text);
+}
+
+FoundBatch found_batch(const RunRequest& request) {
+  if (request.batch_size_why.empty()) return {};
+  return {request.loaded.experiment.loader.batch_size.samples, request.batch_size_why};
+}
+
+// Empty where nothing was recorded.
+std::string profile_of(const fs::path& run_dir) {
+  constexpr std::uint64_t kMostBytes = 64 << 20;
+  std::error_code ignored;
+  const fs::path table = run_dir / "profile" / "operators.csv";
+  const std::uint64_t bytes = fs::exists(table, ignored) ? fs::file_size(table, ignored) : 0;
+  if (bytes == 0 || bytes > kMostBytes) return "";
+  const std::string top = report::top_operator(read_file(table, kMostBytes, ReadFailure::resource));
+  return "profile/trace.json and operators.txt" + (top.empty() ? "" : "; " + top);
+}
+
 // One run from its folder to result.json.
 class Run {
  public:
-  Run(const RunRequest& request, RunFolder folder, const Clock& clock)
+  Run(const RunRequest& request, const fs::path& folder, const Attempts& attempts,
+      const Clock& clock)
       : request_(request),
+        attempts_(attempts),
         clock_(clock),
         started_(clock.now()),
-        folder_(std::move(folder)),
         machine_(read_machine()),
         git_(git_state(request.config_file.parent_path())),
-        log_(folder_.path / "logs") {
-    outcome_.folder = folder_.path;
+        log_(folder / "logs") {
+    outcome_.folder = folder;
     outcome_.ending.started_at = utc_timestamp();
     outcome_.ending.run_dir = outcome_.folder.string();
     outcome_.ending.command = typed(request);
     outcome_.ending.levers = levers(request.loaded.experiment, machine_);
+    outcome_.ending.trains = trains();
   }
 
   RunOutcome execute(const MakeSinks& make_sinks) {
     keep_failure([&] {
       write_inputs();
       sinks_ = make_sinks(outcome_.folder);
+      if (attempts_.is_another()) on_event(0, events::Warning{attempts_.notice(), {}});
       import_weights();
       supervise();
     });
     std::error_code ignored;  // nobody needs it any more
     fs::remove(outcome_.folder / weights::kImportedName, ignored);
     for (const auto& sink : sinks_) keep_failure([&] { sink->close(); });
+    keep_failure([&] { outcome_.ending.profile = profile_of(outcome_.folder); });
     write_result();
     return std::move(outcome_);
   }
 
  private:
+  [[nodiscard]] bool trains() const { return request_.task.kind == spec::TaskKind::train; }
+
   // What goes wrong is told by the ending; a later failure does not hide the first.
   template <class Body>
   void keep_failure(const Body& body) {
@@ -152,22 +170,33 @@ class Run {
 
   // A worker maps safetensors alone: what else it may be is read here, once for all ranks.
   void import_weights() const {
+    if (!trains()) {
+      in_context("--checkpoint", [&] { import_torch_file(request_.task.weights); });
+      return;
+    }
     const auto& wish = request_.loaded.experiment.weights;
     if (!wish) return;
     in_context("weights", [&] {
       if (wish->sha256) weights::check_sha256(wish->path, *wish->sha256);
-      if (weights::format_of(wish->path) == weights::Format::torch)
-        weights::import_torch(wish->path, outcome_.folder / weights::kImportedName);
+      import_torch_file(wish->path);
     });
+  }
+
+  void import_torch_file(const fs::path& file) const {
+    if (weights::format_of(file) == weights::Format::torch)
+      weights::import_torch(file, outcome_.folder / weights::kImportedName);
   }
 
   void write_inputs() {
     reserved_.emplace(outcome_.folder / "result.json", kResultBytes);
     make_folder(outcome_.folder / "logs");
-    make_folder(outcome_.folder / "checkpoints");
+    if (trains()) {
+      make_folder(outcome_.folder / "checkpoints");
+    } else {
+      write_atomically(outcome_.folder / spec::kTaskFile, spec::dump_task(request_.task));
+    }
     write_atomically(outcome_.folder / "config.yaml", as_written(request_.loaded.files));
-    write_atomically(outcome_.folder / "config.resolved.yaml",
-                     spec::dump_resolved(request_.loaded));
+    write_atomically(outcome_.folder / "config.resolved.yaml", resolved(request_));
     write_manifest();
   }
 
@@ -180,11 +209,14 @@ class Run {
                         .data_fingerprints = {},
                         .threads = {},
                         .workers = {},
+                        .batch_size = found_batch(request_),
+                        .allocator = {},
                         .weights = nullptr,
                         .machine = machine_,
                         .git = git_};
     if (const auto hello = outcome_.record.hellos.find(0); hello != outcome_.record.hellos.end()) {
       input.library_versions = hello->second.versions;
+      input.allocator = hello->second.allocator;
     }
     if (const auto& started = outcome_.record.started) {
       input.data_fingerprints = started->data_fingerprints;
@@ -225,23 +257,30 @@ class Run {
 
   void write_result() {
     outcome_.ending.wall_s = clock_.now() - started_;
-    outcome_.result = report::result_document(outcome_.record, outcome_.ending);
+    outcome_.ending.attempts = attempts_.with_last(outcome_.ending);
+    outcome_.result = document();
     try {
       ENSURE(resource, reserved_.has_value(), "no space could be reserved for result.json");
       reserved_->publish(to_pretty(outcome_.result) + "\n");
     } catch (const Error& error) {
       outcome_.unwritten = error.what();
       fail_with(error);
-      outcome_.result = report::result_document(outcome_.record, outcome_.ending);
+      outcome_.ending.attempts = attempts_.with_last(outcome_.ending);
+      outcome_.result = document();
     }
+  }
+
+  [[nodiscard]] Json document() const {
+    return trains() ? report::result_document(outcome_.record, outcome_.ending)
+                    : report::evaluation_document(outcome_.record, outcome_.ending);
   }
 
   static constexpr std::uint64_t kResultBytes = 1 << 16;
 
   const RunRequest& request_;
+  const Attempts& attempts_;
   const Clock& clock_;
   double started_;
-  RunFolder folder_;
   Machine machine_;
   GitState git_;
   RunOutcome outcome_;
@@ -261,9 +300,25 @@ std::vector<std::string> metric_columns(const spec::Experiment& experiment) {
 
 RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks,
                           const Clock& clock) {
-  const launch::SignalGuard
-      guard;  // a signal after the last worker has gone must not cost the result
-  return Run(request, make_run_folder(request.folder), clock).execute(make_sinks);
+  ENSURE(config, !request.loaded.experiment.loader.batch_size.automatic,
+         "loader.batch_size is auto, which only 'trainctl run' finds out: add a number, as in "
+         "loader.batch_size=64");
+  launch::SignalGuard guard;  // a signal after the last worker has gone must not cost the result
+  const RunFolder folder = make_run_folder(request.folder);
+  Attempts attempts(request, folder.path);
+  RunOutcome outcome = Run(request, folder.path, attempts, clock).execute(make_sinks);
+  const auto next_attempt = [&]() -> std::optional<RunRequest> {
+    if (guard.has_heard()) return std::nullopt;  // also one that came while the workers ended
+    try {
+      return attempts.after(outcome.ending);
+    } catch (const Error& error) {
+      log::get().warn("there is no further attempt: {}", error.what());
+      return std::nullopt;
+    }
+  };
+  while (const auto next = next_attempt())
+    outcome = Run(*next, folder.path, attempts, clock).execute(make_sinks);
+  return outcome;
 }
 
 }  // namespace trainctl::study

@@ -7,6 +7,7 @@
 #include "report/record.hpp"
 #include "report/sink.hpp"
 #include "spec/load.hpp"
+#include "spec/task.hpp"
 #include "study/run_folder.hpp"
 
 #include <functional>
@@ -22,17 +23,19 @@ struct RunRequest {
   fs::path config_file;
   std::vector<std::string> overrides;  // as typed, for the command that is proposed at the end
   FolderRequest folder;
+  spec::Task task;                // training, unless told otherwise
   std::vector<std::string> argv;  // for the manifest
   fs::path executable;            // started again as `trainctl worker`
   std::string version;
-  int verbosity = 0;  // number of -v, which the workers are given too
+  std::string batch_size_why;  // where loader.batch_size was auto and trials found it
+  int verbosity = 0;           // number of -v, which the workers are given too
 };
 
 struct RunOutcome {
   fs::path folder;
   report::RunRecord record;
   report::Ending ending;  // exit code, verdict, first failure
-  Json result;            // result.json
+  Json result;            // result.json: of a run, or of an evaluation
   std::string unwritten;  // why result.json could not be written; empty where it was
 };
 

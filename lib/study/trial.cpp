@@ -10,11 +10,17 @@ namespace {
 
 Sinks no_sinks(const fs::path& /*run_dir*/) { return {}; }
 
+/// A second attempt would be timed as the first, with another configuration.
+RunRequest one_attempt(RunRequest request) {
+  request.loaded.experiment.trainer.on_divergence.clear();
+  return request;
+}
+
 }  // namespace
 
 TrialResult run_trial(const RunRequest& request, const Clock& clock) {
   try {
-    const RunOutcome run = run_experiment(request, no_sinks, clock);
+    const RunOutcome run = run_experiment(one_attempt(request), no_sinks, clock);
     const report::Ending& ending = run.ending;
     if (ending.exit_code == 0) return report::trial_of(run.record, ending.wall_s);
     const std::string cause =
@@ -28,7 +34,7 @@ TrialResult run_trial(const RunRequest& request, const Clock& clock) {
 }
 
 WarmUp warm_up(const RunRequest& request, const Clock& clock) {
-  const RunOutcome run = run_experiment(request, no_sinks, clock);
+  const RunOutcome run = run_experiment(one_attempt(request), no_sinks, clock);
   WarmUp found;
   if (launch::is_stop_code(run.ending.exit_code)) found.stopped = run.ending.exit_code;
   if (run.record.started) found.threads = run.record.started->num_threads;

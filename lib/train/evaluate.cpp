@@ -49,8 +49,8 @@ std::unique_ptr<device::Feed> make_feed(const Evaluation& on, const Options& opt
                                             .held = on.loader.held()});
 }
 
-std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit,
-                                              const Watch& watch) {
+std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit, const Watch& watch,
+                                              const Outputs& outputs) {
   const EvaluationMode mode(on_.model);
   for (const auto& metric : on_.metrics) metric->reset();
   LossMeter meter(device_);
@@ -58,12 +58,14 @@ std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit,
   const std::int64_t batches = std::min(limit.value_or(all), all);
   on_.loader.start_epoch(runs_++);
   for (std::int64_t i = 0; i < batches; ++i) {
-    const device::DeviceBatch& batch = feed_->put(*on_.loader.next());
+    const data::Batch& loaded = *on_.loader.next();
+    const device::DeviceBatch& batch = feed_->put(loaded);
     {
       const c10::InferenceMode guard;
       const at::Tensor logits = forward(on_.model, batch.inputs, forward_);
       meter.add(on_.loss.forward(logits, batch.targets), batch.valid);
       if (batch.valid > 0) measure(on_.metrics, on_.loss, logits, batch.targets);
+      if (batch.valid > 0 && outputs) outputs(loaded, logits);
     }
     if (!watch(i)) return std::nullopt;
   }

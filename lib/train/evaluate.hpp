@@ -21,8 +21,11 @@ class Evaluator {
   /// Called after each batch with its number; returns false to give up, on every rank after the
   /// same batch.
   using Watch = std::function<bool(std::int64_t batch)>;
+  /// Given each batch of which rows count, and the logits of all its rows.
+  using Outputs = std::function<void(const data::Batch& batch, const at::Tensor& logits)>;
   /// Nothing where it was given up. `limit`: batches at most.
-  std::optional<events::Metrics> run(std::optional<std::int64_t> limit, const Watch& watch);
+  std::optional<events::Metrics> run(std::optional<std::int64_t> limit, const Watch& watch,
+                                     const Outputs& outputs = {});
   /// Of the last run.
   [[nodiscard]] const std::vector<events::TableRow>& tables() const { return tables_; }
 

@@ -22,6 +22,7 @@ class LossMeter {
   [[nodiscard]] double total() const;
   /// Waits for the device where the loss weighs its rows, or may be left out.
   [[nodiscard]] double weight() const;
+  [[nodiscard]] bool leaves_out() const { return leaves_out_; }
   void reset();
 
  private:

@@ -2,6 +2,8 @@
 
 #include <ATen/ops/empty.h>
 
+#include <limits>
+
 namespace trainctl::train {
 namespace {
 
@@ -46,7 +48,8 @@ void Reporter::step(events::Phase phase, const Position& position, double now,
                         meter != nullptr ? recent_loss(*meter) : shown_loss_});
 }
 
-double Reporter::log(const Position& position, double lr, double now, const StepRunner& step) {
+std::optional<double> Reporter::log(const Position& position, double lr, double now,
+                                    const StepRunner& step) {
   const Mark mark{step.meter().total(), step.meter().weight()};
   const at::Tensor sums = at::empty({2}, at::kDouble);
   auto* values = sums.mutable_data_ptr<double>();
@@ -54,11 +57,14 @@ double Reporter::log(const Position& position, double lr, double now, const Step
   values[1] = mark.weight - log_mark_.weight;
   log_mark_ = mark;
   session_.communicator.sum(sums, "sum of the losses");
-  const double loss = mean_loss(values[0], values[1]);
-  shown_loss_ = loss;
+  std::optional<double> loss;
+  if (values[1] > 0 || !step.meter().leaves_out()) loss = mean_loss(values[0], values[1]);
+  if (loss) shown_loss_ = loss;
   if (speaks_) {
-    emit(events::StepLogged{position.epoch, position.global_step, loss, lr, now - begun_,
-                            read(step.norms().gradient), read(step.norms().parameter)});
+    constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+    emit(events::StepLogged{position.epoch, position.global_step, loss.value_or(kNone), lr,
+                            now - begun_, read(step.norms().gradient),
+                            read(step.norms().parameter)});
   }
   return loss;
 }

@@ -18,8 +18,10 @@ class Reporter {
   /// Begins an epoch: `meter` starts from nothing.
   void begin_epoch();
   void step(events::Phase phase, const Position& position, double now, const LossMeter* meter);
-  /// A log point: all ranks call it at the same step. Returns the mean loss since the last one.
-  double log(const Position& position, double lr, double now, const StepRunner& step);
+  /// A log point: all ranks call it at the same step. Returns the mean loss since the last one;
+  /// nothing, and logs NaN, where every loss since then was left out.
+  std::optional<double> log(const Position& position, double lr, double now,
+                            const StepRunner& step);
   void emit(const events::Event& event) const;
 
  private:

@@ -1,29 +1,21 @@
 #include "train/step.hpp"
 
-#include "base/error.hpp"
-#include "base/strings.hpp"
 #include "train/measure.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/record_function.h>
-#include <c10/util/Exception.h>
 
-#include <string_view>
+#include <algorithm>
 #include <utility>
 
 namespace trainctl::train {
 namespace {
 
-/// Autograd's anomaly mode names the operation; to the user that is a run that diverged.
-[[noreturn]] void rethrow_anomaly(const c10::Error& error) {
-  const std::string_view text = error.what_without_backtrace();
-  if (text.find("returned nan values") == std::string_view::npos) throw error;
-  throw Error(ErrorKind::diverged,
-              fmt::format("detect_anomaly: {}; lower optimizer.lr or set trainer.gradient_clip_val",
-                          printable(text.substr(0, text.find('\n')))));
-}
+bool is_finite(const at::Tensor& tensor) { return tensor.isfinite().all().item<bool>(); }
 
 GradScaler::Scaling scaling_of(const Options& options) {
   return options.forward.precision == spec::Precision::fp16_mixed ? GradScaler::Scaling::dynamic
@@ -50,13 +42,13 @@ StepRunner::StepRunner(const Session& session, const Options& options, PartTimer
       parameters_(trainable(session.model)),
       forward_(options.forward),
       logs_norms_(options.log_norms),
-      names_anomalies_(options.detect_anomaly),
       world_size_(session.communicator.place().world_size),
       on_cpu_(options.device.is_cpu()) {
   if (options.clip) clipper_.emplace(*options.clip, options.clip_algorithm);
   const GradScaler::Scaling scaling = scaling_of(options);
   if (options.may_skip > 0 || scaling == GradScaler::Scaling::dynamic)
     scaler_.emplace(options.device, scaling);
+  if (options.detect_anomaly) watch_.emplace(session.model);
 }
 
 StepRunner::Result StepRunner::run(const MicroBatch& micro, double lr) {
@@ -65,19 +57,43 @@ StepRunner::Result StepRunner::run(const MicroBatch& micro, double lr) {
   timer_.enter(Part::forward);
   if (micro.closes) sync_.before_forward();
   at::Tensor logits;
+  enter(LayerWatch::Pass::forward);
   {
     RECORD_USER_SCOPE("forward");
     logits = forward(session_.model, micro.batch.inputs, forward_);
   }
+  enter(LayerWatch::Pass::loss);
   const stage::LossValue loss = loss_of(logits, micro.batch);
-  if (!meter_.add(loss, micro.batch.valid)) return Result::not_finite;
+  enter(LayerWatch::Pass::none);
+  if (!meter_.add(loss, micro.batch.valid) || sees_not_finite(loss, micro))
+    return Result::not_finite;
   timer_.enter(Part::backward);
   backward(share_of(loss, micro), micro);
+  enter(LayerWatch::Pass::none);
+  if (sees_bad_gradient()) return Result::gradient_not_finite;
   if (micro.closes) update(micro, lr);
   timer_.enter(Part::other);
   if (micro.batch.valid > 0) measure(logits, micro.batch.targets);
   timer_.end_step();
   return Result::ok;
+}
+
+void StepRunner::enter(LayerWatch::Pass pass) {
+  if (watch_) watch_->enter(pass);
+}
+
+/// A scaler leaves such steps out; what the watch found is told where it gives up.
+bool StepRunner::sees_not_finite(const stage::LossValue& loss, const MicroBatch& micro) {
+  return watch_ && !scaler_ && micro.batch.valid > 0 && !is_finite(loss.value);
+}
+
+/// Values on the way may be so without harm, where a mask takes them out again.
+bool StepRunner::sees_bad_gradient() {
+  if (!watch_ || scaler_ || watch_->found().empty()) return false;
+  collect_gradients();
+  const bool bad = !std::ranges::all_of(gradients_, is_finite);
+  gradients_.clear();
+  return bad;
 }
 
 void StepRunner::clear_gradients() {
@@ -128,21 +144,17 @@ void StepRunner::divide_by_weight() {
 void StepRunner::backward(const at::Tensor& share, const MicroBatch& micro) {
   RECORD_USER_SCOPE("backward");
   const at::Tensor loss = scaler_ ? scaler_->scale(share) : share;
-  try {
-    if (!micro.closes) {
-      loss.backward();
-      return;
-    }
-    const double exposed = sync_.backward(loss);
-    if (on_cpu_ && world_size_ > 1) {
-      timer_.enter(Part::allreduce);
-      timer_.move(Part::backward, Part::allreduce, exposed);
-    }
-    if (weight_of_all_) divide_by_weight();
-  } catch (const c10::Error& error) {
-    if (!names_anomalies_) throw;
-    rethrow_anomaly(error);
+  enter(LayerWatch::Pass::backward);
+  if (!micro.closes) {
+    loss.backward();
+    return;
   }
+  const double exposed = sync_.backward(loss);
+  if (on_cpu_ && world_size_ > 1) {
+    timer_.enter(Part::allreduce);
+    timer_.move(Part::backward, Part::allreduce, exposed);
+  }
+  if (weight_of_all_) divide_by_weight();
 }
 
 void StepRunner::collect_gradients() {

@@ -3,6 +3,7 @@
 #include "device/feed.hpp"
 #include "train/clip.hpp"
 #include "train/grad_scaler.hpp"
+#include "train/layer_watch.hpp"
 #include "train/loss_meter.hpp"
 #include "train/options.hpp"
 #include "train/parts.hpp"
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace trainctl::train {
@@ -38,9 +40,9 @@ class StepRunner {
   StepRunner(const Session& session, const Options& options, PartTimer& timer,
              dist::GradSync& sync);
 
-  enum class Result { ok, not_finite };
-  /// `not_finite`: the loss is seen to be so before anything was updated (CPU only; a GPU tells at
-  /// the log point).
+  enum class Result { ok, not_finite, gradient_not_finite };
+  /// What is not finite is seen before anything was updated: the loss on a CPU (a GPU tells at the
+  /// log point), and with detect_anomaly both everywhere.
   Result run(const MicroBatch& micro, double lr);
 
   LossMeter& meter() { return meter_; }
@@ -49,9 +51,14 @@ class StepRunner {
   [[nodiscard]] const Norms& norms() const { return norms_; }
   /// Null where no step may be skipped.
   [[nodiscard]] const GradScaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
+  /// With detect_anomaly: where the last batch brought up the first value that is not finite.
+  [[nodiscard]] std::string anomaly() const { return watch_ ? watch_->found() : std::string(); }
 
  private:
+  void enter(LayerWatch::Pass pass);
   void clear_gradients();
+  [[nodiscard]] bool sees_not_finite(const stage::LossValue& loss, const MicroBatch& micro);
+  [[nodiscard]] bool sees_bad_gradient();
   stage::LossValue loss_of(const at::Tensor& logits, const device::DeviceBatch& batch);
   at::Tensor share_of(const stage::LossValue& loss, const MicroBatch& micro);
   void add_weight(const at::Tensor& weight, const MicroBatch& micro);
@@ -71,10 +78,10 @@ class StepRunner {
   std::vector<at::Tensor> gradients_;             // of the step that is taken
   std::optional<Clipper> clipper_;
   std::optional<GradScaler> scaler_;
+  std::optional<LayerWatch> watch_;  // with detect_anomaly
   ForwardOptions forward_;
   Norms norms_;
   bool logs_norms_;
-  bool names_anomalies_;
   int world_size_;
   bool on_cpu_;
 };

@@ -3,7 +3,6 @@
 #include "device/probes.hpp"
 
 #include <ATen/ops/empty.h>
-#include <torch/csrc/autograd/anomaly_mode.h>
 
 #include <algorithm>
 #include <cmath>
@@ -65,7 +64,6 @@ Trainer::Trainer(const Session& session, Options options)
 }
 
 events::Finished Trainer::run() {
-  torch::autograd::AnomalyMode::set_enabled(options_.detect_anomaly);
   session_.model.set_mode(stage::RunMode::train);
   sanity_check();
   while (train_epoch() && finish_epoch() && has_next_epoch()) ++position_.epoch;
@@ -113,10 +111,10 @@ void Trainer::train_batch(std::int64_t index) {
     lr_ = session_.scheduler.lr(position_.epoch, position_.global_step);
   }
   const bool logs = (position_.global_step + 1) % options_.log_every == 0;
-  if (step_.run({on_device, window_rows_, opens, closes, logs}, lr_) ==
-      StepRunner::Result::not_finite) {
-    throw_diverged("the training loss is not finite");
-  }
+  const StepRunner::Result result = step_.run({on_device, window_rows_, opens, closes, logs}, lr_);
+  if (result == StepRunner::Result::not_finite) throw_diverged("the training loss is not finite");
+  if (result == StepRunner::Result::gradient_not_finite)
+    throw_diverged("the gradient is not finite");
   if (!session_.train.held()) digest_ += data::digest(*batch, session_.train.layout());
   rows_in_epoch_ += batch->global_valid;
   ++position_.step_in_epoch;
@@ -131,7 +129,7 @@ void Trainer::after_step() {
   const double now = timer_.last_reading();
   const bool logs = position_.global_step % options_.log_every == 0;
   if (logs || options_.device.is_cpu()) check_skipped();
-  if (logs) check_loss("training", reporter_.log(position_, lr_, now, step_));
+  if (logs) judge_step(reporter_.log(position_, lr_, now, step_));
   reporter_.step(events::Phase::train, position_, now, &step_.meter());
   if (session_.communicator.place().world_size > 1) timer_.enter(Part::allreduce);
   stop_ = agreement_.after_step(logs ? Agreement::At::log_point : Agreement::At::step, now);
@@ -189,10 +187,35 @@ void Trainer::tell_skipped() const {
 }
 
 void Trainer::throw_diverged(const std::string& what) const {
-  throw Error(ErrorKind::diverged, fmt::format("{} at step {} of epoch {}: lower optimizer.lr, set "
-                                               "trainer.gradient_clip_val, or find the "
-                                               "operation with trainer.detect_anomaly=true",
-                                               what, position_.global_step, position_.epoch + 1));
+  const std::string found = step_.anomaly();
+  const std::string first =
+      found.empty() ? "" : fmt::format("; the first value that is not finite: {}", found);
+  const char* cure = options_.detect_anomaly
+                         ? "lower optimizer.lr or set trainer.gradient_clip_val"
+                         : "lower optimizer.lr, set trainer.gradient_clip_val, or find the layer "
+                           "with trainer.detect_anomaly=true";
+  throw Error(ErrorKind::diverged,
+              fmt::format("{} at step {} of epoch {}{}: {}", what, position_.global_step,
+                          position_.epoch + 1, first, cure));
+}
+
+void Trainer::throw_rose(const std::string& what) const {
+  throw Error(ErrorKind::diverged,
+              fmt::format("{} at step {} of epoch {}: lower optimizer.lr or set "
+                          "trainer.gradient_clip_val",
+                          what, position_.global_step, position_.epoch + 1));
+}
+
+void Trainer::finish_profile() {
+  if (!profiler_) return;
+  profiler_->finish();
+  if (!profiler_->written().empty()) return;
+  session_.emit(events::Warning{
+      fmt::format("no profile was written: the run ended after {} step{}, before the first that "
+                  "is recorded (profiler.wait {}, profiler.warmup {})",
+                  position_.global_step, position_.global_step == 1 ? "" : "s",
+                  options_.profiler->wait, options_.profiler->warmup),
+      {}});
 }
 
 std::optional<events::Metrics> Trainer::validate(std::optional<std::int64_t> limit) {
@@ -250,6 +273,7 @@ bool Trainer::finish_epoch() {
   add_probes(ended.timing);
   ++epochs_done_;
   if (session_.communicator.place().rank == 0) reporter_.emit(ended);
+  if (!diverged_reason_.empty()) throw_rose(diverged_reason_);
   if (at_step_limit()) stop_reason_ = "max_steps";
   if (stop_ == Stop::time) stop_reason_ = "max_time";
   if (!early_reason_.empty()) {
@@ -258,6 +282,15 @@ bool Trainer::finish_epoch() {
       reporter_.emit(events::StoppedEarly{position_.epoch, early_reason_});
   }
   return stop_ != Stop::signal;
+}
+
+/// All ranks see the same loss, and decide alike; one that was left out says nothing.
+void Trainer::judge_step(std::optional<double> loss) {
+  if (!loss) return;
+  check_loss("training", *loss);
+  if (session_.stopper == nullptr) return;
+  const stage::StopDecision decision = session_.stopper->observe_step(position_.global_step, *loss);
+  if (decision.diverged) throw_rose(decision.reason);
 }
 
 void Trainer::judge(const events::Metrics& metrics, events::EpochEnded& ended) {
@@ -270,7 +303,7 @@ void Trainer::judge(const events::Metrics& metrics, events::EpochEnded& ended) {
       decision = session_.stopper->observe(position_.epoch, *value);
     }
   }
-  if (decision.stop) early_reason_ = decision.reason;
+  if (decision.stop) (decision.diverged ? diverged_reason_ : early_reason_) = decision.reason;
   ended.improved = keeper_.observe(position_, find(metrics, options_.monitor), decision);
 }
 
@@ -309,7 +342,7 @@ events::Finished Trainer::finish() {
   phase_ = events::Phase::shutdown;
   reporter_.step(phase_, position_, session_.clock.now(), nullptr);
   check_weights();
-  if (profiler_) profiler_->finish();
+  finish_profile();
   tell_skipped();
   if (averager_) averager_->swap();  // for good: what is kept is the average
   keeper_.save_new_best();

@@ -46,7 +46,9 @@ class Trainer {
   void check_weights() const;
   void check_skipped() const;
   void tell_skipped() const;
+  /// A cause that values which are not finite told, and one that a stopper did.
   [[noreturn]] void throw_diverged(const std::string& what) const;
+  [[noreturn]] void throw_rose(const std::string& what) const;
   [[nodiscard]] bool at_step_limit() const;
   [[nodiscard]] bool has_next_epoch() const;
   [[nodiscard]] std::int64_t rows_of(std::int64_t batch) const;
@@ -55,11 +57,13 @@ class Trainer {
   /// Validation, best weights, early stopping, the event. Returns false after a signal.
   bool finish_epoch();
   std::optional<events::Metrics> validate(std::optional<std::int64_t> limit);
+  void judge_step(std::optional<double> loss);
   void judge(const events::Metrics& metrics, events::EpochEnded& ended);
   void emit_tables(std::vector<events::TableRow> rows) const;
   void add_probes(events::Timing& timing);
   [[nodiscard]] WeightAverager* averager() { return averager_ ? &*averager_ : nullptr; }
   std::string epoch_digest();
+  void finish_profile();
   events::Finished finish();
 
   const Session& session_;
@@ -80,6 +84,7 @@ class Trainer {
   Stop stop_ = Stop::none;
   std::string stop_reason_;  // set where the run ends before its last epoch
   std::string early_reason_;
+  std::string diverged_reason_;  // of the stopper
   std::int64_t epochs_done_ = 0;
   std::int64_t window_rows_ = 0;
   std::int64_t rows_in_epoch_ = 0;

@@ -114,7 +114,7 @@ class Matcher {
   Match run() {
     names_ = Names(file_, options_).translated(out_.notes);
     index_names();
-    const bool new_head = has_other_outputs();
+    const bool new_head = !options_.whole && has_other_outputs();
     for (std::size_t i = 0; i < model_.size(); ++i) place(i, new_head);
     for (std::size_t i = 0; i < file_.size(); ++i) {
       if (used_.contains(i)) continue;
@@ -221,6 +221,7 @@ class Matcher {
   }
 
   [[nodiscard]] std::string advice() const {
+    if (options_.whole) return ". Take the experiment that the weights were trained with";
     if (const auto prefix = out_.pairs.empty() && unfit_.empty() ? likely_prefix() : std::nullopt)
       return fmt::format(". Write weights.prefix: \"{}\"", printable(*prefix));
     if (!unfit_.empty())

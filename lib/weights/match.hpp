@@ -16,8 +16,9 @@ struct Entry {
 };
 
 struct MatchOptions {
-  bool strict = true;                          // each has what the other has
-  std::string prefix;                          // of the names in the file that are meant; removed
+  bool strict = true;  // each has what the other has
+  bool whole = false;  // nothing may differ, and no option of `weights` is there to change that
+  std::string prefix;  // of the names in the file that are meant; removed
   std::map<std::string, std::string> key_map;  // name in the file -> in the model; "a." -> "b." too
   std::string last_layer;    // the model's, whose first dimension is the number of outputs
   std::int64_t outputs = 0;  // that it has

@@ -11,7 +11,9 @@
 // A sanitizer brings a malloc of its own.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
+using trainctl::find_shared_library;
 using trainctl::keep_freed_memory;
+using trainctl::loaded_allocator;
 
 namespace {
 
@@ -50,6 +52,17 @@ TEST_CASE("freed memory is kept for the next step, unless the user chose otherwi
     ::unsetenv(name);
   keep_freed_memory();
   CHECK(faults_of_reuse() < 100);
+}
+
+TEST_CASE("the C library answers malloc where nothing else was loaded before it") {
+  if (std::getenv("LD_PRELOAD") == nullptr) CHECK(loaded_allocator() == "system");
+}
+
+TEST_CASE("libraries are found where the dynamic linker looks") {
+  const auto found = find_shared_library("libc.so.6");
+  REQUIRE(found);
+  CHECK(found->is_absolute());
+  CHECK_FALSE(find_shared_library("libnone.so.77"));
 }
 
 #endif

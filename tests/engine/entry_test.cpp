@@ -6,6 +6,7 @@
 #include "device/kernels.hpp"
 #include "events/codec.hpp"
 #include "launch/failure.hpp"
+#include "spec/task.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 
@@ -16,6 +17,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 
 using namespace trainctl;
@@ -50,14 +52,15 @@ struct Ended {
 };
 
 /// Runs the engine in this process; events go through a file instead of a pipe.
-Ended run_engine(const TempFolder& folder, const std::string& config, int stop_signal = 0) {
+Ended run_engine(const TempFolder& folder, const std::string& config, int stop_signal = 0,
+                 const char* mode = "train") {
   std::filesystem::create_directories(folder / "logs");
   if (!config.empty()) std::ofstream(folder / "config.resolved.yaml") << config;
   const std::string path = (folder / "events").string();
   const Fd out(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   const volatile int stop = stop_signal;
   const TrainctlEngineRequest request{.run_dir = folder.path().c_str(),
-                                      .mode = "train",
+                                      .mode = mode,
                                       .rank = 0,
                                       .world_size = 1,
                                       .local_rank = 0,
@@ -228,6 +231,54 @@ TEST_CASE("weights that do not fit and patterns that name nothing end a run with
   const Ended misspelt = run_engine(folder, std::string(kSmall) + "freeze: [fc3]\n");
   CHECK(misspelt.code == 2);
   CHECK_THAT(misspelt.find<events::Failed>()->message, Contains("'fc3' names no parameter"));
+}
+
+TEST_CASE("the engine evaluates what it has trained to the same values, and predicts each sample") {
+  TempFolder trained;
+  const Ended run = run_engine(trained, kSmall);
+  REQUIRE(run.code == 0);
+  std::map<std::string, double> expected;
+  for (const auto& event : run.events) {
+    if (const auto* epoch = std::get_if<events::EpochEnded>(&event))
+      for (const auto& [name, value] : epoch->metrics) expected[name] = value;
+  }
+  for (const auto kind : {spec::TaskKind::evaluate, spec::TaskKind::predict}) {
+    TempFolder folder;
+    std::ofstream(folder / spec::kTaskFile)
+        << spec::dump_task({kind, "val", trained / "checkpoints/last.safetensors"});
+    const Ended ended = run_engine(folder, kSmall, 0, spec::name_of(kind));
+    REQUIRE(ended.code == 0);
+    const auto* told = ended.find<events::Evaluated>();
+    REQUIRE(told != nullptr);
+    CHECK(told->samples == 100);
+    CHECK(told->outputs == 10);
+    CHECK_FALSE(told->named);
+    REQUIRE(told->metrics.size() == 2);
+    for (const auto& [name, value] : told->metrics) CHECK(value == expected.at(name));
+    CHECK(std::holds_alternative<events::Finished>(ended.events.back()));
+    const auto logits = spec::part_file(folder.path(), "logits", 0);
+    REQUIRE(std::filesystem::exists(logits) == (kind == spec::TaskKind::predict));
+    if (kind == spec::TaskKind::evaluate) continue;
+    CHECK(std::filesystem::file_size(logits) == 100 * 10 * sizeof(float));
+    CHECK(std::filesystem::file_size(spec::part_file(folder.path(), "targets", 0)) == 100 * 8);
+  }
+}
+
+TEST_CASE("an evaluation takes no weights that differ, not even in the last layer") {
+  TempFolder trained;
+  REQUIRE(run_engine(trained, kSmall).code == 0);
+  TempFolder folder;
+  std::ofstream(folder / spec::kTaskFile) << spec::dump_task(
+      {spec::TaskKind::evaluate, "val", trained / "checkpoints/last.safetensors"});
+  std::string config = kSmall;
+  config.replace(config.find("[16]"), 4, "[17]");
+  const Ended unfit = run_engine(folder, config, 0, "evaluate");
+  CHECK(unfit.code == 10);
+  REQUIRE(unfit.find<events::Failed>() != nullptr);
+  const std::string message = unfit.find<events::Failed>()->message;
+  CHECK_THAT(message, Contains("fc1.weight is 16x784 in the file and 17x784 in the model"));
+  CHECK_THAT(message, Contains("fc2.weight is 10x16 in the file and 10x17 in the model"));
+  CHECK(message.find("weights.strict") == std::string::npos);
 }
 
 TEST_CASE("max_time alone bounds a run") {

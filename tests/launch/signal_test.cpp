@@ -24,6 +24,22 @@ EventHandler raise_when_ready(int signal, int world) {
   };
 }
 
+TEST_CASE("a guard hears of a signal that a nested one has taken") {
+  {
+    SignalGuard outer;
+    {
+      SignalGuard inner;
+      CHECK_FALSE(inner.has_heard());
+      std::raise(SIGTERM);
+      CHECK(inner.take() == std::vector{SIGTERM});
+    }
+    CHECK(outer.take().empty());
+    CHECK(outer.has_heard());
+  }
+  SignalGuard next;
+  CHECK_FALSE(next.has_heard());
+}
+
 // A supervisor in a process of its own, ready when its ranks are.
 class SupervisorProcess {
  public:

@@ -39,6 +39,13 @@ TEST_CASE("the summary of a run without an epoch says so and shows no averages")
   CHECK_THAT(text, !Contains("nan") && !Contains("speed"));
 }
 
+TEST_CASE("the summary of a run that was recorded says where") {
+  Ending ending = invented::ending();
+  CHECK_THAT(summary_text(invented::run(), ending, {}), !Contains("profile"));
+  ending.profile = "profile/trace.json; aten::addmm takes 31 % of the operators' time";
+  CHECK_THAT(summary_text(invented::run(), ending, {}), Contains("aten::addmm takes 31 %"));
+}
+
 TEST_CASE("a run of one epoch says that its speed includes the warm-up") {
   CHECK_THAT(summary_text(invented::run(1), invented::ending(), {}),
              Contains("one epoch, warm-up included"));

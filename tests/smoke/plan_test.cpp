@@ -27,7 +27,7 @@ trainer: {max_epochs: 3, accelerator: cpu}
 }
 
 ProgramRun plan(const TempFolder& folder, std::vector<std::string> words) {
-  words.insert(words.begin(), {"plan", small_config(folder)});
+  words.insert(words.begin(), {"plan", small_config(folder), "--no-model"});
   return run_program(words, {.environment = {{"LC_ALL", "C"}}});
 }
 
@@ -45,10 +45,12 @@ TEST_CASE("plan prints the memory of a run and says that it fits", "[smoke]") {
   CHECK(run.exit_code == 0);
   CHECK_THAT(run.out, Contains("50 samples a step, 20 steps an epoch, 3 epochs") &&
                           Contains("6 x ") && Contains("2 threads; prefetch factor 3") &&
-                          Contains("fits: "));
+                          Contains("fits: ") && Contains("not measured: --no-model"));
   const Json document = plan_of(folder, {"loader.num_workers=2", "loader.prefetch_factor=3"});
   CHECK(document["schema"] == "trainctl.plan/1");
   CHECK(document["verdict"] == "fits");
+  CHECK(document["model"].is_null());
+  CHECK(document["no_model"] == "--no-model");
   CHECK(document["num_workers"]["auto"] == false);
   const Json& train = document["splits"][0];
   CHECK(train["samples"] == 1000);

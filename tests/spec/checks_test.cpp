@@ -239,3 +239,57 @@ TEST_CASE("the address of an S3 server holds no credentials, and none are shown"
   CHECK_THAT(problems("http://host#x"), Contains("no query and no fragment"));
   CHECK_THAT(problems_of({"dataset.remote.endpoint=http://localhost:9000/path"}), Equals(""));
 }
+
+TEST_CASE("divergence watches a loss", "[spec]") {
+  const std::string stop = "early_stopping={type: divergence, monitor: ";
+  CHECK_THAT(problems_of({"early_stopping=divergence"}), Equals(""));
+  CHECK_THAT(problems_of({stop + "val/loss}"}), Equals(""));
+  CHECK_THAT(problems_of({stop + "val/accuracy}"}),
+             Contains("'val/accuracy' cannot diverge: higher is better"));
+  CHECK_THAT(problems_of({stop + "val/f1}"}), Contains("no such value is measured"));
+  CHECK_THAT(problems_of({"early_stopping={type: divergence, factor: 1}"}), Contains("factor"));
+}
+
+TEST_CASE("what a run falls back on is checked with the file, each attempt by its number",
+          "[spec]") {
+  const std::string key = "trainer.on_divergence=";
+  CHECK_THAT(problems_of({key + "[optimizer.lr=0.1, [optimizer.lr=0.01, "
+                                "trainer.gradient_clip_val=1.0]]"}),
+             Equals(""));
+  const std::string wrong =
+      problems_of({key + "[optimizer.lr=0.1, [optimizer.rate=0.01, trainer.max_epochs=soon], []]"});
+  CHECK_THAT(wrong, Contains("attempt 3 of 'on_divergence'") && Contains("unknown key 'rate'") &&
+                        Contains("max_epochs") &&
+                        Contains("attempt 4 of 'on_divergence': it "
+                                 "changes nothing") &&
+                        !Contains("attempt 2"));
+  CHECK_THAT(problems_of({key + "[optimizer.lr]"}), Contains("an override needs a value"));
+  CHECK_THAT(problems_of({key + "[{optimizer.lr: 0.1}]"}), Contains("on_divergence"));
+}
+
+TEST_CASE("a fallback that adds a key fits the resolved file as well", "[spec]") {
+  const spec::Loaded loaded = load_sound({"trainer.gradient_clip_val=2.0"});
+  trainctl::config::Diagnostics problems;
+  const spec::Loaded changed =
+      spec::overridden(loaded, {"+trainer.gradient_clip_val=1.0"}, problems);
+  CHECK(problems.error_count() == 0);
+  CHECK(changed.experiment.trainer.gradient_clip_val == 1.0);
+}
+
+TEST_CASE("what is settled before the first attempt is no fallback", "[spec]") {
+  const std::string key = "trainer.on_divergence=";
+  CHECK_THAT(problems_of({key + "[loader.batch_size=auto]"}),
+             Contains("attempt 2 of 'on_divergence'") && Contains("found out once"));
+  CHECK_THAT(problems_of({key + "[++plugins=mine.so]"}),
+             Contains("attempt 2 of 'on_divergence'") && Contains("loaded once"));
+  CHECK_THAT(problems_of({key + "[loader.batch_size=64]"}), Equals(""));
+}
+
+TEST_CASE("an attempt is the file with the overrides of its number", "[spec]") {
+  const spec::Loaded loaded = load_sound({"trainer.on_divergence=[trainer.max_epochs=2]"});
+  trainctl::config::Diagnostics problems;
+  const auto& words = loaded.experiment.trainer.on_divergence.at(0).values;
+  CHECK(spec::overridden(loaded, words, problems).experiment.trainer.max_epochs == 2);
+  CHECK(loaded.experiment.trainer.max_epochs == 5);
+  CHECK(problems.error_count() == 0);
+}

@@ -18,12 +18,14 @@ TEST_CASE("the manifest keeps listed environment names and no others") {
                                   .library_versions = {{"torch", "2.11.0"}},
                                   .data_fingerprints = {{"train", "00ff"}},
                                   .threads = {2, "asked"},
+                                  .allocator = "jemalloc",
                                   .machine = read_machine(),
                                   .git = {}});
   CHECK(document["environment"]["OMP_NUM_THREADS"] == "3");
   CHECK(to_line(document).find("hunter2") == std::string::npos);
   CHECK(document["libraries"]["torch"] == "2.11.0");
   CHECK(document["data_fingerprints"]["train"] == "00ff");
+  CHECK(document["allocator"] == "jemalloc");
   CHECK(document["weights"].is_null());
   CHECK(document["hardware"]["cores"] >= 1);
   CHECK(document["num_threads"]["value"] == 2);

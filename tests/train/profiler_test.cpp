@@ -72,3 +72,13 @@ TEST_CASE("steps are optimizer steps where batches are accumulated") {
   CHECK(recorded(trace, "forward") == 4);
   CHECK(recorded(trace, "optimizer") == 2);
 }
+
+TEST_CASE("a run that ends before the steps to record says that there is no profile") {
+  FakeRun run({.samples = 12, .batch = 4, .val_samples = 0});
+  run.options.profiler = spec::Profiler{.wait = 9, .warmup = 1, .active = 3};
+  run.run();
+  CHECK_FALSE(std::filesystem::exists(run.folder / "profile"));
+  const auto warnings = run.all<events::Warning>();
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0].message, Contains("no profile was written") && Contains("3 steps"));
+}

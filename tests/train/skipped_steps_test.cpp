@@ -29,6 +29,19 @@ TEST_CASE("a step that is not finite is left out, told, and not counted in the l
   CHECK_THAT(warnings[0].message, Contains("2 of 6 steps were left out"));
 }
 
+TEST_CASE("a log point whose losses were all left out has no loss, and stops nothing") {
+  FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
+  run.options.may_skip = 2;
+  run.options.log_every = 2;
+  run.loss.after = broken(2, 2);
+  run.run();
+  const auto logged = run.all<events::StepLogged>();
+  REQUIRE(logged.size() == 3);
+  CHECK(std::isfinite(logged[0].loss));
+  CHECK(std::isnan(logged[1].loss));
+  CHECK(std::isfinite(logged[2].loss));
+}
+
 TEST_CASE("more such steps in a row than allowed end the run, with the last good weights") {
   FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
   run.options.may_skip = 2;

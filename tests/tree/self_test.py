@@ -13,6 +13,7 @@ import layers
 import limits
 import lint
 import needed
+import plugin_headers
 import sources
 import stages
 import tree
@@ -149,6 +150,18 @@ class Sources(Planted):
         self.expect(self.found(**{"lib/stages/model/cnn.cpp": ""}), "lib/stages/model/cnn.cpp: no CMakeLists.txt")
         self.expect(self.found(**{"tests/fuzz/idx_fuzz.cpp": ""}), "tests/fuzz/idx_fuzz.cpp: no CMakeLists.txt")
         self.expect(self.found(**{"tests/base/hash.cpp": ""}), "tests/base/hash.cpp: no CMakeLists.txt")
+
+
+class PluginHeaders(Planted):
+    def found(self, names, **planted):
+        return plugin_headers.check(self.tree_of(**{"cmake/plugin_headers.txt": names, **planted}))
+
+    def test_what_a_plugin_would_not_find_is_named(self):
+        stage = {"lib/config/stage.hpp": '#include "config/node.hpp"\n#include <ATen/core/Tensor.h>\n', "lib/config/node.hpp": ""}
+        self.expect(self.found("config/node.hpp\nconfig/stage.hpp\n", **stage))
+        self.expect(self.found("config/stage.hpp\n", **stage), 'it includes "config/node.hpp"')
+        self.expect(self.found("config/gone.hpp\n"), "there is no lib/config/gone.hpp")
+        self.expect(self.found("config/stage.hpp\nconfig/node.hpp\n", **stage), "not sorted")
 
 
 class Limits(Planted):

@@ -67,6 +67,16 @@ TEST_CASE("a last layer for another number of classes is drawn anew, whole") {
   CHECK(found.ignored.empty());
 }
 
+TEST_CASE("weights that are used as they are may not differ in the last layer either") {
+  const auto file = with(with(kModel, {"fc.weight", "F32", {1000, 2}}), {"fc.bias", "F32", {1000}});
+  MatchOptions options = kOptions;
+  options.whole = true;
+  const std::string text = complaint(file, options);
+  CHECK_THAT(text, Contains("fc.weight is 1000x2 in the file and 10x2 in the model") &&
+                       Contains("Take the experiment that the weights were trained with"));
+  CHECK(complaint(kModel, options) == "accepted");
+}
+
 TEST_CASE("any other difference of shape is an error that lists all of them") {
   const auto file =
       with(with(kModel, {"fc.weight", "F32", {10, 3}}), {"conv.weight", "F32", {2, 3, 3, 3}});

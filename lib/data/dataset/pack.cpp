@@ -13,7 +13,7 @@ using spec::dataset::Pack;
 /// Without 'source': against what the pack remembers of it.
 void check_origin(const PackHeader& header, const PackNotes& notes, const Pack& options) {
   if (options.source || options.on_stale == spec::dataset::OnStale::ignore) return;
-  check_pack_origin(header, notes.origin, builtin_catalogue(), printable(options.path.string()));
+  check_pack_origin(header, notes.origin, catalogue_in_use(), printable(options.path.string()));
 }
 
 }  // namespace
@@ -24,7 +24,7 @@ void register_dataset_pack(Catalogue& catalogue) {
     auto pack = std::make_shared<const PackDataset>(options.path);
     check_origin(pack->header(), pack->notes(), options);
     if (options.source) {
-      const auto source = builtin_catalogue().datasets.at(options.source.type)(options.source);
+      const auto source = catalogue_in_use().datasets.at(options.source.type)(options.source);
       check_pack_source(pack->header(), source->fingerprint(), printable(options.path.string()));
     }
     return pack;

@@ -9,6 +9,7 @@
 #include "config/reader.hpp"
 #include "config/yaml.hpp"
 #include "spec/load.hpp"
+#include "spec/plugins.hpp"
 
 #include <sys/stat.h>
 
@@ -77,7 +78,7 @@ std::optional<std::string> fingerprint_now(const std::string& stage, const Catal
   config::Diagnostics problems;
   const config::Node tree =
       config::parse_yaml(config::make_source("the pack", stage), stage, problems);
-  config::Reader reader(spec::builtin_vocabulary(), problems);
+  config::Reader reader(spec::vocabulary_in_use(), problems);
   config::Stage source;
   config::Field field;
   field.key = "source";

@@ -1,0 +1,58 @@
+#include "base/error.hpp"
+#include "context.hpp"
+#include "launch/signals.hpp"
+#include "report/evaluation.hpp"
+#include "task_arguments.hpp"
+#include "terminal.hpp"
+#include "verbs.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace trainctl::app {
+namespace {
+
+struct EvalFlags {
+  TaskArguments task;
+  std::string out;
+};
+
+int evaluate(const EvalFlags& flags, Context& context) {
+  const study::RunRequest request = task_request(flags.task, spec::TaskKind::evaluate, context);
+  print_warnings(context);
+  const launch::SignalGuard guard;  // from here to the end of the scratch folder
+  std::optional<study::ScratchFolder> scratch;
+  if (flags.out.empty()) scratch.emplace(study::temporary_folder());
+  study::RunOutcome outcome = run_task(request, scratch ? scratch->path() : fs::path(flags.out),
+                                       scratch ? Tables::none : Tables::files, context);
+  if (outcome.ending.exit_code != 0)
+    return report_failed_task(outcome, scratch ? &*scratch : nullptr, context);
+  ENSURE(unexpected, outcome.record.evaluated.has_value(), "no rank told what it measured");
+  if (context.json) {
+    print_json(outcome.result);
+  } else {
+    put(stdout, report::evaluation_text(outcome.record, style_for(context, stdout)));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_eval(CLI::App& program, Context& context) {
+  const auto flags = std::make_shared<EvalFlags>();
+  CLI::App& verb = add_verb(program, context,
+                            {"eval", "loss and metrics of a checkpoint on one split", kTrainGroup},
+                            [flags, &context] { return evaluate(*flags, context); });
+  add_task_arguments(verb, flags->task);
+  verb.add_option("--out", flags->out,
+                  "keep result.json, tables and logs in this folder, which must be empty or new")
+      ->type_name("DIR");
+  verb.footer(
+      "A run folder may stand in the place of the experiment file:\n"
+      "  trainctl eval runs/mnist-ffn/latest --checkpoint best --split test");
+}
+
+}  // namespace trainctl::app

@@ -1,0 +1,143 @@
+#include "study/lr_find.hpp"
+
+#include "base/clock.hpp"
+#include "base/strings.hpp"
+#include "build_info.hpp"
+#include "config_arguments.hpp"
+#include "console.hpp"
+#include "context.hpp"
+#include "engine_library.hpp"
+#include "report/summary.hpp"
+#include "terminal.hpp"
+#include "verbs.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace trainctl::app {
+namespace {
+
+struct LrFindFlags {
+  ConfigArguments config;
+  study::LrRange range;
+  std::string out = "runs";
+};
+
+study::RunRequest request_for(const LrFindFlags& flags, Context& context) {
+  ConfigArguments config = flags.config;
+  const std::vector<std::string> sweep = study::lr_sweep(flags.range);
+  config.overrides.insert(config.overrides.end(), sweep.begin(), sweep.end());
+  study::RunRequest request;
+  request.loaded = load_checked(config, context);
+  request.config_file = config.file;
+  request.overrides = config.overrides;
+  request.folder.name = request.loaded.experiment.name;
+  request.folder.root = fs::path(flags.out) / "lr-find";
+  request.argv = context.argv;
+  request.executable = executable_path();
+  request.version = version_text();
+  request.verbosity = context.verbosity;
+  return request;
+}
+
+/// The override that the finding comes down to; empty where nothing is suggested.
+std::string override_of(const report::LrCurve& curve) {
+  return curve.steepest ? "optimizer.lr=" + report::rate_of(*curve.steepest) : "";
+}
+
+std::string next_command(const LrFindFlags& flags, const Context& context,
+                         const std::string& added) {
+  std::vector<std::string> words{context.argv.front(), "run", flags.config.file};
+  for (const std::string& word : flags.config.overrides) words.push_back(word);
+  words.push_back(added);
+  for (std::string& word : words) word = shell_word(word);
+  return join(words, " ");
+}
+
+Json document(const LrFindFlags& flags, const study::LrFinding& finding) {
+  Json json = report::lr_curve_json(finding.curve);
+  const std::string found = override_of(finding.curve);
+  json["schema"] = "trainctl.lr_find/1";
+  json["config"] = flags.config.file;
+  json["exit_code"] = study::exit_code_of(finding);
+  json["run_dir"] = finding.run.folder.string();
+  json["csv"] = (finding.run.folder / "lr_find.csv").string();
+  json["override"] = found.empty() ? Json(nullptr) : Json(found);
+  return json;
+}
+
+void print_finding(const LrFindFlags& flags, const study::LrFinding& finding,
+                   const Context& context) {
+  const std::string found = override_of(finding.curve);
+  if (context.quiet) {
+    if (!found.empty()) print(found);
+    return;
+  }
+  const report::Style style = style_for(context, stdout);
+  std::string text = report::lr_curve_text(finding.curve, style);
+  const auto fact = [&](const char* label, const std::string& value) {
+    text += "  " +
+            report::paint(report::pad(label, 12, report::Align::left), report::Ink::cyan, style) +
+            printable(value) + '\n';
+  };
+  fact("losses", (finding.run.folder / "lr_find.csv").string());
+  if (!found.empty()) fact("next", next_command(flags, context, found));
+  writer_for(stdout)(text);
+}
+
+/// A sweep that ends in a loss that is not finite has done its work, where it had begun to.
+bool failed(const study::LrFinding& finding) {
+  return study::exit_code_of(finding) == finding.run.ending.exit_code &&
+         finding.run.ending.exit_code != 0;
+}
+
+int lr_find(const LrFindFlags& flags, Context& context) {
+  const study::RunRequest request = request_for(flags, context);
+  print_warnings(context);
+  if (progress_for(context) != report::ProgressMode::none)
+    writer_for(stderr)(fmt::format("trying {} learning rates from {} to {}\n", flags.range.steps,
+                                   report::rate_of(flags.range.low),
+                                   report::rate_of(flags.range.high)));
+  const study::LrFinding finding = study::find_lr(request, steady_clock());
+  if (context.json) {
+    print_json(document(flags, finding));
+  } else if (failed(finding)) {
+    writer_for(stderr)(
+        report::failure_text(finding.run.record, finding.run.ending, style_for(context, stderr)));
+  } else {
+    print_finding(flags, finding, context);
+  }
+  return study::exit_code_of(finding);
+}
+
+}  // namespace
+
+void add_lr_find(CLI::App& program, Context& context) {
+  const auto flags = std::make_shared<LrFindFlags>();
+  CLI::App& verb = add_verb(
+      program, context,
+      {"lr-find", "a short run whose learning rate rises: which rate to train with", kTrainGroup},
+      [flags, &context] { return lr_find(*flags, context); });
+  add_config_arguments(verb, flags->config);
+  verb.add_option("--min", flags->range.low, "the rate of the first step")
+      ->type_name("LR")
+      ->capture_default_str();
+  verb.add_option("--max", flags->range.high, "the rate of the last step")
+      ->type_name("LR")
+      ->capture_default_str();
+  verb.add_option("--steps", flags->range.steps, "optimizer steps, each with a higher rate")
+      ->type_name("N")
+      ->check(whole_number(report::kFewestRates, 100'000))
+      ->capture_default_str();
+  verb.add_option("--out", flags->out, "folder that holds the runs")
+      ->type_name("DIR")
+      ->capture_default_str();
+  verb.footer(
+      "The suggestion is where the smoothed loss falls fastest (Smith 2015). Exit codes: 0 a rate\n"
+      "is suggested; 4 the loss falls nowhere; 6 it was out of hand from the start.");
+}
+
+}  // namespace trainctl::app

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "config_arguments.hpp"
+#include "spec/task.hpp"
+#include "study/run.hpp"
+#include "study/scratch_folder.hpp"
+
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace trainctl::app {
+
+struct Context;
+
+/// What `eval` and `predict` take: an experiment, or the folder of a run, and one of its
+/// checkpoints.
+struct TaskArguments {
+  ConfigArguments config;
+  std::string checkpoint;
+  std::string run_dir;
+  std::string split = "val";
+};
+
+/// Adds CONFIG, the overrides, --checkpoint, --run-dir and --split.
+void add_task_arguments(CLI::App& verb, TaskArguments& arguments);
+
+/// The task as a run to be started, all of it checked but for its folder. Throws Error(config) that
+/// says which checkpoints there are.
+study::RunRequest task_request(TaskArguments arguments, spec::TaskKind kind, Context& context);
+
+/// Starts the task in `folder`, which stays where the task failed, and tells so. The progress goes
+/// to stderr; with `Tables::files` metrics that are tables become files of the folder.
+enum class Tables { none, files };
+study::RunOutcome run_task(study::RunRequest request, const fs::path& folder, Tables tables,
+                           const Context& context);
+
+/// Tells why a task failed, and keeps the scratch folder unless a signal was the reason. Returns
+/// the exit code.
+int report_failed_task(study::RunOutcome& outcome, study::ScratchFolder* scratch,
+                       const Context& context);
+
+}  // namespace trainctl::app

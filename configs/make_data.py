@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Draws the small data sets of the configs that want data of your own: tables, arrays, lists of images, tar shards, a text.
+
+usage: configs/make_data.py [FOLDER]     (else $TRAINCTL_DATA, else data/ beside configs/)
+
+Needs Python alone. What is there already is left as it is. The numbers are the same on every machine; the text is not: it is the
+source of Python's own library.
+"""
+
+import array
+import io
+import math
+import os
+import pathlib
+import random
+import struct
+import sys
+import tarfile
+import zlib
+
+
+def npy(path, descr, shape, values):
+    """An array as numpy.save writes it. `values` is an array.array of the type that `descr` names."""
+    head = repr({"descr": descr, "fortran_order": False, "shape": shape}).encode()
+    head += b" " * (-(len(head) + 11) % 64) + b"\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + values.tobytes())
+
+
+def png(width, height, pixels):
+    """RGB pixels, row by row, as a PNG file."""
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    rows = b"".join(b"\0" + pixels[3 * width * y:3 * width * (y + 1)] for y in range(height))
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b"")
+
+
+def houses(folder, draw):
+    """Prices that follow from area, age, rooms and district, with noise; one house in five is dear."""
+    for name, count in (("train", 1200), ("val", 300)):
+        lines = ["area,age,rooms,district,price,kind"]
+        for _ in range(count):
+            area, age, district = max(30, draw.gauss(110, 35)), draw.uniform(0, 90), draw.choice(["centre", "north", "south"])
+            price = 0.03 * area - 0.02 * age + {"centre": 1.5, "north": 0.5, "south": 0}[district] + draw.gauss(0, 0.2)
+            kind = "dear" if price > 4 else "cheap"
+            lines.append(f"{area:.1f},{age:.1f},{max(1, round(area / 25))},{district},{price:.3f},{kind}")
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+
+
+def multi_label(folder, draw):
+    """Eight numbers a row; each answer is yes where a sum of some of them is large. The third seldom is."""
+    rows = [[draw.gauss(0, 1) for _ in range(8)] for _ in range(800)]
+    answers = [(row[0] + row[1] > 0, row[2] - row[3] > 0, row[4] + row[5] > 2) for row in rows]
+    npy(folder / "features.npy", "<f4", (800, 8), array.array("f", sum(rows, [])))
+    npy(folder / "labels.npy", "<f4", (800, 3), array.array("f", [float(answer) for row in answers for answer in row]))
+
+
+def distillation(folder, draw):
+    """Images with a bright band for each of ten classes, and a teacher that is nine tenths sure of it."""
+    images, teacher = bytearray(), array.array("f")
+    for i in range(600):
+        label = i % 10
+        images += bytes(220 if 2 * label <= y < 2 * label + 5 else draw.randrange(60) for y in range(28) for _ in range(28))
+        logits = [6.0 * (kind == label) + draw.gauss(0, 0.5) for kind in range(10)]
+        total = sum(map(math.exp, logits))
+        teacher.extend(math.exp(logit) / total for logit in logits)
+    npy(folder / "images.npy", "|u1", (600, 28, 28), array.array("B", bytes(images)))
+    npy(folder / "teacher.npy", "<f4", (600, 10), teacher)
+
+
+def squares(draw, size=64, side=12):
+    """A picture with a red and a blue square; where their middles are: x1, y1, x2, y2 as shares of its size."""
+    pixels = bytearray([40, 60, 40]) * (size * size)
+    corners = [(draw.randrange(size - side), draw.randrange(size - side)) for _ in range(2)]
+    for (left, top), colour in zip(corners, (b"\xf0\x20\x20", b"\x20\x20\xf0")):
+        for y in range(top, top + side):
+            at = 3 * (y * size + left)
+            pixels[at:at + 3 * side] = colour * side
+    return png(size, size, bytes(pixels)), [(value + side / 2) / size for corner in corners for value in corner]
+
+
+def shapes(folder, draw):
+    """Lists of pictures with two points each; the same kind of picture in tar shards: is red left of blue?"""
+    for name, count in (("train", 320), ("val", 64)):
+        lines = ["path,x1,y1,x2,y2"]
+        for i in range(count):
+            picture, points = squares(draw)
+            (folder / f"{name}_{i:03}.png").write_bytes(picture)
+            lines.append(f"{name}_{i:03}.png," + ",".join(f"{point:.4f}" for point in points))
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    for shard in range(2):
+        with tarfile.open(folder / f"shard-{shard:03}.tar", "w") as tar:
+            for i in range(160):
+                picture, points = squares(draw)
+                for suffix, data in (("png", picture), ("cls", b"left" if points[0] < points[2] else b"right")):
+                    member = tarfile.TarInfo(f"{160 * shard + i:05}.{suffix}")
+                    member.size = len(data)
+                    tar.addfile(member, io.BytesIO(data))
+
+
+def text(folder, _):
+    """The source of Python's library, a byte a token; the last tenth is for validation."""
+    sources = sorted(pathlib.Path(os.__file__).parent.glob("*.py"))
+    tokens = array.array("H", list(b"".join(source.read_bytes() for source in sources[:40])))
+    cut = len(tokens) * 9 // 10
+    (folder / "train.bin").write_bytes(tokens[:cut].tobytes())
+    (folder / "val.bin").write_bytes(tokens[cut:].tobytes())
+
+
+SETS = (houses, multi_label, distillation, shapes, text)
+
+
+def make(root, sets=SETS):
+    """Draws each set into a folder of its name; returns the folders that were not there."""
+    made = []
+    for kind in sets:
+        folder = pathlib.Path(root) / kind.__name__
+        if folder.exists():
+            continue
+        folder.mkdir(parents=True)
+        kind(folder, random.Random(kind.__name__))
+        made.append(folder)
+    return made
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2 or sys.argv[1:] in (["-h"], ["--help"]):
+        sys.exit(__doc__)
+    usual = os.environ.get("TRAINCTL_DATA") or pathlib.Path(__file__).resolve().parents[1] / "data"
+    for folder in make(sys.argv[1] if len(sys.argv) == 2 else usual):
+        print(f"made {folder}")

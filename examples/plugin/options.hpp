@@ -1,0 +1,59 @@
+#pragma once
+
+#include <config/describe.hpp>
+
+#include <cstdint>
+
+// What a config may say about the three stages. Each struct describes itself once: errors,
+// defaults, `explain` and the JSON Schema come from it. Both libraries include this file.
+
+namespace spirals {
+
+namespace config = trainctl::config;
+
+/// dataset: {type: spirals}
+struct Spirals {
+  static constexpr auto kSummary = "Points on spiral arms in the plane; the arm is the class.";
+
+  std::int64_t samples = 2000;
+  int arms = 2;
+  double turns = 1.5;
+  double noise = 0.05;
+  std::uint64_t seed = 0;
+
+  static void describe(config::Describe<Spirals>& options) {
+    options.field("samples", &Spirals::samples, "Number of points.").at_least(1).at_most(1 << 24);
+    options.field("arms", &Spirals::arms, "Number of spiral arms.").at_least(2).at_most(100);
+    options.field("turns", &Spirals::turns, "Turns that an arm makes.").above(0).at_most(10);
+    options.field("noise", &Spirals::noise, "How far points lie beside their arm.").at_least(0);
+    options.field("seed", &Spirals::seed, "Seed of the points; independent of the run's seed.")
+        .at_least(0);
+  }
+};
+
+/// model: {type: gated_mlp}
+struct GatedMlp {
+  static constexpr auto kSummary = "Layers of gated linear units (Dauphin et al. 2016).";
+
+  std::int64_t hidden = 64;
+  int layers = 2;
+
+  static void describe(config::Describe<GatedMlp>& options) {
+    options.field("hidden", &GatedMlp::hidden, "Outputs of a layer.").at_least(1).at_most(65536);
+    options.field("layers", &GatedMlp::layers, "Layers before the last.").at_least(1).at_most(64);
+  }
+};
+
+/// loss: {type: poly1}
+struct Poly1 {
+  static constexpr auto kSummary =
+      "Cross entropy + epsilon (1 - p of the class) (Leng et al. 2022).";
+
+  double epsilon = 1;
+
+  static void describe(config::Describe<Poly1>& options) {
+    options.field("epsilon", &Poly1::epsilon, "Weight of the second term.").at_least(-1);
+  }
+};
+
+}  // namespace spirals

@@ -1,0 +1,185 @@
+#include "engine/measure.hpp"
+
+#include "base/error.hpp"
+#include "base/machine.hpp"
+#include "data/build.hpp"
+#include "data/remote/mount.hpp"
+#include "device/cuda.hpp"
+#include "engine/model_meter.hpp"
+#include "engine/threads.hpp"
+#include "spec/placement.hpp"
+#include "train/weights.hpp"
+
+#include <ATen/Parallel.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainctl::engine {
+namespace {
+
+constexpr std::int64_t kFewRows = 4;
+constexpr double kLongestS = 10;                           // of all steps with the whole batch
+constexpr double kSteps = 5;                               // of them
+constexpr std::int64_t kGpuBytes = std::int64_t{4} << 30;  // that a measurement may take of a GPU
+
+/// VmRSS or VmHWM of this process; 0 where the kernel does not tell.
+std::int64_t resident(std::string_view key) {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  std::int64_t kib = 0;
+  while (status >> word) {
+    if (word == key && status >> kib) return kib * 1024;
+  }
+  return 0;
+}
+
+/// VmHWM begins anew.
+void restart_resident_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
+
+/// What small batches left behind is no part of what a large one takes.
+void forget_peak() {
+  ::malloc_trim(0);
+  restart_resident_peak();
+}
+
+std::int64_t budget(at::Device device) {
+  return device.is_cuda() ? kGpuBytes : static_cast<std::int64_t>(available_memory() / 2);
+}
+
+/// On the line through two costs.
+StepCost extrapolated(const ModelMeter& meter, const StepCost& less, const StepCost& more,
+                      std::int64_t rows) {
+  const double part =
+      static_cast<double>(rows - less.rows) / static_cast<double>(more.rows - less.rows);
+  const auto on_line = [part](std::int64_t from, std::int64_t to) {
+    return from + static_cast<std::int64_t>(part * static_cast<double>(to - from));
+  };
+  StepCost cost;
+  cost.rows = rows;
+  cost.batch_bytes = on_line(less.batch_bytes, more.batch_bytes);
+  cost.stacked_bytes = on_line(less.stacked_bytes, more.stacked_bytes);
+  const std::int64_t absent = meter.gradients_stay() ? 0 : meter.kept().gradients;
+  cost.activation_bytes = std::max(more.activation_bytes, cost.stacked_bytes - absent);
+  cost.seconds = std::max(less.seconds + part * (more.seconds - less.seconds), more.seconds);
+  return cost;
+}
+
+struct Steps {
+  StepCost cost;                       // of the run's batch
+  std::vector<std::int64_t> measured;  // batches
+};
+
+/// Within the bytes and the seconds.
+bool is_cheap(const StepCost& cost, const KeptBytes& kept, std::int64_t bytes, double seconds) {
+  const std::int64_t needed =
+      kept.weights + kept.gradients + kept.optimizer + cost.batch_bytes + cost.activation_bytes;
+  return needed <= bytes && kSteps * cost.seconds <= seconds;
+}
+
+/// The run's own batch where that is cheap, else a small one and its double. They grow as long as
+/// they stay cheap: of few rows, the gradients hide what the activations take.
+Steps measure_steps(ModelMeter& meter, std::int64_t batch_size, std::int64_t most_bytes) {
+  if (batch_size <= 2 * kFewRows) return {meter.step(batch_size), {batch_size}};
+  StepCost less = meter.stacked_step(kFewRows);
+  StepCost more = meter.stacked_step(2 * kFewRows);
+  for (;;) {
+    const StepCost whole = extrapolated(meter, less, more, batch_size);
+    if (is_cheap(whole, meter.kept(), most_bytes, kLongestS)) {
+      forget_peak();
+      return {meter.step(batch_size), {batch_size}};
+    }
+    const std::int64_t rows = 2 * more.rows;
+    const bool grows = rows < batch_size && is_cheap(extrapolated(meter, less, more, rows),
+                                                     meter.kept(), most_bytes / 4, kLongestS / 4);
+    if (!grows) return {whole, {less.rows, more.rows}};
+    less = more;
+    more = meter.stacked_step(rows);
+  }
+}
+
+void count_parameters(const stage::Model& model, events::Measured& measured) {
+  for (const auto& [name, tensor] : model.parameters()) {
+    measured.parameters += tensor.numel();
+    if (tensor.requires_grad()) measured.trainable_parameters += tensor.numel();
+  }
+}
+
+/// In which products are computed.
+std::string precision_of(const spec::Trainer& trainer, at::Device device) {
+  const bool full = trainer.precision == spec::Precision::full;
+  const bool exact = trainer.float32_matmul_precision == spec::MatmulPrecision::highest;
+  if (full && !exact && device.is_cuda()) return "tf32";
+  return enum_names(trainer.precision).at(static_cast<std::size_t>(trainer.precision));
+}
+
+/// As in a run, all ranks of which share the cores: the number of threads is that of the steps that
+/// are timed.
+void time_steps(const MeasureSetup& setup, ModelMeter& meter, events::Measured& measured) {
+  const std::int64_t rows = measured.measured_batches.back();
+  spec::Experiment experiment = setup.experiment;
+  experiment.loader.batch_size = rows;
+  const auto alone = dist::make_single();
+  const int ranks = spec::placement_of(experiment.trainer, read_machine()).ranks;
+  measured.num_threads =
+      choose_threads({experiment, meter.catalogue(), meter.shape(), setup.device, ranks}, *alone)
+          .threads;
+  measured.step_s = meter.time(rows);
+}
+
+events::Measured measured_on(const MeasureSetup& setup, const data::Pipeline& pipeline) {
+  const spec::Experiment& experiment = setup.experiment;
+  const std::int64_t before = resident("VmRSS:");
+  ModelMeter meter(setup, pipeline);
+  const std::int64_t batch_size = experiment.loader.batch_size;
+  const Steps steps = measure_steps(meter, batch_size, budget(setup.device));
+  const std::int64_t grown = resident("VmHWM:") - before;
+  const std::int64_t taken = setup.device.is_cuda() ? meter.reserved() : grown;
+  const std::int64_t tensors = meter.most_bytes();
+  const SampleFlops flops = meter.flops(steps.measured.back());
+
+  events::Measured measured;
+  measured.device = setup.device.str();
+  measured.device_name = device::cuda_device_name(setup.device);
+  measured.precision = precision_of(experiment.trainer, setup.device);
+  count_parameters(meter.model(), measured);
+  measured.weight_bytes = meter.kept().weights;
+  measured.gradient_bytes = meter.kept().gradients;
+  measured.optimizer_bytes = meter.kept().optimizer;
+  measured.average_bytes = train::averaging_of(experiment.trainer) ? measured.weight_bytes : 0;
+  measured.best_bytes = experiment.checkpoint.save_top_k > 0 ? measured.weight_bytes : 0;
+  measured.activation_bytes = steps.cost.activation_bytes;
+  measured.batch_bytes = steps.cost.batch_bytes;
+  measured.kernel_bytes = std::max<std::int64_t>(taken - tensors, 0);
+  measured.forward_flops = flops.forward;
+  measured.step_flops = flops.step;
+  measured.batch_size = batch_size;
+  measured.measured_batches = steps.measured;
+  if (std::string_view(setup.request.mode) == kProbeMode) time_steps(setup, meter, measured);
+  return measured;
+}
+
+}  // namespace
+
+int measure(const MeasureSetup& setup) {
+  const spec::Experiment& experiment = setup.experiment;
+  const std::int64_t process_bytes = resident("VmRSS:");
+  if (experiment.trainer.num_threads.value)
+    at::set_num_threads(*experiment.trainer.num_threads.value);
+  data::mount_remote(experiment.dataset);
+  const spec::DataSplit& split = experiment.dataset.train;  // of single samples, none mixed
+  const data::Pipeline pipeline =
+      in_context("dataset.train", [&] { return data::build_pipeline(split); });
+  restart_resident_peak();
+  events::Measured measured = measured_on(setup, pipeline);
+  measured.process_bytes = process_bytes;
+  setup.emit(measured);
+  setup.emit(events::Finished{0, 0, {}, {}, "measured"});
+  return 0;
+}
+
+}  // namespace trainctl::engine

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "config/schema.hpp"
+#include "spec/plugin_abi.hpp"
+
+#include <cstdint>
+
+namespace trainctl::data {
+struct Catalogue;
+}
+
+namespace trainctl::spec {
+
+inline constexpr std::uint32_t kPluginLayout = 1;
+
+/// What the library of a plug-in exports, as data, so that its stamp is read before any of its
+/// functions runs:
+///
+///   extern "C" const trainctl::spec::PluginEntry trainctl_plugin{
+///       .describe = describe, .add_data = add_data, .engine = "libmine_engine.so"};
+///
+/// The library never sees libtorch: the front half loads it to check an experiment, the engine to
+/// read it again. What needs libtorch stands in `engine`, which only workers load.
+struct PluginEntry {
+  std::uint32_t layout = kPluginLayout;  // of this struct
+  const char* abi = TRAINCTL_PLUGIN_ABI;
+  /// Adds the options of every stage: all.add<GatedMlp>("model", "gated_mlp").
+  void (*describe)(config::Vocabulary& all) = nullptr;
+  /// Adds data sets, transforms and samplers; null: there are none.
+  void (*add_data)(data::Catalogue& all) = nullptr;
+  /// File name of the library beside this one that has the models, losses ...; null: there are
+  /// none.
+  const char* engine = nullptr;
+};
+
+}  // namespace trainctl::spec

@@ -1,0 +1,51 @@
+#pragma once
+
+#include "spec/experiment.hpp"
+
+#include <array>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+// What the workers of a run folder do where it is not training: a small file beside the resolved
+// experiment, written by the supervisor and read by every rank.
+
+namespace trainctl::spec {
+
+/// `measure`: what a step takes, for the plan; `probe` times steps, too.
+enum class TaskKind { train, evaluate, predict, measure, probe };
+constexpr std::array<const char*, 5> enum_names(TaskKind) {
+  return {"train", "evaluate", "predict", "measure", "probe"};
+}
+
+/// The kind as the file and the engine's request call it.
+const char* name_of(TaskKind kind);
+
+struct Task {
+  TaskKind kind = TaskKind::train;
+  std::string split = "val";      // "train", "val", "test"
+  std::filesystem::path weights;  // the checkpoint, as it was named
+
+  bool operator==(const Task&) const = default;
+};
+
+inline constexpr const char* kTaskFile = "task.json";
+
+std::string dump_task(const Task& task);
+/// Throws Error(config) for what dump_task() does not write.
+Task parse_task(std::string_view text);
+/// The task of a run folder: training where it has no such file.
+Task read_task(const std::filesystem::path& run_dir);
+
+/// The split as it is evaluated. That of training has the transforms of validation, since its own
+/// are often random; without a dataset.val it keeps them. Throws Error(config) where the experiment
+/// has no such split.
+DataSplit evaluated_split(const Experiment& experiment, const std::string& split);
+
+/// What each rank writes while it predicts, row for row in the order of its share of the split:
+/// `what` is "logits" (float32), "targets" (int64 of a class, else float32) or "names" (a JSON
+/// string a line).
+std::filesystem::path part_file(const std::filesystem::path& run_dir, std::string_view what,
+                                int rank);
+
+}  // namespace trainctl::spec

@@ -1,0 +1,88 @@
+#include "spec/stopper/divergence.hpp"
+
+#include "stages/builtin.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+namespace trainctl::stages {
+namespace {
+
+/// One series of losses: the best of them, and how many in a row were too high.
+class Series {
+ public:
+  explicit Series(const spec::stopper::Divergence& options) : options_(options) {}
+
+  stage::StopDecision observe(const std::string& at, double value) {
+    stage::StopDecision decision;
+    const bool finite = std::isfinite(value);
+    if (finite && (!best_ || value <= *best_ + margin())) {
+      high_ = 0;
+      decision.improved = !best_ || value < *best_;
+      if (decision.improved) {
+        best_ = value;
+        best_at_ = at;
+      }
+      return decision;
+    }
+    if (++high_ < options_.patience) return decision;
+    decision.stop = decision.diverged = true;
+    decision.reason = reason(value);
+    return decision;
+  }
+
+ private:
+  /// (factor - 1) times the best, whatever its sign: a loss below 0 has no multiple above itself.
+  [[nodiscard]] double margin() const {
+    return std::max((options_.factor - 1) * std::abs(*best_), options_.min_delta);
+  }
+
+  [[nodiscard]] std::string reason(double value) const {
+    const std::string times =
+        high_ == 1 ? "" : fmt::format(", {} values in a row above the limit", high_);
+    if (!best_)
+      return fmt::format("{} is {:.6g}{}, and was never finite", options_.monitor, value, times);
+    return fmt::format("{} is {:.6g}{} of {:.6g} (best {:.6g} {})", options_.monitor, value,
+                       times.empty() ? ", above the limit" : times, *best_ + margin(), *best_,
+                       best_at_);
+  }
+
+  const spec::stopper::Divergence& options_;
+  std::optional<double> best_;
+  std::string best_at_;
+  std::int64_t high_ = 0;
+};
+
+/// Means of a few steps scatter more than those of epochs: each is held against its own best.
+class Divergence final : public stage::Stopper {
+ public:
+  explicit Divergence(spec::stopper::Divergence options)
+      : options_(std::move(options)), epochs_(options_), log_points_(options_) {}
+
+  stage::StopDecision observe(std::int64_t epoch, double monitored) override {
+    return epochs_.observe(fmt::format("in epoch {}", epoch + 1), monitored);
+  }
+  stage::StopDecision observe_step(std::int64_t global_step, double loss) override {
+    if (options_.monitor != "train/loss") return {};
+    return log_points_.observe(fmt::format("at step {}", global_step), loss);
+  }
+  [[nodiscard]] std::string monitor() const override { return options_.monitor; }
+  [[nodiscard]] bool restore_best() const override { return false; }
+
+ private:
+  spec::stopper::Divergence options_;
+  Series epochs_;
+  Series log_points_;
+};
+
+}  // namespace
+
+void register_stopper_divergence(stage::Catalogue& catalogue) {
+  catalogue.stoppers.add<spec::stopper::Divergence>(
+      "divergence",
+      [](const auto& options, const auto&) { return std::make_unique<Divergence>(options); });
+}
+
+}  // namespace trainctl::stages

@@ -1,0 +1,78 @@
+#include "study/lr_find.hpp"
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "study/short_run.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+
+namespace trainctl::study {
+namespace {
+
+class RateSink final : public report::Sink {
+ public:
+  explicit RateSink(std::vector<report::RateStep>& steps) : steps_(steps) {}
+
+  void on_event(int rank, const events::Event& event) override {
+    const auto* logged = std::get_if<events::StepLogged>(&event);
+    if (rank == 0 && logged != nullptr) steps_.push_back({logged->lr, logged->loss});
+  }
+  void on_tick(double /*now*/) override {}
+  void close() override {}
+
+ private:
+  std::vector<report::RateStep>& steps_;
+};
+
+/// On a CPU the loss that ended the run is not logged: it came of the next rate.
+void add_fatal_step(std::vector<report::RateStep>& steps) {
+  if (steps.empty() || !std::isfinite(steps.back().loss)) return;
+  const double last = steps.back().lr;
+  const double next = steps.size() < 2 ? last : last * last / steps[steps.size() - 2].lr;
+  steps.push_back({next, std::numeric_limits<double>::quiet_NaN()});
+}
+
+bool diverged(int exit_code) { return exit_code == static_cast<int>(ErrorKind::diverged); }
+
+}  // namespace
+
+std::vector<std::string> lr_sweep(const LrRange& range) {
+  ENSURE(config, std::isfinite(range.high) && range.low > 0 && range.low < range.high,
+         "--min is {:g} and --max is {:g}: rates rise from one above 0 to a higher one", range.low,
+         range.high);
+  ENSURE(config, range.steps >= report::kFewestRates, "--steps is {}: at least {} are needed",
+         range.steps, report::kFewestRates);
+  const double gamma = std::pow(range.high / range.low, 1.0 / (range.steps - 1));
+  std::vector<std::string> overrides = short_run(range.steps);
+  overrides.push_back(fmt::format("++optimizer.lr={:.17g}", range.low));
+  overrides.push_back(
+      fmt::format("++scheduler={{type: exponential_lr, gamma: {:.17g}, interval: step}}", gamma));
+  return overrides;
+}
+
+LrFinding find_lr(const RunRequest& request, const Clock& clock) {
+  std::vector<report::RateStep> steps;
+  const auto make_sinks = [&](const fs::path& /*run_dir*/) {
+    Sinks sinks;
+    sinks.push_back(std::make_unique<RateSink>(steps));
+    return sinks;
+  };
+  LrFinding finding{.run = run_experiment(request, make_sinks, clock), .curve = {}};
+  if (diverged(finding.run.ending.exit_code)) add_fatal_step(steps);
+  finding.curve = report::read_lr_curve(steps);
+  write_atomically(finding.run.folder / "lr_find.csv", report::lr_curve_csv(finding.curve));
+  return finding;
+}
+
+int exit_code_of(const LrFinding& finding) {
+  const int code = finding.run.ending.exit_code;
+  if (code != 0 && !diverged(code)) return code;
+  if (finding.curve.steepest) return 0;
+  return code != 0 ? code : static_cast<int>(ErrorKind::inconclusive);
+}
+
+}  // namespace trainctl::study

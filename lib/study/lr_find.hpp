@@ -1,0 +1,34 @@
+#pragma once
+
+#include "report/lr_curve.hpp"
+#include "study/run.hpp"
+
+#include <string>
+#include <vector>
+
+namespace trainctl::study {
+
+/// The rates that are tried: one a step, each the same multiple of the one before.
+struct LrRange {
+  double low = 1e-7;
+  double high = 1;
+  int steps = 100;
+};
+
+/// What turns an experiment into the sweep: the scheduler, the length, and neither validation nor
+/// anything that would end it or be kept. Throws Error(config) where the range is none.
+std::vector<std::string> lr_sweep(const LrRange& range);
+
+struct LrFinding {
+  RunOutcome run;  // exit code 6 is how a sweep usually ends
+  report::LrCurve curve;
+};
+
+/// Runs `request`, an experiment with the overrides of lr_sweep(), in fresh processes, and writes
+/// lr_find.csv into its run folder.
+LrFinding find_lr(const RunRequest& request, const Clock& clock);
+
+/// 0 where a rate is suggested; else the run's own, or 4: what it told is not enough.
+int exit_code_of(const LrFinding& finding);
+
+}  // namespace trainctl::study

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <ATen/record_function.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+namespace trainctl::train {
+
+/// Counts the floating-point operations of this thread, and of the backward passes that it starts,
+/// while it lives: two for each multiplication of matrix products, convolutions and attention, as
+/// torch.utils.flop_counter has them; sums, norms and activations are left out, as there. Weight
+/// gradients of grouped convolutions are counted once a group, where PyTorch's counter takes every
+/// pair of channels. One counter at a time.
+class FlopCounter {
+ public:
+  FlopCounter();
+  ~FlopCounter();
+  FlopCounter(const FlopCounter&) = delete;
+  FlopCounter& operator=(const FlopCounter&) = delete;
+
+  [[nodiscard]] std::int64_t count() const { return count_; }
+
+ private:
+  static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& call);
+  static void on_end(const at::RecordFunction& call, at::ObserverContext* context);
+
+  at::CallbackHandle handle_;
+  std::atomic<std::int64_t> count_{0};
+};
+
+/// Those of one call of an operator; 0 of one that is not counted, or whose arguments are others
+/// than expected.
+std::int64_t flops_of(std::string_view name, c10::ArrayRef<const at::IValue> inputs);
+
+}  // namespace trainctl::train

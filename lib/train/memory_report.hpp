@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace trainctl::train {
+
+/// What is known of a process whose allocator gave up in training; sizes in MiB.
+struct MemoryUse {
+  std::string cause = "";       // the allocator's own words
+  std::string phase = "";       // "train"
+  std::int64_t step = 0;        // of the optimizer, from 0
+  std::int64_t batch = 0;       // rows of one rank
+  std::int64_t accumulate = 1;  // batches of a step, as configured
+  double before = 0;            // held before the first step: weights, data, the program
+  double peak = 0;              // held at most
+  double now = 0;               // still held, when what the step held was given back
+  std::optional<double> free =
+      std::nullopt;  // what there is beyond `now`; nothing: the allocator says it, or nobody
+};
+
+/// The size in MiB after `words` ("tried to allocate") in what an allocator said: "8589934592
+/// bytes", "20.00 GiB". Nothing where it is not there.
+std::optional<double> size_after(const std::string& text, const std::string& words);
+
+/// The largest batch that would fit, if what is held beyond the start grows with the batch; 0: not
+/// even one row does, or too little is known.
+std::int64_t fitting_batch(const MemoryUse& use);
+
+/// Where and of what the memory ran out, and what to change.
+std::string memory_report(const MemoryUse& use);
+
+}  // namespace trainctl::train

@@ -1,0 +1,9 @@
+#include <csignal>
+
+namespace {
+
+struct Crash {
+  Crash() { std::raise(SIGSEGV); }
+} crash;
+
+}  // namespace

@@ -1,0 +1,22 @@
+#include "config/describe.hpp"
+#include "spec/plugin_entry.hpp"
+
+// Describes a model that is there already, or a stage of a kind that a plug-in cannot have.
+
+namespace {
+
+using namespace trainctl;
+
+struct Nothing {
+  static constexpr auto kSummary = "Nothing.";
+  static void describe(config::Describe<Nothing>&) {}
+};
+
+void describe(config::Vocabulary& all) {
+  all.add<Nothing>("model", "fake_first");
+  all.add<Nothing>(FAKE_KIND, FAKE_NAME);
+}
+
+}  // namespace
+
+extern "C" const trainctl::spec::PluginEntry trainctl_plugin{.describe = describe};

@@ -1,0 +1,160 @@
+#include "spec/plugins.hpp"
+
+#include "base/files.hpp"
+#include "config/describe.hpp"
+#include "data/registry.hpp"
+#include "spec/dataset/mnist.hpp"
+#include "spec/load.hpp"
+#include "support/catch.hpp"
+#include "support/temp_folder.hpp"
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace trainctl;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path fake(const std::string& name) {
+  return fs::path(TRAINCTL_FAKE_PLUGINS) / ("libfake_" + name + ".so");
+}
+
+/// No test sees the plug-ins of another.
+struct PutBack {
+  ~PutBack() {
+    spec::use_plugins({});
+    ::unsetenv("TRAINCTL_PLUGIN_PATH");
+  }
+};
+
+std::string experiment(const std::string& plugin, const std::string& model) {
+  return "plugins: [" + plugin + "]\ndataset: {train: {type: fake_ring, points: 5}}\n" +
+         "model: " + model + "\noptimizer: sgd\nloader: {batch_size: 1}\n";
+}
+
+spec::Loaded load(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  config::Diagnostics diagnostics;
+  return spec::load_experiment_text("test.yaml", text, overrides, diagnostics);
+}
+
+std::string message_of(const std::string& text) {
+  try {
+    load(text);
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::config);
+    return error.what();
+  }
+  FAIL("the experiment was taken");
+  return {};
+}
+
+std::string refusal_of(const fs::path& library) {
+  try {
+    spec::PluginSet set;
+    set.add(spec::open_plugin(library));
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::config);
+    return error.what();
+  }
+  FAIL("the library was taken");
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("the stages of a plug-in are read as the program's own") {
+  const PutBack put_back;
+  const spec::Loaded loaded =
+      load(experiment(fake("good").string(), "fake_net"), {"model.width=16"});
+  CHECK(loaded.experiment.model.type == "fake_net");
+  REQUIRE(loaded.experiment.plugins.size() == 1);
+  CHECK_THAT(spec::dump_resolved(loaded), Contains("width: 16") && Contains("points: 5"));
+  CHECK_NOTHROW(load(spec::dump_resolved(loaded)));
+
+  const std::string wrong =
+      message_of(experiment(fake("good").string(), "{type: fake_net, widht: 3, width: 0}"));
+  CHECK_THAT(wrong, Contains("test.yaml:3:25: error: unknown key 'widht' in model 'fake_net'"));
+  CHECK_THAT(wrong, Contains("did you mean 'width'?"));
+  CHECK_THAT(wrong, Contains("'width' must be at least 1"));
+}
+
+TEST_CASE("a plug-in is in use for the experiment that names it, and no longer") {
+  const PutBack put_back;
+  const std::string text = experiment(fake("good").string(), "fake_net");
+  load(text);
+  CHECK(data::catalogue_in_use().facts.contains("fake_ring"));
+  const std::string without = text.substr(text.find('\n') + 1);
+  CHECK_THAT(message_of(without), Contains("unknown dataset 'fake_ring'"));
+  CHECK_FALSE(data::catalogue_in_use().facts.contains("fake_ring"));
+  CHECK_NOTHROW(load(without, {"+plugins=[" + fake("good").string() + "]"}));
+  CHECK_NOTHROW(load(text, {"plugins=[" + fake("good").string() + "]"}));
+}
+
+TEST_CASE("a plug-in cannot take the place of a data set that is there") {
+  const PutBack put_back;
+  load(experiment(fake("good").string(), "fake_net"));
+  const config::Stage digits = config::make_stage("dataset", "mnist", spec::dataset::Mnist{});
+  try {
+    data::catalogue_in_use().facts.at("mnist")(digits);
+  } catch (const Error& error) {
+    CHECK_THAT(error.what(), !Contains("took the place"));
+  }
+}
+
+TEST_CASE("a plug-in is looked for in the folders of TRAINCTL_PLUGIN_PATH") {
+  const PutBack put_back;
+  const std::string text = experiment("libfake_good.so", "fake_net");
+  CHECK_THAT(message_of(text), Contains("there is no plug-in") && Contains("TRAINCTL_PLUGIN_PATH"));
+  ::setenv("TRAINCTL_PLUGIN_PATH", (std::string("/nowhere::") + TRAINCTL_FAKE_PLUGINS).c_str(), 1);
+  CHECK(load(text).experiment.plugins.at(0) == fake("good"));
+}
+
+TEST_CASE("a plug-in that cannot be used is an error at the line that names it") {
+  const PutBack put_back;
+  const std::string message = message_of(experiment("/nowhere/libgone.so", "mlp"));
+  CHECK_THAT(message,
+             StartsWith("test.yaml:1:11: error: there is no plug-in '/nowhere/libgone.so'"));
+}
+
+TEST_CASE("a file that is no library is told by name") {
+  const TempFolder folder;
+  std::ofstream(folder / "empty.so").flush();
+  std::ofstream(folder / "text.so") << std::string(4096, 'x');
+  std::ofstream(folder / "cut.so")
+      << read_file(fake("good"), 1 << 30, ReadFailure::config).substr(0, 200);
+  for (const char* name : {"empty.so", "text.so", "cut.so"}) {
+    CAPTURE(name);
+    CHECK_THAT(refusal_of(folder / name), Contains(name) && Contains("cannot be loaded: "));
+  }
+  CHECK_THAT(refusal_of(folder.path()), Contains("there is no plug-in"));
+  CHECK_THAT(refusal_of(fake("nothing")), Contains("does not export 'trainctl_plugin'"));
+}
+
+TEST_CASE("a plug-in of another build is refused before it runs") {
+  const std::string abi = refusal_of(fake("other_abi"));
+  CHECK_THAT(abi, Contains("was built for 'trainctl 0.0.1, headers of old'"));
+  CHECK_THAT(abi, Contains(TRAINCTL_PLUGIN_ABI) && Contains("build it anew"));
+  CHECK_THAT(refusal_of(fake("other_layout")), Contains("layout 99"));
+  CHECK_THAT(refusal_of(fake("no_abi")), Contains("was built for ''"));
+  CHECK_THAT(refusal_of(fake("no_engine")), Contains("needs 'libgone.so' beside it"));
+}
+
+TEST_CASE("a plug-in brings names that are new, of the kinds it can have") {
+  CHECK_THAT(refusal_of(fake("twice")), Contains("the model 'mlp', which is there already"));
+  CHECK_THAT(refusal_of(fake("twice_itself")),
+             Contains("the model 'fake_first' is described twice"));
+  CHECK_THAT(refusal_of(fake("wrong_kind")), Contains("the layer 'fake_layer'"));
+
+  spec::PluginSet set;
+  CHECK_THROWS_AS(set.add(spec::load_plugin(fake("twice"))), Error);
+  CHECK(set.plugins().empty());
+  CHECK(set.vocabulary().find("model", "fake_first") == nullptr);
+  set.add(spec::load_plugin(fake("good")));
+  set.add(spec::load_plugin(fake("good")));  // named twice is used once
+  CHECK(set.plugins().size() == 1);
+}

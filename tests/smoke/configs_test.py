@@ -1,0 +1,298 @@
+"""Every file of configs/ through the real program, on data drawn here: each is sound, each takes a step, and together they use every
+stage that `trainctl list` names. Needs TRAINCTL_BINARY."""
+
+import hashlib
+import json
+import os
+import pathlib
+import struct
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+from convnets_test import cifar_records
+from run_test import SOURCE, Smoke, run
+
+CONFIGS = SOURCE / "configs"
+sys.path.insert(0, str(CONFIGS))
+import make_data
+
+ALL = sorted(str(path.relative_to(CONFIGS)) for path in CONFIGS.rglob("*.yaml"))
+SCRIPT = SOURCE / "tests/golden/torch/script.pt"
+TABLE = SOURCE / "tests/golden/data/table.parquet"
+
+# Stages that no config uses, each with the reason. A new stage comes with a config, not with a line here.
+WITHOUT_A_CONFIG = {}
+
+# The kind of what stands under a key: of the experiment, of a split, or among the options of another stage.
+KINDS = {"model": "model", "loss": "loss", "optimizer": "optimizer", "scheduler": "scheduler", "early_stopping": "stopper",
+         "metrics": "metric", "train": "dataset", "val": "dataset", "test": "dataset", "source": "dataset", "sampler": "sampler",
+         "transforms": "transform", "batch_transforms": "batch_transform", "layers": "layer", "shortcut": "layer",
+         "schedulers": "scheduler"}
+LISTS = {"metrics", "transforms", "batch_transforms", "layers", "shortcut", "schedulers"}  # options of these names may be no lists
+
+
+def stages_of(value, kind=None):
+    """The stages of a resolved experiment, or of a value in it that holds stages of a kind: {(kind, type)}."""
+    if isinstance(value, list):
+        return set().union(*(stages_of(item, kind) for item in value))
+    if isinstance(value, str):
+        return {(kind, value)} if kind else set()
+    if not isinstance(value, dict):
+        return set()
+    found = {(kind, value["type"])} if kind else set()
+    for key, below in value.items():
+        found |= stages_of(below, None if key in LISTS and not isinstance(below, list) else KINDS.get(key))
+    return found
+
+
+def missing(listed, used, excepted):
+    """The stages of `trainctl list` that nothing uses and no line excuses, and the lines that excuse nothing."""
+    return sorted(listed - used - set(excepted)), sorted(set(excepted) & used | set(excepted) - listed)
+
+
+def write_cifar(folder):
+    """CIFAR in its real size, since the reader asks for it; files of one size share their bytes."""
+    ten, hundred = folder / "cifar10", folder / "cifar100"
+    ten.mkdir(parents=True)
+    hundred.mkdir()
+    records = cifar_records(10_000)
+    (ten / "test_batch.bin").write_bytes(records)
+    for i in range(1, 6):
+        os.link(ten / "test_batch.bin", ten / f"data_batch_{i}.bin")
+    coarse = b"".join(records[at:at + 1] + records[at:at + 3073] for at in range(0, 3073 * 1000, 3073))
+    (hundred / "test.bin").write_bytes(coarse * 10)
+    (hundred / "train.bin").write_bytes(coarse * 50)
+
+
+def write_photographs(folder):
+    """Two classes of pictures that differ in their colour."""
+    for name, colour in (("animal", b"\xd0\x60\x20"), ("artifact", b"\x20\x60\xd0")):
+        (folder / "imagenet-sample" / name).mkdir(parents=True)
+        for i in range(100):
+            pixels = b"".join(bytes((value + 7 * i + 3 * x) % 256 for value in colour) for x in range(80))
+            (folder / "imagenet-sample" / name / f"{i:03}.png").write_bytes(make_data.png(80, 72, pixels * 72))
+
+
+def write_mnists(folder):
+    """MNIST and Fashion-MNIST in their real size, since warm-ups are compared with the run: a bright band for each class."""
+    images = b"".join(bytes(200 if 2 * label <= i // 28 < 2 * label + 4 else (i * 7 + label) % 50 for i in range(784))
+                      for label in range(10))
+    mnist, fashion = folder / "mnist", folder / "fashion_mnist"
+    mnist.mkdir(parents=True)
+    fashion.mkdir()
+    for prefix, count in (("train", 60_000), ("t10k", 10_000)):
+        (mnist / f"{prefix}-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, count, 28, 28) + images * (count // 10))
+        (mnist / f"{prefix}-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 0x801, count) + bytes(range(10)) * (count // 10))
+        for file in mnist.glob(f"{prefix}-*"):
+            os.link(file, fashion / file.name)
+
+
+class Drawn(unittest.TestCase):
+    """Data for the configs of some folders, drawn once for all tests of a class."""
+
+    WRITERS = ()
+    SETS = ()
+
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory(prefix="trainctl-configs-")
+        cls.addClassCleanup(scratch.cleanup)
+        cls.folder = pathlib.Path(scratch.name)
+        cls.data = cls.folder / "data"
+        patch = mock.patch.dict(os.environ, TRAINCTL_DATA=str(cls.data), TRAINCTL_SCRIPT=str(SCRIPT),
+                                TRAINCTL_SCRIPT_SHA256=hashlib.sha256(SCRIPT.read_bytes()).hexdigest())
+        patch.start()
+        cls.addClassCleanup(patch.stop)
+        for write in cls.WRITERS:
+            write(cls.data)
+        make_data.make(cls.data, cls.SETS)
+
+    def ask(self, *words):
+        """The JSON document of a verb that has to succeed."""
+        code, out, err = run(self.folder, *words, "--json")
+        self.assertEqual(code, 0, f"{words}: {err}")
+        return json.loads(out)
+
+
+class Vocabulary(Drawn):
+    """What `list`, `explain` and configs/ say about the same stages."""
+
+    def setUp(self):
+        kinds = self.ask("list")["kinds"]
+        self.listed = {(kind, stage["name"]) for kind, stages in kinds.items() for stage in stages}
+        self.assertGreater(len(self.listed), 100)
+
+    def test_every_stage_has_a_config(self):
+        used = set()
+        for config in ALL:
+            used |= stages_of(self.ask("show-config", CONFIGS / config)["config"])
+        self.assertEqual(missing(self.listed, used, WITHOUT_A_CONFIG), ([], []), "stages without a config, and exceptions without need")
+        self.assertEqual(used - self.listed, set(), "a key holds another kind than KINDS says")
+
+    def test_a_stage_without_a_config_and_an_idle_exception_are_found(self):
+        used = stages_of({"model": {"type": "sequential", "layers": ["relu", {"type": "residual", "layers": [{"type": "tanh"}]}]},
+                          "metrics": [], "loader": {"sampler": None}, "name": "lenet", "gpt": {"layers": 4, "shortcut": "b"}})
+        self.assertEqual(used, {("model", "sequential"), ("layer", "relu"), ("layer", "residual"), ("layer", "tanh")})
+        self.assertEqual(missing(used | {("loss", "new")}, used, {("layer", "tanh"): "why"}), ([("loss", "new")], [("layer", "tanh")]))
+
+    def test_every_stage_and_option_is_explained(self):
+        for kind, name in sorted(self.listed):
+            with self.subTest(f"{kind}.{name}"):
+                found = self.ask("explain", f"{kind}.{name}")
+                self.assertEqual(found["type"], kind)
+                self.assertGreater(len(found["help"].split()), 3, found)
+                self.assertIn(name, found["example"])
+                for option in found["below"]:
+                    below = self.ask("explain", f"{kind}.{name}.{option}")
+                    self.assertTrue(below["help"] and below["type"], below)
+
+    def test_every_config_says_what_it_shows_and_how_it_is_run(self):
+        page = (CONFIGS / "README.md").read_text()
+        for config in ALL:
+            lines = (CONFIGS / config).read_text().splitlines()
+            self.assertRegex(lines[0], "^# [A-Z0-9].*", config)
+            commands = [line for line in lines if line.startswith("#   ")]
+            self.assertTrue(any(f"trainctl run configs/{config}" in line for line in commands), config)
+            self.assertIn(f"]({config})", page, f"{config} is not on the page configs/README.md")
+
+
+class Sound(Drawn):
+    """`trainctl validate` on every config, with data to look at."""
+
+    WRITERS = (write_mnists, write_cifar, write_photographs)
+    SETS = make_data.SETS
+    UNREAD = {"imagenet-sample/pack.yaml", "tabular/parquet.yaml"}     # their files are not drawn here
+
+    def test_every_config_is_valid(self):
+        for config in set(ALL) - self.UNREAD:
+            with self.subTest(config):
+                code, out, err = run(self.folder, "validate", CONFIGS / config)
+                self.assertEqual(code, 0, err)
+
+    def test_a_mistake_in_a_config_is_found(self):
+        code, _, err = run(self.folder, "validate", CONFIGS / "mnist/schedulers/wsd.yaml", "scheduler.decay=none")
+        self.assertEqual(code, 2, err)
+
+
+class Stepping(Drawn):
+    """One batch of training and one of validation for every config of some folders."""
+
+    FOLDERS = ()
+    BATCH = 8
+    WORDS = {}
+
+    def test_every_config_takes_a_step(self):
+        configs = [config for config in ALL if str(pathlib.Path(config).parent) in self.FOLDERS]
+        self.assertTrue(configs)
+        for config in configs:
+            with self.subTest(config):
+                self.step(config, *self.WORDS.get(config, ()))
+
+    def step(self, config, *words):
+        run_dir = pathlib.Path(tempfile.mkdtemp(dir=self.folder, prefix="run-"))
+        code, out, err = run(
+            self.folder, "run", CONFIGS / config, "++trainer.fast_dev_run=true", "++trainer.num_threads=1", "++loader.num_workers=0",
+            f"++loader.batch_size={self.BATCH}", "++checkpoint.save_top_k=0", "++checkpoint.save_last=false", *words, "--run-dir", run_dir)
+        self.assertEqual(code, 0, out + err)
+        result = json.loads((run_dir / "result.json").read_text())
+        self.assertEqual((result["verdict"], result["steps"]), ("ok", 1))
+        self.assertGreaterEqual(result["train"]["loss"], 0)
+
+
+class DigitConfigs(Stepping):
+    FOLDERS = (".", "mnist", "mnist/layers", "mnist/losses", "mnist/samplers", "fashion_mnist")
+    WRITERS = (write_mnists,)
+
+    def step(self, config, *words):
+        """The script gives logits, no log-probabilities: its nll may be below 0."""
+        if config != "mnist/losses/nll.yaml":
+            return super().step(config, *words)
+        with mock.patch.object(self, "assertGreaterEqual"):
+            return super().step(config, *words)
+
+
+class OptimizerConfigs(Stepping):
+    FOLDERS = ("mnist/optimizers", "mnist/schedulers")
+    WRITERS = (write_mnists,)
+
+
+class SmallImageConfigs(Stepping):
+    FOLDERS = ("cifar10", "cifar10/layers", "cifar100", "images")
+    WRITERS = (write_cifar,)
+    SETS = (make_data.shapes, make_data.distillation)
+
+
+class PhotographConfigs(Stepping):
+    """Two pictures a step, in the size that the recipe asks for."""
+
+    FOLDERS = ("imagenet-sample", "imagenet-sample/augmentation")
+    BATCH = 2
+    WRITERS = (write_photographs,)
+
+    def setUp(self):
+        code, _, err = run(self.folder, "data", "pack", CONFIGS / "imagenet-sample/lenet.yaml", "--out", self.data / "imagenet-sample.pack")
+        self.assertEqual(code, 0, err)
+
+
+class TableAndTextConfigs(Stepping):
+    FOLDERS = ("tabular", "text")
+    SETS = (make_data.houses, make_data.multi_label, make_data.text)
+    WORDS = {"text/gpt2_small.yaml": ("model.layers=1", "dataset.train.sequence_length=64")}
+
+    def step(self, config, *words):
+        """Nothing here writes Parquet, and not every build reads it: a table of the tests, of one class, stands for the houses."""
+        if config == "tabular/parquet.yaml":
+            table = (f"{{type: parquet, path: {TABLE}, label: y, features: [a, b, kind], categorical: [kind], missing: drop, "
+                     f"standardize: true, statistics_from: {TABLE}}}")
+            words = (f"dataset.train={table}", f"dataset.val={table}", "loader.batch_size=2", "metrics=[accuracy]",
+                     "checkpoint.monitor=val/accuracy")
+            code, _, err = run(self.folder, "validate", CONFIGS / config, *words)
+            if "does not read Parquet" in err:
+                self.skipTest("this build does not read Parquet")
+            self.assertEqual(code, 0, err)
+        super().step(config, *words)
+
+
+class EveryFolder(unittest.TestCase):
+    def test_some_class_steps_through_each_folder_of_configs(self):
+        stepped = [folder for kind in Stepping.__subclasses__() for folder in kind.FOLDERS]
+        self.assertEqual(sorted(stepped), sorted({str(pathlib.Path(config).parent) for config in ALL}))
+
+
+class ResidualAndMobileNetworksLearn(Drawn):
+    """Images of CIFAR-10's shape and folders of images: the loss falls well below where it began."""
+
+    WRITERS = (write_cifar, write_photographs)
+
+    def learns(self, config, *words):
+        run_dir = pathlib.Path(tempfile.mkdtemp(dir=self.folder, prefix="run-"))
+        code, out, err = run(
+            self.folder, "run", CONFIGS / config, "++loader.batch_size=16", "++loader.num_workers=0", "++trainer.num_threads=1",
+            "++trainer.max_epochs=5", "++trainer.limit_train_batches=8", "++trainer.limit_val_batches=0", "scheduler=constant_lr",
+            "~optimizer.weight_decay", "++checkpoint={save_top_k: 0, save_last: false}", *words, "--run-dir", run_dir)
+        self.assertEqual(code, 0, out + err)
+        losses = [float(train) for train, _ in Smoke.losses(self, run_dir)]
+        self.assertEqual(len(losses), 5)
+        self.assertLess(losses[-1], 0.7 * losses[0], losses)
+
+    def test_resnets_learn_cifar10(self):
+        self.learns("cifar10/resnet_cifar.yaml", "optimizer.lr=0.05")
+        self.learns("cifar10/resnet18.yaml", "optimizer.lr=0.005")
+
+    def test_mobilenet_v2_learns_cifar10(self):
+        self.learns("cifar10/mobilenet_v2.yaml", "optimizer.lr=0.01")
+
+    def test_resnet18_learns_a_folder_of_images(self):
+        self.learns("imagenet-sample/resnet18.yaml", "optimizer.lr=0.01", "dataset.train.transforms.0.size=64")
+
+    def test_mobilenet_v2_learns_a_folder_of_images(self):
+        self.learns("imagenet-sample/mobilenet_v2.yaml", "optimizer.lr=0.02", "dataset.train.transforms.0.size=64")
+
+
+if __name__ == "__main__":
+    program = unittest.main(verbosity=2, exit=False)
+    failed = not program.result.wasSuccessful()
+    all_skipped = len(program.result.skipped) == program.result.testsRun
+    raise SystemExit(1 if failed else 4 if all_skipped else 0)  # 4: CTest shows it as skipped

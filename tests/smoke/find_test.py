@@ -1,0 +1,189 @@
+"""What trainctl finds out by itself: a learning rate, a batch size, where the time goes; and who answers malloc.
+Needs TRAINCTL_BINARY."""
+
+import csv
+import ctypes
+import json
+import os
+import unittest
+from unittest import mock
+
+from run_test import Smoke, run
+
+LIBRARIES = {"jemalloc": ("libjemalloc.so.2", "libjemalloc2"), "mimalloc": ("libmimalloc.so.2", "libmimalloc2.0")}
+
+
+def installed(name):
+    """In a child: a library that takes over malloc must not be loaded into a process that runs on."""
+    child = os.fork()
+    if child == 0:
+        try:
+            ctypes.CDLL(LIBRARIES[name][0])
+        except OSError as error:
+            os._exit(1 if "cannot open" in str(error) else 0)  # too large for the space left to threads: it is there
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+class Allocators(Smoke):
+    def setUp(self):
+        super().setUp()
+        patch = mock.patch.dict(os.environ)
+        patch.start()
+        self.addCleanup(patch.stop)
+        os.environ.pop("LD_PRELOAD", None)
+
+    def manifest(self):
+        return json.loads((self.run_dir / "manifest.json").read_text())
+
+    def test_the_workers_have_what_was_asked_for_and_train_the_same(self):
+        self.train("trainer.max_epochs=1")
+        self.assertEqual(self.manifest()["allocator"], "system")
+        losses = self.losses(self.run_dir)
+        for name, (_, package) in LIBRARIES.items():
+            if installed(name):
+                result = self.train("trainer.max_epochs=1", f"+trainer.allocator={name}")
+                self.assertEqual((result["verdict"], self.manifest()["allocator"]), ("ok", name))
+                self.assertEqual(self.losses(self.run_dir), losses)
+            else:
+                result = self.train(f"+trainer.allocator={name}", code=11)
+                self.assertIn(package, result["message"])
+
+    def test_a_library_that_cannot_be_preloaded_ends_the_run(self):
+        (self.folder / "libjemalloc.so.2").write_text("no library")
+        os.environ["LD_LIBRARY_PATH"] = str(self.folder)
+        result = self.train("+trainer.allocator=jemalloc", code=11)
+        self.assertIn("system answers malloc", result["message"])
+
+    def test_what_the_user_preloads_is_kept_and_told(self):
+        if not installed("jemalloc"):
+            self.skipTest("libjemalloc2 is not installed")
+        os.environ["LD_PRELOAD"] = "libjemalloc.so.2"
+        self.train("trainer.max_epochs=1")
+        self.assertEqual(self.manifest()["allocator"], "jemalloc")
+
+    def test_an_unknown_one_is_a_config_error(self):
+        code, out, err = run(self.folder, "run", "digits.yaml", "+trainer.allocator=jemaloc", "--run-dir", "never")
+        self.assertEqual(code, 2, out)
+        self.assertIn("jemalloc", err)
+        self.assertFalse((self.folder / "never").exists())
+
+
+class LearningRates(Smoke):
+    def find(self, *words, code=0):
+        returned, out, err = run(self.folder, "lr-find", "digits.yaml", *words)
+        self.assertEqual(returned, code, out + err)
+        return out, err
+
+    def test_the_rate_that_is_suggested_trains(self):
+        out, _ = self.find("--json")
+        found = json.loads(out)
+        self.assertEqual((found["schema"], found["exit_code"]), ("trainctl.lr_find/1", 0))
+        self.assertGreater(found["suggestion"]["steepest"], 1e-6)
+        self.assertLess(found["suggestion"]["steepest"], 0.5)
+        rates = [point["lr"] for point in found["points"]]
+        self.assertAlmostEqual(rates[0], 1e-7, delta=1e-12)
+        for before, after in zip(rates, rates[1:]):
+            self.assertAlmostEqual(after / before, 10 ** (7 / 99), delta=1e-3)
+        with open(found["csv"], newline="") as rows:
+            self.assertEqual([float(row["lr"]) for row in csv.DictReader(rows)], rates)
+        self.train(found["override"], "trainer.max_epochs=1")
+
+    def test_the_table_ends_with_the_command(self):
+        out, err = self.find("--steps", "40", "model.hidden=[16]")
+        self.assertIn("trying 40 learning rates", err)
+        self.assertRegex(out, r"run digits.yaml .*optimizer\.lr=[0-9.e-]+\n")
+        quiet, err = self.find("--steps", "40", "--quiet")
+        self.assertRegex(quiet, r"^optimizer\.lr=[0-9.e-]+\n$")
+        self.assertEqual(err, "")
+
+    def test_the_experiment_is_swept_whatever_else_it_asks(self):
+        out, _ = self.find("--steps", "30", "--json", "+trainer.ema={decay: 0.9}", "+trainer.max_time=1s",
+                           "+early_stopping={type: patience, monitor: val/accuracy, mode: max}",
+                           "+checkpoint={monitor: val/accuracy, mode: max}",
+                           "+scheduler={type: step_lr, step_size: 1}", "--min", "1e-5", "--max", "0.01")
+        found = json.loads(out)
+        self.assertEqual(len(found["points"]), 30)
+        checkpoints = os.path.join(found["run_dir"], "checkpoints")
+        self.assertEqual(os.listdir(checkpoints), [])
+
+    def test_a_loss_that_is_out_of_hand_at_once_is_exit_6(self):
+        out, _ = self.find("optimizer={type: sgd, lr: 0.1}", "--min", "1e25", "--max", "1e30", "--json", code=6)
+        found = json.loads(out)
+        self.assertIsNone(found["suggestion"]["steepest"])
+        self.assertIsNone(found["override"])
+        self.assertIn("lower --min", found["remark"])
+
+    def test_ranges_that_are_none_are_refused(self):
+        for words in (["--min", "1"], ["--min", "0"], ["--min", "-1"], ["--max", "nan"], ["--min", "x"], ["--steps", "5"]):
+            returned, out, err = run(self.folder, "lr-find", "digits.yaml", *words)
+            self.assertEqual(returned, 2, f"{words}: {out}{err}")
+        self.assertFalse((self.folder / "runs").exists())
+
+
+class BatchSizes(Smoke):
+    def test_trials_find_a_number_that_the_run_takes(self):
+        result = self.train("loader.batch_size=auto", "trainer.max_epochs=1")
+        self.assertEqual(result["verdict"], "ok")
+        found = json.loads((self.run_dir / "manifest.json").read_text())["batch_size"]
+        self.assertIn(found["value"], [8, 16, 32, 64, 128, 256, 512])
+        self.assertTrue(found["why"])
+        resolved = (self.run_dir / "config.resolved.yaml").read_text()
+        self.assertIn(f"batch_size: {found['value']} ", resolved)
+        self.assertIn(f"# loader.batch_size: auto was found to be {found['value']}: {found['why']}\n", resolved)
+        self.assertIn("the learning rate stays as it is", self.err)
+        self.assertRegex(self.err, r"batch 8  [0-9,.]+ samples/s")
+
+    def test_a_number_leaves_no_word_of_it(self):
+        self.train("trainer.fast_dev_run=true")
+        self.assertIsNone(json.loads((self.run_dir / "manifest.json").read_text())["batch_size"])
+
+    def test_a_trial_that_fails_tells_why_and_nothing_is_trained(self):
+        code, out, err = run(self.folder, "run", "digits.yaml", "loader.batch_size=auto", "optimizer={type: sgd, lr: 1e30}",
+                             "--run-dir", "never")
+        self.assertEqual(code, 6, out + err)
+        self.assertIn("a trial failed", err)
+        self.assertFalse((self.folder / "never").exists())
+
+    def test_other_verbs_say_that_they_need_a_number(self):
+        code, out, err = run(self.folder, "validate", "digits.yaml", "loader.batch_size=auto")
+        self.assertEqual(code, 0, out + err)
+        self.assertIn("'run' finds the number by trials", err + out)
+        code, out, err = run(self.folder, "lr-find", "digits.yaml", "loader.batch_size=auto")
+        self.assertEqual(code, 2, out + err)
+        self.assertIn("loader.batch_size is auto", err)
+        code, out, err = run(self.folder, "run", "digits.yaml", "loader.batch_size=automatic")
+        self.assertEqual(code, 2, out)
+
+
+class Profiles(Smoke):
+    def test_the_flag_records_and_the_summary_says_where(self):
+        self.train("--profile=3,1,2", "trainer.max_epochs=1")
+        self.assertRegex(self.out, r"profile +profile/trace.json and operators.txt; \S+ takes \d+ % of the operators' time")
+        self.assertTrue((self.run_dir / "profile/trace.json").is_file())
+        resolved = (self.run_dir / "config.resolved.yaml").read_text()
+        for line in ("wait: 3 ", "warmup: 1 ", "active: 2 "):
+            self.assertIn(line, resolved)
+
+    def test_the_flag_alone_takes_the_defaults_or_the_file(self):
+        self.train("--profile", "trainer.max_epochs=1")
+        self.assertIn("profile/trace.json", self.out)
+        self.train("--profile", "trainer.max_epochs=1", "+profiler={wait: 2, active: 1}")
+        self.assertIn("wait: 2 ", (self.run_dir / "config.resolved.yaml").read_text())
+
+    def test_numbers_that_are_none_are_config_errors(self):
+        for value in ("3", "1,2", "1,2,3,4", "a,b,c", "1,2,0", "-1,2,3", "1,,3"):
+            code, out, err = run(self.folder, "run", "digits.yaml", f"--profile={value}", "--run-dir", "never")
+            self.assertEqual(code, 2, f"{value}: {out}{err}")
+        self.assertFalse((self.folder / "never").exists())
+
+    def test_without_the_flag_there_is_no_line(self):
+        self.train("trainer.max_epochs=1")
+        self.assertNotIn("profile", self.out)
+
+
+if __name__ == "__main__":
+    program = unittest.main(verbosity=2, exit=False)
+    failed = not program.result.wasSuccessful()
+    all_skipped = len(program.result.skipped) == program.result.testsRun
+    raise SystemExit(1 if failed else 4 if all_skipped else 0)  # 4: CTest shows it as skipped

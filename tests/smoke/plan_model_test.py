@@ -1,0 +1,121 @@
+"""`trainctl plan` beside `trainctl run`: the memory that is foretold, and the memory that is taken. Needs TRAINCTL_BINARY."""
+
+import csv
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+from unittest import mock
+
+BINARY = os.environ["TRAINCTL_BINARY"]
+MIB = 1 << 20
+CONFIG = """\
+seed: 3
+dataset:
+  train: {{type: synthetic_images, height: {size}, width: {size}, classes: 10, samples: {samples}}}
+  cache: {{mode: none}}
+loader: {{batch_size: {batch}, num_workers: 0}}
+model: {model}
+optimizer: {{type: adam, lr: 0.0001}}
+trainer: {{accelerator: cpu, devices: 1, num_threads: 1, max_epochs: 1}}
+"""
+
+
+class PlanAndRun(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory(prefix="trainctl-smoke-")
+        self.addCleanup(self.scratch.cleanup)
+        self.folder = pathlib.Path(self.scratch.name)
+
+    def call(self, *words, code=0):
+        done = subprocess.run([BINARY, *map(str, words)], cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=240)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def config(self, name="plan.yaml", model="resnet18", size=96, batch=64, samples=192):
+        (self.folder / name).write_text(CONFIG.format(model=model, size=size, batch=batch, samples=samples))
+        return name
+
+    def plan(self, *words):
+        return json.loads(self.call("plan", *words, "--json").stdout)
+
+    def taken(self, *words):
+        """Peak of the worker's resident memory, in bytes."""
+        run_dir = tempfile.mkdtemp(dir=self.folder, prefix="run-")
+        self.call("run", *words, "--run-dir", run_dir, "--quiet")
+        with open(pathlib.Path(run_dir) / "timing.csv", newline="") as rows:
+            return max(float(row["rss_mb"]) for row in csv.DictReader(rows)) * MIB
+
+    def compare(self, config, few):
+        """The whole process within 15 % of what a run takes, and the growth from a small batch to the config's within 25 %."""
+        expected, actual = [], []
+        for words in ([config, f"loader.batch_size={few}"], [config]):
+            plan = self.plan(*words)
+            expected.append(plan["model"]["host_bytes"] - plan["model"]["memory"]["best_weights"] + plan["rank_bytes"])
+            actual.append(self.taken(*words))
+        report = f"expected {expected}, actual {actual}"
+        self.assertGreater(actual[1] - actual[0], 300 * MIB, report)
+        self.assertLess(abs(expected[1] - actual[1]), 0.15 * actual[1], report)
+        grown, foretold = actual[1] - actual[0], expected[1] - expected[0]
+        self.assertLess(abs(foretold - grown), 0.25 * grown, report)
+
+
+class PlansTakeTheMemoryOfRuns(PlanAndRun):
+    def test_a_convolutional_network(self):
+        self.compare(self.config(model="mobilenet_v2", size=64), few=2)
+
+    def test_a_network_whose_activations_dominate(self):
+        self.compare(self.config(model="{type: mlp, hidden: [128, 128, 128, 128, 128, 128, 128, 128]}", size=8, batch=1 << 17, samples=1 << 18), few=64)
+
+
+class PlansOfModels(PlanAndRun):
+    def test_parameters_operations_and_parts(self):
+        model = self.plan(self.config(batch=4, samples=8))["model"]
+        self.assertEqual(model["parameters"], 11181642)
+        self.assertEqual(model["memory"]["gradients"], 4 * 11181642)
+        self.assertGreaterEqual(model["memory"]["optimizer"], 8 * 11181642)
+        self.assertGreater(model["flops"]["step"], 2.5 * model["flops"]["forward"])
+        self.assertIn(8, model["fits_gpus_gb"])
+        self.assertIsNone(model["speed"])
+        frozen = self.plan("plan.yaml", "freeze=[layer*, conv1.*, bn1.*]")["model"]
+        self.assertEqual(frozen["trainable_parameters"], 5130)
+
+    def test_a_probe_times_steps(self):
+        config = self.config(model="{type: mlp, hidden: [64]}", size=8, batch=32, samples=320)
+        plan = self.plan(config, "--probe")
+        speed = plan["model"]["speed"]
+        self.assertGreater(speed["samples_per_s"], 0)
+        self.assertAlmostEqual(speed["epoch_s"], 10 * speed["step_s"], places=6)
+        self.assertIsNone(speed["mfu"])
+        self.assertIn("an epoch", self.call("plan", config, "--probe").stdout)
+
+    def test_a_batch_that_no_machine_holds_is_extrapolated(self):
+        config = self.config(model="{type: mlp, hidden: [60000]}", size=8, batch=80000, samples=80000)
+        model = self.plan(config)["model"]
+        self.assertTrue(model["extrapolated"])
+        less, more = model["measured_batches"]
+        self.assertEqual(more, 2 * less)
+        self.assertLess(more, 80000)
+        self.assertGreater(model["memory"]["activations"], 80000 * 60000 * 4)
+        self.assertIn("are extrapolated", self.call("plan", config).stdout)
+
+    def test_a_model_that_cannot_be_measured_leaves_the_rest_of_the_plan(self):
+        config = self.config(batch=4, samples=8)
+        with mock.patch.dict(os.environ, TMPDIR=str(self.folder / "nowhere")):
+            plan = json.loads(self.call("plan", config, "--json", code=11).stdout)
+        self.assertIsNone(plan["model"])
+        self.assertIn("TMPDIR", plan["no_model"])
+        self.assertEqual(plan["splits"][0]["samples"], 8)
+
+    def test_what_a_run_would_refuse_the_plan_refuses(self):
+        config = self.config(batch=4, samples=8)
+        done = self.call("plan", config, "freeze=[nothing.*]", code=2)
+        self.assertIn("nothing.*", done.stderr)
+        self.assertIn("--no-model", self.call("plan", config, "freeze=[nothing.*]", "--no-model").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

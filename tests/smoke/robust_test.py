@@ -1,0 +1,102 @@
+"""Runs that go wrong on purpose: values that are not finite, losses that blow up. Needs TRAINCTL_BINARY."""
+
+import json
+import resource
+import unittest
+
+from run_test import Smoke, run, start
+
+SHORT = ["trainer.max_epochs=1", "+trainer.limit_train_batches=10"]
+
+
+class PlantedValues(Smoke):
+    """A rate so large that weights leave the range of float32 within a few steps."""
+
+    HUGE = [*SHORT, "optimizer={type: sgd, lr: 1.0e38}"]
+
+    def test_the_layer_is_named(self):
+        models = [
+            "{type: mlp, hidden: [32]}",
+            "{type: sequential, layers: [flatten, {type: linear, out_features: 16}, relu, linear]}",
+            "lenet",
+        ]
+        for model in models:
+            with self.subTest(model=model):
+                result = self.train(*self.HUGE, f"model={model}", "+trainer.detect_anomaly=true", code=6)
+                self.assertEqual(result["verdict"], "diverged")
+                self.assertRegex(result["message"], r"not finite at step \d+ of epoch 1; the first value that is not finite: ")
+                self.assertRegex(result["message"], r"layer '[a-z0-9_.]+'|the loss")
+                self.assertNotIn("detect_anomaly=true", result["message"])
+
+    def test_without_the_watch_the_message_says_how_to_find_it(self):
+        result = self.train(*self.HUGE, code=6)
+        self.assertIn("find the layer with trainer.detect_anomaly=true", result["message"])
+
+    def test_the_watch_changes_no_result(self):
+        self.train(*SHORT)
+        plain = self.losses(self.run_dir)
+        self.train(*SHORT, "+trainer.detect_anomaly=true")
+        self.assertEqual(self.losses(self.run_dir), plain)
+
+
+class RunsThatDiverge(Smoke):
+    WILD = ["optimizer={type: sgd, lr: 1.0e38}", "trainer.max_epochs=2", "+trainer.limit_train_batches=10"]
+
+    def test_the_next_attempt_heals_it(self):
+        result = self.train(*self.WILD, "+trainer.on_divergence=[optimizer.lr=1.0e37, [optimizer.lr=0.05, trainer.gradient_clip_val=1.0]]")
+        self.assertEqual((result["verdict"], result["exit_code"], result["epochs"]), ("ok", 0, 2))
+        self.assertEqual([attempt["exit_code"] for attempt in result["attempts"]], [6, 6, 0])
+        self.assertEqual(result["attempts"][2]["overrides"], ["optimizer.lr=0.05", "trainer.gradient_clip_val=1.0"])
+        self.assertIn("attempt 3 of 3 starts from the beginning with optimizer.lr=0.05 trainer.gradient_clip_val=1.0",
+                      self.out + self.err)
+        self.assertTrue((self.run_dir / "checkpoints/last.safetensors").is_file())
+        for attempt in ("attempt-1", "attempt-2"):
+            before = json.loads((self.run_dir / attempt / "result.json").read_text())
+            self.assertEqual(before["verdict"], "diverged")
+        self.assertFalse((self.run_dir / ".lock").exists())
+        healed = self.losses(self.run_dir)
+        self.train(*self.WILD, "optimizer.lr=0.05", "+trainer.gradient_clip_val=1.0")
+        self.assertEqual(self.losses(self.run_dir), healed, "an attempt is the run with its overrides")
+
+    def test_where_all_attempts_diverge_the_run_has(self):
+        result = self.train(*self.WILD, "+trainer.on_divergence=[optimizer.lr=1.0e37]", code=6)
+        self.assertEqual((result["verdict"], len(result["attempts"])), ("diverged", 2))
+
+    def test_a_loss_that_rises_ends_the_run_before_it_is_infinite(self):
+        result = self.train("optimizer={type: sgd, lr: 1000}",
+                            "+early_stopping={type: divergence, patience: 1, factor: 1.5}", "+trainer.log_every_n_steps=1", code=6)
+        self.assertEqual(result["verdict"], "diverged")
+        self.assertRegex(result["message"], r"train/loss is [0-9.e+]+, above the limit of [0-9.e+]+ \(best [0-9.e+]+ at step \d+\)")
+
+    def test_a_wrong_fallback_is_told_before_anything_starts(self):
+        code, out, err = run(self.folder, "validate", "digits.yaml", "+trainer.on_divergence=[optimizer.lr=0.01, optimizer.rate=0.1]")
+        self.assertEqual(code, 2, out + err)
+        self.assertIn("attempt 3 of 'on_divergence'", out + err)
+
+
+class OutOfMemory(Smoke):
+    """One activation asks for terabytes, and the process may not map more than 64 GiB."""
+
+    POOLED = "{type: sequential, layers: [{type: adaptive_avg_pool2d, output_size: 20000}, " \
+             "{type: adaptive_avg_pool2d, output_size: 1}, flatten, linear]}"
+
+    def test_the_report_says_where_and_what_to_change(self):
+        def bounded():
+            resource.setrlimit(resource.RLIMIT_AS, (64 << 30, 64 << 30))
+
+        process = start(self.folder, "run", "digits.yaml", f"model={self.POOLED}", "loader.batch_size=1000", "+loader.num_workers=0",
+                        "--run-dir", "bounded", preexec_fn=bounded)
+        out, err = process.communicate(timeout=240)
+        self.assertEqual(process.returncode, 11, out + err)
+        message = json.loads((self.folder / "bounded/result.json").read_text())["message"]
+        self.assertRegex(message, r"out of memory in phase train after step 0, with 1000 rows a batch: .*1600000000000 bytes")
+        self.assertRegex(message, r"the process held \d+ MiB before the first step")
+        self.assertIn("trainer.accumulate_grad_batches", message)
+        self.assertIn("trainer.activation_checkpointing=blocks", message)
+
+
+if __name__ == "__main__":
+    program = unittest.main(verbosity=2, exit=False)
+    failed = not program.result.wasSuccessful()
+    all_skipped = len(program.result.skipped) == program.result.testsRun
+    raise SystemExit(1 if failed else 4 if all_skipped else 0)  # 4: CTest shows it as skipped

@@ -1,0 +1,104 @@
+#include "base/philox.hpp"
+#include "stages/builtin.hpp"
+#include "stages/support.hpp"
+#include "support/catch.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+using namespace trainctl;
+
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+std::unique_ptr<stage::Stopper> make(const std::string& options) {
+  return stages::builtin_catalogue().stoppers.build(
+      stages_test::stage("stopper", "divergence", options), {});
+}
+
+/// The epoch in which it ends the run, from 1; 0: none.
+int ends_in(const std::string& options, const std::vector<double>& values) {
+  const auto stopper = make(options);
+  for (std::size_t epoch = 0; epoch < values.size(); ++epoch) {
+    const auto decision = stopper->observe(static_cast<std::int64_t>(epoch), values[epoch]);
+    CHECK(decision.stop == decision.diverged);
+    CHECK(decision.stop == !decision.reason.empty());
+    if (decision.stop) return static_cast<int>(epoch) + 1;
+  }
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("divergence ends a run whose loss has risen far above its best") {
+  struct Row {
+    std::string options;
+    std::vector<double> values;
+    int expected;
+  };
+  const std::vector<Row> rows{
+      {"{}", {3, 2, 1, 0.5, 0.1}, 0},
+      {"{}", {1, 3, 3, 3}, 0},
+      {"{}", {1, 3.01, 3.01}, 3},
+      {"{}", {1, 9, 2, 9, 2, 9}, 0},
+      {"{patience: 1}", {5, 1, 3.1}, 3},
+      {"{patience: 3}", {1, 9, 9, 9}, 4},
+      {"{patience: 1, factor: 1.5}", {2, 3, 3.1}, 3},
+      {"{patience: 1}", {kNan}, 1},
+      {"{}", {kNan, 1, kInf, 1}, 0},
+      {"{}", {1, kNan, 9}, 3},
+      {"{patience: 1}", {-kInf}, 1},
+      {"{patience: 1}", {0, 0.1, 0.11}, 3},
+      {"{patience: 1}", {1e-9, 0.05}, 0},
+      {"{patience: 1, min_delta: 0}", {1e-9, 0.05}, 2},
+      {"{patience: 1}", {-1, -0.5, 0.9, 1.1}, 4},   // as far above as 3 is from 1
+      {"{patience: 1}", {2, 1, 0.5, 1.4, 1.6}, 5},  // of the best, not of the first
+  };
+  for (const Row& row : rows) {
+    INFO(row.options << " " << row.values.size() << " values");
+    CHECK(ends_in(row.options, row.values) == row.expected);
+  }
+}
+
+TEST_CASE("a loss that never rises, or stays within its factor, never diverges") {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    CounterRng draw(seed, 0, 0, 0);
+    std::vector<double> falling;
+    std::vector<double> scattered;
+    for (int i = 0; i < 40; ++i) {
+      const double u = static_cast<double>(draw.below(1000)) / 1000;
+      falling.push_back(10 * u - 5);
+      scattered.push_back(1 + 2 * u);
+    }
+    std::ranges::sort(falling, std::greater<>());
+    CHECK(ends_in("{patience: 1}", falling) == 0);
+    CHECK(ends_in("{patience: 1}", scattered) == 0);
+  }
+}
+
+TEST_CASE("divergence watches train/loss at the log points too, against a best of their own") {
+  const auto stopper = make("{patience: 1}");
+  CHECK_FALSE(stopper->observe(0, 0.01).diverged);
+  CHECK_FALSE(stopper->observe_step(50, 2).diverged);
+  const auto decision = stopper->observe_step(100, 7);
+  CHECK(decision.diverged);
+  CHECK(decision.reason == "train/loss is 7, above the limit of 6 (best 2 at step 50)");
+
+  const auto other = make("{patience: 1, monitor: val/loss}");
+  CHECK_FALSE(other->observe_step(50, kNan).diverged);
+  CHECK(other->monitor() == "val/loss");
+  CHECK_FALSE(other->restore_best());
+}
+
+TEST_CASE("divergence says why it ends a run") {
+  const auto patient = make("{}");
+  patient->observe(0, 1);
+  patient->observe(1, 4);
+  CHECK(patient->observe(2, 8).reason ==
+        "train/loss is 8, 2 values in a row above the limit of 3 (best 1 in epoch 1)");
+  CHECK(make("{patience: 1}")->observe(0, kNan).reason ==
+        "train/loss is nan, and was never finite");
+}

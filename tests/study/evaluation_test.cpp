@@ -1,0 +1,95 @@
+#include "base/error.hpp"
+#include "study/fake_run.hpp"
+#include "study/run.hpp"
+#include "study/scratch_folder.hpp"
+#include "support/catch.hpp"
+
+#include <fstream>
+
+using namespace trainctl;
+
+namespace {
+
+study::Sinks no_sinks(const fs::path& /*run_dir*/) { return {}; }
+
+/// A file that is taken for safetensors: nobody looks into it here.
+study::RunRequest request(const TempFolder& folder, const std::string& script) {
+  study::RunRequest request = fake_run::request(folder, script);
+  std::ofstream(folder / "best.safetensors") << "weights";
+  request.task = {spec::TaskKind::evaluate, "val", folder / "best.safetensors"};
+  return request;
+}
+
+std::string one_split() {
+  using fake_run::say;
+  return say(events::Hello{.host = "here", .device = "cpu"}) +
+         say(events::TableRow{"val/confusion_matrix", 0, 0, {3, 1}}) +
+         say(events::TableRow{"val/confusion_matrix", 0, 1, {0, 4}}) +
+         say(events::Evaluated{.split = "val",
+                               .checkpoint = "best.safetensors",
+                               .samples = 8,
+                               .outputs = 2,
+                               .targets = "classes",
+                               .metrics = {{"val/loss", 0.25}, {"val/accuracy", 0.875}}}) +
+         say(events::Finished{.global_step = 1, .stop_reason = "end_of_split"});
+}
+
+}  // namespace
+
+TEST_CASE("an evaluation tells its worker the task and leaves its own kind of result.json") {
+  TempFolder folder;
+  const study::RunOutcome outcome =
+      study::run_experiment(request(folder, one_split()), no_sinks, steady_clock());
+  CHECK(outcome.ending.exit_code == 0);
+  const spec::Task task = spec::read_task(outcome.folder);
+  CHECK(task.kind == spec::TaskKind::evaluate);
+  CHECK(task.weights == folder / "best.safetensors");
+  CHECK_FALSE(fs::exists(outcome.folder / "checkpoints"));
+  const Json result =
+      Json::parse(read_file(outcome.folder / "result.json", 1 << 20, ReadFailure::resource));
+  CHECK(result == outcome.result);
+  CHECK(result["schema"] == "trainctl.evaluation/1");
+  CHECK(result["metrics"] == Json({{"loss", 0.25}, {"accuracy", 0.875}}));
+  CHECK(result["tables"]["confusion_matrix"] == Json::parse("[[3,1],[0,4]]"));
+  CHECK(result["samples"] == 8);
+}
+
+TEST_CASE("an evaluation that failed has every key, and no values") {
+  TempFolder folder;
+  const study::RunOutcome outcome =
+      study::run_experiment(request(folder, "exit 10\n"), no_sinks, steady_clock());
+  CHECK(outcome.ending.exit_code == 10);
+  CHECK_FALSE(outcome.ending.trains);
+  CHECK(outcome.result["exit_code"] == 10);
+  CHECK(outcome.result["metrics"].is_null());
+  CHECK(outcome.result["first_failure"]["rank"] == 0);
+}
+
+TEST_CASE("a checkpoint that is no file of weights is told before a worker starts") {
+  TempFolder folder;
+  study::RunRequest broken = request(folder, "touch \"$0.started\"\n");
+  broken.task.weights = folder / "nothing.pth";
+  std::ofstream(folder / "nothing.pth") << "PK\x03\x04 and no archive";
+  const study::RunOutcome outcome = study::run_experiment(broken, no_sinks, steady_clock());
+  CHECK(outcome.ending.exit_code == 10);
+  CHECK_THAT(outcome.ending.message, StartsWith("--checkpoint: "));
+  CHECK_FALSE(fs::exists(folder / "worker.sh.started"));
+}
+
+TEST_CASE("a scratch folder goes, unless it is kept") {
+  TempFolder folder;
+  fs::path gone;
+  fs::path kept;
+  {
+    study::ScratchFolder first(folder.path());
+    study::ScratchFolder second(folder.path());
+    std::ofstream(first.path() / "file") << "text";
+    second.keep();
+    gone = first.path();
+    kept = second.path();
+    CHECK(gone != kept);
+  }
+  CHECK_FALSE(fs::exists(gone));
+  CHECK(fs::exists(kept));
+  CHECK_THROWS_AS(study::ScratchFolder(folder / "none"), Error);
+}

@@ -1,0 +1,99 @@
+#include "study/lr_find.hpp"
+
+#include "base/error.hpp"
+#include "spec/scheduler/exponential_lr.hpp"
+#include "study/fake_run.hpp"
+#include "support/catch.hpp"
+
+#include <cmath>
+
+using namespace trainctl;
+
+namespace {
+
+spec::Experiment swept(const std::string& more, const study::LrRange& range) {
+  const std::string text =
+      "dataset: { train: { type: synthetic_digits }, val: { type: synthetic_digits } }\n"
+      "model: { type: linear }\noptimizer: { type: sgd, lr: 0.1 }\n" +
+      more;
+  config::Diagnostics diagnostics;
+  return spec::load_experiment_text("a.yaml", text, study::lr_sweep(range), diagnostics).experiment;
+}
+
+/// What a worker says whose loss falls, and then what it ends with.
+std::string sweep_of(int steps, const std::string& end) {
+  std::string script = fake_run::say(events::Hello{.host = "here", .device = "cpu"});
+  for (int i = 1; i <= steps; ++i)
+    script += fake_run::say(events::StepLogged{
+        .global_step = i, .loss = 3.0 - 2.0 / (1 + std::exp(20.0 - i)), .lr = 1e-5 * i});
+  return script + end;
+}
+
+study::LrFinding found(const TempFolder& folder, const std::string& script) {
+  return study::find_lr(fake_run::request(folder, script), steady_clock());
+}
+
+std::string finished() { return fake_run::say(events::Finished{.stop_reason = "max_steps"}); }
+
+std::string diverged() {
+  return fake_run::say(events::Failed{.kind = 6, .message = "loss is nan"}) + "exit 6\n";
+}
+
+}  // namespace
+
+TEST_CASE("a sweep rises from one rate to the other in its steps, whatever the experiment asks") {
+  const spec::Experiment experiment = swept(
+      "scheduler: { type: step_lr, step_size: 2 }\n"
+      "early_stopping: { type: patience, monitor: val/loss }\nmetrics: [accuracy]\n"
+      "trainer: { max_epochs: 1, ema: { decay: 0.9 }, on_divergence: [seed=2] }\n"
+      "checkpoint: { monitor: val/accuracy, mode: max }\n",
+      {.low = 1e-4, .high = 1, .steps = 11});
+  const auto& scheduler = experiment.scheduler.as<spec::scheduler::ExponentialLr>();
+  CHECK(scheduler.interval == spec::scheduler::Interval::step);
+  CHECK(1e-4 * std::pow(scheduler.gamma, 10) == Approx(1));
+  CHECK(experiment.trainer.max_steps == 11);
+  CHECK(experiment.trainer.log_every_n_steps == 1);
+  CHECK_FALSE(experiment.trainer.max_epochs);
+  CHECK_FALSE(experiment.trainer.ema);
+  CHECK(experiment.trainer.on_divergence.empty());
+  CHECK_FALSE(experiment.dataset.val);
+  CHECK(experiment.checkpoint.save_top_k == 0);
+  CHECK_FALSE(experiment.checkpoint.save_last);
+}
+
+TEST_CASE("a range that is none is refused with its numbers") {
+  for (const study::LrRange range :
+       {study::LrRange{.low = 0}, study::LrRange{.low = 1, .high = 0.1}, study::LrRange{.steps = 3},
+        study::LrRange{.low = std::nan("")}, study::LrRange{.high = HUGE_VAL}})
+    CHECK_THROWS_AS(study::lr_sweep(range), Error);
+}
+
+TEST_CASE("the losses until a run diverges count") {
+  TempFolder folder;
+  const study::LrFinding finding = found(folder, sweep_of(40, diverged()));
+  CHECK(finding.run.ending.exit_code == 6);
+  CHECK(finding.curve.steps.size() == 40);
+  CHECK(finding.curve.steepest);
+  REQUIRE(finding.curve.diverged_at);
+  CHECK(*finding.curve.diverged_at == Approx(4.1e-4).epsilon(0.01));  // the one after the last
+  CHECK(study::exit_code_of(finding) == 0);
+  CHECK_THAT(read_file(finding.run.folder / "lr_find.csv", 1 << 20, ReadFailure::resource),
+             Contains("40,0.0004"));
+}
+
+TEST_CASE("a sweep that diverges while the loss falls is not told to go higher") {
+  TempFolder folder;
+  const study::LrFinding finding = found(folder, sweep_of(15, diverged()));
+  CHECK(finding.curve.steps.size() == 15);
+  REQUIRE(finding.curve.diverged_at);
+  CHECK(*finding.curve.diverged_at > 1.5e-4);
+  CHECK(finding.curve.remark.empty());
+}
+
+TEST_CASE("a sweep without a rate ends with the reason's exit code") {
+  TempFolder folder;
+  CHECK(study::exit_code_of(found(folder, sweep_of(40, finished()))) == 0);
+  CHECK(study::exit_code_of(found(folder, sweep_of(3, diverged()))) == 6);
+  CHECK(study::exit_code_of(found(folder, sweep_of(3, finished()))) == 4);
+  CHECK(study::exit_code_of(found(folder, sweep_of(40, "kill -9 $$\n"))) == 7);
+}
