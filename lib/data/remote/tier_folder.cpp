@@ -191,10 +191,11 @@ void TierFolder::count(std::uint64_t bytes) const {
 }
 
 std::uint64_t TierFolder::evict_to(std::uint64_t most) const {
+  const std::uint64_t pending = pending_;  // before: what is settled meanwhile counts twice at most
   std::vector<Kept> kept = look_through(folder_);
   std::sort(kept.begin(), kept.end(),
             [](const Kept& a, const Kept& b) { return a.used_ns < b.used_ns; });
-  std::uint64_t held = sum_of(kept) + pending_;
+  std::uint64_t held = sum_of(kept) + pending;
   for (const Kept& one : kept) {
     if (held <= most) break;
     if (remove_unused(one.data)) held -= one.bytes;

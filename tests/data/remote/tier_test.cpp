@@ -11,6 +11,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
@@ -30,15 +32,17 @@ fs::path data_file(const FakeTier& fake) {
   return TierFolder(fake.folder.path(), fake.budget).files(kUrl).data;
 }
 
-std::uint64_t bytes_on_disk(const FakeTier& fake) {
+std::uint64_t data_bytes(const fs::path& folder) {
   std::uint64_t bytes = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(fake.folder / "objects")) {
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     struct stat info {};
-    REQUIRE(::stat(entry.path().c_str(), &info) == 0);
+    if (::stat(entry.path().c_str(), &info) != 0) continue;
     if (S_ISREG(info.st_mode)) bytes += static_cast<std::uint64_t>(info.st_blocks) * 512;
   }
   return bytes;
 }
+
+std::uint64_t bytes_on_disk(const FakeTier& fake) { return data_bytes(fake.folder / "objects"); }
 
 bool holds_unfinished(const FakeTier& fake) {
   for (const auto& entry : fs::recursive_directory_iterator(fake.folder / "objects")) {
@@ -369,6 +373,33 @@ TEST_CASE("a whole object is fetched where no further thread is to be had") {
   without_threads([&] {
     if (content_of(fake.open()->open(kUrl)) != bytes) throw std::runtime_error("other bytes");
   });
+}
+
+TEST_CASE("what is written while the folder is looked through counts against the budget") {
+  constexpr std::uint64_t kBudget = 10 * 4096;
+  const TempFolder folder;
+  TierFolder tier(folder.path(), {.bytes = kBudget});
+  std::atomic<std::uint64_t> most = 0;
+  const auto keep = [&](int thread) {
+    for (int i = 0; i < 300; ++i) {
+      const fs::path data = tier.files(fmt::format("http://host/{}-{}", thread, i)).data;
+      fs::create_directories(data.parent_path());
+      try {
+        tier.take(4096);
+      } catch (const BudgetInUse&) {
+        continue;
+      }
+      put_text(data, std::string(4096, 'x'));
+      tier.settle(4096);
+      const Fd guard = tier.lock(0);  // nobody takes or evicts meanwhile
+      most = std::max<std::uint64_t>(most, data_bytes(folder / "objects"));
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) threads.emplace_back(keep, thread);
+  for (std::thread& thread : threads) thread.join();
+  CHECK(most > 0);
+  CHECK(most <= kBudget);
 }
 
 TEST_CASE("a folder that cannot be looked through is told, and not taken for empty") {
