@@ -3,11 +3,10 @@
 #include "base/clock.hpp"
 #include "base/files.hpp"
 #include "base/strings.hpp"
-#include "build_info.hpp"
 #include "config_arguments.hpp"
 #include "console.hpp"
 #include "context.hpp"
-#include "engine_library.hpp"
+#include "run_request.hpp"
 #include "study/bench.hpp"
 #include "study/run.hpp"
 #include "study/trial.hpp"
@@ -69,16 +68,8 @@ using Overrides = std::vector<std::string>;
 study::RunRequest request_for(const BenchFlags& flags, const Overrides& added, Context& context) {
   ConfigArguments config = flags.config;
   config.overrides.insert(config.overrides.end(), added.begin(), added.end());
-  study::RunRequest request;
-  request.loaded = load_checked(config, context);
-  request.config_file = config.file;
-  request.overrides = config.overrides;
-  request.folder.name = request.loaded.experiment.name;
+  study::RunRequest request = request_of(load_checked(config, context), config, context);
   request.folder.root = fs::path(flags.out) / "bench";
-  request.argv = context.argv;
-  request.executable = executable_path();
-  request.version = version_text();
-  request.verbosity = context.verbosity;
   return request;
 }
 

@@ -5,6 +5,7 @@
 #include "data/remote/mount.hpp"
 #include "data_checks.hpp"
 #include "log/log.hpp"
+#include "spec/capture.hpp"
 #include "weights_check.hpp"
 
 #include <CLI/CLI.hpp>
@@ -80,7 +81,10 @@ spec::Loaded load_checked(const ConfigArguments& arguments, Context& context, Pu
   log_files(loaded);
   data::mount_remote(loaded.experiment.dataset);
   check_data(loaded, purpose, context.diagnostics);
-  if (purpose == Purpose::training) check_weights(loaded, context.diagnostics);
+  if (purpose == Purpose::training) {
+    check_weights(loaded, context.diagnostics);
+    spec::check_capture(loaded, context.diagnostics);
+  }
   context.diagnostics.throw_if_errors();
   return loaded;
 }

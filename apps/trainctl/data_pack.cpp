@@ -9,6 +9,7 @@
 #include "data/pack/make_pack.hpp"
 #include "data/pack/origin.hpp"
 #include "data_skipped.hpp"
+#include "spec/task.hpp"
 #include "split_argument.hpp"
 
 #include <CLI/CLI.hpp>
@@ -124,7 +125,7 @@ int pack(const PackArguments& arguments, Context& context) {
   data::PackOptions options = options_of(arguments);
   const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::reading);
   print_warnings(context);
-  const spec::DataSplit split{split_called(arguments.split, loaded.experiment).dataset, {}};
+  const spec::DataSplit split{spec::split_called(loaded.experiment, arguments.split).dataset, {}};
   options.on_error = loaded.experiment.dataset.on_error;
   options.max_skipped = loaded.experiment.dataset.max_skipped.value;
   options.origin = data::record_origin(split.dataset);

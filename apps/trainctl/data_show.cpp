@@ -9,6 +9,7 @@
 #include "data/write_png.hpp"
 #include "data_skipped.hpp"
 #include "data_verbs.hpp"
+#include "spec/task.hpp"
 #include "split_argument.hpp"
 
 #include <CLI/CLI.hpp>
@@ -112,7 +113,7 @@ Json document(const ShowArguments& arguments, const Shown& shown) {
 int show(const ShowArguments& arguments, Context& context) {
   const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::loading);
   print_warnings(context);
-  const spec::DataSplit& split = split_called(arguments.split, loaded.experiment);
+  const spec::DataSplit& split = spec::split_called(loaded.experiment, arguments.split);
   data::Pipeline pipeline = data::build_pipeline(split);
   check_sheet(pipeline, arguments.samples);
   Shown shown{.class_names = pipeline.dataset->class_names()};

@@ -9,6 +9,7 @@
 #include "data_verbs.hpp"
 #include "report/format.hpp"
 #include "report/table.hpp"
+#include "spec/task.hpp"
 #include "split_argument.hpp"
 #include "terminal.hpp"
 
@@ -170,7 +171,7 @@ data::StatsProgress progress_of(std::int64_t samples, const Context& context) {
 int stats(const StatsArguments& arguments, Context& context) {
   const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::reading);
   print_warnings(context);
-  spec::DataSplit split = split_called(arguments.split, loaded.experiment);
+  spec::DataSplit split = spec::split_called(loaded.experiment, arguments.split);
   split.transforms.clear();
   const auto dataset = data::build_pipeline(split).dataset;
   const spec::Dataset& wish = loaded.experiment.dataset;

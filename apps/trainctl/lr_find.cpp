@@ -2,12 +2,11 @@
 
 #include "base/clock.hpp"
 #include "base/strings.hpp"
-#include "build_info.hpp"
 #include "config_arguments.hpp"
 #include "console.hpp"
 #include "context.hpp"
-#include "engine_library.hpp"
 #include "report/summary.hpp"
+#include "run_request.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
 
@@ -30,16 +29,8 @@ study::RunRequest request_for(const LrFindFlags& flags, Context& context) {
   ConfigArguments config = flags.config;
   const std::vector<std::string> sweep = study::lr_sweep(flags.range);
   config.overrides.insert(config.overrides.end(), sweep.begin(), sweep.end());
-  study::RunRequest request;
-  request.loaded = load_checked(config, context);
-  request.config_file = config.file;
-  request.overrides = config.overrides;
-  request.folder.name = request.loaded.experiment.name;
+  study::RunRequest request = request_of(load_checked(config, context), config, context);
   request.folder.root = fs::path(flags.out) / "lr-find";
-  request.argv = context.argv;
-  request.executable = executable_path();
-  request.version = version_text();
-  request.verbosity = context.verbosity;
   return request;
 }
 
@@ -64,6 +55,8 @@ Json document(const LrFindFlags& flags, const study::LrFinding& finding) {
   json["config"] = flags.config.file;
   json["exit_code"] = study::exit_code_of(finding);
   json["run_dir"] = finding.run.folder.string();
+  json["tried"] = finding.tried;
+  json["stopped_early"] = finding.stopped_early;
   json["csv"] = (finding.run.folder / "lr_find.csv").string();
   json["override"] = found.empty() ? Json(nullptr) : Json(found);
   return json;
@@ -83,6 +76,9 @@ void print_finding(const LrFindFlags& flags, const study::LrFinding& finding,
             report::paint(report::pad(label, 12, report::Align::left), report::Ink::cyan, style) +
             printable(value) + '\n';
   };
+  if (finding.stopped_early)
+    fact("stopped", fmt::format("early, after {} of {} rates: the loss was out of hand",
+                                finding.tried, flags.range.steps));
   fact("losses", (finding.run.folder / "lr_find.csv").string());
   if (!found.empty()) fact("next", next_command(flags, context, found));
   writer_for(stdout)(text);

@@ -60,7 +60,7 @@ class Planner {
     plan_.cores = usable_cores();
     plan_.batch_size = experiment.loader.batch_size;
     plan_.recomputes =
-        experiment.trainer.activation_checkpointing != spec::ActivationCheckpointing::off;
+        experiment.trainer.activation_checkpointing == spec::ActivationCheckpointing::blocks;
     plan_.available_bytes = available_;
     plan_.cache_budget = experiment.dataset.cache.mode == spec::CacheMode::none
                              ? 0
@@ -187,6 +187,7 @@ class Planner {
 int measure(const PlanArguments& arguments, const spec::Loaded& loaded, report::Plan& plan) {
   try {
     plan.model = study::measure_model({loaded, executable_path(), arguments.probe});
+    plan.recomputes = plan.model->recomputes;  // what `auto` would be
     return 0;
   } catch (const Error& error) {
     if (launch::is_stop_code(error.exit_code()) || error.kind() == ErrorKind::config ||

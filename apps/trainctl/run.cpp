@@ -2,12 +2,11 @@
 
 #include "base/clock.hpp"
 #include "base/strings.hpp"
-#include "build_info.hpp"
 #include "config_arguments.hpp"
 #include "console.hpp"
 #include "context.hpp"
-#include "engine_library.hpp"
 #include "report/summary.hpp"
+#include "run_request.hpp"
 #include "study/batch_search.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
@@ -16,6 +15,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trainctl::app {
@@ -30,7 +30,7 @@ struct RunFlags {
 
 /// The `profiler` section as `--profile=WAIT,WARMUP,ACTIVE` asks for it.
 std::vector<std::string> profile_overrides(const std::string& flag) {
-  if (flag.empty() || flag == "true") return {};
+  if (flag == "true") return {"++profiler={}"};
   const std::vector<std::string> numbers = split(flag, ',');
   ENSURE(config, numbers.size() == 3,
          "--profile={}: expected three numbers of steps, WAIT,WARMUP,ACTIVE, as in "
@@ -40,26 +40,28 @@ std::vector<std::string> profile_overrides(const std::string& flag) {
           "++profiler.active=" + numbers[2]};
 }
 
+/// The experiment with the profiler that the flag asks for. Steps that it looks into are not
+/// recorded as CUDA graphs, so a file that insists on these gives way.
+spec::Loaded profiled(spec::Loaded loaded, const std::string& flag) {
+  const spec::Experiment& experiment = loaded.experiment;
+  if (flag.empty() || (flag == "true" && experiment.profiler)) return loaded;
+  std::vector<std::string> overrides = profile_overrides(flag);
+  if (experiment.trainer.cuda_graphs.value_or(false))
+    overrides.emplace_back("++trainer.cuda_graphs=auto");
+  config::Diagnostics found;  // its warnings are told already
+  loaded = spec::overridden(std::move(loaded), overrides, found);
+  found.throw_if_errors();
+  return loaded;
+}
+
 study::RunRequest request_for(const RunFlags& flags, const std::vector<std::string>& added,
                               Context& context) {
   ConfigArguments config = flags.config;
-  for (const auto& more : {profile_overrides(flags.profile), added})
-    config.overrides.insert(config.overrides.end(), more.begin(), more.end());
-  study::RunRequest request;
-  request.loaded = load_checked(config, context);
-  if (!flags.profile.empty() && !request.loaded.experiment.profiler) {
-    config::Diagnostics told_already;
-    request.loaded = spec::overridden(request.loaded, {"++profiler={}"}, told_already);
-  }
-  request.config_file = flags.config.file;
-  request.overrides = flags.config.overrides;
-  request.folder.name = request.loaded.experiment.name;
+  config.overrides.insert(config.overrides.end(), added.begin(), added.end());
+  study::RunRequest request =
+      request_of(profiled(load_checked(config, context), flags.profile), flags.config, context);
   request.folder.root = flags.out;
   if (!flags.run_dir.empty()) request.folder.fixed = flags.run_dir;
-  request.argv = context.argv;
-  request.executable = executable_path();
-  request.version = version_text();
-  request.verbosity = context.verbosity;
   return request;
 }
 

@@ -1,7 +1,5 @@
 #include "split_argument.hpp"
 
-#include "base/error.hpp"
-
 #include <CLI/CLI.hpp>
 
 namespace trainctl::app {
@@ -11,15 +9,6 @@ void add_split_argument(CLI::App& verb, std::string& split) {
       ->check(CLI::IsMember({"train", "val", "test"}).description(""))
       ->type_name("SPLIT")
       ->capture_default_str();
-}
-
-const spec::DataSplit& split_called(const std::string& name, const spec::Experiment& experiment) {
-  const spec::Dataset& dataset = experiment.dataset;
-  if (name == "train") return dataset.train;
-  const std::optional<spec::DataSplit>& split = name == "val" ? dataset.val : dataset.test;
-  ENSURE(config, split.has_value(),
-         "the experiment has no dataset.{}; add it, or choose another --split", name);
-  return *split;
 }
 
 data::Role role_of(const std::string& split) {

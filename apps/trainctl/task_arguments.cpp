@@ -2,12 +2,11 @@
 
 #include "base/clock.hpp"
 #include "base/strings.hpp"
-#include "build_info.hpp"
 #include "console.hpp"
 #include "context.hpp"
-#include "engine_library.hpp"
 #include "launch/verdict.hpp"
 #include "report/summary.hpp"
+#include "run_request.hpp"
 #include "split_argument.hpp"
 #include "terminal.hpp"
 
@@ -99,16 +98,11 @@ void add_task_arguments(CLI::App& verb, TaskArguments& arguments) {
 
 study::RunRequest task_request(TaskArguments arguments, spec::TaskKind kind, Context& context) {
   take_run_folder(arguments);
-  study::RunRequest request;
-  request.task = {kind, arguments.split, checkpoint_file(arguments)};
-  request.loaded = load_checked(arguments.config, context, Purpose::evaluating);
-  spec::evaluated_split(request.loaded.experiment, arguments.split);  // there is one
-  request.config_file = arguments.config.file;
-  request.overrides = arguments.config.overrides;
-  request.argv = context.argv;
-  request.executable = executable_path();
-  request.version = version_text();
-  request.verbosity = context.verbosity;
+  const spec::Task task{kind, arguments.split, checkpoint_file(arguments)};
+  study::RunRequest request = request_of(
+      load_checked(arguments.config, context, Purpose::evaluating), arguments.config, context);
+  request.task = task;
+  spec::split_called(request.loaded.experiment, arguments.split);  // there is one
   return request;
 }
 

@@ -67,7 +67,9 @@ class Poly1Loss final : public stage::Loss {
   explicit Poly1Loss(const Poly1& options) : epsilon_(options.epsilon) {}
 
   stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {
-    const at::Tensor entropy = at::cross_entropy_loss(logits, targets, {}, at::Reduction::None);
+    // Of tokens [N, T, K] and [N, T]: each is a row.
+    const at::Tensor entropy =
+        at::cross_entropy_loss(logits.flatten(0, -2), targets.flatten(), {}, at::Reduction::None);
     const at::Tensor right = at::exp(-entropy);  // the probability of the class
     return {(entropy + epsilon_ * (1 - right)).mean(), {}};
   }

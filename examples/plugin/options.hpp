@@ -1,6 +1,7 @@
 #pragma once
 
 #include <config/describe.hpp>
+#include <spec/sample.hpp>
 
 #include <cstdint>
 
@@ -50,6 +51,11 @@ struct Poly1 {
       "Cross entropy + epsilon (1 - p of the class) (Leng et al. 2022).";
 
   double epsilon = 1;
+
+  /// Of samples and of tokens; nothing said would mean classes alone.
+  [[nodiscard]] static bool takes(trainctl::spec::Targets targets) {
+    return targets != trainctl::spec::Targets::numbers;
+  }
 
   static void describe(config::Describe<Poly1>& options) {
     options.field("epsilon", &Poly1::epsilon, "Weight of the second term.").at_least(-1);

@@ -68,4 +68,7 @@ void add_data(data::Catalogue& all) {
 }  // namespace spirals
 
 extern "C" const trainctl::spec::PluginEntry trainctl_plugin{
-    .describe = spirals::describe, .add_data = spirals::add_data, .engine = "libspirals_engine.so"};
+    .describe = spirals::describe,
+    .add_data = spirals::add_data,
+    .engine = "libspirals_engine.so",
+    .takes_targets = trainctl::spec::said_by<trainctl::spec::Targets, spirals::Poly1>};

@@ -80,12 +80,14 @@ std::string with_escaped_references(std::string_view text) {
   return result;
 }
 
-std::string scalar_text(const Node& node) {
+std::string scalar_text(const Node& node, References references) {
   if (node.is_null()) return "~";
   // Choices such as `off` are no booleans, which YAML 1.1 takes them for.
   const bool misread = is_one_of(node.text, {"yes", "no", "on", "off", "y", "n"});
   const bool plain = node.quoted ? is_word(node.text) : is_plain(node.text) && !misread;
-  return plain ? node.text : double_quoted(with_escaped_references(node.text));
+  if (plain) return node.text;
+  const bool escapes = references == References::escaped;
+  return double_quoted(escapes ? with_escaped_references(node.text) : node.text);
 }
 
 std::string key_text(const std::string& key) {
@@ -94,14 +96,6 @@ std::string key_text(const std::string& key) {
 
 bool holds_map(const Node& node) {
   return node.type == Node::Type::map || std::ranges::any_of(node.items, holds_map);
-}
-
-std::string flow_text(const Node& node) {
-  if (node.type == Node::Type::map) return "{}";
-  if (node.type != Node::Type::list) return scalar_text(node);
-  std::vector<std::string> items;
-  for (const Node& item : node.items) items.push_back(flow_text(item));
-  return "[" + join(items, ", ") + "]";
 }
 
 std::string origin(const Position& position) {
@@ -249,6 +243,18 @@ Node pruned_map(const Node& map, const Fields& fields, const Vocabulary& vocabul
 }
 
 }  // namespace
+
+std::string flow_text(const Node& node, References references) {
+  std::vector<std::string> parts;
+  if (node.type == Node::Type::map) {
+    for (const Entry& entry : node.entries)
+      parts.push_back(key_text(entry.key) + ": " + flow_text(entry.value, references));
+    return "{" + join(parts, ", ") + "}";
+  }
+  if (node.type != Node::Type::list) return scalar_text(node, references);
+  for (const Node& item : node.items) parts.push_back(flow_text(item, references));
+  return "[" + join(parts, ", ") + "]";
+}
 
 std::string dump(const Node& tree, const DumpOptions& options) {
   return Writer(options).write(tree);

@@ -26,6 +26,13 @@ struct DumpOptions {
 /// YAML that parse_yaml and interpolate read back to the same values.
 std::string dump(const Node& tree, const DumpOptions& options = {});
 
+/// `${` in a text: as a file has it, where it would be a reference, or as an override has it that
+/// is laid over what was interpolated before.
+enum class References : std::uint8_t { escaped, plain };
+
+/// The value in one line: `[1, 2]`, `{lr: 0.1}`.
+std::string flow_text(const Node& node, References references = References::escaped);
+
 /// `written` with the places of the same values in `loaded`; what `loaded` does not name has none:
 /// a default.
 Node with_origins(Node written, const Node& loaded);

@@ -25,7 +25,7 @@ std::string plural(const FieldType& item, const Vocabulary& vocabulary) {
     case ValueType::integer: return "integers";
     case ValueType::number: return "numbers";
     case ValueType::boolean: return "booleans";
-    case ValueType::string: return "texts";
+    case ValueType::string: return item.accepts_map ? "texts and maps" : "texts";
     case ValueType::path: return "paths";
     case ValueType::object: return "sections";
     default: return type_text(item, vocabulary);
@@ -37,7 +37,7 @@ std::string plain_type_text(const FieldType& type, const Vocabulary& vocabulary)
     case ValueType::boolean: return "true or false";
     case ValueType::integer: return "integer";
     case ValueType::number: return "number";
-    case ValueType::string: return "text";
+    case ValueType::string: return type.accepts_map ? "text or map" : "text";
     case ValueType::path: return "path, relative to the file that names it";
     case ValueType::choice: return "one of " + join(type.choices, ", ");
     case ValueType::list:

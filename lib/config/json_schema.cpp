@@ -127,10 +127,11 @@ class Writer {
   [[nodiscard]] Json of_type(const FieldType& type, const Field& field) const {
     Json plain = of_plain_type(type, field);
     const bool is_text = type.type == ValueType::string || type.type == ValueType::path;
-    if (is_text && !type.accepts_auto) return plain;
+    if (is_text && !type.accepts_auto && !type.accepts_map) return plain;
     Json any = Json::array({std::move(plain)});
     if (type.accepts_one) any.push_back(of_type(*type.item, field));
     if (type.accepts_auto) any.push_back({{"const", "auto"}});
+    if (type.accepts_map) any.push_back({{"type", "object"}});
     if (!is_text) any.push_back(def_ref("reference"));
     return {{"anyOf", std::move(any)}};
   }

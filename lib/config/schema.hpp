@@ -33,6 +33,7 @@ struct FieldType {
   std::shared_ptr<const FieldType> item;  // list, map: the type of a value
   std::optional<std::size_t> length;      // list of fixed length
   bool accepts_one = false;               // list: a value alone stands for a list of one
+  bool accepts_map = false;               // string: a map stands for several
   std::shared_ptr<const Schema> object;   // object
   std::string stage_kind;                 // stage
 };

@@ -18,7 +18,7 @@ constexpr std::size_t kMostListed = 12;
 constexpr std::string_view kLater = "not in this release: remove the key";
 
 // Names that are planned, and that nothing here stands for.
-constexpr std::string_view kLaterNames[] = {"16-mixed", "bf16-mixed", "tensorboard", "html"};
+constexpr std::string_view kLaterNames[] = {"tensorboard", "html"};
 
 constexpr Alias kKeys[] = {
     {"learning_rate", "optimizer.lr", ""},
@@ -58,11 +58,11 @@ constexpr Alias kKeys[] = {
     {"use_cuda", "trainer.accelerator", "write 'trainer.accelerator: gpu'"},
     {"nodes", "", kLater},
     {"num_nodes", "", kLater},
-    {"amp", "", kLater},
-    {"use_amp", "", kLater},
-    {"fp16", "", kLater},
-    {"bf16", "", kLater},
-    {"mixed_precision", "", kLater},
+    {"amp", "trainer.precision", "write 'trainer.precision: 16-mixed'"},
+    {"use_amp", "trainer.precision", "write 'trainer.precision: 16-mixed'"},
+    {"fp16", "trainer.precision", "write 'trainer.precision: 16-mixed'"},
+    {"bf16", "trainer.precision", "write 'trainer.precision: bf16-mixed'"},
+    {"mixed_precision", "trainer.precision", "write 'trainer.precision: 16-mixed'"},
     {"grad_clip", "trainer.gradient_clip_val", ""},
     {"clip_grad", "trainer.gradient_clip_val", ""},
     {"clip_grad_norm", "trainer.gradient_clip_val", ""},
@@ -73,13 +73,13 @@ constexpr Alias kKeys[] = {
     {"grad_accum", "trainer.accumulate_grad_batches", ""},
     {"val_check_interval", "", kLater},
     {"sync_batchnorm", "", kLater},
-    {"channels_last", "", kLater},
-    {"cuda_graphs", "", kLater},
-    {"activation_checkpointing", "", kLater},
-    {"ema", "", kLater},
-    {"float32_matmul_precision", "", kLater},
+    {"channels_last", "trainer.channels_last", ""},
+    {"cuda_graphs", "trainer.cuda_graphs", ""},
+    {"activation_checkpointing", "trainer.activation_checkpointing", ""},
+    {"ema", "trainer.ema", ""},
+    {"float32_matmul_precision", "trainer.float32_matmul_precision", ""},
     {"budget", "dataset.cache.budget", ""},
-    {"plugins", "", kLater},
+    {"plugins", "plugins", ""},
     {"log_interval", "trainer.log_every_n_steps", ""},
     {"log_every", "trainer.log_every_n_steps", ""},
     {"logging_steps", "trainer.log_every_n_steps", ""},

@@ -12,6 +12,7 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
+#include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <array>
@@ -224,6 +225,10 @@ std::unique_ptr<Feed> make_cuda_feed(at::Device device, const FeedOptions& optio
   return std::make_unique<CudaFeed>(device, options);
 }
 
+void* current_stream(at::Device device) {
+  return device.is_cuda() ? c10::cuda::getCurrentCUDAStream(device.index()).stream() : nullptr;
+}
+
 std::optional<double> cuda_peak_memory_mb(at::Device device) {
   if (!device.is_cuda()) return std::nullopt;
   const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
@@ -234,6 +239,20 @@ std::optional<double> cuda_memory_mb(at::Device device) {
   if (!device.is_cuda()) return std::nullopt;
   const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
   return static_cast<double>(stats.allocated_bytes[0].current) / (1 << 20);
+}
+
+std::optional<std::int64_t> cuda_available_memory(at::Device device) {
+  if (!device.is_cuda()) return std::nullopt;
+  const c10::cuda::CUDAGuard on(device);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) {
+    (void)cudaGetLastError();  // else the next call would report it
+    return std::nullopt;
+  }
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
+  const std::int64_t unused = stats.reserved_bytes[0].current - stats.allocated_bytes[0].current;
+  return static_cast<std::int64_t>(free) + unused;
 }
 
 std::string cuda_device_name(at::Device device) {

@@ -23,10 +23,16 @@ std::unique_ptr<Feed> make_cuda_feed(at::Device device, const FeedOptions& optio
 /// The memory of a GPU for the images of data sets; null on a CPU, and where this build has no
 /// kernels.
 std::unique_ptr<data::ImageDevice> make_image_device(at::Device device);
+/// The cudaStream_t that is current on a GPU; null on a CPU.
+void* current_stream(at::Device device);
 /// Peak of the caching allocator in MiB; nothing on a CPU.
 std::optional<double> cuda_peak_memory_mb(at::Device device);
 /// What it hands out now.
 std::optional<double> cuda_memory_mb(at::Device device);
+
+/// Bytes that this process can still have of the GPU: free, or held by its allocator and not handed
+/// out. Nothing on a CPU, and where the driver does not say.
+std::optional<std::int64_t> cuda_available_memory(at::Device device);
 
 /// "NVIDIA H200"; empty of a CPU.
 std::string cuda_device_name(at::Device device);

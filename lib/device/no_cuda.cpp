@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "device/cuda.hpp"
+#include "device/step_graph.hpp"
 
 namespace trainctl::device {
 namespace {
@@ -26,8 +27,14 @@ std::optional<double> cuda_peak_memory_mb(at::Device /*device*/) { return std::n
 
 std::optional<double> cuda_memory_mb(at::Device /*device*/) { return std::nullopt; }
 
+std::optional<std::int64_t> cuda_available_memory(at::Device /*device*/) { return std::nullopt; }
+
 std::string cuda_device_name(at::Device /*device*/) { return {}; }
 
 std::unique_ptr<EventLine> make_event_line(at::Device /*device*/, int /*parts*/) { return nullptr; }
+
+std::unique_ptr<StepGraph> make_step_graph(c10::Device /*device*/) { return nullptr; }
+
+void* current_stream(at::Device /*device*/) { return nullptr; }
 
 }  // namespace trainctl::device

@@ -6,8 +6,10 @@
 #include "data/remote/mount.hpp"
 #include "device/cuda.hpp"
 #include "engine/model_meter.hpp"
+#include "engine/recompute.hpp"
 #include "engine/threads.hpp"
 #include "spec/placement.hpp"
+#include "spec/task.hpp"
 #include "train/weights.hpp"
 
 #include <ATen/Parallel.h>
@@ -23,9 +25,8 @@ namespace trainctl::engine {
 namespace {
 
 constexpr std::int64_t kFewRows = 4;
-constexpr double kLongestS = 10;                           // of all steps with the whole batch
-constexpr double kSteps = 5;                               // of them
-constexpr std::int64_t kGpuBytes = std::int64_t{4} << 30;  // that a measurement may take of a GPU
+constexpr double kLongestS = 10;  // of all steps with the whole batch
+constexpr double kSteps = 5;      // of them
 
 /// VmRSS or VmHWM of this process; 0 where the kernel does not tell.
 std::int64_t resident(std::string_view key) {
@@ -47,26 +48,16 @@ void forget_peak() {
   restart_resident_peak();
 }
 
-std::int64_t budget(at::Device device) {
-  return device.is_cuda() ? kGpuBytes : static_cast<std::int64_t>(available_memory() / 2);
+/// What the process has grown by on the host, less the memory that batches have given back.
+std::int64_t settled_growth(std::int64_t before) {
+  ::malloc_trim(0);
+  return std::max<std::int64_t>(resident("VmRSS:") - before, 0);
 }
 
-/// On the line through two costs.
-StepCost extrapolated(const ModelMeter& meter, const StepCost& less, const StepCost& more,
-                      std::int64_t rows) {
-  const double part =
-      static_cast<double>(rows - less.rows) / static_cast<double>(more.rows - less.rows);
-  const auto on_line = [part](std::int64_t from, std::int64_t to) {
-    return from + static_cast<std::int64_t>(part * static_cast<double>(to - from));
-  };
-  StepCost cost;
-  cost.rows = rows;
-  cost.batch_bytes = on_line(less.batch_bytes, more.batch_bytes);
-  cost.stacked_bytes = on_line(less.stacked_bytes, more.stacked_bytes);
-  const std::int64_t absent = meter.gradients_stay() ? 0 : meter.kept().gradients;
-  cost.activation_bytes = std::max(more.activation_bytes, cost.stacked_bytes - absent);
-  cost.seconds = std::max(less.seconds + part * (more.seconds - less.seconds), more.seconds);
-  return cost;
+/// Half of what there is, on the GPU where that computes: a run may be using the rest.
+std::int64_t budget(at::Device device) {
+  if (device.is_cuda()) return device::cuda_available_memory(device).value_or(0) / 2;
+  return static_cast<std::int64_t>(available_memory() / 2);
 }
 
 struct Steps {
@@ -88,13 +79,13 @@ Steps measure_steps(ModelMeter& meter, std::int64_t batch_size, std::int64_t mos
   StepCost less = meter.stacked_step(kFewRows);
   StepCost more = meter.stacked_step(2 * kFewRows);
   for (;;) {
-    const StepCost whole = extrapolated(meter, less, more, batch_size);
+    const StepCost whole = meter.extrapolated(less, more, batch_size);
     if (is_cheap(whole, meter.kept(), most_bytes, kLongestS)) {
       forget_peak();
       return {meter.step(batch_size), {batch_size}};
     }
     const std::int64_t rows = 2 * more.rows;
-    const bool grows = rows < batch_size && is_cheap(extrapolated(meter, less, more, rows),
+    const bool grows = rows < batch_size && is_cheap(meter.extrapolated(less, more, rows),
                                                      meter.kept(), most_bytes / 4, kLongestS / 4);
     if (!grows) return {whole, {less.rows, more.rows}};
     less = more;
@@ -138,7 +129,8 @@ events::Measured measured_on(const MeasureSetup& setup, const data::Pipeline& pi
   const std::int64_t batch_size = experiment.loader.batch_size;
   const Steps steps = measure_steps(meter, batch_size, budget(setup.device));
   const std::int64_t grown = resident("VmHWM:") - before;
-  const std::int64_t taken = setup.device.is_cuda() ? meter.reserved() : grown;
+  const bool on_gpu = setup.device.is_cuda();
+  const std::int64_t taken = on_gpu ? meter.reserved() : grown;
   const std::int64_t tensors = meter.most_bytes();
   const SampleFlops flops = meter.flops(steps.measured.back());
 
@@ -155,18 +147,21 @@ events::Measured measured_on(const MeasureSetup& setup, const data::Pipeline& pi
   measured.activation_bytes = steps.cost.activation_bytes;
   measured.batch_bytes = steps.cost.batch_bytes;
   measured.kernel_bytes = std::max<std::int64_t>(taken - tensors, 0);
+  // CUDA and its libraries, and the model, which is built on the host before it is moved.
+  if (on_gpu) measured.process_bytes = settled_growth(before) + measured.weight_bytes;
   measured.forward_flops = flops.forward;
   measured.step_flops = flops.step;
   measured.batch_size = batch_size;
   measured.measured_batches = steps.measured;
-  if (std::string_view(setup.request.mode) == kProbeMode) time_steps(setup, meter, measured);
+  if (spec::kind_called(setup.request.mode) == spec::TaskKind::probe)
+    time_steps(setup, meter, measured);
   return measured;
 }
 
 }  // namespace
 
 int measure(const MeasureSetup& setup) {
-  const spec::Experiment& experiment = setup.experiment;
+  spec::Experiment experiment = setup.experiment;
   const std::int64_t process_bytes = resident("VmRSS:");
   if (experiment.trainer.num_threads.value)
     at::set_num_threads(*experiment.trainer.num_threads.value);
@@ -174,9 +169,16 @@ int measure(const MeasureSetup& setup) {
   const spec::DataSplit& split = experiment.dataset.train;  // of single samples, none mixed
   const data::Pipeline pipeline =
       in_context("dataset.train", [&] { return data::build_pipeline(split); });
-  restart_resident_peak();
-  events::Measured measured = measured_on(setup, pipeline);
-  measured.process_bytes = process_bytes;
+  const int ranks = spec::placement_of(experiment.trainer, read_machine()).ranks;
+  const train::RecomputeChoice recompute =
+      decide_recompute({.setup = setup, .train = pipeline, .ranks_here = ranks});
+  experiment.trainer.activation_checkpointing = mode_of(recompute);
+  forget_peak();
+  events::Measured measured =
+      measured_on({setup.request, experiment, setup.device, setup.emit}, pipeline);
+  measured.recomputes = recompute.recomputes;
+  measured.recomputes_why = recompute.why;
+  measured.process_bytes += process_bytes;
   setup.emit(measured);
   setup.emit(events::Finished{0, 0, {}, {}, "measured"});
   return 0;

@@ -8,10 +8,6 @@
 
 namespace trainctl::engine {
 
-inline constexpr const char* kMeasureMode = "measure";
-/// The same, and times steps.
-inline constexpr const char* kProbeMode = "probe";
-
 struct MeasureSetup {
   const TrainctlEngineRequest& request;
   const spec::Experiment& experiment;

@@ -48,6 +48,13 @@ RunStages stages_of(const MeasureSetup& setup, const stage::Catalogue& catalogue
                        spec::schedule_length(experiment, samples, 1), setup.request.run_dir});
 }
 
+/// Each step stands for itself: one that is recorded holds its memory.
+train::Options options_of(const MeasureSetup& setup) {
+  train::Options options = train::options_from(setup.experiment, setup.device);
+  options.cuda_graphs = {false};
+  return options;
+}
+
 /// With accumulation the gradients of a window add up; those of several ranks lie in buckets.
 bool keeps_gradients(const spec::Trainer& trainer) {
   return trainer.accumulate_grad_batches > 1 ||
@@ -84,7 +91,7 @@ ModelMeter::ModelMeter(const MeasureSetup& setup, const data::Pipeline& pipeline
       catalogue_(catalogue_in_use()),
       stages_(stages_of(setup, catalogue_, shape_, pipeline.dataset->size())),
       communicator_(dist::make_single()),
-      options_(train::options_from(setup.experiment, setup.device)),
+      options_(options_of(setup)),
       session_(session_of(stages_, loader_, *communicator_)),
       timer_(steady_clock(), nullptr),
       sync_(communicator_->sync_gradients(train::trainable(*stages_.model), session_.buckets)),
@@ -104,7 +111,8 @@ device::DeviceBatch ModelMeter::batch_of(std::int64_t rows) const {
 
 void ModelMeter::run_one(const train::MicroBatch& micro) {
   ENSURE(diverged, runner_.run(micro, /*lr=*/0) == train::StepRunner::Result::ok,
-         "the loss of made-up samples is not finite, so that the model cannot be measured");
+         "the loss or the gradient of made-up samples is not finite, so that the model cannot be "
+         "measured");
 }
 
 void ModelMeter::run(const device::DeviceBatch& batch, Window window) {
@@ -153,6 +161,23 @@ StepCost ModelMeter::step(std::int64_t rows) {
 StepCost ModelMeter::stacked_step(std::int64_t rows) {
   StepCost cost = step(rows);
   cost.stacked_bytes = peak_of(batch_of(rows), Window::stacked);
+  return cost;
+}
+
+StepCost ModelMeter::extrapolated(const StepCost& less, const StepCost& more,
+                                  std::int64_t rows) const {
+  const double part =
+      static_cast<double>(rows - less.rows) / static_cast<double>(more.rows - less.rows);
+  const auto on_line = [part](std::int64_t from, std::int64_t to) {
+    return from + static_cast<std::int64_t>(part * static_cast<double>(to - from));
+  };
+  StepCost cost;
+  cost.rows = rows;
+  cost.batch_bytes = on_line(less.batch_bytes, more.batch_bytes);
+  cost.stacked_bytes = on_line(less.stacked_bytes, more.stacked_bytes);
+  const std::int64_t absent = gradients_stay_ ? 0 : kept_.gradients;
+  cost.activation_bytes = std::max(more.activation_bytes, cost.stacked_bytes - absent);
+  cost.seconds = std::max(less.seconds + part * (more.seconds - less.seconds), more.seconds);
   return cost;
 }
 

@@ -47,6 +47,9 @@ class ModelMeter {
   StepCost step(std::int64_t rows);
   /// With `stacked_bytes`, too.
   StepCost stacked_step(std::int64_t rows);
+  /// On the line through two stacked steps.
+  [[nodiscard]] StepCost extrapolated(const StepCost& less, const StepCost& more,
+                                      std::int64_t rows) const;
   SampleFlops flops(std::int64_t rows);
   /// Seconds of a step, the median of a few. From here on no memory is counted.
   double time(std::int64_t rows);

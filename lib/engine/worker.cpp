@@ -13,9 +13,12 @@
 #include "engine/measure.hpp"
 #include "engine/parts.hpp"
 #include "engine/plugins.hpp"
+#include "engine/recompute.hpp"
 #include "engine/threads.hpp"
 #include "events/codec.hpp"
 #include "spec/load.hpp"
+#include "spec/task.hpp"
+#include "train/layer_outputs.hpp"
 #include "train/memory_report.hpp"
 #include "train/trainer.hpp"
 
@@ -122,6 +125,11 @@ events::RunStarted describe(const spec::Experiment& experiment, const RunLoaders
   return started;
 }
 
+std::uint64_t ring_bytes(const RunLoaders& loaders) {
+  const std::uint64_t validation = loaders.validation ? loaders.validation->memory().size() : 0;
+  return loaders.train->memory().size() + validation;
+}
+
 /// That the process held at most: on the GPU where it computes there.
 double peak_memory_mb(at::Device device) {
   return device::cuda_peak_memory_mb(device).value_or(device::peak_rss_mb());
@@ -129,6 +137,13 @@ double peak_memory_mb(at::Device device) {
 
 double memory_mb(at::Device device) {
   return device::cuda_memory_mb(device).value_or(device::rss_mb());
+}
+
+/// What other processes hold is not; nothing where a GPU's driver does not say.
+std::optional<double> free_mb(at::Device device) {
+  if (device.is_cpu()) return static_cast<double>(available_memory()) / (1 << 20);
+  const auto bytes = device::cuda_available_memory(device);
+  return bytes ? std::optional(static_cast<double>(*bytes) / (1 << 20)) : std::nullopt;
 }
 
 }  // namespace
@@ -160,11 +175,11 @@ int Worker::exit_code_for(const events::Finished& finished) const {
 
 int Worker::run() {
   enter(events::Phase::startup);
-  const std::string_view mode = request_.mode;
-  if (mode == "train") return run_training();
-  if (mode == kMeasureMode || mode == kProbeMode) return run_measurement();
-  if (mode == "evaluate" || mode == "predict") return run_evaluation();
-  throw Error(ErrorKind::config, fmt::format("the engine does not know the mode '{}'", mode));
+  using spec::TaskKind;
+  const TaskKind kind = spec::kind_called(request_.mode);
+  if (kind == TaskKind::train) return run_training();
+  const bool judges = kind == TaskKind::evaluate || kind == TaskKind::predict;
+  return judges ? run_evaluation() : run_measurement();
 }
 
 Worker::Place Worker::take_place() {
@@ -184,7 +199,7 @@ int Worker::run_measurement() {
 
 int Worker::run_training() {
   const fs::path run_dir = request_.run_dir;
-  const Place place = take_place();
+  Place place = take_place();
   const spec::Experiment& experiment = place.experiment;
   const at::Device device = place.device;
   const RunData data = open_data(experiment, {request_.rank, request_.world_size},
@@ -197,6 +212,10 @@ int Worker::run_training() {
   const LoadingContext batches{probe, data, threads.step_s, request_.local_rank};
   const data::LoadingChoice loading = choose_loading(batches, *communicator);
   const RunLoaders loaders = build_loaders(batches, loading);
+  const MeasureSetup trial{request_, experiment, device, emit_};
+  const train::RecomputeChoice recompute = decide_recompute(
+      {trial, data.train, request_.local_world_size, ring_bytes(loaders)}, *communicator);
+  place.experiment.trainer.activation_checkpointing = mode_of(recompute);
   at::manual_seed(experiment.seed);
   const spec::RunLength schedule =
       spec::schedule_length(experiment, loaders.train->samples(), request_.world_size);
@@ -204,7 +223,7 @@ int Worker::run_training() {
   if (request_.rank == 0 && built.start) emit_(*built.start);
   seed_rank(experiment.seed, request_.rank);
 
-  const train::Options options = train::options_from(experiment, device);
+  const train::Options options = train::options_from(experiment, device, request_.world_size);
   const train::Session session{.model = *built.model,
                                .loss = *built.loss,
                                .optimizer = *built.optimizer,
@@ -234,17 +253,33 @@ int Worker::run_training() {
     started.num_workers = loading.num_workers;
     started.prefetch_factor = loading.prefetch_factor;
     started.num_workers_why = loading.why;
+    started.recomputes = recompute.recomputes;
+    started.recomputes_why = recompute.why;
     started.monitor = options.monitor;
     emit_(started);
   }
-  const events::Finished finished = run_to_end(trainer, options, experiment.loader.batch_size);
+  const events::Finished finished =
+      run_to_end({trainer, options, *built.model, shape, experiment.loader.batch_size});
   enter(events::Phase::shutdown);
   emit_(finished);
   return exit_code_for(finished);
 }
 
-events::Finished Worker::run_to_end(train::Trainer& trainer, const train::Options& options,
-                                    std::int64_t batch_size) {
+/// Of the batch that failed, seen in one made-up row. A failure of this is its own: the report does
+/// without.
+std::vector<train::LayerOutput> Worker::largest_activations(const Training& training,
+                                                            const train::MemoryUse& use) noexcept {
+  try {
+    if (!train::has_room_for_a_row(use)) return {};
+    const MadeUpBatch row = made_up_batch(training.shape, 1, training.options.device);
+    return train::largest_outputs(training.model, row.inputs, training.options.forward, use.batch);
+  } catch (...) {
+    return {};
+  }
+}
+
+events::Finished Worker::run_to_end(const Training& training) {
+  const auto& [trainer, options, model, shape, batch_size] = training;
   const double before = memory_mb(options.device);
   try {
     return trainer.run();
@@ -252,6 +287,9 @@ events::Finished Worker::run_to_end(train::Trainer& trainer, const train::Option
     const std::exception_ptr thrown = std::current_exception();
     phase_ = trainer.phase();
     global_step_ = trainer.global_step();
+    trainer.rescue(as_error(thrown).kind());
+    const auto refusal = refused_memory(thrown);
+    if (!refusal) throw;
     train::MemoryUse use{.phase = events::phase_name(phase_),
                          .step = global_step_,
                          .batch = batch_size,
@@ -259,11 +297,9 @@ events::Finished Worker::run_to_end(train::Trainer& trainer, const train::Option
                          .before = before,
                          .peak = peak_memory_mb(options.device),
                          .now = memory_mb(options.device)};
-    if (options.device.is_cpu()) use.free = static_cast<double>(available_memory()) / (1 << 20);
-    trainer.rescue(as_error(thrown).kind());
-    const auto refusal = refused_memory(thrown);
-    if (!refusal) throw;
+    use.free = free_mb(options.device);
     use.cause = *refusal;
+    use.largest = largest_activations(training, use);
     throw Error(ErrorKind::resource, train::memory_report(use));
   }
 }

@@ -4,9 +4,11 @@
 #include "events/heartbeat.hpp"
 #include "spec/experiment.hpp"
 #include "train/evaluate.hpp"
+#include "train/memory_report.hpp"
 #include "train/session.hpp"
 
 #include <cstdint>
+#include <vector>
 
 namespace trainctl::train {
 class Trainer;
@@ -42,9 +44,18 @@ class Worker {
                                         std::int64_t batches);
   [[nodiscard]] int exit_code_for(const events::Finished& finished) const;
   void enter(events::Phase phase);
+  /// A trainer, and what the report of its failure tells.
+  struct Training {
+    train::Trainer& trainer;
+    const train::Options& options;
+    stage::Model& model;
+    const stage::ModelContext& shape;
+    std::int64_t batch_size = 0;
+  };
   /// Runs the trainer; where it fails, saves what can be saved and remembers how far it came.
-  events::Finished run_to_end(train::Trainer& trainer, const train::Options& options,
-                              std::int64_t batch_size);
+  events::Finished run_to_end(const Training& training);
+  static std::vector<train::LayerOutput> largest_activations(const Training& training,
+                                                             const train::MemoryUse& use) noexcept;
 
   const TrainctlEngineRequest& request_;
   events::Heartbeat* heartbeat_;

@@ -69,6 +69,8 @@ void each_field(Like<RunStarted> auto& r, auto&& visit) {
   visit("num_workers_why", r.num_workers_why);
   visit("num_threads", r.num_threads);
   visit("num_threads_why", r.num_threads_why);
+  visit("recomputes", r.recomputes);
+  visit("recomputes_why", r.recomputes_why);
   visit("precision", r.precision);
   visit("monitor", r.monitor);
   visit("data_fingerprints", r.data_fingerprints);
@@ -178,6 +180,8 @@ void each_field(Like<Measured> auto& r, auto&& visit) {
   visit("measured_batches", r.measured_batches);
   visit("step_s", r.step_s);
   visit("num_threads", r.num_threads);
+  visit("recomputes", r.recomputes);
+  visit("recomputes_why", r.recomputes_why);
 }
 
 }  // namespace trainctl::events

@@ -67,6 +67,8 @@ struct RunStarted {
       num_workers_why;  // "asked", "probe: a batch takes 71 ms to make and a step 20 ms; ..."
   int num_threads = 1;
   std::string num_threads_why;  // "asked", "probe: 2 threads take 1.70x of 1"
+  bool recomputes = false;      // blocks, in the backward pass
+  std::string recomputes_why;   // "activations take about ..."; empty: it was asked for
   std::string precision;
   std::string monitor;  // the metric that decides which weights are best
   std::map<std::string, std::string> data_fingerprints;  // split -> hex
@@ -193,13 +195,16 @@ struct Measured {
   std::int64_t batch_bytes = 0;
   std::int64_t kernel_bytes = 0;   // what allocators and kernels take beyond the tensors
   std::int64_t best_bytes = 0;     // the best weights so far, on the host
-  std::int64_t process_bytes = 0;  // of the host: program and libraries, before there is a model
+  std::int64_t process_bytes = 0;  // of the host: program and libraries, before there is a model;
+                                   // on a GPU all that CUDA and its libraries take there, too
   std::int64_t forward_flops = 0;  // a sample
   std::int64_t step_flops = 0;     // a sample; forward and backward
   std::int64_t batch_size = 0;
   std::vector<std::int64_t> measured_batches;  // without batch_size: the bytes are extrapolated
   std::optional<double> step_s;  // of a step with the last of them; absent: not asked for
   int num_threads = 0;           // that it was timed with
+  bool recomputes = false;       // blocks, in the backward pass
+  std::string recomputes_why;    // empty: it was asked for
 };
 
 using Event =

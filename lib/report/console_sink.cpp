@@ -21,6 +21,8 @@ class ConsoleSink final : public Sink {
     } else if (const auto* started = std::get_if<events::RunStarted>(&event)) {
       table_.set_max_epochs(started->max_epochs);
       bar_.set_max_epochs(started->max_epochs);
+      if (!started->recomputes_why.empty())
+        tell({"trainer.activation_checkpointing: " + printable(started->recomputes_why)});
     } else if (const auto* progress = std::get_if<events::Progress>(&event)) {
       bar_.update(*progress);
     } else if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) {

@@ -12,10 +12,13 @@
 namespace trainctl::report {
 namespace {
 
-constexpr double kDecay = 0.98;
-constexpr double kOutOfHand = 4;  // times the lowest mean
 constexpr int kRows = 12;
 constexpr int kBars = 60;
+
+/// As the stopper `divergence` has it, with which a sweep ends.
+double limit_above(double lowest) {
+  return lowest + std::max((kOutOfHand - 1) * std::abs(lowest), kLeastRise);
+}
 
 std::vector<SmoothedStep> smoothed(std::span<const RateStep> steps,
                                    std::optional<double>& diverged_at) {
@@ -24,16 +27,16 @@ std::vector<SmoothedStep> smoothed(std::span<const RateStep> steps,
   double weight = 1;
   double lowest = std::numeric_limits<double>::infinity();
   for (const RateStep& step : steps) {
-    mean = kDecay * mean + (1 - kDecay) * step.loss;
-    weight *= kDecay;
+    mean = kSmoothing * mean + (1 - kSmoothing) * step.loss;
+    weight *= kSmoothing;
     const double value = mean / (1 - weight);
-    // A loss may be below 0, and has no multiples then.
-    const bool rose = lowest > 0 && value > kOutOfHand * lowest;
+    const bool is_judged = kept.size() + 1 >= kFewestRates;
+    const bool rose = std::isfinite(lowest) && value > limit_above(lowest);
     if (!std::isfinite(value) || rose) {
       diverged_at = step.lr;
       break;
     }
-    lowest = std::min(lowest, value);
+    if (is_judged) lowest = std::min(lowest, value);
     kept.push_back({step.lr, step.loss, value});
   }
   return kept;

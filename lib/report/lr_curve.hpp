@@ -35,11 +35,15 @@ struct LrCurve {
   [[nodiscard]] std::optional<double> tenth_of_minimum() const;
 };
 
-/// Means with a decay of 0.98 and Adam's bias correction; ends before a loss that is not finite and
-/// where the mean exceeds four times its lowest value. Nothing is suggested where fewer than
-/// `kFewestRates` steps are left, or where the loss nowhere falls.
-LrCurve read_lr_curve(std::span<const RateStep> steps);
+inline constexpr double kSmoothing = 0.98;
+inline constexpr double kOutOfHand = 4;     // times the lowest mean, but
+inline constexpr double kLeastRise = 0.01;  // a lower rise above it is never too high
 inline constexpr int kFewestRates = 10;
+/// Means with a decay of 0.98 and Adam's bias correction; ends before a loss that is not finite and
+/// where the mean exceeds its lowest value by three times its magnitude. The first means are those
+/// of a few losses: the lowest is looked for from the one of `kFewestRates` on. Nothing is
+/// suggested where fewer steps are left, or where the loss nowhere falls.
+LrCurve read_lr_curve(std::span<const RateStep> steps);
 
 /// A rate in three digits, as it is proposed and typed: "0.00347", "1.2e-05".
 std::string rate_of(double lr);

@@ -176,6 +176,8 @@ std::vector<std::pair<std::string, std::string>> model_facts(const Plan& plan) {
                                                          {"work", flops_text(model)},
                                                          {"measured", measured_text(model)},
                                                          {"GPUs", gpus_text(plan)}};
+  if (!model.recomputes_why.empty())
+    facts.emplace_back("activations", printable(model.recomputes_why));
   if (const auto speed = speed_of(plan)) {
     facts.emplace_back("speed", speed_text(plan, *speed));
     facts.emplace_back("time", eta_text(plan, *speed));

@@ -3,6 +3,9 @@
 #include "base/strings.hpp"
 #include "spec/checker.hpp"
 #include "spec/loss/cross_entropy.hpp"
+#include "spec/metric/f1.hpp"
+#include "spec/metric/precision.hpp"
+#include "spec/metric/recall.hpp"
 #include "spec/metric/top_k_accuracy.hpp"
 #include "spec/model/lenet.hpp"
 #include "spec/placement.hpp"
@@ -29,6 +32,30 @@ void check_batch(Checker& checker, std::int64_t samples, int ranks) {
                 fmt::format("write {} or less", std::max<std::int64_t>(1, samples / ranks)));
 }
 
+/// The average of precision, recall and f1; null for other metrics.
+const metric::Averaged* averaged(const config::Stage& stage) {
+  if (stage.options_type == typeid(metric::Precision)) return &stage.as<metric::Precision>();
+  if (stage.options_type == typeid(metric::Recall)) return &stage.as<metric::Recall>();
+  if (stage.options_type == typeid(metric::F1)) return &stage.as<metric::F1>();
+  return nullptr;
+}
+
+void check_metric(Checker& checker, const config::Stage& stage, const std::string& path,
+                  std::int64_t classes) {
+  if (stage.options_type == typeid(metric::TopKAccuracy)) {
+    const int k = stage.as<metric::TopKAccuracy>().k;
+    if (k <= classes) return;
+    checker.error(path + ".k", fmt::format("k is {}, but the data has {} classes", k, classes),
+                  fmt::format("write {} or less", std::max<std::int64_t>(1, classes - 1)));
+  }
+  const metric::Averaged* options = averaged(stage);
+  if (options == nullptr || options->average != metric::Average::binary || classes == 2) return;
+  checker.error(path + ".average",
+                fmt::format("'binary' scores class 1 of two, but the data has {} class{}", classes,
+                            classes == 1 ? "" : "es"),
+                "write macro, weighted or micro");
+}
+
 void check_classes(Checker& checker, std::int64_t classes) {
   const Experiment& experiment = checker.experiment();
   if (experiment.loss.options_type == typeid(loss::CrossEntropy) && checker.sound("loss")) {
@@ -42,12 +69,7 @@ void check_classes(Checker& checker, std::int64_t classes) {
   }
   for (std::size_t i = 0; i < experiment.metrics.size(); ++i) {
     const std::string path = fmt::format("metrics.{}", i);
-    if (experiment.metrics[i].options_type != typeid(metric::TopKAccuracy) || !checker.sound(path))
-      continue;
-    const int k = experiment.metrics[i].as<metric::TopKAccuracy>().k;
-    if (k <= classes) continue;
-    checker.error(path + ".k", fmt::format("k is {}, but the data has {} classes", k, classes),
-                  fmt::format("write {} or less", std::max<std::int64_t>(1, classes - 1)));
+    if (checker.sound(path)) check_metric(checker, experiment.metrics[i], path, classes);
   }
 }
 
@@ -104,7 +126,10 @@ void check_inputs(Checker& checker, Inputs inputs) {
 const char* text(Targets targets) { return enum_names(targets)[static_cast<std::size_t>(targets)]; }
 
 std::string taken_of(const config::Stage& stage) {
-  return text(takes(stage, Targets::classes) ? Targets::classes : Targets::numbers);
+  for (const Targets targets : {Targets::classes, Targets::numbers}) {
+    if (takes(stage, targets)) return text(targets);
+  }
+  return text(Targets::tokens);
 }
 
 /// What fits the labels is said, and what the loss or the metric takes instead.

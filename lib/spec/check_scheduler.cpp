@@ -107,6 +107,34 @@ std::optional<std::int64_t> intervals(const Checker& checker, const RunLength& l
   return interval == Interval::epoch ? length.known_epochs() : length.steps;
 }
 
+/// Stages of plug-ins are asked once they are built.
+bool lacks_momentum(const config::Stage& stage) {
+  if (stage.options_type == typeid(optimizer::Sgd)) return stage.as<optimizer::Sgd>().momentum == 0;
+  if (stage.options_type == typeid(optimizer::Rmsprop))
+    return stage.as<optimizer::Rmsprop>().momentum == 0;
+  return stage.options_type == typeid(optimizer::Adagrad);
+}
+
+void check_momentum(Checker& checker, const config::Stage& stage, const std::string& path) {
+  const bool is_cycle = stage.options_type == typeid(scheduler::OneCycleLr);
+  if (!is_cycle || !checker.sound(path) || !checker.sound("optimizer")) return;
+  const auto& cycle = stage.as<scheduler::OneCycleLr>();
+  const config::Stage& optimizer = checker.experiment().optimizer;
+  if (!cycle.cycle_momentum) return;
+  if (cycle.base_momentum > cycle.max_momentum) {
+    checker.error(path + ".base_momentum",
+                  fmt::format("base_momentum is {}, above max_momentum {}", cycle.base_momentum,
+                              cycle.max_momentum),
+                  "write the lower one as base_momentum");
+  }
+  if (!lacks_momentum(optimizer)) return;
+  const bool may_have = optimizer.options_type != typeid(optimizer::Adagrad);
+  checker.error(path + ".cycle_momentum",
+                fmt::format("the optimizer '{}' has no momentum to cycle", optimizer.type),
+                may_have ? "add 'momentum: 0.9' to the optimizer, or remove 'cycle_momentum'"
+                         : "remove 'cycle_momentum', or choose another optimizer");
+}
+
 void check_sequence(Checker& checker, const scheduler::SequentialLr& options,
                     const RunLength& length) {
   const std::size_t wanted = options.schedulers.size() - 1;
@@ -119,6 +147,7 @@ void check_sequence(Checker& checker, const scheduler::SequentialLr& options,
   check_milestones(checker, options.milestones, options.interval,
                    intervals(checker, length, options.interval));
   for (std::size_t i = 0; i < options.schedulers.size(); ++i) {
+    check_momentum(checker, options.schedulers[i], fmt::format("scheduler.schedulers.{}", i));
     if (options.schedulers[i].options_type != typeid(scheduler::ReduceLrOnPlateau)) continue;
     checker.error(fmt::format("scheduler.schedulers.{}", i),
                   "reduce_lr_on_plateau watches a value, and cannot be one of a sequence",
@@ -143,6 +172,7 @@ void check_scheduler(Checker& checker, const RunLength& length) {
                     counted(options->warmup, options->interval), counted(*run, options->interval)));
   }
   check_drops(checker, stage, run);
+  check_momentum(checker, stage, "scheduler");
   check_end(checker, stage);
 }
 

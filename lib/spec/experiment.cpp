@@ -43,9 +43,15 @@ void describe_numbers(config::Describe<Trainer>& options) {
       "medium may use TF32 or bfloat16.");
   options.field("channels_last", &Trainer::channels_last,
                 "Lays images and convolution weights out with the channels last (NHWC).");
-  options.field("activation_checkpointing", &Trainer::activation_checkpointing,
-                "blocks: training keeps what enters each block of the model and computes the rest "
-                "again in the backward pass: less memory, more time, the same gradients.");
+  options.field(
+      "activation_checkpointing", &Trainer::activation_checkpointing,
+      "blocks: training keeps what enters each block of the model and computes the rest "
+      "again in the backward pass: less memory, more time, the same gradients; auto: only "
+      "where a step, of which a few samples tell at the start, would not fit otherwise.");
+  options.field("cuda_graphs", &Trainer::cuda_graphs,
+                "Records a whole training step on the GPU as one CUDA graph and repeats it; true: "
+                "a run whose steps cannot be recorded is refused; auto: such a run takes them one "
+                "operation at a time and says why.");
 }
 
 void describe_batches(config::Describe<Trainer>& options) {
@@ -112,9 +118,10 @@ void Trainer::describe(config::Describe<Trainer>& options) {
       .at_least(0);
   options
       .field("on_divergence", &Trainer::on_divergence,
-             "What is changed, in the words of the command line, when the run has diverged and "
-             "starts again: an override or a list of them for each further attempt.")
-      .example("[optimizer.lr=0.0003, [optimizer.lr=0.0001, trainer.gradient_clip_val=1.0]]");
+             "What is changed when the run has diverged and starts again, one entry for each "
+             "further attempt: an override as on the command line, a map of what is laid over the "
+             "file, or a list of these.")
+      .example("[optimizer.lr=0.0003, {optimizer: {lr: 0.0001}, trainer.gradient_clip_val: 1.0}]");
   options.field("log_norms", &Trainer::log_norms,
                 "Writes the lengths of the gradient, before clipping, and of the weights to "
                 "metrics.jsonl.");
@@ -226,6 +233,8 @@ void Profiler::describe(config::Describe<Profiler>& options) {
   options.field("profile_memory", &Profiler::profile_memory, "Notes what is allocated and freed.");
   options.field("with_flops", &Profiler::with_flops,
                 "Counts the operations of matrix products and convolutions.");
+  options.field("nvtx", &Profiler::nvtx,
+                "Names the parts of every step, of the whole run, for Nsight Systems.");
 }
 
 void Experiment::describe(config::Describe<Experiment>& options) {

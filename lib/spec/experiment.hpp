@@ -4,6 +4,7 @@
 #include "config/secret.hpp"
 #include "spec/batch_size.hpp"
 #include "spec/budget.hpp"
+#include "spec/fallback.hpp"
 #include "spec/limit.hpp"
 #include "spec/mode.hpp"
 #include "spec/on_error.hpp"
@@ -171,9 +172,9 @@ constexpr std::array<const char*, 3> enum_names(MatmulPrecision) {
   return {"highest", "high", "medium"};
 }
 
-enum class ActivationCheckpointing { off, blocks };
-constexpr std::array<const char*, 2> enum_names(ActivationCheckpointing) {
-  return {"off", "blocks"};
+enum class ActivationCheckpointing { automatic, blocks, off };
+constexpr std::array<const char*, 3> enum_names(ActivationCheckpointing) {
+  return {"auto", "blocks", "off"};
 }
 
 /// As torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn and use_buffers=True.
@@ -222,6 +223,7 @@ struct Trainer {
   MatmulPrecision float32_matmul_precision = MatmulPrecision::highest;
   bool channels_last = false;
   ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::off;
+  config::Auto<bool> cuda_graphs;
   std::int64_t accumulate_grad_batches = 1;
   std::optional<double> gradient_clip_val;
   ClipAlgorithm gradient_clip_algorithm = ClipAlgorithm::norm;
@@ -235,7 +237,7 @@ struct Trainer {
   std::optional<Ema> ema;
   std::optional<Swa> swa;
   config::Auto<std::int64_t> skip_nonfinite_steps;
-  std::vector<config::OneOrMore<std::string>> on_divergence;  // overrides, for each attempt
+  std::vector<Fallback> on_divergence;  // for each further attempt
   bool log_norms = false;
   bool deterministic = false;
   bool detect_anomaly = false;
@@ -320,6 +322,7 @@ struct Profiler {
   bool record_shapes = true;
   bool profile_memory = true;
   bool with_flops = true;
+  bool nvtx = false;
 
   static void describe(config::Describe<Profiler>& options);  // experiment.cpp
 };

@@ -5,6 +5,7 @@
 #include "config/tree_path.hpp"
 #include "spec/check_data.hpp"
 #include "spec/checker.hpp"
+#include "spec/fallback.hpp"
 #include "spec/plugins.hpp"
 #include "spec/plugins_of_file.hpp"
 
@@ -76,6 +77,18 @@ void check_fallback(const Loaded& loaded, const std::vector<std::string>& change
                 "write a number, as in loader.batch_size=64");
 }
 
+/// Where a problem of an entry is written: its override has words of the file, and tells them by
+/// its columns.
+config::Position place_of(const config::Diagnostic& problem, const config::Node& entry) {
+  const auto& source = problem.position.source;
+  if (source == nullptr || !source->is_override) return entry.position;
+  for (const FallbackChange& change : changes_of(entry)) {
+    if (source->lines == std::vector{as_fallback(change.text)})
+      return change.place_of(problem.position.column);
+  }
+  return entry.position;
+}
+
 /// What a fallback gets wrong is told where it is written.
 void check_fallbacks(const Loaded& loaded, config::Diagnostics& diagnostics) {
   const auto& fallbacks = loaded.experiment.trainer.on_divergence;
@@ -87,7 +100,7 @@ void check_fallbacks(const Loaded& loaded, config::Diagnostics& diagnostics) {
     for (config::Diagnostic& problem : found.sorted()) {
       if (problem.severity != config::Severity::error) continue;
       problem.message = fmt::format("attempt {} of 'on_divergence': {}", i + 2, problem.message);
-      if (i < written->items.size()) problem.position = written->items[i].position;
+      if (i < written->items.size()) problem.position = place_of(problem, written->items[i]);
       diagnostics.add(std::move(problem));
     }
   }

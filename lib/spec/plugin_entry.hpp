@@ -1,9 +1,13 @@
 #pragma once
 
 #include "config/schema.hpp"
+#include "config/stage.hpp"
 #include "spec/plugin_abi.hpp"
+#include "spec/said_by.hpp"
+#include "spec/sample.hpp"
 
 #include <cstdint>
+#include <optional>
 
 namespace trainctl::data {
 struct Catalogue;
@@ -11,7 +15,7 @@ struct Catalogue;
 
 namespace trainctl::spec {
 
-inline constexpr std::uint32_t kPluginLayout = 1;
+inline constexpr std::uint32_t kPluginLayout = 2;
 
 /// What the library of a plug-in exports, as data, so that its stamp is read before any of its
 /// functions runs:
@@ -31,6 +35,11 @@ struct PluginEntry {
   /// File name of the library beside this one that has the models, losses ...; null: there are
   /// none.
   const char* engine = nullptr;
+  /// Which targets a loss or a metric is for: said_by<Targets, MyLoss, MyMetric> asks their
+  /// options' `takes(Targets)`; where nothing is said, classes alone.
+  std::optional<bool> (*takes_targets)(const config::Stage& stage, Targets targets) = nullptr;
+  /// Which samples a model is for; where nothing is said, images and rows of numbers.
+  std::optional<bool> (*takes_inputs)(const config::Stage& model, Inputs inputs) = nullptr;
 };
 
 }  // namespace trainctl::spec

@@ -21,13 +21,6 @@ std::string text_of(const Json& json, const char* key) {
   return json[key].get<std::string>();
 }
 
-TaskKind kind_called(const std::string& name) {
-  const auto names = enum_names(TaskKind());
-  const auto* found = std::ranges::find(names, name);
-  ENSURE(config, found != names.end(), "{}: there is no kind '{}'", kTaskFile, printable(name));
-  return static_cast<TaskKind>(found - names.begin());
-}
-
 void check_keys(const Json& json) {
   ENSURE(config, json.is_object(), "{}: it is no JSON object", kTaskFile);
   for (const auto& [key, value] : json.items()) {
@@ -39,6 +32,13 @@ void check_keys(const Json& json) {
 }  // namespace
 
 const char* name_of(TaskKind kind) { return enum_names(kind).at(static_cast<std::size_t>(kind)); }
+
+TaskKind kind_called(const std::string& name) {
+  const auto names = enum_names(TaskKind());
+  const auto* found = std::ranges::find(names, name);
+  ENSURE(config, found != names.end(), "{}: there is no kind '{}'", kTaskFile, printable(name));
+  return static_cast<TaskKind>(found - names.begin());
+}
 
 std::string dump_task(const Task& task) {
   return to_pretty({{"schema", kSchema},
@@ -67,6 +67,15 @@ Task read_task(const std::filesystem::path& run_dir) {
   return parse_task(read_file(file, kMostBytes, ReadFailure::config));
 }
 
+const DataSplit& split_called(const Experiment& experiment, const std::string& split) {
+  const Dataset& dataset = experiment.dataset;
+  if (split == "train") return dataset.train;
+  const std::optional<DataSplit>& found = split == "val" ? dataset.val : dataset.test;
+  ENSURE(config, found.has_value(),
+         "the experiment has no dataset.{}; add it, or choose another --split", split);
+  return *found;
+}
+
 DataSplit evaluated_split(const Experiment& experiment, const std::string& split) {
   const Dataset& dataset = experiment.dataset;
   if (split == "train") {
@@ -74,10 +83,7 @@ DataSplit evaluated_split(const Experiment& experiment, const std::string& split
     if (dataset.val) train.transforms = dataset.val->transforms;
     return train;
   }
-  const std::optional<DataSplit>& found = split == "val" ? dataset.val : dataset.test;
-  ENSURE(config, found.has_value(),
-         "the experiment has no dataset.{}; add it, or choose another --split", split);
-  return *found;
+  return split_called(experiment, split);
 }
 
 std::filesystem::path part_file(const std::filesystem::path& run_dir, std::string_view what,

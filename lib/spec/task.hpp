@@ -20,6 +20,8 @@ constexpr std::array<const char*, 5> enum_names(TaskKind) {
 
 /// The kind as the file and the engine's request call it.
 const char* name_of(TaskKind kind);
+/// Throws Error(config) where there is none of that name.
+TaskKind kind_called(const std::string& name);
 
 struct Task {
   TaskKind kind = TaskKind::train;
@@ -37,9 +39,11 @@ Task parse_task(std::string_view text);
 /// The task of a run folder: training where it has no such file.
 Task read_task(const std::filesystem::path& run_dir);
 
+/// dataset.train, .val or .test. Throws Error(config) where the experiment has no such split.
+const DataSplit& split_called(const Experiment& experiment, const std::string& split);
+
 /// The split as it is evaluated. That of training has the transforms of validation, since its own
-/// are often random; without a dataset.val it keeps them. Throws Error(config) where the experiment
-/// has no such split.
+/// are often random; without a dataset.val it keeps them. Throws as split_called().
 DataSplit evaluated_split(const Experiment& experiment, const std::string& split);
 
 /// What each rank writes while it predicts, row for row in the order of its share of the split:

@@ -20,11 +20,17 @@ class Module : public Model {
   bool checkpoint_activations() override;
 
  protected:
-  /// Whether the model runs its parts through `checkpointed`.
-  [[nodiscard]] virtual bool has_blocks() const { return false; }
   /// part(x), computed again in the backward pass where activations are checkpointed.
   [[nodiscard]] at::Tensor checkpointed(const Segment& part, const at::Tensor& x) const {
     return checkpoints_ && training() ? checkpoint(part, x) : part(x);
+  }
+  /// Through each block in turn, block(x, mode()), which is `checkpointed`.
+  template <class Block>
+  [[nodiscard]] at::Tensor through_blocks(const std::vector<Block>& blocks, at::Tensor x) const {
+    for (const Block& block : blocks) {
+      x = checkpointed([&block, mode = mode_](const at::Tensor& in) { return block(in, mode); }, x);
+    }
+    return x;
   }
   /// Makes `tensor` a trainable leaf called `name` and returns it.
   at::Tensor add_parameter(std::string name, at::Tensor tensor);

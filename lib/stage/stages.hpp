@@ -43,6 +43,8 @@ class Model {
   [[nodiscard]] virtual std::vector<NamedTensor> buffers() const = 0;
   virtual void set_mode(RunMode mode) = 0;
   virtual void to(at::Device device) = 0;
+  /// Whether it is made of blocks, whose activations can be computed again.
+  [[nodiscard]] virtual bool has_blocks() const { return false; }
   /// From now on training keeps only what enters each block of the model, and computes the rest
   /// again in the backward pass. Returns false where the model is not made of blocks.
   virtual bool checkpoint_activations() { return false; }
@@ -104,10 +106,19 @@ class Optimizer {
   virtual void step_unless(const at::Tensor& found_inf) {
     if (found_inf.item<float>() == 0) step();
   }
+  /// Whether `step_unless` leaves a step out without waiting for the device.
+  [[nodiscard]] virtual bool skips_on_device() const { return false; }
   virtual void zero_grad() = 0;
+  /// Whether a step that was recorded on a GPU does the same as a new one: what changes from step
+  /// to step is on the device, and set_lr with the rate that is set already does nothing.
+  [[nodiscard]] virtual bool is_repeatable() const { return false; }
   /// The rate as scheduled; a device scalar behind it, so captured steps see it.
   virtual void set_lr(double lr) = 0;
   [[nodiscard]] virtual double initial_lr() const = 0;
+  /// Whether there is a momentum, or a beta1 such as Adam's, that a scheduler may set: of the steps
+  /// from now on. Kernels take it as a plain number, so captured steps do not see it.
+  [[nodiscard]] virtual bool has_momentum() const { return false; }
+  virtual void set_momentum(double /*momentum*/) {}
 };
 
 struct SchedulerContext {
@@ -123,6 +134,13 @@ class Scheduler {
   virtual ~Scheduler() = default;
   /// Rate for the step about to run; `epoch` and `global_step` count from 0.
   [[nodiscard]] virtual double lr(std::int64_t epoch, std::int64_t global_step) const = 0;
+  /// Momentum for the step about to run; nothing: the optimizer's stays.
+  [[nodiscard]] virtual std::optional<double> momentum(std::int64_t /*epoch*/,
+                                                       std::int64_t /*global_step*/) const {
+    return std::nullopt;
+  }
+  /// Whether it ever gives one: such a run cannot be captured, and needs an optimizer that has one.
+  [[nodiscard]] virtual bool cycles_momentum() const { return false; }
   /// Told after each validation; only plateau schedulers listen.
   virtual void observe(std::int64_t epoch, double monitored) = 0;
   /// The value it wants to observe, e.g. "val/loss"; empty: none.

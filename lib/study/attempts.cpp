@@ -11,8 +11,8 @@
 namespace trainctl::study {
 namespace {
 
-const std::vector<config::OneOrMore<std::string>>& fallbacks(const RunRequest& request) {
-  static const std::vector<config::OneOrMore<std::string>> kNone;
+const std::vector<spec::Fallback>& fallbacks(const RunRequest& request) {
+  static const std::vector<spec::Fallback> kNone;
   if (request.task.kind != spec::TaskKind::train) return kNone;
   return request.loaded.experiment.trainer.on_divergence;
 }

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <memory>
 
@@ -28,12 +30,17 @@ class RateSink final : public report::Sink {
   std::vector<report::RateStep>& steps_;
 };
 
-/// On a CPU the loss that ended the run is not logged: it came of the next rate.
+/// On a CPU a loss that is not finite ends the run and is not logged: it came of the next rate.
 void add_fatal_step(std::vector<report::RateStep>& steps) {
-  if (steps.empty() || !std::isfinite(steps.back().loss)) return;
+  if (steps.empty()) return;
   const double last = steps.back().lr;
   const double next = steps.size() < 2 ? last : last * last / steps[steps.size() - 2].lr;
   steps.push_back({next, std::numeric_limits<double>::quiet_NaN()});
+}
+
+std::size_t planned_steps(const RunRequest& request) {
+  constexpr auto kNoLimit = std::numeric_limits<std::int64_t>::max();
+  return static_cast<std::size_t>(request.loaded.experiment.trainer.max_steps.value_or(kNoLimit));
 }
 
 bool diverged(int exit_code) { return exit_code == static_cast<int>(ErrorKind::diverged); }
@@ -48,6 +55,10 @@ std::vector<std::string> lr_sweep(const LrRange& range) {
          range.steps, report::kFewestRates);
   const double gamma = std::pow(range.high / range.low, 1.0 / (range.steps - 1));
   std::vector<std::string> overrides = short_run(range.steps);
+  overrides.push_back(fmt::format(
+      "++early_stopping={{type: divergence, monitor: train/loss, factor: {:g}, "
+      "min_delta: {:g}, patience: 1, smoothing: {:g}, skip_first: {}}}",
+      report::kOutOfHand, report::kLeastRise, report::kSmoothing, report::kFewestRates - 1));
   overrides.push_back(fmt::format("++optimizer.lr={:.17g}", range.low));
   overrides.push_back(
       fmt::format("++scheduler={{type: exponential_lr, gamma: {:.17g}, interval: step}}", gamma));
@@ -62,8 +73,16 @@ LrFinding find_lr(const RunRequest& request, const Clock& clock) {
     return sinks;
   };
   LrFinding finding{.run = run_experiment(request, make_sinks, clock), .curve = {}};
-  if (diverged(finding.run.ending.exit_code)) add_fatal_step(steps);
+  finding.tried = steps.size();
   finding.curve = report::read_lr_curve(steps);
+  if (diverged(finding.run.ending.exit_code)) {
+    const std::size_t planned = planned_steps(request);
+    if (!finding.curve.diverged_at && steps.size() < planned) {  // no logged loss ended it
+      add_fatal_step(steps);
+      finding.curve = report::read_lr_curve(steps);
+    }
+    finding.stopped_early = steps.size() < planned;
+  }
   write_atomically(finding.run.folder / "lr_find.csv", report::lr_curve_csv(finding.curve));
   return finding;
 }

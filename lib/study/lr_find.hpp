@@ -3,6 +3,7 @@
 #include "report/lr_curve.hpp"
 #include "study/run.hpp"
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -15,13 +16,16 @@ struct LrRange {
   int steps = 100;
 };
 
-/// What turns an experiment into the sweep: the scheduler, the length, and neither validation nor
-/// anything that would end it or be kept. Throws Error(config) where the range is none.
+/// What turns an experiment into the sweep: the scheduler, the length, an end where the smoothed
+/// loss is out of hand, and neither validation nor anything that would be kept. Throws
+/// Error(config) where the range is none.
 std::vector<std::string> lr_sweep(const LrRange& range);
 
 struct LrFinding {
   RunOutcome run;  // exit code 6 is how a sweep usually ends
   report::LrCurve curve;
+  std::size_t tried = 0;       // rates whose loss is known
+  bool stopped_early = false;  // since the loss was out of hand
 };
 
 /// Runs `request`, an experiment with the overrides of lr_sweep(), in fresh processes, and writes

@@ -116,7 +116,12 @@ Json manifest(const ManifestInput& input) {
   document["batch_size"] = nullptr;
   if (input.batch_size.size > 0)
     document["batch_size"] = {{"value", input.batch_size.size}, {"why", input.batch_size.why}};
+  document["activation_checkpointing"] = nullptr;
+  if (const Recomputes& recomputes = input.recomputes; !recomputes.why.empty())
+    document["activation_checkpointing"] = {{"value", recomputes.blocks ? "blocks" : "off"},
+                                            {"why", recomputes.why}};
   document["allocator"] = input.allocator.empty() ? Json(nullptr) : Json(input.allocator);
+  document["plugins"] = input.plugins;
   document["weights"] = input.weights;
   document["git"] = input.git.commit.empty()
                         ? Json(nullptr)

@@ -30,6 +30,12 @@ struct Workers {
   std::string why;
 };
 
+/// What `trainer.activation_checkpointing: auto` became, and why.
+struct Recomputes {
+  bool blocks = false;
+  std::string why;  // empty: it was not auto
+};
+
 struct GitState {
   std::string commit;  // empty: not in a repository
   std::string status;  // "clean", "modified"
@@ -46,8 +52,10 @@ struct ManifestInput {
   Threads threads;
   Workers workers;
   FoundBatch batch_size;
-  std::string allocator;   // that answers malloc in the worker; empty: not known yet
-  Json weights = nullptr;  // what the training started from; null: what the seed draws
+  Recomputes recomputes;
+  std::string allocator;         // that answers malloc in the worker; empty: not known yet
+  Json plugins = Json::array();  // their files, see plugin_files()
+  Json weights = nullptr;        // what the training started from; null: what the seed draws
   Machine machine;
   GitState git;
 };

@@ -13,6 +13,7 @@
 #include "study/attempts.hpp"
 #include "study/devices.hpp"
 #include "study/manifest.hpp"
+#include "study/plugin_files.hpp"
 #include "study/run_log.hpp"
 #include "study/worker_launch.hpp"
 #include "weights/import.hpp"
@@ -103,7 +104,7 @@ std::string profile_of(const fs::path& run_dir) {
   const std::uint64_t bytes = fs::exists(table, ignored) ? fs::file_size(table, ignored) : 0;
   if (bytes == 0 || bytes > kMostBytes) return "";
   const std::string top = report::top_operator(read_file(table, kMostBytes, ReadFailure::resource));
-  return "profile/trace.json and operators.txt" + (top.empty() ? "" : "; " + top);
+  return "profile/trace.json, operators.txt and layers.txt" + (top.empty() ? "" : "; " + top);
 }
 
 // One run from its folder to result.json.
@@ -197,6 +198,7 @@ class Run {
     }
     write_atomically(outcome_.folder / "config.yaml", as_written(request_.loaded.files));
     write_atomically(outcome_.folder / "config.resolved.yaml", resolved(request_));
+    plugins_ = plugin_files(request_.loaded.experiment.plugins);
     write_manifest();
   }
 
@@ -210,7 +212,9 @@ class Run {
                         .threads = {},
                         .workers = {},
                         .batch_size = found_batch(request_),
+                        .recomputes = {},
                         .allocator = {},
+                        .plugins = plugins_,
                         .weights = nullptr,
                         .machine = machine_,
                         .git = git_};
@@ -222,6 +226,7 @@ class Run {
       input.data_fingerprints = started->data_fingerprints;
       input.threads = {started->num_threads, started->num_threads_why};
       input.workers = {started->num_workers, started->prefetch_factor, started->num_workers_why};
+      input.recomputes = {started->recomputes, started->recomputes_why};
     }
     if (const auto& weights = outcome_.record.weights)
       input.weights = report::weights_document(*weights);
@@ -283,6 +288,7 @@ class Run {
   double started_;
   Machine machine_;
   GitState git_;
+  Json plugins_;
   RunOutcome outcome_;
   Sinks sinks_;
   RunLog log_;

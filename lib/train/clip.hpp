@@ -6,7 +6,8 @@
 
 namespace trainctl::train {
 
-/// Length of the vector that all of them make: 0-d, on their device.
+/// Length of the vector that all of them make: 0-d, on their device, float32 or float64. Finite
+/// where they are.
 at::Tensor norm_of(at::TensorList tensors);
 
 /// Bounds gradients, as torch.nn.utils.clip_grad_norm_ and clip_grad_value_
@@ -14,7 +15,9 @@ at::Tensor norm_of(at::TensorList tensors);
 class Clipper {
  public:
   Clipper(double bound, spec::ClipAlgorithm algorithm);
-  void operator()(at::TensorList gradients) const;
+  /// Returns the norm before clipping, 0-d and on the device; undefined where it took none.
+  at::Tensor operator()(at::TensorList gradients) const;
+  [[nodiscard]] bool takes_norm() const { return algorithm_ == spec::ClipAlgorithm::norm; }
 
  private:
   double bound_;

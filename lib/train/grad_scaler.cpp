@@ -1,5 +1,6 @@
 #include "train/grad_scaler.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
 #include <ATen/ops/_amp_update_scale.h>
@@ -16,7 +17,8 @@ constexpr std::int64_t kGrowthInterval = 2000;  // steps
 
 }  // namespace
 
-GradScaler::GradScaler(at::Device device, Scaling scaling) : scaling_(scaling) {
+GradScaler::GradScaler(at::Device device, Scaling scaling, AfterBad after_bad)
+    : scaling_(scaling), after_bad_(after_bad) {
   const auto single = at::TensorOptions(at::kFloat).device(device);
   scale_ = at::full({1}, scaling == Scaling::dynamic ? kFirstScale : 1, single);
   growth_tracker_ = at::zeros({1}, single.dtype(at::kInt));
@@ -30,15 +32,16 @@ at::Tensor GradScaler::scale(const at::Tensor& loss) const {
 
 void GradScaler::unscale(at::TensorList gradients) {
   const at::NoGradGuard guard;
-  found_inf_.zero_();
+  if (after_bad_ == AfterBad::goes_on) found_inf_.zero_();
   if (gradients.empty()) return;
-  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf_, scale_.reciprocal());
+  const at::Tensor factor = scaling_ == Scaling::dynamic ? scale_.reciprocal() : scale_;
+  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf_, factor);
 }
 
 void GradScaler::update() {
   const at::NoGradGuard guard;
   skipped_.add_(found_inf_);
-  skipped_.select(0, 1).mul_(found_inf_.squeeze());
+  if (after_bad_ == AfterBad::goes_on) skipped_.select(0, 1).mul_(found_inf_.squeeze());
   if (scaling_ == Scaling::none) return;
   at::_amp_update_scale_(scale_, growth_tracker_, found_inf_, kGrowth, kBackoff, kGrowthInterval);
 }

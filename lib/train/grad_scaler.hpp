@@ -12,17 +12,22 @@ namespace trainctl::train {
 class GradScaler {
  public:
   enum class Scaling { none, dynamic };
+  /// What a step that is not finite leads to: the next one is tried, or every later one is left out
+  /// too, so that the weights stay those before it.
+  enum class AfterBad { goes_on, stays_out };
   /// With `none` the scale is 1 throughout: it only looks for what is not finite.
-  GradScaler(at::Device device, Scaling scaling);
+  GradScaler(at::Device device, Scaling scaling, AfterBad after_bad = AfterBad::goes_on);
 
   [[nodiscard]] at::Tensor scale(const at::Tensor& loss) const;
   /// Divides the gradients by the scale and looks whether all of them are finite. They are equal on
   /// all ranks, and so is what is found.
   void unscale(at::TensorList gradients);
-  /// float32 [1]: 1 where one was not.
+  /// float32 [1]: 1 where one was not, of this step or, with `stays_out`, of one before.
   [[nodiscard]] const at::Tensor& found_inf() const { return found_inf_; }
   /// After the step: the next scale, and the counts.
   void update();
+
+  [[nodiscard]] bool stays_out() const { return after_bad_ == AfterBad::stays_out; }
 
   /// These wait for the device.
   [[nodiscard]] double current_scale() const;
@@ -31,6 +36,7 @@ class GradScaler {
 
  private:
   Scaling scaling_;
+  AfterBad after_bad_;
   at::Tensor scale_;           // float32 [1]
   at::Tensor growth_tracker_;  // int32 [1]
   at::Tensor found_inf_;       // float32 [1]

@@ -1,5 +1,6 @@
 #include "train/loss_meter.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/isfinite.h>
@@ -10,8 +11,8 @@
 
 namespace trainctl::train {
 
-LossMeter::LossMeter(at::Device device, NotFinite not_finite)
-    : leaves_out_(not_finite == NotFinite::is_left_out) {
+LossMeter::LossMeter(at::Device device, NotFinite not_finite, Rows rows)
+    : leaves_out_(not_finite == NotFinite::is_left_out), on_device_(rows == Rows::on_device) {
   if (device.is_cpu()) return;
   device_total_ = at::zeros({}, at::TensorOptions(at::kDouble).device(device));
   device_weight_ = at::zeros({}, at::TensorOptions(at::kDouble).device(device));
@@ -51,7 +52,11 @@ void LossMeter::add_on_device(const stage::LossValue& loss, std::int64_t rows) {
     device_weight_.add_(loss.weight);
   } else {
     device_total_.add_(loss.value.detach(), static_cast<double>(rows));
-    weight_ += static_cast<double>(rows);
+    if (on_device_) {
+      device_weight_.add_(static_cast<double>(rows));
+    } else {
+      weight_ += static_cast<double>(rows);
+    }
   }
 }
 

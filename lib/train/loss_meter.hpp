@@ -13,14 +13,18 @@ namespace trainctl::train {
 class LossMeter {
  public:
   enum class NotFinite { counts, is_left_out };
-  explicit LossMeter(at::Device device, NotFinite not_finite = NotFinite::counts);
+  /// Where a GPU's rows are counted: its host cannot count those of a step that the GPU repeats.
+  enum class Rows { on_host, on_device };
+  explicit LossMeter(at::Device device, NotFinite not_finite = NotFinite::counts,
+                     Rows rows = Rows::on_host);
 
   /// Returns false where a CPU sees at once that the loss is not finite, and that counts; a GPU
   /// tells when the total is read.
   bool add(const stage::LossValue& loss, std::int64_t rows);
   /// Waits for the device.
   [[nodiscard]] double total() const;
-  /// Waits for the device where the loss weighs its rows, or may be left out.
+  /// Waits for the device where the loss weighs its rows, may be left out, or rows are counted
+  /// there.
   [[nodiscard]] double weight() const;
   [[nodiscard]] bool leaves_out() const { return leaves_out_; }
   void reset();
@@ -30,8 +34,9 @@ class LossMeter {
   void add_on_device(const stage::LossValue& loss, std::int64_t rows);
 
   bool leaves_out_;
+  bool on_device_;
   at::Tensor device_total_;   // float64 scalars; undefined on a CPU
-  at::Tensor device_weight_;  // of losses that weigh their rows, or may be left out
+  at::Tensor device_weight_;  // of what the host does not count
   double total_ = 0;
   double weight_ = 0;
 };

@@ -1,5 +1,7 @@
 #include "train/memory_report.hpp"
 
+#include "train/layer_table.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,6 +31,16 @@ std::string size_text(double mib) {
 std::optional<double> limit_of(const MemoryUse& use) {
   if (use.free) return use.now + *use.free;
   return size_after(use.cause, "total capacity of");
+}
+
+std::string largest_text(const std::vector<LayerOutput>& outputs) {
+  std::string text;
+  for (const LayerOutput& output : outputs) {
+    text += fmt::format(
+        "{} {} {} {} {}, {}", text.empty() ? "; the largest activations of such a batch:" : ";",
+        output.where, output.op, shape_text(output.shape), output.dtype, size_text(output.mib));
+  }
+  return text;
 }
 
 }  // namespace
@@ -64,12 +76,19 @@ std::int64_t fitting_batch(const MemoryUse& use) {
   return std::clamp<std::int64_t>(rows, 0, use.batch / 2);  // this one did not fit as it was
 }
 
+bool has_room_for_a_row(const MemoryUse& use) {
+  if (!use.free || use.batch < 1) return true;
+  const double refused = size_after(use.cause, "tried to allocate").value_or(0);
+  return refused / static_cast<double>(use.batch) < *use.free / 2;
+}
+
 std::string memory_report(const MemoryUse& use) {
   std::string text = fmt::format(
       "out of memory in phase {} after step {}, with {} rows a batch: {}; the process "
       "held {} before the first step and {} at most",
       use.phase, use.step, use.batch, use.cause, size_text(use.before), size_text(use.peak));
   if (use.free) text += fmt::format(", and {} are free", size_text(*use.free));
+  text += largest_text(use.largest);
   const std::int64_t rows = fitting_batch(use);
   if (rows > 0) {
     text += fmt::format(

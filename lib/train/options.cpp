@@ -1,6 +1,7 @@
 #include "train/options.hpp"
 
 #include "base/error.hpp"
+#include "spec/capture.hpp"
 #include "spec/duration.hpp"
 #include "spec/monitor.hpp"
 
@@ -13,7 +14,7 @@ constexpr std::int64_t kSkippedWhileScaling = 100;
 
 }  // namespace
 
-Options options_from(const spec::Experiment& experiment, at::Device device) {
+Options options_from(const spec::Experiment& experiment, at::Device device, int ranks) {
   const spec::Trainer& trainer = experiment.trainer;
   Options options;
   options.device = device;
@@ -37,6 +38,8 @@ Options options_from(const spec::Experiment& experiment, at::Device device) {
   options.log_norms = trainer.log_norms;
   options.profiler = experiment.profiler;
   options.detect_anomaly = trainer.detect_anomaly;
+  options.cuda_graphs = trainer.cuda_graphs;
+  options.capture_obstacle = spec::capture_obstacle(experiment, {device.is_cuda(), ranks});
   options.pin_memory = experiment.loader.pin_memory.value_or(true);
   options.monitor = spec::checkpoint_monitor(experiment);
   options.mode = spec::resolve_mode(experiment.checkpoint.mode, options.monitor);

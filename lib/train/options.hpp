@@ -31,6 +31,8 @@ struct Options {
   bool log_norms = false;
   std::optional<spec::Profiler> profiler;
   bool detect_anomaly = false;
+  config::Auto<bool> cuda_graphs{false};
+  std::optional<std::string> capture_obstacle;  // as far as the experiment tells
   bool pin_memory = true;
   std::string monitor = "train/loss";  // decides which weights are best
   spec::Mode mode = spec::Mode::min;
@@ -39,6 +41,7 @@ struct Options {
   std::int64_t save_every = 1;  // epochs
 };
 
-Options options_from(const spec::Experiment& experiment, at::Device device);
+/// On one of `ranks`.
+Options options_from(const spec::Experiment& experiment, at::Device device, int ranks = 1);
 
 }  // namespace trainctl::train

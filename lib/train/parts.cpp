@@ -1,5 +1,7 @@
 #include "train/parts.hpp"
 
+#include "train/part_ranges.hpp"
+
 #include <algorithm>
 #include <numeric>
 
@@ -29,11 +31,13 @@ void PartTimer::begin_epoch() {
 }
 
 void PartTimer::enter(Part part) {
+  if (paused_) return;
   const double now = clock_.now();
   host_[index_of(current_)] += now - last_;
   last_ = now;
   if (part == Part::h2d && first_batch_ < 0) first_batch_ = now - begun_;
   if (line_ && (on_device(current_) || on_device(part))) line_->mark(static_cast<int>(current_));
+  if (ranges_ != nullptr) ranges_->enter(part);
   current_ = part;
 }
 
@@ -44,7 +48,7 @@ void PartTimer::move(Part from, Part to, double seconds) {
 }
 
 void PartTimer::end_step() {
-  if (line_) add_late_step();
+  if (line_ && !paused_) add_late_step();
 }
 
 void PartTimer::add_late_step() {

@@ -24,6 +24,8 @@ enum class Part {
 };
 inline constexpr std::size_t kParts = 9;
 
+class PartRanges;
+
 /// Where an epoch's time goes. Exactly one part runs at any time, so the parts sum to the wall time
 /// by construction: one clock reading at each change. On a GPU the parts of a step come from events
 /// that are read one step late, and what the device did not use is waiting for data or other.
@@ -32,6 +34,9 @@ class PartTimer {
   /// `line` is null on a CPU.
   PartTimer(const Clock& clock, std::unique_ptr<device::EventLine> line);
 
+  /// From now on they follow the parts. Null: none do.
+  void show_as(PartRanges* ranges) { ranges_ = ranges; }
+
   void begin_epoch();
   /// Ends the running part and begins `part`.
   void enter(Part part);
@@ -39,6 +44,17 @@ class PartTimer {
   void move(Part from, Part to, double seconds);
   /// All work of a step is launched.
   void end_step();
+  /// Nothing is booked while it lives: a step that is only recorded takes no time of its own.
+  class Pause {
+   public:
+    explicit Pause(PartTimer& timer) : timer_(timer) { timer_.paused_ = true; }
+    ~Pause() { timer_.paused_ = false; }
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    PartTimer& timer_;
+  };
   /// Closes the epoch. Fills everything but the probes of the process.
   events::Timing end_epoch(std::int64_t samples);
 
@@ -52,7 +68,9 @@ class PartTimer {
 
   const Clock& clock_;
   std::unique_ptr<device::EventLine> line_;
+  PartRanges* ranges_ = nullptr;
   Part current_ = Part::other;
+  bool paused_ = false;
   double begun_ = 0;
   double last_ = 0;
   double first_batch_ = -1;

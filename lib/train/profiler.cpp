@@ -45,8 +45,8 @@ std::vector<OperatorCall> calls_of(const kineto::ProfilerResult& result) {
 
 }  // namespace
 
-Profiler::Profiler(const spec::Profiler& options, at::Device device, std::filesystem::path run_dir)
-    : options_(options), device_(device), run_dir_(std::move(run_dir)) {}
+Profiler::Profiler(const spec::Profiler& options, at::Device device, const Session& session)
+    : options_(options), device_(device), session_(session) {}
 
 Profiler::~Profiler() {
   if (state_ == State::records) (void)kineto::disableProfiler();
@@ -55,6 +55,7 @@ Profiler::~Profiler() {
 void Profiler::before_step() {
   if (state_ == State::done) return;
   const std::int64_t step = step_++;
+  if (layers_) layers_->end_step();
   if (state_ == State::waits && step >= options_.wait) {
     kineto::prepareProfiler(config_of(options_), activities_on(device_));
     state_ = State::warms_up;
@@ -64,10 +65,13 @@ void Profiler::before_step() {
 }
 
 void Profiler::finish() {
-  if (state_ == State::records) stop();
+  if (state_ != State::records) return;
+  layers_->end_step();
+  stop();
 }
 
 void Profiler::start() {
+  layers_.emplace(session_.model, device_, session_.clock);  // first, since it ends last
   kineto::enableProfiler(config_of(options_), activities_on(device_));
   state_ = State::records;
 }
@@ -75,13 +79,22 @@ void Profiler::start() {
 void Profiler::stop() {
   const auto result = kineto::disableProfiler();
   state_ = State::done;
-  const std::filesystem::path folder = run_dir_ / "profile";
+  const std::filesystem::path folder = session_.run_dir / "profile";
   make_folder(folder);
   result->save(folder / "trace.json");
   const std::vector<OperatorRow> rows = operator_rows(calls_of(*result));
   write_atomically(folder / "operators.csv", operators_as_csv(rows));
   write_atomically(folder / "operators.txt", operators_as_text(merge_shapes(rows)));
+  write_layers(folder);
   written_ = folder;
+}
+
+void Profiler::write_layers(const std::filesystem::path& folder) {
+  const LayerTableHead head{.steps = layers_->steps(), .on_device = device_.is_cuda()};
+  const std::vector<LayerRow> rows = layers_->finish();
+  layers_.reset();
+  write_atomically(folder / "layers.csv", layers_as_csv(rows));
+  write_atomically(folder / "layers.txt", layers_as_text(rows, head));
 }
 
 }  // namespace trainctl::train

@@ -1,21 +1,25 @@
 #pragma once
 
 #include "spec/experiment.hpp"
+#include "train/layer_times.hpp"
+#include "train/session.hpp"
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
 namespace trainctl::train {
 
 /// Records what a few steps of training do, with Kineto, PyTorch's own tracer. Writes
-/// profile/trace.json, which chrome://tracing and https://ui.perfetto.dev show, and the table of
-/// operators as profile/operators.txt and .csv. Outside the recorded steps it costs a comparison a
-/// step.
+/// profile/trace.json, which chrome://tracing and https://ui.perfetto.dev show, the table of
+/// operators as profile/operators.txt and .csv, and that of the layers as profile/layers.txt and
+/// .csv. Outside the recorded steps it costs a comparison a step, and nothing observes operators.
 class Profiler {
  public:
-  Profiler(const spec::Profiler& options, at::Device device, std::filesystem::path run_dir);
+  /// `session` outlives it.
+  Profiler(const spec::Profiler& options, at::Device device, const Session& session);
   /// Stops without writing.
   ~Profiler();
   Profiler(const Profiler&) = delete;
@@ -32,10 +36,12 @@ class Profiler {
   enum class State { waits, warms_up, records, done };
   void start();
   void stop();
+  void write_layers(const std::filesystem::path& folder);
 
   spec::Profiler options_;
   at::Device device_;
-  std::filesystem::path run_dir_;
+  const Session& session_;
+  std::optional<LayerTimes> layers_;  // while it records
   std::filesystem::path written_;
   State state_ = State::waits;
   std::int64_t step_ = 0;

@@ -1,21 +1,22 @@
 #include "train/step.hpp"
 
+#include "train/finite.hpp"
 #include "train/measure.hpp"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_mul.h>
-#include <ATen/ops/isfinite.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/record_function.h>
 
-#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 namespace trainctl::train {
 namespace {
 
-bool is_finite(const at::Tensor& tensor) { return tensor.isfinite().all().item<bool>(); }
+constexpr double kNotFinite = std::numeric_limits<double>::quiet_NaN();
 
 GradScaler::Scaling scaling_of(const Options& options) {
   return options.forward.precision == spec::Precision::fp16_mixed ? GradScaler::Scaling::dynamic
@@ -37,21 +38,48 @@ StepRunner::StepRunner(const Session& session, const Options& options, PartTimer
     : session_(session),
       timer_(timer),
       sync_(sync),
-      meter_(options.device, options.may_skip > 0 ? LossMeter::NotFinite::is_left_out
-                                                  : LossMeter::NotFinite::counts),
+      captured_(make_captured_step(session, options, timer)),
+      meter_(
+          options.device,
+          options.may_skip > 0 ? LossMeter::NotFinite::is_left_out : LossMeter::NotFinite::counts,
+          captured_ ? LossMeter::Rows::on_device : LossMeter::Rows::on_host),
       parameters_(trainable(session.model)),
       forward_(options.forward),
       logs_norms_(options.log_norms),
       world_size_(session.communicator.place().world_size),
       on_cpu_(options.device.is_cpu()) {
   if (options.clip) clipper_.emplace(*options.clip, options.clip_algorithm);
-  const GradScaler::Scaling scaling = scaling_of(options);
-  if (options.may_skip > 0 || scaling == GradScaler::Scaling::dynamic)
-    scaler_.emplace(options.device, scaling);
+  make_scaler(options);
   if (options.detect_anomaly) watch_.emplace(session.model);
 }
 
+/// A CPU looks at the gradient itself where the first such step ends the run; a GPU never waits for
+/// it, unless it waits anyway.
+void StepRunner::make_scaler(const Options& options) {
+  const GradScaler::Scaling scaling = scaling_of(options);
+  if (options.may_skip > 0 || scaling == GradScaler::Scaling::dynamic) {
+    scaler_.emplace(options.device, scaling);
+  } else if (!on_cpu_ && !options.detect_anomaly) {
+    scaler_.emplace(options.device, scaling, GradScaler::AfterBad::stays_out);
+    keeps_weights_ = session_.optimizer.skips_on_device();
+  }
+}
+
 StepRunner::Result StepRunner::run(const MicroBatch& micro, double lr) {
+  if (!captured_ || !is_whole(micro)) return take(micro, lr);
+  session_.optimizer.set_lr(lr);  // a graph would set the rate that it was recorded with
+  Result result = Result::ok;
+  captured_->take(micro.batch, [&] { result = take(micro, lr); });
+  return result;
+}
+
+/// One like all others.
+bool StepRunner::is_whole(const MicroBatch& micro) const {
+  const bool measures = logs_norms_ && micro.logs;
+  return micro.opens && micro.closes && micro.batch.valid == session_.batch_size && !measures;
+}
+
+StepRunner::Result StepRunner::take(const MicroBatch& micro, double lr) {
   timer_.enter(Part::optimizer);
   if (micro.opens) clear_gradients();
   timer_.enter(Part::forward);
@@ -65,13 +93,14 @@ StepRunner::Result StepRunner::run(const MicroBatch& micro, double lr) {
   enter(LayerWatch::Pass::loss);
   const stage::LossValue loss = loss_of(logits, micro.batch);
   enter(LayerWatch::Pass::none);
-  if (!meter_.add(loss, micro.batch.valid) || sees_not_finite(loss, micro))
-    return Result::not_finite;
+  const bool finite = meter_.add(loss, micro.batch.valid) && !sees_not_finite(loss, micro);
+  if (!finite && world_size_ == 1) return Result::not_finite;
   timer_.enter(Part::backward);
-  backward(share_of(loss, micro), micro);
+  const at::Tensor share = share_of(loss, micro);
+  backward(finite ? share : share * kNotFinite, micro);  // so that every rank gets to know
   enter(LayerWatch::Pass::none);
-  if (sees_bad_gradient()) return Result::gradient_not_finite;
-  if (micro.closes) update(micro, lr);
+  if (sees_bad_gradient(micro)) return Result::gradient_not_finite;
+  if (micro.closes && !update(micro, lr)) return Result::gradient_not_finite;
   timer_.enter(Part::other);
   if (micro.batch.valid > 0) measure(logits, micro.batch.targets);
   timer_.end_step();
@@ -84,16 +113,27 @@ void StepRunner::enter(LayerWatch::Pass pass) {
 
 /// A scaler leaves such steps out; what the watch found is told where it gives up.
 bool StepRunner::sees_not_finite(const stage::LossValue& loss, const MicroBatch& micro) {
-  return watch_ && !scaler_ && micro.batch.valid > 0 && !is_finite(loss.value);
+  return watch_ && !scaler_ && micro.batch.valid > 0 && !all_finite(loss.value);
 }
 
-/// Values on the way may be so without harm, where a mask takes them out again.
-bool StepRunner::sees_bad_gradient() {
+/// Values on the way may be so without harm, where a mask takes them out again. Of several ranks
+/// the others wait at the end of the window, and see it there; this one keeps what it found.
+bool StepRunner::sees_bad_gradient(const MicroBatch& micro) {
   if (!watch_ || scaler_ || watch_->found().empty()) return false;
   collect_gradients();
-  const bool bad = !std::ranges::all_of(gradients_, is_finite);
+  const bool bad = !all_finite(gradients_);
   gradients_.clear();
-  return bad;
+  if (bad && anomaly_.empty()) anomaly_ = watch_->found();
+  return bad && (world_size_ == 1 || micro.closes);
+}
+
+std::string StepRunner::anomaly() const {
+  if (!anomaly_.empty() || !watch_) return anomaly_;
+  return watch_->found();
+}
+
+void StepRunner::drop_graph() {
+  if (captured_) captured_->drop();
 }
 
 void StepRunner::clear_gradients() {
@@ -164,22 +204,34 @@ void StepRunner::collect_gradients() {
   }
 }
 
-void StepRunner::update(const MicroBatch& micro, double lr) {
+/// They are equal on all ranks, and so is what is found.
+bool StepRunner::update(const MicroBatch& micro, double lr) {
   RECORD_USER_SCOPE("optimizer");
   timer_.enter(Part::optimizer);
   const bool measures = logs_norms_ && micro.logs;
-  if (scaler_ || clipper_ || measures) collect_gradients();
+  collect_gradients();
   if (scaler_) scaler_->unscale(gradients_);
   if (measures && !gradients_.empty()) norms_ = {norm_of(gradients_), norm_of(parameters_)};
-  if (clipper_) (*clipper_)(gradients_);
+  if (!clip()) return false;
   session_.optimizer.set_lr(lr);
-  if (scaler_) {
+  if (scaler_ && keeps_weights_) {
     session_.optimizer.step_unless(scaler_->found_inf());
-    scaler_->update();
   } else {
     session_.optimizer.step();
   }
+  if (scaler_) scaler_->update();
   gradients_.clear();  // a list that holds them would cost the next step their memory
+  return true;
+}
+
+/// Where no scaler looks, returns whether the gradient is finite, as its norm is then. A bound
+/// would hide an infinity.
+bool StepRunner::clip() {
+  const bool by_norm = clipper_ && clipper_->takes_norm();
+  if (!scaler_ && !by_norm && !all_finite(gradients_)) return false;
+  if (!clipper_) return true;
+  const at::Tensor norm = (*clipper_)(gradients_);
+  return scaler_ || !norm.defined() || std::isfinite(norm.item<double>());
 }
 
 void StepRunner::measure(const at::Tensor& logits, const at::Tensor& targets) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "device/feed.hpp"
+#include "train/captured_step.hpp"
 #include "train/clip.hpp"
 #include "train/grad_scaler.hpp"
 #include "train/layer_watch.hpp"
@@ -41,36 +42,51 @@ class StepRunner {
              dist::GradSync& sync);
 
   enum class Result { ok, not_finite, gradient_not_finite };
-  /// What is not finite is seen before anything was updated: the loss on a CPU (a GPU tells at the
-  /// log point), and with detect_anomaly both everywhere.
+  /// What is not finite is seen before anything was updated: by a CPU, and with detect_anomaly by a
+  /// GPU, at once where there is one rank; several see it in the gradient that they share, all at
+  /// the end of the same step. A GPU else leaves the step and those after it out, and tells at the
+  /// log point.
   Result run(const MicroBatch& micro, double lr);
 
   LossMeter& meter() { return meter_; }
   [[nodiscard]] const LossMeter& meter() const { return meter_; }
   /// Of the last step that was logged.
   [[nodiscard]] const Norms& norms() const { return norms_; }
-  /// Null where no step may be skipped.
+  /// Null where a step that is not finite ends the run at once.
   [[nodiscard]] const GradScaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
-  /// With detect_anomaly: where the last batch brought up the first value that is not finite.
-  [[nodiscard]] std::string anomaly() const { return watch_ ? watch_->found() : std::string(); }
+  /// Whether a step that is not finite never reaches the weights. A GPU would have to wait for that
+  /// where the optimizer's kernels take no flag.
+  [[nodiscard]] bool keeps_weights() const { return keeps_weights_; }
+  /// With detect_anomaly: where this rank's last batch, or the one that spoilt the gradient,
+  /// brought up the first value that is not finite.
+  [[nodiscard]] std::string anomaly() const;
+  /// Gives back the memory of a step that was recorded.
+  void drop_graph();
 
  private:
+  void make_scaler(const Options& options);
   void enter(LayerWatch::Pass pass);
   void clear_gradients();
+  /// Operation by operation.
+  Result take(const MicroBatch& micro, double lr);
+  [[nodiscard]] bool is_whole(const MicroBatch& micro) const;
   [[nodiscard]] bool sees_not_finite(const stage::LossValue& loss, const MicroBatch& micro);
-  [[nodiscard]] bool sees_bad_gradient();
+  [[nodiscard]] bool sees_bad_gradient(const MicroBatch& micro);
   stage::LossValue loss_of(const at::Tensor& logits, const device::DeviceBatch& batch);
   at::Tensor share_of(const stage::LossValue& loss, const MicroBatch& micro);
   void add_weight(const at::Tensor& weight, const MicroBatch& micro);
   void divide_by_weight();
   void collect_gradients();
   void backward(const at::Tensor& share, const MicroBatch& micro);
-  void update(const MicroBatch& micro, double lr);
+  /// Returns false where the gradient is not finite, and has changed nothing.
+  [[nodiscard]] bool update(const MicroBatch& micro, double lr);
+  [[nodiscard]] bool clip();
   void measure(const at::Tensor& logits, const at::Tensor& targets);
 
   const Session& session_;
   PartTimer& timer_;
   dist::GradSync& sync_;
+  std::unique_ptr<CapturedStep> captured_;  // null: all steps are taken operation by operation
   LossMeter meter_;
   std::vector<at::Tensor> parameters_;
   at::Tensor window_weight_;                      // of a loss that weighs its rows, over all ranks
@@ -79,8 +95,10 @@ class StepRunner {
   std::optional<Clipper> clipper_;
   std::optional<GradScaler> scaler_;
   std::optional<LayerWatch> watch_;  // with detect_anomaly
+  std::string anomaly_;              // what it found when the gradient was spoilt
   ForwardOptions forward_;
   Norms norms_;
+  bool keeps_weights_ = true;
   bool logs_norms_;
   int world_size_;
   bool on_cpu_;

@@ -55,10 +55,13 @@ Trainer::Trainer(const Session& session, Options options)
       reporter_(session, options_.device),
       agreement_(session.communicator, stop_sources(session, options_),
                  cadence_for(options_.device)) {
+  ENSURE(config, !session.scheduler.cycles_momentum() || session.optimizer.has_momentum(),
+         "the scheduler cycles a momentum that the optimizer does not have");
   if (session.validation != nullptr)
     evaluator_.emplace(evaluation_of(session, *session.validation, "val"), options_);
   if (options_.profiler && session.communicator.place().rank == 0)
-    profiler_.emplace(*options_.profiler, options_.device, session.run_dir);
+    profiler_.emplace(*options_.profiler, options_.device, session);
+  if (options_.profiler && options_.profiler->nvtx) show_parts();
   if (options_.averaging)
     averager_.emplace(session.model, *options_.averaging, steps_per_epoch(session, options_));
 }
@@ -97,18 +100,21 @@ bool Trainer::train_epoch() {
 }
 
 void Trainer::train_batch(std::int64_t index) {
-  if (profiler_ && index % options_.accumulate == 0) profiler_->before_step();
+  const bool opens = index % options_.accumulate == 0;
+  if (opens && profiler_) profiler_->before_step();
+  if (opens && ranges_) ranges_->begin_step();
   timer_.enter(Part::data_wait);
   const data::Batch* batch = session_.train.next();
   ASSERT(batch != nullptr);
   timer_.enter(Part::h2d);
   const device::DeviceBatch& on_device = feed_->put(*batch);
-  const bool opens = index % options_.accumulate == 0;
   const bool closes =
       (index + 1) % options_.accumulate == 0 || index + 1 == position_.steps_in_epoch;
   if (opens) {
     window_rows_ = window_rows(index);
     lr_ = session_.scheduler.lr(position_.epoch, position_.global_step);
+    if (const auto momentum = session_.scheduler.momentum(position_.epoch, position_.global_step))
+      session_.optimizer.set_momentum(*momentum);
   }
   const bool logs = (position_.global_step + 1) % options_.log_every == 0;
   const StepRunner::Result result = step_.run({on_device, window_rows_, opens, closes, logs}, lr_);
@@ -170,6 +176,7 @@ void Trainer::check_skipped() const {
   if (step_.scaler() == nullptr) return;
   const std::int64_t skipped = step_.scaler()->skipped_in_a_row();
   if (skipped <= options_.may_skip) return;
+  if (step_.scaler()->stays_out()) throw_diverged("the gradient is not finite", skipped);
   throw_diverged(fmt::format("the gradients of {} step{} in a row were not finite", skipped,
                              skipped == 1 ? "" : "s"));
 }
@@ -186,7 +193,12 @@ void Trainer::tell_skipped() const {
   session_.emit(events::Warning{message, {}});
 }
 
-void Trainer::throw_diverged(const std::string& what) const {
+/// A GPU tells late, but its flag stays up: the steps since then tell which one it was.
+void Trainer::throw_diverged(const std::string& what, std::int64_t steps_ago) const {
+  std::string seen;
+  if (steps_ago > 0)
+    seen = fmt::format(", seen after step {}; the weights {}", position_.global_step,
+                       step_.keeps_weights() ? "are those before it" : "have taken it in since");
   const std::string found = step_.anomaly();
   const std::string first =
       found.empty() ? "" : fmt::format("; the first value that is not finite: {}", found);
@@ -194,9 +206,9 @@ void Trainer::throw_diverged(const std::string& what) const {
                          ? "lower optimizer.lr or set trainer.gradient_clip_val"
                          : "lower optimizer.lr, set trainer.gradient_clip_val, or find the layer "
                            "with trainer.detect_anomaly=true";
-  throw Error(ErrorKind::diverged,
-              fmt::format("{} at step {} of epoch {}{}: {}", what, position_.global_step,
-                          position_.epoch + 1, first, cure));
+  throw Error(ErrorKind::diverged, fmt::format("{} at step {} of epoch {}{}{}: {}", what,
+                                               position_.global_step - steps_ago,
+                                               position_.epoch + 1, seen, first, cure));
 }
 
 void Trainer::throw_rose(const std::string& what) const {
@@ -204,6 +216,15 @@ void Trainer::throw_rose(const std::string& what) const {
               fmt::format("{} at step {} of epoch {}: lower optimizer.lr or set "
                           "trainer.gradient_clip_val",
                           what, position_.global_step, position_.epoch + 1));
+}
+
+void Trainer::show_parts() {
+  if (PartRanges::available()) {
+    timer_.show_as(&ranges_.emplace());
+  } else if (session_.communicator.place().rank == 0) {
+    session_.emit(events::Warning{
+        "profiler.nvtx: this libtorch has no CUDA half, and so no NVTX ranges", {}});
+  }
 }
 
 void Trainer::finish_profile() {
@@ -244,6 +265,7 @@ bool Trainer::finish_epoch() {
   ended.lr = lr_;
   if (options_.may_skip > 0 && step_.meter().weight() == 0)
     throw_diverged("no step of the epoch had a finite loss");
+  check_skipped();
   const Evaluation training = evaluation_of(session_, session_.train, "train");
   emit_tables(collect_tables(training));
   ended.metrics = collect_metrics(training, step_.meter());
@@ -341,6 +363,7 @@ std::string Trainer::epoch_digest() {
 events::Finished Trainer::finish() {
   phase_ = events::Phase::shutdown;
   reporter_.step(phase_, position_, session_.clock.now(), nullptr);
+  check_skipped();  // a signal may come between two log points
   check_weights();
   finish_profile();
   tell_skipped();
@@ -362,6 +385,7 @@ void Trainer::rescue(ErrorKind cause) noexcept {
   const bool lost = cause == ErrorKind::rank_failed || cause == ErrorKind::hang;
   if (lost && !options_.device.is_cpu()) return;  // an exchange that never ends may hold the device
   try {
+    step_.drop_graph();  // its memory would count as taken
     keeper_.save_new_best();
     const bool trained = position_.global_step > 0 && cause != ErrorKind::diverged;
     if (trained && not_finite(weights_of(session_.model)).empty()) keeper_.save_last(position_);

@@ -7,6 +7,7 @@
 #include "train/evaluate.hpp"
 #include "train/keeper.hpp"
 #include "train/options.hpp"
+#include "train/part_ranges.hpp"
 #include "train/profiler.hpp"
 #include "train/reporter.hpp"
 #include "train/session.hpp"
@@ -26,11 +27,12 @@ class Trainer {
   /// Gives every rank rank 0's weights. `session` outlives the trainer.
   Trainer(const Session& session, Options options);
 
-  /// Trains to the end and returns the last event. Throws Error(diverged) for a loss or weights
-  /// that are not finite, Error(data) from the loader, Error(rank_failed) or Error(hang) where
-  /// another rank is lost.
+  /// Trains to the end and returns the last event. Throws Error(diverged) for a loss, a gradient
+  /// or weights that are not finite, Error(data) from the loader, Error(rank_failed) or Error(hang)
+  /// where another rank is lost.
   events::Finished run();
-  /// After `run` threw: writes what is worth keeping. Never throws, so that it hides no cause.
+  /// After `run` threw: writes what is worth keeping, and gives back the memory of recorded steps.
+  /// Never throws, so that it hides no cause.
   void rescue(ErrorKind cause) noexcept;
 
   [[nodiscard]] std::int64_t global_step() const { return position_.global_step; }
@@ -47,7 +49,7 @@ class Trainer {
   void check_skipped() const;
   void tell_skipped() const;
   /// A cause that values which are not finite told, and one that a stopper did.
-  [[noreturn]] void throw_diverged(const std::string& what) const;
+  [[noreturn]] void throw_diverged(const std::string& what, std::int64_t steps_ago = 0) const;
   [[noreturn]] void throw_rose(const std::string& what) const;
   [[nodiscard]] bool at_step_limit() const;
   [[nodiscard]] bool has_next_epoch() const;
@@ -63,6 +65,7 @@ class Trainer {
   void add_probes(events::Timing& timing);
   [[nodiscard]] WeightAverager* averager() { return averager_ ? &*averager_ : nullptr; }
   std::string epoch_digest();
+  void show_parts();
   void finish_profile();
   events::Finished finish();
 
@@ -75,6 +78,7 @@ class Trainer {
   std::optional<Evaluator> evaluator_;
   std::optional<WeightAverager> averager_;
   std::optional<Profiler> profiler_;  // of rank 0
+  std::optional<PartRanges> ranges_;  // of every rank, with profiler.nvtx
   Keeper keeper_;
   Reporter reporter_;
   SkippedReport skipped_;

@@ -12,11 +12,6 @@
 namespace trainctl::weights {
 namespace {
 
-bool names(const std::string& pattern, const std::string& parameter) {
-  return ::fnmatch(pattern.c_str(), parameter.c_str(), 0) == 0 ||
-         ::fnmatch((pattern + ".*").c_str(), parameter.c_str(), 0) == 0;
-}
-
 /// Every parameter, and every layer that holds some.
 std::vector<std::string> all_names(const std::vector<std::string>& parameters) {
   std::set<std::string> all(parameters.begin(), parameters.end());
@@ -29,6 +24,11 @@ std::vector<std::string> all_names(const std::vector<std::string>& parameters) {
 }
 
 }  // namespace
+
+bool names(const std::string& pattern, const std::string& parameter) {
+  return ::fnmatch(pattern.c_str(), parameter.c_str(), 0) == 0 ||
+         ::fnmatch((pattern + ".*").c_str(), parameter.c_str(), 0) == 0;
+}
 
 std::vector<std::size_t> frozen_by(const std::vector<std::string>& patterns,
                                    const std::vector<std::string>& parameters) {

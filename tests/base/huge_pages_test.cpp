@@ -46,10 +46,15 @@ TEST_CASE("memory keeps its bytes on huge pages, wherever it begins and however 
 
 TEST_CASE("memory that is written already moves onto huge pages at once") {
   constexpr std::size_t kBytes = 16 * kHugePage;
-  std::vector<std::byte> bytes = counted(kBytes);
-  const long before = huge_kib();
-  use_huge_pages(bytes);
-  const long moved = huge_kib() - before;
-  if (moved == 0) skip("this kernel gives no huge pages on request");
-  CHECK(moved >= static_cast<long>(kBytes / 2 / 1024));
+  constexpr long kHalf = kBytes / 2 / 1024;
+  long most = 0;
+  for (int attempt = 0; attempt < 5 && most < kHalf;
+       ++attempt) {  // a busy machine may have few left
+    std::vector<std::byte> bytes = counted(kBytes);
+    const long before = huge_kib();
+    use_huge_pages(bytes);
+    most = std::max(most, huge_kib() - before);
+  }
+  if (most == 0) skip("this kernel gives no huge pages on request");
+  CHECK(most >= kHalf);
 }

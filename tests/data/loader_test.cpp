@@ -147,7 +147,7 @@ TEST_CASE("workers start on the next epoch before it is asked for") {
   dataset->before = [&](std::int64_t) { ++filled; };
   Loader loader({dataset, {}, {}}, options_of(1, 4, 0));
   read_epoch(loader, 0);
-  for (int wait = 0; wait < 2000 && filled < 64; ++wait)
+  for (int wait = 0; wait < 60'000 && filled < 64; ++wait)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   CHECK(filled == 64);
 }

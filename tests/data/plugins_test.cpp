@@ -5,6 +5,7 @@
 #include "data/registry.hpp"
 #include "spec/dataset/mnist.hpp"
 #include "spec/load.hpp"
+#include "spec/targets.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 
@@ -93,6 +94,35 @@ TEST_CASE("a plug-in is in use for the experiment that names it, and no longer")
   CHECK_FALSE(data::catalogue_in_use().facts.contains("fake_ring"));
   CHECK_NOTHROW(load(without, {"+plugins=[" + fake("good").string() + "]"}));
   CHECK_NOTHROW(load(text, {"plugins=[" + fake("good").string() + "]"}));
+}
+
+TEST_CASE("a loss of a plug-in says which targets it is for, a metric that does not has classes") {
+  const PutBack put_back;
+  const std::string text = experiment(fake("good").string(), "fake_net");
+  const auto takes = [&](const char* loss, spec::Targets targets) {
+    const spec::Loaded loaded = load(text + "loss: " + loss + "\nmetrics: [fake_metric]\n");
+    CHECK(spec::takes(loaded.experiment.metrics.at(0), spec::Targets::classes));
+    CHECK_FALSE(spec::takes(loaded.experiment.metrics.at(0), spec::Targets::numbers));
+    CHECK_FALSE(spec::takes(loaded.experiment.model, spec::Inputs::tokens));
+    return spec::takes(loaded.experiment.loss, targets);
+  };
+  CHECK(takes("fake_loss", spec::Targets::numbers));
+  CHECK_FALSE(takes("fake_loss", spec::Targets::classes));
+  CHECK_FALSE(takes("fake_loss", spec::Targets::tokens));
+  CHECK(takes("{type: fake_loss, tokens: true}", spec::Targets::tokens));
+  CHECK_FALSE(takes("cross_entropy", spec::Targets::numbers));
+}
+
+TEST_CASE("a plug-in is not asked about the options of another whose type has the same name") {
+  const PutBack put_back;
+  const std::string both = fake("namesake_numbers").string() + ", " +
+                           fake("namesake_tokens").string() + ", " + fake("good").string();
+  for (const char* name : {"fake_numbers", "fake_tokens"}) {
+    const spec::Loaded loaded = load(experiment(both, "fake_net") + "loss: " + name + "\n");
+    const bool is_for_numbers = std::string(name) == "fake_numbers";
+    CHECK(spec::takes(loaded.experiment.loss, spec::Targets::numbers) == is_for_numbers);
+    CHECK(spec::takes(loaded.experiment.loss, spec::Targets::tokens) != is_for_numbers);
+  }
 }
 
 TEST_CASE("a plug-in cannot take the place of a data set that is there") {

@@ -1,7 +1,9 @@
 #include "spec/dataset/synthetic_digits.hpp"
 
 #include "base/hash.hpp"
+#include "data/epoch_digest.hpp"
 #include "data/fakes.hpp"
+#include "data/refusing_thread.hpp"
 #include "data/registry.hpp"
 #include "data/render.hpp"
 #include "support/catch.hpp"
@@ -40,6 +42,18 @@ TEST_CASE("the synthetic digits are the same bytes on every machine and in every
     digest = hash_bytes(std::as_bytes(std::span(picture)), digest + label);
   }
   CHECK(to_hex(digest) == "a5973273585dd59e");
+}
+
+TEST_CASE("the synthetic digits are the same where no further thread is to be had") {
+  const auto digest = [] {
+    const auto stage = stage_of(spec::Split::train, 11'000);
+    const auto dataset = builtin_catalogue().datasets.at("synthetic_digits")(stage);
+    return digest_epochs({dataset, {}, {}}, LoaderOptions(), 1).digest;
+  };
+  const auto expected = digest();
+  without_threads([&] {
+    if (digest() != expected) throw std::runtime_error("other digits");
+  });
 }
 
 TEST_CASE("a synthetic digit depends on seed, split and index") {

@@ -146,6 +146,29 @@ TEST_CASE("auto chooses the loader's threads by a probe, and no batch or weight 
   CHECK(found == expected);
 }
 
+TEST_CASE("recomputing blocks changes no loss, and auto tells what it has chosen") {
+  std::map<std::string, double> losses;
+  for (const std::string wish : {"off", "blocks", "auto"}) {
+    INFO(wish);
+    TempFolder folder;
+    std::string config = kSmall;
+    config.replace(config.find("{ type: mlp, hidden: [16] }"), 27,
+                   "{ type: resnet_cifar, depth: 8 }");
+    config.replace(config.find("samples: 300"), 12, "samples: 64");
+    config.replace(config.find("max_epochs: 2"), 13,
+                   "max_epochs: 1, activation_checkpointing: " + wish);
+    const Ended ended = run_engine(folder, config);
+    REQUIRE(ended.code == 0);
+    const auto* started = ended.find<events::RunStarted>();
+    CHECK(started->recomputes == (wish == "blocks"));
+    CHECK(started->recomputes_why.empty() == (wish != "auto"));
+    REQUIRE(ended.find<events::EpochEnded>() != nullptr);
+    losses[wish] = ended.find<events::EpochEnded>()->metrics.front().second;
+  }
+  CHECK(losses["blocks"] == Approx(losses["off"]).epsilon(1e-5));
+  CHECK(losses["auto"] == losses["off"]);
+}
+
 TEST_CASE("images are kept on no CPU: an error that says where to keep them") {
   TempFolder folder;
   std::string config = kSmall;

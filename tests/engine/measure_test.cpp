@@ -1,11 +1,16 @@
 #include "base/files.hpp"
+#include "device/cuda.hpp"
 #include "engine/entry.h"
 #include "events/codec.hpp"
 #include "support/catch.hpp"
+#include "support/rank_group.hpp"
 #include "support/temp_folder.hpp"
+#include "train/recompute.hpp"
 
+#include <ATen/Context.h>
 #include <fcntl.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -25,14 +30,15 @@ struct Outcome {
 
 /// A worker that measures, in this process.
 Outcome measure(const std::string& model, const std::string& more = "", int batch_size = 32,
-                const char* mode = "measure") {
+                const char* mode = "measure", const char* accelerator = "cpu") {
   const TempFolder folder;
   std::filesystem::create_directories(folder / "logs");
   std::ofstream(folder / "config.resolved.yaml")
       << "dataset: { train: { type: synthetic_digits, samples: 20000 } }\n"
       << "loader: { batch_size: " << batch_size << " }\n"
       << "model: " << model << "\noptimizer: { type: adam, lr: 0.01 }\n"
-      << "trainer: { accelerator: cpu, devices: 1, num_threads: 1" << more << " }\n";
+      << "trainer: { accelerator: " << accelerator << ", devices: 1, num_threads: 1" << more
+      << " }\n";
   const std::string path = (folder / "events").string();
   const Fd out(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   const TrainctlEngineRequest request{.run_dir = folder.path().c_str(),
@@ -45,7 +51,7 @@ Outcome measure(const std::string& model, const std::string& more = "", int batc
                                       .heartbeat_fd = -1,
                                       .store_fd = -1,
                                       .stop_signal = nullptr,
-                                      .accelerator = "cpu"};
+                                      .accelerator = accelerator};
   Outcome outcome;
   outcome.code = trainctl_engine_v1(&request);
   std::ifstream lines(path);
@@ -118,6 +124,32 @@ TEST_CASE("a batch that would take too much is extrapolated from two small ones"
   CHECK(huge.measured->activation_bytes < (std::int64_t{1} << 24) * 8 * 4000 * 4);
 }
 
+TEST_CASE("auto recomputes the blocks of a batch that would not fit, and of no other") {
+  const std::string blocks = "{ type: resnet_cifar, depth: 20 }";
+  const std::string wish = ", activation_checkpointing: ";
+  const Outcome small = measure(blocks, wish + "auto", 4);
+  REQUIRE(small.measured.has_value());
+  CHECK_FALSE(small.measured->recomputes);
+  CHECK_THAT(small.measured->recomputes_why,
+             StartsWith("activations take about ") && Contains("free: they are kept"));
+  const Outcome huge = measure(blocks, wish + "auto", 1 << 24);
+  REQUIRE(huge.measured.has_value());
+  CHECK(huge.measured->recomputes);
+  CHECK_THAT(huge.measured->recomputes_why,
+             Contains("TiB of ") && Contains("free: blocks are recomputed"));
+  const Outcome kept = measure(blocks, wish + "off", 1 << 24);
+  REQUIRE(kept.measured.has_value());
+  CHECK(kept.measured->recomputes_why.empty());
+  CHECK(huge.measured->activation_bytes < kept.measured->activation_bytes / 5 * 4);
+}
+
+TEST_CASE("auto leaves a model alone that has no blocks") {
+  const Outcome outcome = measure(kSmall, ", activation_checkpointing: auto", 1 << 24);
+  REQUIRE(outcome.measured.has_value());
+  CHECK_FALSE(outcome.measured->recomputes);
+  CHECK(outcome.measured->recomputes_why == "the model is not made of blocks");
+}
+
 TEST_CASE("a probe times steps, with the threads of a run") {
   const Outcome outcome = measure(kSmall, "", 32, "probe");
   REQUIRE(outcome.measured.has_value());
@@ -133,4 +165,35 @@ TEST_CASE("what a run would refuse is refused, with its exit code") {
   const Outcome mode = measure(kSmall, "", 32, "dream");
   CHECK(mode.code == 2);
   CHECK_THAT(mode.message, Contains("'dream'"));
+}
+
+TEST_CASE("on a GPU half of its memory is for the steps, and CUDA's part of the host is counted") {
+  if (!at::globalContext().hasCUDA()) skip("no GPU");
+  const Outcome host = measure("{ type: mlp, hidden: [2000] }", "", 4096);
+  const Outcome device = measure("{ type: mlp, hidden: [2000] }", "", 4096, "measure", "gpu");
+  REQUIRE(host.measured.has_value());
+  INFO(device.message);
+  REQUIRE(device.measured.has_value());
+  CHECK(device.measured->device == "cuda:0");
+  CHECK(device.measured->measured_batches == std::vector<std::int64_t>{4096});
+  CHECK(device.measured->weight_bytes == host.measured->weight_bytes);
+  CHECK(device.measured->process_bytes > host.measured->process_bytes + (std::int64_t{50} << 20));
+  const auto available = device::cuda_available_memory(at::Device(at::kCUDA, 0));
+  REQUIRE(available.has_value());
+  CHECK(*available > std::int64_t{1} << 30);
+}
+
+TEST_CASE("a CPU has no memory of a GPU") {
+  CHECK_FALSE(device::cuda_available_memory(at::kCPU).has_value());
+}
+
+TEST_CASE("blocks are decided on by the least memory that a rank has") {
+  std::array<std::int64_t, 3> least{};
+  RankGroup group(3);
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    const std::array<std::int64_t, 3> free{std::int64_t{1} << 40, 300, 500};
+    const auto mine = static_cast<std::size_t>(rank);
+    least[mine] = train::least_of_ranks(free[mine], *communicator);
+  });
+  CHECK(least == std::array<std::int64_t, 3>{300, 300, 300});
 }

@@ -1,6 +1,7 @@
 #include "data/image/jpeg.hpp"
 #include "fuzz/decode_fuzz.hpp"
 
+// libFuzzer: any bytes are decoded as a JPEG, or refused.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   return trainctl::data::fuzz::decode<trainctl::data::JpegDecoder>(data, size);
 }

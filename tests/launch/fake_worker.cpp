@@ -134,6 +134,11 @@ class Worker {
          std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(ms)));
        }},
       {"catch_term", [](const auto&) { launch::install_stop_flag(); }},
+      {"until_told",
+       [](const auto&) {
+         while (*launch::stop_signal() == 0)
+           std::this_thread::sleep_for(std::chrono::milliseconds(1));
+       }},
       {"ignore_term", [](const auto&) { ::signal(SIGTERM, SIG_IGN); }},
       {"wait",
        [](const auto&) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/clock.hpp"
 #include "launch/supervisor.hpp"
 #include "support/temp_folder.hpp"
 
@@ -32,17 +33,17 @@ class Job {
     spec.world_size = world_size;
     spec.log_folder = folder / "logs";
     spec.environment["TRAINCTL_TEST_MARK"] = folder.path().string();
-    spec.grace_s = 1;
+    spec.grace_s = 30;  // who heeds the stop has time on a busy machine; other jobs say less
     spec.init_timeout_s = 60;
   }
 
-  Outcome run(const EventHandler& on_event = {}) {
+  Outcome run(const EventHandler& on_event = {}, const Clock& clock = steady_clock()) {
     const EventHandler keep = [&](int rank, const events::Event& event) {
       events.emplace_back(rank, event);
       if (on_event) on_event(rank, event);
     };
     return supervise(
-        spec, keep, [this] { ++ticks; }, steady_clock());
+        spec, keep, [this] { ++ticks; }, clock);
   }
 
   /// Pids of living processes that carry the mark.
@@ -60,7 +61,7 @@ class Job {
   }
 
   /// The processes that are still there after a generous time.
-  [[nodiscard]] std::size_t survivors(double within_s = 5) const {
+  [[nodiscard]] std::size_t survivors(double within_s = 20) const {
     for (int i = 0; i < static_cast<int>(within_s * 100); ++i) {
       if (processes().empty()) return 0;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));

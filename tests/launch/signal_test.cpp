@@ -126,7 +126,7 @@ TEST_CASE("a second signal kills at once") {
 }
 
 TEST_CASE("a worker that dies while the job stops is told of, the code stays") {
-  Job job({"0:catch_term", "1:ignore_term", "hello", "0:train", "1:sleep_ms=100", "1:fail=9"}, 2);
+  Job job({"catch_term", "hello", "0:train", "1:until_told", "1:fail=9"}, 2);
   const Outcome outcome = job.run(raise_when_ready(SIGINT, 2));
   CHECK(outcome.exit_code == 130);
   REQUIRE(outcome.first_failure);

@@ -89,6 +89,27 @@ TEST_CASE("a loss below 0 is read like any other") {
   CHECK(*curve.steepest < 3e-3);
 }
 
+TEST_CASE("a loss at or below 0 is out of hand where it rises by three times its magnitude") {
+  const auto diverges = [](double low, double high) {
+    std::vector<RateStep> steps = sweep([&](double) { return low; }, 30);
+    steps.back().loss = high;
+    return read_lr_curve(steps).diverged_at.has_value();
+  };
+  CHECK(diverges(-1, 200));
+  CHECK_FALSE(diverges(-1, 60));  // the mean of 30 rises by a thirtieth
+  CHECK(diverges(0, 1));
+  CHECK_FALSE(diverges(0, 0.1));  // hardly above 0
+}
+
+TEST_CASE("a first loss that is low by luck is not what the others are held against") {
+  std::vector<RateStep> steps = sweep(valley);
+  steps.front().loss = 0.01;
+  const LrCurve curve = read_lr_curve(steps);
+  CHECK(curve.steepest);
+  REQUIRE(curve.diverged_at);
+  CHECK(*curve.diverged_at > 0.1);
+}
+
 TEST_CASE("a curve is shown as rows and a line of bars, and in other programs as CSV and JSON") {
   const LrCurve curve = read_lr_curve(sweep(valley));
   const std::string text = lr_curve_text(curve, {.glyphs = Glyphs::unicode});

@@ -65,6 +65,13 @@ TEST_CASE("a plan with a model adds its parts up, and judges by them") {
   CHECK(document["no_model"].is_null());
 }
 
+TEST_CASE("a plan tells what activation_checkpointing: auto would choose") {
+  Plan plan = resnet();
+  CHECK_THAT(plan_text(plan, {}), !Contains("they are kept"));
+  plan.model->recomputes_why = "activations take about 1.5 GiB of 9.0 GiB free: they are kept";
+  CHECK_THAT(plan_text(plan, {}), Contains("of 9.0 GiB free: they are kept"));
+}
+
 TEST_CASE("frozen parameters and small batches are said to be so") {
   Plan plan = resnet();
   plan.ranks = 2;

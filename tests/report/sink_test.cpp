@@ -81,6 +81,20 @@ TEST_CASE("the console prints rows as results, and the bar and warnings as messa
   sink->close();
 }
 
+TEST_CASE("the console tells in one line whether auto recomputes blocks, and nothing unasked") {
+  std::string err;
+  const auto sink = make_console_sink({.results = [](std::string_view) {},
+                                       .messages = [&](std::string_view text) { err += text; },
+                                       .results_style = {},
+                                       .messages_style = {},
+                                       .progress = ProgressMode::none,
+                                       .metrics = {}});
+  sink->on_event(0, events::RunStarted{.recomputes = true});
+  CHECK(err.empty());
+  sink->on_event(0, events::RunStarted{.recomputes = true, .recomputes_why = "9 of 6\x1b[2J GiB"});
+  CHECK(err == "trainer.activation_checkpointing: 9 of 6\\x1b[2J GiB\n");
+}
+
 TEST_CASE("sinks are made by name, and an unknown name is refused") {
   TempFolder folder;
   SinkOptions options{.loggers = {"csv", "jsonl"}, .run_dir = folder.path(), .console = {}};

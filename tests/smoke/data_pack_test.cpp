@@ -99,13 +99,14 @@ TEST_CASE("data pack that Ctrl-C stops says how to go on, and ends by the signal
   const std::vector<std::string> words{
       "data", "pack", source, "--out", (folder / "x.pack").string(), "--mode", "resize"};
   Program program(words);
-  while (!std::filesystem::exists(folder / "x.pack.journal")) ::usleep(10'000);
-  ::usleep(300'000);
+  const std::filesystem::path journal = folder / "x.pack.journal";
+  for (int i = 0; i < 6000 && !std::filesystem::exists(journal); ++i) ::usleep(10'000);
+  ::usleep(300'000);  // whenever it comes, what was packed before the program looks is saved
   program.signal(SIGINT);
   const ProgramRun run = program.wait();
   CHECK(run.exit_code == 130);
   CHECK_THAT(run.err, Contains("start the same command again to go on"));
-  CHECK(std::filesystem::file_size(folder / "x.pack.journal") > 100);
+  CHECK(std::filesystem::file_size(journal) > 24);  // more than its head
 }
 
 TEST_CASE("with on_error=skip data pack and data stats leave damaged samples out", "[smoke]") {

@@ -139,8 +139,8 @@ class Evaluates(Trained):
         scratch = self.folder / "scratch"
         scratch.mkdir()
         process = start(self.folder, "eval", self.trained, "--checkpoint", "best", env={**os.environ, "TMPDIR": str(scratch)})
-        deadline = time.monotonic() + 60
-        while not list(scratch.glob("*/logs/rank_0.log")) and time.monotonic() < deadline:
+        deadline = time.monotonic() + 120
+        while not list(scratch.glob("*/logs/rank_0.log")) and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)

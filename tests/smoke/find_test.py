@@ -1,6 +1,7 @@
 """What trainctl finds out by itself: a learning rate, a batch size, where the time goes; and who answers malloc.
 Needs TRAINCTL_BINARY."""
 
+import collections
 import csv
 import ctypes
 import json
@@ -10,6 +11,7 @@ from unittest import mock
 
 from run_test import Smoke, run
 
+RECORDER = os.environ.get("TRAINCTL_NVTX_RECORDER", "")
 LIBRARIES = {"jemalloc": ("libjemalloc.so.2", "libjemalloc2"), "mimalloc": ("libmimalloc.so.2", "libmimalloc2.0")}
 
 
@@ -107,6 +109,25 @@ class LearningRates(Smoke):
         checkpoints = os.path.join(found["run_dir"], "checkpoints")
         self.assertEqual(os.listdir(checkpoints), [])
 
+    def test_a_loss_out_of_hand_ends_the_sweep_with_a_suggestion(self):
+        words = ["optimizer={type: sgd, lr: 0.1}", "--min", "1e-3", "--max", "1e12", "--steps", "300"]
+        out, _ = self.find(*words, "--json")
+        found = json.loads(out)
+        self.assertTrue(found["stopped_early"])
+        self.assertGreater(found["tried"], 20)
+        self.assertLess(found["tried"], 280)
+        self.assertLess(found["suggestion"]["steepest"], found["diverged_at"])
+        smoothed = [point["smoothed"] for point in found["points"]]
+        self.assertLessEqual(max(smoothed[smoothed.index(min(smoothed)):]), 4 * min(smoothed))
+        self.assertLessEqual(found["tried"], len(smoothed) + 1, "the first loss that is out of hand is the last")
+        out, _ = self.find(*words)
+        self.assertRegex(out, r"stopped +early, after \d+ of 300 rates")
+        self.assertRegex(out, r"optimizer\.lr=[0-9.e-]+\n")
+
+    def test_a_sweep_that_runs_through_says_nothing_of_it(self):
+        found = json.loads(self.find("--steps", "30", "--min", "1e-5", "--max", "0.01", "--json")[0])
+        self.assertEqual((found["stopped_early"], found["tried"]), (False, 30))
+
     def test_a_loss_that_is_out_of_hand_at_once_is_exit_6(self):
         out, _ = self.find("optimizer={type: sgd, lr: 0.1}", "--min", "1e25", "--max", "1e30", "--json", code=6)
         found = json.loads(out)
@@ -159,7 +180,7 @@ class BatchSizes(Smoke):
 class Profiles(Smoke):
     def test_the_flag_records_and_the_summary_says_where(self):
         self.train("--profile=3,1,2", "trainer.max_epochs=1")
-        self.assertRegex(self.out, r"profile +profile/trace.json and operators.txt; \S+ takes \d+ % of the operators' time")
+        self.assertRegex(self.out, r"profile +profile/trace.json, operators.txt and layers.txt; \S+ takes \d+ % of the operators' time")
         self.assertTrue((self.run_dir / "profile/trace.json").is_file())
         resolved = (self.run_dir / "config.resolved.yaml").read_text()
         for line in ("wait: 3 ", "warmup: 1 ", "active: 2 "):
@@ -170,6 +191,73 @@ class Profiles(Smoke):
         self.assertIn("profile/trace.json", self.out)
         self.train("--profile", "trainer.max_epochs=1", "+profiler={wait: 2, active: 1}")
         self.assertIn("wait: 2 ", (self.run_dir / "config.resolved.yaml").read_text())
+
+    def layers(self):
+        with open(self.run_dir / "profile/layers.csv", newline="") as rows:
+            return {row["layer"]: row for row in csv.DictReader(rows)}
+
+    def test_every_layer_has_a_row(self):
+        convnet = "{type: sequential, layers: [{type: conv2d, out_channels: 8, kernel_size: 3}, relu, {type: conv2d, out_channels: 4, " \
+                  "kernel_size: 3, stride: 2}, {type: batch_norm2d}, relu, flatten, {type: linear, out_features: 16}, linear]}"
+        self.train("--profile=2,1,4", "trainer.max_epochs=1", f"model={convnet}")
+        layers = self.layers()
+        self.assertEqual([name for name in layers if not name.startswith("(")], ["0", "2", "3", "6", "7"])
+        self.assertEqual([layers[name]["kind"] for name in "0267"], ["conv2d", "conv2d", "linear", "linear"])
+        self.assertEqual(layers["2"]["output"], "[50, 4, 12, 12]")
+        for name, row in layers.items():
+            self.assertGreaterEqual(float(row["share"]), 0, name)
+            self.assertLess(float(row["share"]), 1, name)
+        for name in "0267":
+            self.assertGreater(float(layers[name]["forward_ms"]), 0, name)
+            self.assertGreater(float(layers[name]["backward_ms"]), 0, name)
+            self.assertEqual(float(layers[name]["calls"]), 1, name)
+        self.assertLess(sum(float(row["share"]) for row in layers.values()), 1)
+        n, k, c, r, s, p, q = 50, 4, 8, 3, 3, 12, 12
+        forward = 2 * n * k * c * r * s * p * q
+        self.assertAlmostEqual(float(layers["2"]["gflop"]) * 1e9, 3 * forward, delta=1)  # and two products of the backward pass
+        self.assertAlmostEqual(float(layers["0"]["gflop"]) * 1e9, 2 * 2 * 50 * 8 * 1 * 3 * 3 * 26 * 26, delta=1)
+        self.assertIn("mean of 4 steps", (self.run_dir / "profile/layers.txt").read_text())
+
+    def test_checkpointed_layers_are_computed_twice(self):
+        words = ["--profile=1,0,2", "trainer.max_epochs=1", "+trainer.limit_train_batches=4", "model=resnet18",
+                 "loader.batch_size=4"]
+        self.train(*words)
+        once = self.layers()["layer1.0.conv1"]
+        self.train(*words, "+trainer.activation_checkpointing=blocks")
+        twice = self.layers()["layer1.0.conv1"]
+        self.assertAlmostEqual(float(twice["gflop"]), float(once["gflop"]) * 4 / 3, places=6)
+        self.assertEqual(twice["calls"], once["calls"])
+
+    @unittest.skipUnless(RECORDER, "TRAINCTL_NVTX_RECORDER names no library")
+    def test_ranges_of_nvtx_nest_and_have_the_names_of_the_parts(self):
+        marks = self.folder / "marks"
+        with mock.patch.dict(os.environ, NVTX_INJECTION64_PATH=RECORDER, NVTX_RECORD=str(marks)):
+            self.train("trainer.max_epochs=2", "+trainer.limit_train_batches=5", "+profiler={wait: 1000, nvtx: true}")
+            if "no NVTX ranges" in self.out + self.err:
+                self.skipTest("this libtorch has no CUDA half")
+            recorded = marks.read_text().splitlines()
+            marks.unlink()
+            self.train("trainer.max_epochs=1", "+trainer.limit_train_batches=5", "+profiler={wait: 1000}")
+            self.assertFalse(marks.exists())
+        self.assertEqual(len({line.split()[0] for line in recorded}), 1)
+        counts, enclosing, open_ranges = collections.Counter(), {}, []
+        for line in recorded:
+            words = line.split()[1:]
+            if words[0] == "pop":
+                open_ranges.pop()
+                continue
+            counts[words[1]] += 1
+            enclosing.setdefault(words[1], set()).add(tuple(open_ranges))
+            open_ranges.append(words[1])
+        self.assertEqual(open_ranges, [])
+        for part in ("step", "data_wait", "h2d", "forward", "backward"):
+            self.assertEqual(counts[part], 10, part)
+        self.assertGreaterEqual(counts["optimizer"], 10)
+        self.assertEqual(counts["evaluation"], 2)
+        for part in ("data_wait", "h2d", "forward", "backward", "optimizer"):
+            self.assertEqual(enclosing[part], {("step",)}, part)
+        for part in ("step", "evaluation", "checkpoint"):
+            self.assertEqual(enclosing[part], {()}, part)
 
     def test_numbers_that_are_none_are_config_errors(self):
         for value in ("3", "1,2", "1,2,3,4", "a,b,c", "1,2,0", "-1,2,3", "1,,3"):

@@ -66,6 +66,11 @@ class ExamplePlugin(Smoke):
         self.assertEqual((result["verdict"], result["epochs"]), ("ok", 2))
         first, last = self.losses(self.run_dir)
         self.assertLess(float(last[0]), float(first[0]))
+        [files] = json.loads((self.run_dir / "manifest.json").read_text())["plugins"]
+        self.assertEqual(pathlib.Path(files["path"]).name, LIBRARIES[0])
+        self.assertEqual(pathlib.Path(files["engine"]["path"]).name, LIBRARIES[1])
+        self.assertRegex(files["digest"], "^[0-9a-f]{16}$")
+        self.assertNotEqual(files["digest"], files["engine"]["digest"])
         resolved = (self.run_dir / "config.resolved.yaml").read_text()
         self.assertIn(str(self.folder.resolve() / "build/libspirals.so"), resolved)
 

@@ -39,7 +39,7 @@ def start(folder, *words, **options):
                             stderr=subprocess.PIPE, text=True, **options)
 
 
-def run(folder, *words, timeout=240):
+def run(folder, *words, timeout=480):
     process = start(folder, *words)
     out, err = process.communicate(timeout=timeout)
     return process.returncode, out, err
@@ -235,7 +235,7 @@ class ARunThatEndsBadly(Smoke):
         process, _ = self.endless("orphan")
         process.kill()
         process.communicate(timeout=30)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while marked(self.mark) and time.monotonic() < deadline:
             time.sleep(0.02)
         self.assertEqual(marked(self.mark), [])

@@ -221,5 +221,24 @@ class FetchData(ScriptCase):
         self.assertEqual(before, {path: path.stat().st_mtime_ns for path in target.glob("*.gz")})
 
 
+class Fuzz(unittest.TestCase):
+    def fuzz(self, *arguments):
+        return subprocess.run([str(ROOT / "scripts/fuzz"), *arguments], capture_output=True, text=True)
+
+    def test_every_target_is_listed_with_what_it_does_and_has_seeds(self):
+        listed = dict(line.split(maxsplit=1) for line in self.fuzz("--list").stdout.splitlines())
+        targets = {path.name.removesuffix("_fuzz.cpp") for path in (ROOT / "tests/fuzz").glob("*_fuzz.cpp")}
+        self.assertTrue(targets)
+        self.assertEqual(set(listed), targets)
+        for target in targets:
+            self.assertTrue(list((ROOT / "tests/fuzz/seeds" / target).iterdir()), target)
+
+    def test_what_is_no_target_and_no_time_is_refused_before_anything_is_built(self):
+        for arguments, words in ((["nothing"], "no target 'nothing'"), (["--seconds", "x"], "--seconds is 'x'")):
+            done = self.fuzz(*arguments)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(words, done.stderr)
+
+
 if __name__ == "__main__":
     sys.exit(0 if unittest.main(exit=False).result.wasSuccessful() else 1)

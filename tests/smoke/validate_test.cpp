@@ -20,6 +20,23 @@ std::string write(const TempFolder& folder, const std::string& name, const std::
 
 }  // namespace
 
+TEST_CASE("recorded steps that are insisted on end a run on a CPU before it starts", "[smoke]") {
+  for (const std::string verb : {"validate", "run"}) {
+    const ProgramRun run = run_program({verb, kConfigs + "quickstart.yaml",
+                                        "trainer.accelerator=cpu", "trainer.cuda_graphs=true"});
+    CHECK(run.exit_code == 2);
+    CHECK_THAT(run.err, Contains("'cuda_graphs' is true, but the run is on a CPU") &&
+                            Contains("cuda_graphs: auto"));
+  }
+}
+
+TEST_CASE("recorded steps are no matter of what does not train", "[smoke]") {
+  const ProgramRun run = run_program({"data", "stats", kConfigs + "quickstart.yaml",
+                                      "trainer.accelerator=cpu", "trainer.cuda_graphs=true"});
+  CHECK(run.exit_code == 0);
+  CHECK_THAT(run.err, !Contains("cuda_graphs"));
+}
+
 TEST_CASE("validate finds twelve planted mistakes in one pass, each on its line", "[smoke]") {
   const ProgramRun run =
       run_program({"validate", "mistakes.yaml"}, {.folder = TRAINCTL_GOLDEN_DIR "/cli"});

@@ -42,6 +42,20 @@ TEST_CASE("class weights and top-k fit the number of classes", "[spec]") {
             .empty());
 }
 
+TEST_CASE("a score of class 1 of two needs two classes", "[spec]") {
+  for (const std::string type : {"precision", "recall", "f1"}) {
+    const std::string metrics = "metrics=[accuracy, {type: " + type + ", average: ";
+    CHECK_THAT(problems_with({metrics + "binary}]"}, {.samples = 1000, .classes = 10}),
+               Contains("'binary' scores class 1 of two, but the data has 10 classes") &&
+                   Contains("write macro"));
+    CHECK_THAT(problems_with({metrics + "binary}]"}, {.samples = 1000, .classes = 1}),
+               Contains("the data has 1 class") && !Contains("classes"));
+    CHECK(problems_with({metrics + "binary}]"}, {.samples = 1000, .classes = 2}).empty());
+    CHECK(problems_with({metrics + "binary}]"}, {.samples = 1000, .classes = 0}).empty());
+    CHECK(problems_with({metrics + "macro}]"}, {.samples = 1000, .classes = 10}).empty());
+  }
+}
+
 TEST_CASE("a warm-up in steps is shorter than the run that the data makes", "[spec]") {
   const std::string warm = "scheduler={type: constant_lr, warmup: 50, interval: step}";
   CHECK_THAT(problems_with({warm}, {.samples = 640, .classes = 10}),

@@ -1,5 +1,6 @@
 #include "base/clock.hpp"
 #include "base/machine.hpp"
+#include "config/fields.hpp"
 #include "experiment_yaml.hpp"
 #include "spec/monitor.hpp"
 #include "support/catch.hpp"
@@ -250,6 +251,26 @@ TEST_CASE("divergence watches a loss", "[spec]") {
   CHECK_THAT(problems_of({"early_stopping={type: divergence, factor: 1}"}), Contains("factor"));
 }
 
+TEST_CASE("a cycle of the momentum needs an optimizer that has one", "[spec]") {
+  const std::string cycle = "scheduler={type: one_cycle_lr, cycle_momentum: true";
+  CHECK_THAT(problems_of({cycle + "}"}), Equals(""));
+  CHECK_THAT(problems_of({cycle + "}", "optimizer={type: sgd, momentum: 0.9}"}), Equals(""));
+  CHECK_THAT(problems_of({"scheduler=one_cycle_lr", "optimizer=sgd"}), Equals(""));
+  CHECK_THAT(
+      problems_of({cycle + "}", "optimizer=sgd"}),
+      Contains("the optimizer 'sgd' has no momentum to cycle") && Contains("add 'momentum: 0.9'"));
+  CHECK_THAT(problems_of({cycle + "}", "optimizer=rmsprop"}), Contains("'rmsprop' has no"));
+  CHECK_THAT(problems_of({cycle + "}", "optimizer=adagrad"}),
+             Contains("'adagrad' has no") && Contains("choose another optimizer"));
+  CHECK_THAT(problems_of({cycle + ", base_momentum: 0.9, max_momentum: 0.8}"}),
+             Contains("base_momentum is 0.9, above max_momentum 0.8"));
+  CHECK_THAT(problems_of({cycle + ", max_momentum: 1}"}), Contains("max_momentum"));
+  CHECK_THAT(problems_of({"scheduler={type: sequential_lr, milestones: [2], schedulers: "
+                          "[constant_lr, {type: one_cycle_lr, cycle_momentum: true}]}",
+                          "optimizer=sgd"}),
+             Contains("has no momentum to cycle"));
+}
+
 TEST_CASE("what a run falls back on is checked with the file, each attempt by its number",
           "[spec]") {
   const std::string key = "trainer.on_divergence=";
@@ -264,7 +285,86 @@ TEST_CASE("what a run falls back on is checked with the file, each attempt by it
                                  "changes nothing") &&
                         !Contains("attempt 2"));
   CHECK_THAT(problems_of({key + "[optimizer.lr]"}), Contains("an override needs a value"));
-  CHECK_THAT(problems_of({key + "[{optimizer.lr: 0.1}]"}), Contains("on_divergence"));
+  CHECK_THAT(problems_of({key + "{optimizer.lr: 0.1}"}), Contains("on_divergence"));
+  CHECK_THAT(problems_of({key + "[[[optimizer.lr=0.1]]]"}), Contains("on_divergence"));
+}
+
+TEST_CASE("a fallback may be a map of what is laid over the file", "[spec]") {
+  const spec::Loaded loaded = load_sound(
+      {"trainer.on_divergence=[{optimizer.lr: 0.1}, {optimizer: {lr: 0.01, betas: [0.8, 0.99]}, "
+       "trainer: {max_epochs: 2}}, [seed=3, {metrics: [accuracy, {type: top_k_accuracy, k: "
+       "2}]}]]"});
+  const auto& fallbacks = loaded.experiment.trainer.on_divergence;
+  REQUIRE(fallbacks.size() == 3);
+  CHECK(fallbacks[0].values == std::vector<std::string>{"optimizer.lr=0.1"});
+  CHECK(fallbacks[1].values == std::vector<std::string>{"optimizer.lr=0.01",
+                                                        "optimizer.betas=[0.8, 0.99]",
+                                                        "trainer.max_epochs=2"});
+  trainctl::config::Diagnostics problems;
+  const spec::Loaded second = spec::overridden(loaded, fallbacks[1].values, problems);
+  CHECK(second.experiment.trainer.max_epochs == 2);
+  const spec::Loaded third = spec::overridden(loaded, fallbacks[2].values, problems);
+  CHECK(third.experiment.seed == 3);
+  CHECK(third.experiment.metrics.size() == 2);
+  CHECK(problems.error_count() == 0);
+  const std::string resolved = spec::dump_resolved(loaded);
+  const spec::Loaded again = spec::load_experiment_text("resolved.yaml", resolved, {}, problems);
+  CHECK(again.experiment.trainer.on_divergence == fallbacks);
+}
+
+TEST_CASE("a fallback's type tells that it may be a map", "[spec]") {
+  const auto& trainer = *spec::experiment_schema().find("trainer")->type.object;
+  CHECK_THAT(trainctl::config::type_text(trainer.find("on_divergence")->type, {}),
+             Equals("list of text or map or list of texts and maps"));
+}
+
+TEST_CASE("a text in a fallback's map is what the file says, references resolved once", "[spec]") {
+  trainctl::config::Diagnostics problems;
+  const spec::Loaded loaded =
+      load_sound({"trainer.on_divergence=[{name: '$${a} ${trainer.max_epochs}', seed: 7}, {name: "
+                  "\"it's \\\"$${b}\\\"\"}]"});
+  const auto& fallbacks = loaded.experiment.trainer.on_divergence;
+  REQUIRE(fallbacks.size() == 2);
+  const auto name_after = [&](const spec::Loaded& base, std::size_t attempt) {
+    return spec::overridden(base, base.experiment.trainer.on_divergence.at(attempt).values,
+                            problems)
+        .experiment.name;
+  };
+  CHECK(name_after(loaded, 0) == "${a} 5");
+  CHECK(name_after(loaded, 1) == "it's \"${b}\"");
+  const spec::Loaded again =
+      spec::load_experiment_text("resolved.yaml", spec::dump_resolved(loaded), {}, problems);
+  CHECK(again.experiment.trainer.on_divergence == fallbacks);
+  CHECK(name_after(again, 0) == "${a} 5");
+  CHECK(problems.error_count() == 0);
+}
+
+TEST_CASE("what a fallback's map gets wrong is told at its line", "[spec]") {
+  const auto told = [](const std::string& entry) {
+    trainctl::config::Diagnostics problems;
+    const std::string text =
+        "dataset: { train: { type: synthetic_digits } }\nmodel: linear\n"
+        "optimizer: { type: sgd, lr: 0.1 }\ntrainer:\n  on_divergence:\n" +
+        entry;
+    try {
+      spec::load_experiment_text("a.yaml", text, {}, problems);
+    } catch (const trainctl::Error&) {
+    }
+    return problems.render();
+  };
+  CHECK_THAT(told("    - optimizer:\n        lr: 0.01\n"), !Contains("error"));
+  CHECK_THAT(told("    - optimizer:\n        lr: 0.01\n        rate: 1\n"),
+             Contains("yaml:8:9: error: attempt 2 of 'on_divergence': unknown key 'rate'"));
+  CHECK_THAT(told("    - optimizer.lr: 0.01\n    - optimizr:\n        lr: 0.01\n"),
+             Contains("yaml:7:7: error: attempt 3 of 'on_divergence': unknown key 'optimizr'"));
+  CHECK_THAT(told("    - trainer:\n        max_epochs: soon\n"),
+             Contains("yaml:7:21: error: attempt 2"));
+  CHECK_THAT(told("    - {}\n"),
+             Contains("yaml:6:7: error: attempt 2") && Contains("changes nothing"));
+  CHECK_THAT(told("    - optimizer: {}\n"), Contains("changes nothing"));
+  CHECK_THAT(told("    - loader: { batch_size: auto }\n"), Contains("found out once"));
+  CHECK_THAT(told("    - plugins: [mine.so]\n"), Contains("loaded once"));
+  CHECK_THAT(told("    - 'my key': 1\n"), Contains("attempt 2"));
 }
 
 TEST_CASE("a fallback that adds a key fits the resolved file as well", "[spec]") {

@@ -79,7 +79,7 @@ TEST_CASE("what this release does not do is refused, not ignored", "[spec]") {
       Contains("unknown key 'num_nodes'") && Contains("not in this release: remove the key"));
   CHECK_THAT(problems_of({"trainer.sync_batchnorm=true"}),
              Contains("not in this release: remove the key"));
-  CHECK_THAT(problems_of({"trainer.amp=true"}), Contains("not in this release: remove the key"));
+  CHECK_THAT(problems_of({"trainer.amp=true"}), Contains("write 'trainer.precision: 16-mixed'"));
   CHECK_THAT(problems_of({"loggers=[tensorboard]"}),
              Contains("'loggers' must be one of console, csv, jsonl"));
   CHECK_THAT(problems_of({"checkpoint.save_top_k=3"}), Contains("'save_top_k' must be"));

@@ -54,8 +54,12 @@ TEST_CASE("divergence ends a run whose loss has risen far above its best") {
       {"{patience: 1}", {0, 0.1, 0.11}, 3},
       {"{patience: 1}", {1e-9, 0.05}, 0},
       {"{patience: 1, min_delta: 0}", {1e-9, 0.05}, 2},
-      {"{patience: 1}", {-1, -0.5, 0.9, 1.1}, 4},   // as far above as 3 is from 1
-      {"{patience: 1}", {2, 1, 0.5, 1.4, 1.6}, 5},  // of the best, not of the first
+      {"{patience: 1}", {-1, -0.5, 0.9, 1.1}, 4},               // as far above as 3 is from 1
+      {"{patience: 1}", {2, 1, 0.5, 1.4, 1.6}, 5},              // of the best, not of the first
+      {"{patience: 1, skip_first: 1}", {0.1, 2, 5.9, 6.1}, 4},  // a lucky first one is not the best
+      {"{patience: 1, skip_first: 3}", {0.1, 9, 99, 2, 6.1}, 5},
+      {"{patience: 1, skip_first: 3}", {1, kNan}, 2},
+      {"{patience: 1, skip_first: 1, smoothing: 0.5}", {9, 0, 8.9, 9.1}, 0},  // but in the mean
   };
   for (const Row& row : rows) {
     INFO(row.options << " " << row.values.size() << " values");
@@ -91,6 +95,16 @@ TEST_CASE("divergence watches train/loss at the log points too, against a best o
   CHECK_FALSE(other->observe_step(50, kNan).diverged);
   CHECK(other->monitor() == "val/loss");
   CHECK_FALSE(other->restore_best());
+}
+
+TEST_CASE("with smoothing one high loss is borne, and many are not") {
+  const std::string smoothed = "{patience: 1, factor: 2, min_delta: 0, smoothing: 0.9}";
+  CHECK(ends_in("{patience: 1, factor: 2, min_delta: 0}", {1, 1, 1, 1, 1, 4, 1}) == 6);
+  CHECK(ends_in(smoothed, {1, 1, 1, 1, 1, 4, 1}) == 0);
+  // The means, with Adam's correction: 1, 1, 1, 1, 1, 1.64, 2.09.
+  CHECK(ends_in(smoothed, {1, 1, 1, 1, 1, 4, 4, 4}) == 7);
+  CHECK(ends_in(smoothed, {1, kNan}) == 2);
+  CHECK(ends_in("{patience: 2, smoothing: 0.9}", {1, kNan, 1, 1, 1}) == 0);  // is no part of a mean
 }
 
 TEST_CASE("divergence says why it ends a run") {

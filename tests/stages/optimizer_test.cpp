@@ -152,6 +152,22 @@ TEST_CASE("zero_grad clears gradients in place, so that views into a bucket stay
   CHECK(weight.grad().equal(at::ones({2, 3})));
 }
 
+TEST_CASE("after a step no optimizer holds on to the gradients") {
+  for (const std::string& type : stages::builtin_catalogue().optimizers.names()) {
+    INFO(type);
+    const at::Tensor weight = leaf(at::ones({2, 3}));
+    const at::Tensor bias = leaf(at::ones({3}));
+    const auto optimizer = make(type, "{}", {{"weight", weight}, {"bias", bias}});
+    for (int step = 0; step < 2; ++step) {
+      weight.mutable_grad() = at::ones({2, 3});
+      bias.mutable_grad() = at::ones({3});
+      optimizer->step();
+      CHECK(weight.grad().use_count() == 1);
+      CHECK(bias.grad().use_count() == 1);
+    }
+  }
+}
+
 TEST_CASE("parameters of several types are updated together") {
   const std::vector<stage::NamedTensor> parameters{{"single", leaf(at::ones({3}))},
                                                    {"double", leaf(at::ones({3}, at::kDouble))},

@@ -46,6 +46,22 @@ TEST_CASE("no_weight_decay_on names biases, scales of norms, or patterns") {
   }
 }
 
+TEST_CASE("a pattern that names a layer names all below it, as those of freeze do") {
+  spec::optimizer::Base options;
+  options.weight_decay = 0.1;
+  options.no_weight_decay_on = {"layer2"};
+  const auto parameters = network();
+  const auto settings = parameter_settings(options, parameters, 1);
+  std::size_t below = 0;
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    INFO(parameters[i].name);
+    const bool is_below = parameters[i].name.starts_with("layer2.");
+    below += is_below ? 1 : 0;
+    CHECK(settings[i].weight_decay == (is_below ? 0 : 0.1));
+  }
+  CHECK(below > 0);
+}
+
 TEST_CASE("groups multiply rates, and the last weight decay counts") {
   spec::optimizer::Base options;
   options.weight_decay = 0.1;

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "spec/scheduler/exponential_lr.hpp"
+#include "spec/stopper/divergence.hpp"
 #include "study/fake_run.hpp"
 #include "support/catch.hpp"
 
@@ -29,8 +30,20 @@ std::string sweep_of(int steps, const std::string& end) {
   return script + end;
 }
 
-study::LrFinding found(const TempFolder& folder, const std::string& script) {
-  return study::find_lr(fake_run::request(folder, script), steady_clock());
+study::LrFinding found(const TempFolder& folder, const std::string& script,
+                       std::int64_t planned = 100) {
+  study::RunRequest request = fake_run::request(folder, script);
+  request.loaded.experiment.trainer.max_steps = planned;
+  return study::find_lr(request, steady_clock());
+}
+
+/// A loss that stays as it is, and in the last step is out of hand.
+std::string leap_of(int steps, double loss, const std::string& end) {
+  std::string script = fake_run::say(events::Hello{.host = "here", .device = "cpu"});
+  for (int i = 1; i <= steps; ++i)
+    script += fake_run::say(
+        events::StepLogged{.global_step = i, .loss = i < steps ? loss : 1e6, .lr = 1e-5 * i});
+  return script + end;
 }
 
 std::string finished() { return fake_run::say(events::Finished{.stop_reason = "max_steps"}); }
@@ -55,6 +68,10 @@ TEST_CASE("a sweep rises from one rate to the other in its steps, whatever the e
   CHECK(experiment.trainer.log_every_n_steps == 1);
   CHECK_FALSE(experiment.trainer.max_epochs);
   CHECK_FALSE(experiment.trainer.ema);
+  const auto& stopper = experiment.early_stopping.as<spec::stopper::Divergence>();
+  CHECK(stopper.monitor == "train/loss");
+  CHECK((stopper.factor == 4 && stopper.smoothing == 0.98 && stopper.patience == 1));
+  CHECK((stopper.min_delta == 0.01 && stopper.skip_first == 9));
   CHECK(experiment.trainer.on_divergence.empty());
   CHECK_FALSE(experiment.dataset.val);
   CHECK(experiment.checkpoint.save_top_k == 0);
@@ -73,12 +90,40 @@ TEST_CASE("the losses until a run diverges count") {
   const study::LrFinding finding = found(folder, sweep_of(40, diverged()));
   CHECK(finding.run.ending.exit_code == 6);
   CHECK(finding.curve.steps.size() == 40);
+  CHECK(finding.tried == 40);
+  CHECK(finding.stopped_early);
   CHECK(finding.curve.steepest);
   REQUIRE(finding.curve.diverged_at);
   CHECK(*finding.curve.diverged_at == Approx(4.1e-4).epsilon(0.01));  // the one after the last
   CHECK(study::exit_code_of(finding) == 0);
   CHECK_THAT(read_file(finding.run.folder / "lr_find.csv", 1 << 20, ReadFailure::resource),
              Contains("40,0.0004"));
+}
+
+TEST_CASE("a sweep that a finite loss ended has no step but those that were taken") {
+  TempFolder folder;
+  for (const double loss : {2.0, 0.0, -1.0}) {
+    CAPTURE(loss);
+    const study::LrFinding finding = found(folder, leap_of(30, loss, diverged()));
+    CHECK(finding.tried == 30);
+    CHECK(finding.stopped_early);
+    REQUIRE(finding.curve.diverged_at);
+    CHECK(*finding.curve.diverged_at == Approx(3e-4));
+    CHECK(finding.curve.steps.size() == 29);
+  }
+}
+
+TEST_CASE("a sweep whose last rate is the one out of hand was not stopped early") {
+  TempFolder folder;
+  CHECK_FALSE(found(folder, leap_of(30, 2, diverged()), 30).stopped_early);
+  CHECK(found(folder, leap_of(30, 2, diverged()), 31).stopped_early);
+  const study::LrFinding fatal = found(folder, sweep_of(39, diverged()), 40);
+  CHECK_FALSE(fatal.stopped_early);
+  CHECK(fatal.tried == 39);
+  CHECK(*fatal.curve.diverged_at == Approx(4e-4).epsilon(0.01));
+  const study::LrFinding whole = found(folder, sweep_of(40, diverged()), 40);
+  CHECK_FALSE(whole.stopped_early);
+  CHECK_FALSE(whole.curve.diverged_at);
 }
 
 TEST_CASE("a sweep that diverges while the loss falls is not told to go higher") {
@@ -93,6 +138,7 @@ TEST_CASE("a sweep that diverges while the loss falls is not told to go higher")
 TEST_CASE("a sweep without a rate ends with the reason's exit code") {
   TempFolder folder;
   CHECK(study::exit_code_of(found(folder, sweep_of(40, finished()))) == 0);
+  CHECK_FALSE(found(folder, sweep_of(40, finished())).stopped_early);
   CHECK(study::exit_code_of(found(folder, sweep_of(3, diverged()))) == 6);
   CHECK(study::exit_code_of(found(folder, sweep_of(3, finished()))) == 4);
   CHECK(study::exit_code_of(found(folder, sweep_of(40, "kill -9 $$\n"))) == 7);

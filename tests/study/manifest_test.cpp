@@ -30,6 +30,22 @@ TEST_CASE("the manifest keeps listed environment names and no others") {
   CHECK(document["hardware"]["cores"] >= 1);
   CHECK(document["num_threads"]["value"] == 2);
   CHECK(document["num_threads"]["why"] == "asked");
+  CHECK(document["activation_checkpointing"].is_null());
+}
+
+TEST_CASE("the manifest tells what activation_checkpointing: auto became, and why") {
+  const Json document = manifest({.argv = {},
+                                  .config_file = {},
+                                  .version = {},
+                                  .started_at = {},
+                                  .library_versions = {},
+                                  .data_fingerprints = {},
+                                  .recomputes = {true, "activations take about 9.1 GiB"},
+                                  .allocator = {},
+                                  .machine = {},
+                                  .git = {}});
+  CHECK(document["activation_checkpointing"]["value"] == "blocks");
+  CHECK(document["activation_checkpointing"]["why"] == "activations take about 9.1 GiB");
 }
 
 TEST_CASE("a folder outside any repository has no git state") {

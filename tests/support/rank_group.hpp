@@ -62,7 +62,7 @@ class RankGroup {
       std::function<void(int rank, std::unique_ptr<trainctl::dist::Communicator> communicator)>;
   /// Runs `body` once a rank over Gloo; returns what each threw, null where nothing.
   std::vector<std::exception_ptr> run(
-      const Body& body, std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
+      const Body& body, std::chrono::milliseconds timeout = std::chrono::seconds(120)) {
     std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(world_size_));
     std::vector<std::thread> ranks;
     for (int rank = 0; rank < world_size_; ++rank) {

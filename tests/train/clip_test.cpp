@@ -5,6 +5,8 @@
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/torch.h>
 
+#include <cmath>
+
 using namespace trainctl;
 
 namespace {
@@ -34,4 +36,25 @@ TEST_CASE("gradients are clipped as torch.nn.utils does it") {
     CHECK(torch::allclose(ours[0].grad(), theirs[0].grad()));
     CHECK(torch::allclose(ours[1].grad(), theirs[1].grad()));
   }
+}
+
+TEST_CASE("gradients whose squares overflow are clipped to the bound") {
+  auto parameters = with_gradients(1e25);
+  const std::vector<at::Tensor> gradients{parameters[0].grad(), parameters[1].grad()};
+  const at::Tensor norm = train::Clipper(0.75, spec::ClipAlgorithm::norm)(gradients);
+  CHECK(norm.item<double>() == Approx(std::sqrt(69.0) * 1e25));
+  CHECK(train::norm_of(gradients).item<double>() == Approx(0.75));
+}
+
+TEST_CASE("clipping returns the norm before it, where it takes one") {
+  auto parameters = with_gradients(1);
+  const std::vector<at::Tensor> gradients{parameters[0].grad(), parameters[1].grad()};
+  const train::Clipper by_norm(0.75, spec::ClipAlgorithm::norm);
+  const double expected = train::norm_of(gradients).item<double>();
+  CHECK(by_norm.takes_norm());
+  CHECK(by_norm(gradients).item<double>() == Approx(expected));
+  CHECK_FALSE(by_norm({}).defined());
+  const train::Clipper by_value(0.75, spec::ClipAlgorithm::value);
+  CHECK_FALSE(by_value.takes_norm());
+  CHECK_FALSE(by_value(gradients).defined());
 }

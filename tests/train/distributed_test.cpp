@@ -4,6 +4,8 @@
 #include "support/rank_group.hpp"
 
 #include <array>
+#include <cmath>
+#include <string>
 
 using namespace trainctl;
 
@@ -184,4 +186,64 @@ TEST_CASE("early stopping ends all ranks in the same epoch with the same best we
   CHECK(ranks[0].finished.epochs == 4);
   CHECK(ranks[1].finished.epochs == 4);
   CHECK(ranks[0].finished.parameter_digest == ranks[1].finished.parameter_digest);
+}
+
+TEST_CASE("what is not finite on one rank stops all at the same step, before a weight changes") {
+  const bool in_loss = GENERATE(true, false);
+  const std::int64_t accumulate = GENERATE(1, 2);
+  std::array<at::Tensor, 2> weights;
+  std::array<std::string, 2> messages;
+  RankGroup group(2);
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    FakeRun run({.samples = 48, .batch = 4, .val_samples = 0}, std::move(communicator));
+    run.options.accumulate = accumulate;
+    at::Tensor before;
+    run.loss.after = [&, rank](const at::Tensor& loss, int call) {
+      if (call == 2) before = run.model.weight.detach().clone();
+      if (rank == 0 || call != 2) return loss;
+      return in_loss ? loss * std::nan("") : loss + at::sqrt(loss * 0) * 0;
+    };
+    try {
+      run.run();
+    } catch (const Error& error) {
+      expect(error.kind() == ErrorKind::diverged, error.what());
+      messages[static_cast<std::size_t>(rank)] = error.what();
+    }
+    expect(torch::equal(before, run.model.weight), "the weights are those before the step");
+    weights[static_cast<std::size_t>(rank)] = run.model.weight.detach().clone();
+  });
+  const std::string step = accumulate == 1 ? "2" : "1";
+  CHECK_THAT(messages[0], Contains("the gradient is not finite at step " + step + " of epoch 1"));
+  CHECK(messages[1] == messages[0]);
+  CHECK(weights[0].isfinite().all().item<bool>());
+  CHECK(torch::equal(weights[0], weights[1]));
+}
+
+TEST_CASE("a rank that is watched for anomalies stops with all others, and names the layer") {
+  const bool in_loss = GENERATE(true, false);
+  const std::int64_t accumulate = GENERATE(1, 2);
+  std::array<std::string, 2> messages;
+  RankGroup group(2);
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    FakeRun run({.samples = 48, .batch = 4, .val_samples = 0}, std::move(communicator));
+    run.options.accumulate = accumulate;
+    run.options.detect_anomaly = true;
+    run.loss.after = [in_loss, rank](const at::Tensor& loss, int call) {
+      if (rank == 0 || call != 2) return loss;
+      return in_loss ? loss * std::nan("") : loss + at::sqrt(loss * 0) * 0;
+    };
+    try {
+      run.run();
+    } catch (const Error& error) {
+      expect(error.kind() == ErrorKind::diverged, error.what());
+      messages[static_cast<std::size_t>(rank)] = error.what();
+    }
+    expect(run.model.weight.isfinite().all().item<bool>(), "no weight has changed");
+  });
+  const std::string step = accumulate == 1 ? "2" : "1";
+  for (const std::string& message : messages)
+    CHECK_THAT(message, Contains("the gradient is not finite at step " + step + " of epoch 1"));
+  CHECK_THAT(messages[0], !Contains("the first value"));
+  CHECK_THAT(messages[1], Contains("the first value that is not finite: ") &&
+                              Contains(in_loss ? "the loss (mul)" : "(SqrtBackward0)"));
 }

@@ -17,6 +17,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -65,7 +66,7 @@ class FakeImages final : public trainctl::data::Dataset, public trainctl::data::
 };
 
 /// A linear classifier with known first weights and a buffer that counts training batches.
-struct FakeModel final : trainctl::stage::Model {
+struct FakeModel : trainctl::stage::Model {
   at::Tensor weight = (torch::arange(18, torch::kFloat).view({3, 6}) * 0.01).requires_grad_();
   at::Tensor bias = torch::zeros({3}, torch::requires_grad());
   at::Tensor batches = torch::zeros({}, torch::kLong);
@@ -128,12 +129,26 @@ struct FakeSgd final : trainctl::stage::Optimizer {
   }
   void set_lr(double to) override { lr = to; }
   [[nodiscard]] double initial_lr() const override { return 0.5; }
+  std::vector<double> momenta;  // as they were set
+  bool with_momentum = false;
+  [[nodiscard]] bool has_momentum() const override { return with_momentum; }
+  void set_momentum(double momentum) override { momenta.push_back(momentum); }
+  bool skips = false;
+  [[nodiscard]] bool skips_on_device() const override { return skips; }
+  bool repeatable = false;
+  [[nodiscard]] bool is_repeatable() const override { return repeatable; }
 };
 
 struct FakeScheduler final : trainctl::stage::Scheduler {
   double rate = 0.5;
   std::string watched;
   std::vector<double> seen;
+  bool cycles = false;
+  [[nodiscard]] bool cycles_momentum() const override { return cycles; }
+  [[nodiscard]] std::optional<double> momentum(std::int64_t /*epoch*/,
+                                               std::int64_t global_step) const override {
+    return cycles ? std::optional(0.5 + 0.01 * static_cast<double>(global_step)) : std::nullopt;
+  }
   [[nodiscard]] double lr(std::int64_t /*epoch*/, std::int64_t /*global_step*/) const override {
     return rate;
   }

@@ -47,6 +47,20 @@ TEST_CASE("the scale halves after an overflow and doubles after 2,000 good steps
   CHECK(scaler.skipped_in_a_row() == 0);
 }
 
+TEST_CASE("a flag that stays up leaves out every later step and counts them") {
+  GradScaler scaler(at::kCPU, GradScaler::Scaling::none, GradScaler::AfterBad::stays_out);
+  CHECK(scaler.stays_out());
+  step(scaler, 1);
+  CHECK(scaler.found_inf().item<float>() == 0);
+  CHECK(scaler.skipped_in_a_row() == 0);
+  step(scaler, kInf);
+  step(scaler, 1);
+  step(scaler, std::numeric_limits<float>::quiet_NaN());
+  CHECK(scaler.found_inf().item<float>() == 1);
+  CHECK(scaler.skipped_in_a_row() == 3);
+  CHECK(scaler.skipped() == 3);
+}
+
 TEST_CASE("without scaling the gradients keep their bits, and what is not finite is found") {
   GradScaler scaler(at::kCPU, GradScaler::Scaling::none);
   const at::Tensor gradient = torch::randn({100});

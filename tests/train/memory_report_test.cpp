@@ -25,6 +25,17 @@ TEST_CASE("sizes are read from what the allocators say") {
     CHECK_FALSE(train::size_after(nothing, "tried to allocate").has_value());
 }
 
+TEST_CASE("what is free counts, not the capacity of a GPU that others use, too") {
+  train::MemoryUse use{
+      .cause = kOnGpu, .batch = 100, .before = 1024, .peak = 2048, .now = 2048, .free = 1024};
+  CHECK(train::fitting_batch(use) == 8);  // 0.9 * 2 GiB of the 21 that 100 rows want
+  CHECK(train::has_room_for_a_row(use));
+  use.free = 300;
+  CHECK_FALSE(train::has_room_for_a_row(use));  // it takes about 205 MiB
+  use.free.reset();
+  CHECK(train::fitting_batch(use) == 50);  // as far as the capacity tells
+}
+
 TEST_CASE("the batch that would fit is linear in what is beyond the start") {
   // 100 rows take 1000 + 8192 MiB beyond the start, and 4000 are there: 500 MiB of the peak were
   // given back, and are free.
@@ -60,6 +71,28 @@ TEST_CASE("the report tells phase, step, batch, sizes and what to write") {
                        Contains("loader.batch_size=39") &&
                        Contains("trainer.accumulate_grad_batches=6") &&
                        Contains("activation_checkpointing=blocks"));
+  CHECK_THAT(text, !Contains("largest activations"));
   const std::string little = train::memory_report({.cause = "std::bad_alloc", .batch = 1});
   CHECK_THAT(little, Contains("Lower loader.batch_size") && !Contains("would fit"));
+}
+
+TEST_CASE("the report lists the largest activations where they are known") {
+  const std::string text =
+      train::memory_report({.cause = kOnCpu,
+                            .batch = 100,
+                            .largest = {{"conv1", "conv2d", {100, 64, 112, 112}, "float32", 306.25},
+                                        {"after conv1", "relu", {100, 64}, "bfloat16", 2048}}});
+  CHECK_THAT(text,
+             Contains("; the largest activations of such a batch: conv1 conv2d [100, 64, 112, "
+                      "112] float32, 306 MiB; after conv1 relu [100, 64] bfloat16, 2.0 GiB"));
+}
+
+TEST_CASE("a row is tried again only where there is room for it") {
+  train::MemoryUse use{.cause = kOnCpu, .batch = 100, .free = 1000};  // 82 MiB a row
+  CHECK(train::has_room_for_a_row(use));
+  use.free = 150;
+  CHECK_FALSE(train::has_room_for_a_row(use));
+  use.free.reset();  // a GPU: its allocator refuses what does not fit
+  CHECK(train::has_room_for_a_row(use));
+  CHECK(train::has_room_for_a_row({.cause = "std::bad_alloc", .batch = 4, .free = 1}));
 }

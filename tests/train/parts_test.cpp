@@ -55,6 +55,29 @@ TEST_CASE("each part of an epoch gets its time and they sum to the wall time") {
   CHECK(timing.first_batch_s == 1);
 }
 
+TEST_CASE("nothing is booked while the timer pauses, and the parts still sum to the wall time") {
+  ManualClock clock;
+  train::PartTimer timer(clock, nullptr);
+  timer.begin_epoch();
+  timer.enter(Part::data_wait);
+  clock.advance(1);
+  timer.enter(Part::forward);
+  {
+    const train::PartTimer::Pause pause(timer);
+    timer.enter(Part::backward);
+    clock.advance(2);
+    timer.end_step();
+  }
+  timer.enter(Part::optimizer);
+  clock.advance(4);
+  const events::Timing timing = timer.end_epoch(1);
+  CHECK(timing.data_wait_s == 1);
+  CHECK(timing.forward_s == 2);
+  CHECK(timing.backward_s == 0);
+  CHECK(timing.optimizer_s == 4);
+  CHECK(sum_of(timing) == Approx(timing.wall_s));
+}
+
 TEST_CASE("an exchange cannot have taken longer than backward") {
   ManualClock clock;
   train::PartTimer timer(clock, nullptr);

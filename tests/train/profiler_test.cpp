@@ -5,6 +5,8 @@
 #include "support/catch.hpp"
 #include "train/fake_run.hpp"
 
+#include <ATen/record_function.h>
+
 #include <fstream>
 #include <sstream>
 
@@ -40,6 +42,41 @@ TEST_CASE("the steps after the warm-up are recorded: a trace and a table of oper
   const std::string table = text_of(run.folder / "profile/operators.txt");
   CHECK_THAT(table, Contains("aten::addmm") && Contains("self ms"));
   CHECK_THAT(text_of(run.folder / "profile/operators.csv"), Contains("[4, 6]"));
+}
+
+TEST_CASE("the layers of the recorded steps have a table of their own") {
+  FakeRun run({.samples = 40, .batch = 4, .val_samples = 0});
+  run.options.profiler = spec::Profiler{.wait = 2, .warmup = 1, .active = 3};
+  run.run();
+  const std::string csv = text_of(run.folder / "profile/layers.csv");
+  CHECK_THAT(
+      csv, Contains("\n\"bias\",linear,1,") && Contains("\"[4, 3]\"") && Contains("\n\"(loss)\""));
+  CHECK_THAT(text_of(run.folder / "profile/layers.txt"), StartsWith("The mean of 3 steps."));
+}
+
+TEST_CASE("outside of the recorded steps nothing observes operators") {
+  FakeRun run({.samples = 40, .batch = 4, .val_samples = 0});
+  run.options.profiler = spec::Profiler{.wait = 2, .warmup = 1, .active = 3};
+  std::vector<bool> observed;
+  run.loss.after = [&](const at::Tensor& loss, int) {
+    observed.push_back(at::hasCallbacks());
+    return loss;
+  };
+  run.run();
+  CHECK(observed ==
+        std::vector<bool>{false, false, false, true, true, true, false, false, false, false});
+}
+
+TEST_CASE("ranges of NVTX change no bit, and a libtorch without them says so") {
+  FakeRun plain;
+  plain.run();
+  FakeRun named;
+  named.options.profiler = spec::Profiler{.wait = 0, .warmup = 0, .active = 1, .nvtx = true};
+  named.run();
+  CHECK(named.model.weight.equal(plain.model.weight));
+  const auto warnings = named.all<events::Warning>();
+  REQUIRE(warnings.size() == (train::PartRanges::available() ? 0 : 1));
+  if (!warnings.empty()) CHECK_THAT(warnings[0].message, Contains("no CUDA half"));
 }
 
 TEST_CASE("a run that ends within the recorded steps keeps what there is") {

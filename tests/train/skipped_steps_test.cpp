@@ -1,6 +1,8 @@
 #include "support/catch.hpp"
 #include "train/fake_run.hpp"
 
+#include <ATen/Context.h>
+
 using namespace trainctl;
 
 namespace {
@@ -56,6 +58,57 @@ TEST_CASE("more such steps in a row than allowed end the run, with the last good
   CHECK_THAT(message, Contains("gradients of 3 steps in a row were not finite at step 4"));
   CHECK(run.optimizer.steps == 1);
   CHECK(run.model.weight.isfinite().all().item<bool>());
+}
+
+TEST_CASE("a GPU leaves out the bad step and all after it, and names it at the log point") {
+  if (!at::globalContext().hasCUDA()) skip("no GPU");
+  const auto [log_every, seen] = GENERATE(table<std::int64_t, std::string>({{4, "4"}, {50, "6"}}));
+  const bool skips = GENERATE(true, false);
+  FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
+  run.model.weight = run.model.weight.detach().cuda().requires_grad_();
+  run.model.bias = run.model.bias.detach().cuda().requires_grad_();
+  run.optimizer.parameters = {run.model.weight, run.model.bias};
+  run.optimizer.skips = skips;
+  run.options.device = at::Device(at::kCUDA, 0);
+  run.options.log_every = log_every;
+  run.loss.after = [](const at::Tensor& loss, int call) {
+    return call == 1 ? loss + at::sqrt(loss * 0) * 0 : loss;  // finite, its gradient is not
+  };
+  std::string message;
+  try {
+    run.run();
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::diverged);
+    message = error.what();
+  }
+  CHECK_THAT(message, Contains("the gradient is not finite at step 1 of epoch 1, seen after step " +
+                               seen + "; the weights " +
+                               (skips ? "are those before it" : "have taken it in since")));
+  CHECK(run.model.weight.isfinite().all().item<bool>() == skips);
+  CHECK((run.optimizer.steps == 1) == skips);
+}
+
+TEST_CASE("a signal between two log points does not hide that a GPU's run has diverged") {
+  if (!at::globalContext().hasCUDA()) skip("no GPU");
+  FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
+  run.model.weight = run.model.weight.detach().cuda().requires_grad_();
+  run.model.bias = run.model.bias.detach().cuda().requires_grad_();
+  run.optimizer.parameters = {run.model.weight, run.model.bias};
+  run.optimizer.skips = true;
+  run.options.device = at::Device(at::kCUDA, 0);
+  run.loss.after = [&](const at::Tensor& loss, int call) {
+    if (call == 3) run.stop_signal = 15;
+    return call == 1 ? loss * std::nan("") : loss;
+  };
+  std::string message;
+  try {
+    run.run();
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::diverged);
+    message = error.what();
+  }
+  CHECK_THAT(message, Contains("not finite at step 1 of epoch 1, seen after step 4"));
+  CHECK_FALSE(std::filesystem::exists(run.folder / "checkpoints/last.safetensors"));
 }
 
 TEST_CASE("an accumulated step is left out as a whole") {

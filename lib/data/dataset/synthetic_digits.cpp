@@ -5,6 +5,7 @@
 #include "data/render.hpp"
 
 #include <algorithm>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -36,9 +37,14 @@ class Renderer {
     const std::int64_t threads = std::min<std::int64_t>({wished, usable_cores(), kMostThreads});
     {
       std::vector<std::jthread> helpers;
-      for (std::int64_t i = 1; i < threads; ++i)
-        helpers.emplace_back([this, i, threads] { render_share(i, threads); });
+      std::int64_t started = 1;
+      try {
+        for (; started < threads; ++started)
+          helpers.emplace_back([this, started, threads] { render_share(started, threads); });
+      } catch (const std::system_error&) {  // no further thread is to be had
+      }
       render_share(0, threads);
+      for (std::int64_t i = started; i < threads; ++i) render_share(i, threads);
     }
     return std::make_shared<const MemoryDataset>(facts_, std::move(pixels_), std::move(labels_));
   }

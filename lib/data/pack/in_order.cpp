@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -81,6 +82,8 @@ class Threads {
   Threads(Line& line, int count, const std::function<void(std::int64_t)>& make) : line_(line) {
     try {
       for (int i = 0; i < count; ++i) threads_.emplace_back([&line, &make] { line.work(make); });
+    } catch (const std::system_error&) {
+      if (threads_.empty()) throw;  // some are enough
     } catch (...) {
       join();
       throw;

@@ -14,6 +14,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -181,7 +182,16 @@ CachedObject::CachedObject(const Place& place, Url url, Fd data, Fd notes, const
       ready_((content.size + kBlock - 1) / kBlock) {
   struct stat info {};
   if (::fstat(data_.get(), &info) == 0) inode_ = info.st_ino;
-  ::futimens(data_.get(), nullptr);  // used now
+  note_use();
+}
+
+/// For the eviction. The kernel's own time of change moves in steps of some milliseconds, in which
+/// many objects are used; only the owner of a file may set a finer one.
+void CachedObject::note_use() const {
+  std::array<timespec, 2> times{};
+  ::clock_gettime(CLOCK_REALTIME, times.data());
+  times[1] = times[0];
+  if (::futimens(data_.get(), times.data()) != 0) ::futimens(data_.get(), nullptr);
 }
 
 bool CachedObject::is_begun(const TierFolder& folder, const Url& url) {
@@ -243,6 +253,7 @@ std::shared_ptr<CachedObject> CachedObject::create(const Place& place, const Url
   std::shared_ptr<CachedObject> made(
       new CachedObject(place, url, std::move(data), std::move(notes), content));
   if (first.total > 0) made->store_block(0, first.bytes);
+  made->note_use();  // writing has set the time back to the kernel's step
   new_notes.publish();
   new_data.publish();
   space.written();

@@ -67,6 +67,7 @@ class CachedObject {
   [[nodiscard]] bool is_sound(std::size_t block) const;
   bool download(std::size_t block);
   void store_block(std::size_t block, const std::string& bytes);
+  void note_use() const;
   /// Asks the store for a missing block, once a process; false where the object is another by now.
   bool goes_on();
 

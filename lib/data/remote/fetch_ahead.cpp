@@ -81,6 +81,7 @@ void FetchAhead::used(std::int64_t count) {
 }
 
 bool FetchAhead::has_work() const {
+  if (latest_ == 0 && under_way_ > 0) return false;  // the first tells how large they are
   return next_ < sequence_.count && next_ - used_ < kMostAhead && bytes_ < most_bytes_;
 }
 
@@ -95,12 +96,18 @@ void FetchAhead::run() {
       const std::int64_t number = next_++;
       const std::int64_t sample = sequence_.sample(number);
       const std::uint64_t round = round_;
+      sizes_[number] = latest_;
+      bytes_ += latest_;
+      ++under_way_;
       lock.unlock();
       const std::uint64_t bytes = fetch(sample);
       lock.lock();
+      --under_way_;
+      if (latest_ == 0) changed_.notify_all();
+      if (bytes > 0) latest_ = bytes;
       if (round != round_ || number < used_) continue;
-      sizes_[number] = bytes;
-      bytes_ += bytes;
+      std::uint64_t& size = sizes_[number];
+      bytes_ += bytes - std::exchange(size, bytes);
     }
   } catch (const std::exception&) {  // no memory for its books: samples are fetched when needed
   }

@@ -67,8 +67,10 @@ class FetchAhead {
   Sequence sequence_;
   std::int64_t next_ = 0;
   std::int64_t used_ = 0;
-  std::uint64_t bytes_ = 0;                                // fetched and not used
+  std::uint64_t bytes_ = 0;                                // fetched or under way, and not used
   std::unordered_map<std::int64_t, std::uint64_t> sizes_;  // of those
+  std::uint64_t latest_ = 0;                               // size, for those that are under way
+  int under_way_ = 0;                                      // of any round
   std::uint64_t fetches_ = 0;                              // when the sequence began
   std::vector<std::thread> threads_;
 };

@@ -19,8 +19,8 @@ struct ParameterRule {
   static void describe(config::Describe<ParameterRule>& options) {
     options
         .field("match", &ParameterRule::match,
-               "Names with * and ?, as in layer1.*; or 'bias' for every bias, 'norm' for every "
-               "other parameter of one dimension.")
+               "Names of parameters or layers, with *, ? and [...]; or 'bias' for every bias, "
+               "'norm' for every other parameter of one dimension.")
         .required()
         .not_empty()
         .example("[\"layer1.*\"]");
@@ -48,7 +48,7 @@ struct Base {
     options
         .field("no_weight_decay_on", &Base::no_weight_decay_on,
                "Parameters without weight decay: 'bias', 'norm' (every other parameter of one "
-               "dimension), or names with * and ?.")
+               "dimension), or names of parameters or layers, with *, ? and [...].")
         .example("[bias, norm]");
     options
         .field("layer_decay", &Base::layer_decay,

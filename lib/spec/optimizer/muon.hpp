@@ -38,8 +38,8 @@ struct Muon : Base {
                   "match_rms_adamw: 0.2 sqrt(max(rows, columns)), so that AdamW's rate fits "
                   "(Liu et al. 2025).");
     options.field("adamw_on", &Muon::adamw_on,
-                  "Matrices that AdamW updates too: names with * and ?; those of embeddings and of "
-                  "the output layer should be.");
+                  "Matrices that AdamW updates too: names or layers, with *, ? and [...]; those of "
+                  "embeddings and of the output layer should be.");
     options.field("adamw_lr", &Muon::adamw_lr, "AdamW's rate; null: lr.").above(0).example("3e-4");
     options.field("adamw_betas", &Muon::adamw_betas, "AdamW's decay rates.").at_least(0).below(1);
     options.field("adamw_eps", &Muon::adamw_eps, "Added to AdamW's denominator.").at_least(0);

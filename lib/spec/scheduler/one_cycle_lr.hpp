@@ -12,7 +12,7 @@ constexpr std::array<const char*, 2> enum_names(AnnealStrategy) { return {"cos",
 struct OneCycleLr : Warmup {
   static constexpr auto kSummary =
       "Up to the optimizer's rate and down again (Smith & Topin 2017), as torch's OneCycleLR with "
-      "max_lr = optimizer.lr and cycle_momentum=False.";
+      "max_lr = optimizer.lr.";
 
   config::Auto<std::int64_t> total_steps;
   double pct_start = 0.3;
@@ -20,6 +20,9 @@ struct OneCycleLr : Warmup {
   double div_factor = 25;
   double final_div_factor = 1e4;
   bool three_phase = false;
+  bool cycle_momentum = false;
+  double base_momentum = 0.85;
+  double max_momentum = 0.95;
 
   OneCycleLr() { interval = Interval::step; }
   static void describe(config::Describe<OneCycleLr>& options) {
@@ -41,6 +44,20 @@ struct OneCycleLr : Warmup {
         .above(0);
     options.field("three_phase", &OneCycleLr::three_phase,
                   "Falls as it rose, then to the end; needs pct_start of at most 0.5.");
+    options.field("cycle_momentum", &OneCycleLr::cycle_momentum,
+                  "Moves the optimizer's momentum, or beta1 as Adam has it, against the rate, in "
+                  "place of its own value; torch's default is true. Such a step is not captured as "
+                  "a CUDA graph.");
+    options
+        .field("base_momentum", &OneCycleLr::base_momentum,
+               "Momentum at the highest rate, with cycle_momentum.")
+        .at_least(0)
+        .below(1);
+    options
+        .field("max_momentum", &OneCycleLr::max_momentum,
+               "Momentum at the start and at the end, with cycle_momentum.")
+        .at_least(0)
+        .below(1);
     options.include<Warmup>();
   }
 };

@@ -15,6 +15,8 @@ struct Divergence {
   double factor = 3;
   double min_delta = 0.1;
   std::int64_t patience = 2;
+  double smoothing = 0;
+  std::int64_t skip_first = 0;
 
   static void describe(config::Describe<Divergence>& options) {
     options
@@ -36,6 +38,17 @@ struct Divergence {
                "Ends the run after so many values in a row that are too high. A loss that is not "
                "finite ends it at once, by itself.")
         .at_least(1);
+    options
+        .field("smoothing", &Divergence::smoothing,
+               "Decay of the exponential mean of the values, with Adam's bias correction, that is "
+               "watched in their place; 0: the values themselves.")
+        .at_least(0)
+        .below(1);
+    options
+        .field("skip_first", &Divergence::skip_first,
+               "So many values at the beginning are neither too high nor the best; they count in "
+               "the mean alone.")
+        .at_least(0);
   }
 };
 

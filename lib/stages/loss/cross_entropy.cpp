@@ -1,6 +1,8 @@
 #include "spec/loss/cross_entropy.hpp"
 
+#include "base/error.hpp"
 #include "stages/builtin.hpp"
+#include "stages/loss/fused_entropy.hpp"
 #include "stages/loss/targets.hpp"
 
 #include <ATen/core/Reduction.h>
@@ -54,8 +56,21 @@ class CrossEntropy final : public stage::Loss {
  private:
   [[nodiscard]] at::Tensor entropy(const at::Tensor& logits, const at::Tensor& targets,
                                    at::Reduction::Reduction reduction) const {
+    if (!weight_ && reduction != at::Reduction::None && fuses_entropy(logits, targets))
+      return fused(logits, targets, reduction);
     return at::cross_entropy_loss(logits, targets, weight_, reduction, ignored_.value_or(kNoLabel),
                                   label_smoothing_);
+  }
+
+  [[nodiscard]] at::Tensor fused(const at::Tensor& logits, const at::Tensor& classes,
+                                 at::Reduction::Reduction reduction) const {
+    using Reduction = FusedEntropy::Reduction;
+    const FusedEntropy options{
+        .reduction = reduction == at::Reduction::Mean ? Reduction::mean : Reduction::sum,
+        .label_smoothing = label_smoothing_,
+        .ignored = ignored_};
+    return in_context("loss 'cross_entropy'",
+                      [&] { return fused_entropy(logits, classes, options); });
   }
 
   double label_smoothing_;

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace trainctl::stages {
@@ -34,7 +35,8 @@ struct ConvnextBlock {
   Linear narrow;
   double drop_probability = 0;
 
-  [[nodiscard]] at::Tensor operator()(const at::Tensor& x_nchw, bool training) const {
+  [[nodiscard]] at::Tensor operator()(const at::Tensor& x_nchw, stage::RunMode mode) const {
+    const bool training = mode == stage::RunMode::train;
     const at::Tensor x_nhwc = norm(conv(x_nchw).permute({0, 2, 3, 1}));
     const at::Tensor branch = narrow(at::gelu(widen(x_nhwc))).permute({0, 3, 1, 2});
     return x_nchw + stochastic_depth(layer_scale * branch, drop_probability, training);
@@ -90,11 +92,7 @@ class ConvnextTiny final : public LayeredModule {
   at::Tensor forward(const at::Tensor& inputs_nchw) override {
     at::Tensor x = stem_norm_.over_channels(stem_(inputs_nchw));
     for (const Stage& stage : stages_) {
-      for (const ConvnextBlock& block : stage.blocks) {
-        x = checkpointed(
-            [&block, training = training()](const at::Tensor& in) { return block(in, training); },
-            x);
-      }
+      x = through_blocks(stage.blocks, std::move(x));
       if (!stage.downsampling) continue;
       x = stage.downsampling->conv(stage.downsampling->norm.over_channels(x));
     }

@@ -15,6 +15,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
+#include <utility>
 #include <vector>
 
 namespace trainctl::stages {
@@ -58,7 +59,8 @@ struct GptBlock {
   std::int64_t heads = 1;
   double dropout = 0;
 
-  [[nodiscard]] at::Tensor operator()(const at::Tensor& x, bool training) const {
+  [[nodiscard]] at::Tensor operator()(const at::Tensor& x, stage::RunMode mode) const {
+    const bool training = mode == stage::RunMode::train;
     const AttentionOptions options{heads, training ? dropout : 0, Mask::causal};
     const at::Tensor attended = attn_c_proj(self_attention(c_attn(ln_1(x)), options));
     const at::Tensor y = x + at::dropout(attended, dropout, training);
@@ -103,11 +105,7 @@ class Gpt final : public LayeredModule {
   at::Tensor forward(const at::Tensor& tokens) override {
     const at::Tensor places = wpe_.narrow(0, 0, tokens.size(1));
     at::Tensor x = at::dropout(at::embedding(wte_, tokens) + places, dropout_, training());
-    for (const GptBlock& block : blocks_) {
-      x = checkpointed(
-          [&block, training = training()](const at::Tensor& in) { return block(in, training); }, x);
-    }
-    return at::linear(ln_f_(x), wte_);
+    return at::linear(ln_f_(through_blocks(blocks_, std::move(x))), wte_);
   }
 
  protected:

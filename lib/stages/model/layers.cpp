@@ -39,10 +39,10 @@ at::Tensor draw_bias(std::int64_t out, std::int64_t fan_in) {
   return at::empty({out}, at::kFloat).uniform_(-bound, bound);
 }
 
-at::Tensor activate(spec::model::Activation activation, const at::Tensor& x) {
+at::Tensor activate(spec::model::Activation activation, at::Tensor x) {
   using spec::model::Activation;
   switch (activation) {
-    case Activation::relu: return at::relu(x);
+    case Activation::relu: return at::relu_(x);
     case Activation::gelu: return at::gelu(x);
     case Activation::tanh: return at::tanh(x);
     case Activation::sigmoid: return at::sigmoid(x);

@@ -36,7 +36,8 @@ at::Tensor draw_weight(at::IntArrayRef shape);
 /// The bias that goes with it: uniform in +-1/sqrt(fan_in).
 at::Tensor draw_bias(std::int64_t out, std::int64_t fan_in);
 
-at::Tensor activate(spec::model::Activation activation, const at::Tensor& x);
+/// Writes over `x`, the output of a linear layer or a convolution, where the gradient allows it.
+at::Tensor activate(spec::model::Activation activation, at::Tensor x);
 
 /// Numbers of one sample. Throws Error(config) where a model context has an empty dimension or no
 /// outputs.

@@ -60,11 +60,7 @@ class MobilenetV3 final : public LayeredModule {
   }
 
   at::Tensor forward(const at::Tensor& inputs_nchw) override {
-    at::Tensor x = first_(inputs_nchw, mode());
-    for (const MbConv& block : blocks_) {
-      x = checkpointed([&block, mode = mode()](const at::Tensor& in) { return block(in, mode); },
-                       x);
-    }
+    at::Tensor x = through_blocks(blocks_, first_(inputs_nchw, mode()));
     x = apply(Nonlinearity::hardswish, hidden_(global_average(last_(x, mode()))));
     return classifier_(at::dropout(x, dropout_, training()));
   }

@@ -7,6 +7,7 @@
 
 #include <ATen/ops/max_pool2d.h>
 
+#include <utility>
 #include <vector>
 
 namespace trainctl::stages {
@@ -33,10 +34,7 @@ class Resnet final : public LayeredModule {
 
   at::Tensor forward(const at::Tensor& inputs_nchw) override {
     at::Tensor x = at::max_pool2d(stem_(inputs_nchw, mode()), {3, 3}, {2, 2}, {1, 1});
-    for (const ResidualUnit& unit : units_) {
-      x = checkpointed([&unit, mode = mode()](const at::Tensor& in) { return unit(in, mode); }, x);
-    }
-    return fc_(global_average(x));
+    return fc_(global_average(through_blocks(units_, std::move(x))));
   }
 
  protected:

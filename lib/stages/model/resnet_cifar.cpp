@@ -6,6 +6,7 @@
 #include "stages/model/blocks/initialise.hpp"
 #include "stages/model/blocks/residual_unit.hpp"
 
+#include <utility>
 #include <vector>
 
 namespace trainctl::stages {
@@ -31,10 +32,7 @@ class ResnetCifar final : public LayeredModule {
 
   at::Tensor forward(const at::Tensor& inputs_nchw) override {
     at::Tensor x = stem_(inputs_nchw, mode());
-    for (const ResidualUnit& unit : units_) {
-      x = checkpointed([&unit, mode = mode()](const at::Tensor& in) { return unit(in, mode); }, x);
-    }
-    return fc_(global_average(x));
+    return fc_(global_average(through_blocks(units_, std::move(x))));
   }
 
  protected:

@@ -15,6 +15,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trainctl::stages {
@@ -83,10 +84,7 @@ class VisionTransformer final : public LayeredModule {
     const at::Tensor token = class_token_.expand({patches.size(0), -1, -1});
     at::Tensor x = at::cat({token, patches}, 1) + pos_embedding_;
     x = at::dropout(x, dropout_, training());
-    for (const EncoderBlock& block : blocks_) {
-      x = checkpointed([&block, mode = mode()](const at::Tensor& in) { return block(in, mode); },
-                       x);
-    }
+    x = through_blocks(blocks_, std::move(x));
     return head_(ln_(x).select(1, 0));
   }
 

@@ -19,7 +19,7 @@ class FusedAdagrad final : public FusedOptimizer {
     }
   }
 
-  void step() override {
+  void take_step() override {
     const at::NoGradGuard guard;
     for (std::size_t i = 0; i < groups().size(); ++i) {
       ParameterGroup& group = groups()[i];
@@ -38,6 +38,7 @@ class FusedAdagrad final : public FusedOptimizer {
     step();
     found_inf_.reset();
   }
+  [[nodiscard]] bool skips_on_device() const override { return true; }
 
  private:
   spec::optimizer::Adagrad options_;

@@ -97,6 +97,10 @@ void ParameterGroup::collect() {
   if (n != active_.size()) rebuild();
 }
 
+void ParameterGroup::release() {
+  for (at::Tensor& gradient : gradients_) gradient.reset();
+}
+
 void ParameterGroup::rebuild() {
   active_.clear();
   parameters_.clear();
@@ -127,11 +131,17 @@ FusedOptimizer::FusedOptimizer(const stage::OptimizerContext& context, double lr
     groups_.emplace_back(std::move(alike.members), alike.setting).set_lr(lr_);
 }
 
+void FusedOptimizer::step() {
+  take_step();
+  for (ParameterGroup& group : groups_) group.release();
+}
+
 void FusedOptimizer::zero_grad() {
   const at::NoGradGuard guard;
   for (ParameterGroup& group : groups_) {
     group.collect();
     if (!group.none_active()) at::_foreach_zero_(group.gradients());
+    group.release();
   }
 }
 

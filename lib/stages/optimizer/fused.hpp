@@ -12,7 +12,7 @@ namespace trainctl::stages {
 
 /// Parameters of one device, dtype and setting: what a fused kernel takes in one call. The lists of
 /// those that have a gradient are kept between steps and mended where something changed, so that a
-/// step allocates nothing.
+/// step allocates nothing; the gradients themselves are not.
 class ParameterGroup {
  public:
   /// `members` share device, dtype and setting. The tensors kept for each are zero at first.
@@ -24,6 +24,8 @@ class ParameterGroup {
   /// Brings the lists up to date. Throws where a gradient is laid out otherwise than its parameter:
   /// the CPU kernels would not notice and update the wrong elements.
   void collect();
+  /// Lets go of the gradients: whoever clears them gets their memory back.
+  void release();
 
   [[nodiscard]] bool all_active() const { return active_.size() == members_.size(); }
   [[nodiscard]] bool none_active() const { return active_.empty(); }
@@ -65,12 +67,15 @@ class FusedOptimizer : public stage::Optimizer {
   FusedOptimizer(const stage::OptimizerContext& context, double lr,
                  const std::vector<ParameterSetting>& settings);
 
+  void step() final;
   /// Gradients become zero in place: they may be views into a reducer's bucket.
   void zero_grad() override;
   void set_lr(double lr) override;
   [[nodiscard]] double initial_lr() const override { return initial_lr_; }
+  [[nodiscard]] bool is_repeatable() const override { return true; }
 
  protected:
+  virtual void take_step() = 0;
   std::vector<ParameterGroup>& groups() { return groups_; }
 
  private:

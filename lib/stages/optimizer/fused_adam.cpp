@@ -26,7 +26,7 @@ class FusedAdam final : public FusedOptimizer {
     for (const ParameterGroup& group : groups()) counts_.emplace_back(group);
   }
 
-  void step() override {
+  void take_step() override {
     const at::NoGradGuard guard;
     for (std::size_t i = 0; i < groups().size(); ++i) {
       groups()[i].collect();
@@ -41,6 +41,10 @@ class FusedAdam final : public FusedOptimizer {
     step();
     found_inf_.reset();
   }
+  [[nodiscard]] bool skips_on_device() const override { return true; }
+
+  [[nodiscard]] bool has_momentum() const override { return true; }
+  void set_momentum(double momentum) override { options_.betas[0] = momentum; }
 
  private:
   void update(const ParameterGroup& group, at::TensorList steps) const {

@@ -41,13 +41,16 @@ class Lamb final : public FusedOptimizer {
     for (const ParameterGroup& group : groups()) counts_.emplace_back(group);
   }
 
-  void step() override {
+  void take_step() override {
     const at::NoGradGuard guard;
     for (std::size_t i = 0; i < groups().size(); ++i) {
       groups()[i].collect();
       if (!groups()[i].none_active()) update(groups()[i], counts_[i].advance(groups()[i]));
     }
   }
+
+  [[nodiscard]] bool has_momentum() const override { return true; }
+  void set_momentum(double momentum) override { options_.betas[0] = momentum; }
 
  private:
   void update(const ParameterGroup& group, at::TensorList steps) const {

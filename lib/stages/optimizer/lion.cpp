@@ -21,13 +21,16 @@ class Lion final : public FusedOptimizer {
   Lion(const spec::optimizer::Lion& options, const stage::OptimizerContext& context)
       : FusedOptimizer(context, options, 1), options_(options) {}
 
-  void step() override {
+  void take_step() override {
     const at::NoGradGuard guard;
     for (ParameterGroup& group : groups()) {
       group.collect();
       if (!group.none_active()) update(group);
     }
   }
+
+  [[nodiscard]] bool has_momentum() const override { return true; }
+  void set_momentum(double momentum) override { options_.betas[0] = momentum; }
 
  private:
   void update(const ParameterGroup& group) const {

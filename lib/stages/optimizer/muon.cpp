@@ -72,7 +72,7 @@ class Muon final : public FusedOptimizer {
     for (const ParameterGroup& group : groups()) counts_.emplace_back(group);
   }
 
-  void step() override {
+  void take_step() override {
     const at::NoGradGuard guard;
     for (std::size_t i = 0; i < groups().size(); ++i) {
       ParameterGroup& group = groups()[i];
@@ -85,6 +85,9 @@ class Muon final : public FusedOptimizer {
       }
     }
   }
+
+  [[nodiscard]] bool has_momentum() const override { return true; }
+  void set_momentum(double momentum) override { options_.momentum = momentum; }
 
  private:
   void update_matrices(const ParameterGroup& group) const {

@@ -43,13 +43,16 @@ class Nadam final : public FusedOptimizer {
     }
   }
 
-  void step() override {
+  void take_step() override {
     const at::NoGradGuard guard;
     for (std::size_t i = 0; i < groups().size(); ++i) {
       groups()[i].collect();
       if (!groups()[i].none_active()) update(groups()[i], counts_[i], products_[i]);
     }
   }
+
+  [[nodiscard]] bool has_momentum() const override { return true; }
+  void set_momentum(double momentum) override { options_.betas[0] = momentum; }
 
  private:
   /// The momentum of Dozat's schedule after so many steps, one for each parameter.

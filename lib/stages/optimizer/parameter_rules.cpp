@@ -2,9 +2,9 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "weights/freeze.hpp"
 
 #include <fmt/ranges.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <cctype>
@@ -57,7 +57,7 @@ void scale_layers(double decay, const Parameters& parameters,
 bool chooses(const std::string& pattern, const stage::NamedTensor& parameter) {
   if (pattern == "bias") return is_bias(parameter.name);
   if (pattern == "norm") return parameter.tensor.dim() == 1 && !is_bias(parameter.name);
-  return ::fnmatch(pattern.c_str(), parameter.name.c_str(), 0) == 0;
+  return weights::names(pattern, parameter.name);
 }
 
 std::string layer_of(const std::string& name) {

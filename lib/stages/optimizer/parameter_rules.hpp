@@ -22,7 +22,7 @@ std::vector<ParameterSetting> parameter_settings(const spec::optimizer::Base& op
                                                  const std::vector<stage::NamedTensor>& parameters,
                                                  std::size_t state_kinds);
 
-/// Whether a pattern chooses the parameter: its name with * and ?, "bias" for every bias, "norm"
+/// Whether a pattern chooses the parameter: as in weights::names, and "bias" for every bias, "norm"
 /// for every other parameter of one dimension: the scales of normalisation layers.
 bool chooses(const std::string& pattern, const stage::NamedTensor& parameter);
 

@@ -27,15 +27,19 @@ class Rmsprop final : public FusedOptimizer {
                        options.centered       ? 3
                        : options.momentum > 0 ? 2
                                               : 1),
-        options_(options) {}
+        options_(options),
+        has_momentum_(options.momentum > 0) {}
 
-  void step() override {
+  void take_step() override {
     const at::NoGradGuard guard;
     for (ParameterGroup& group : groups()) {
       group.collect();
       if (!group.none_active()) update(group);
     }
   }
+
+  [[nodiscard]] bool has_momentum() const override { return has_momentum_; }
+  void set_momentum(double momentum) override { options_.momentum = momentum; }
 
  private:
   void update(const ParameterGroup& group) const {
@@ -71,6 +75,7 @@ class Rmsprop final : public FusedOptimizer {
   }
 
   spec::optimizer::Rmsprop options_;
+  bool has_momentum_;  // and a buffer for it
 };
 
 }  // namespace

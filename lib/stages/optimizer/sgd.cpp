@@ -16,7 +16,9 @@ enum class FirstStep { no, yes };
 class FusedSgd final : public FusedOptimizer {
  public:
   FusedSgd(const spec::optimizer::Sgd& options, const stage::OptimizerContext& context)
-      : FusedOptimizer(context, options, options.momentum > 0 ? 1 : 0), options_(options) {
+      : FusedOptimizer(context, options, options.momentum > 0 ? 1 : 0),
+        options_(options),
+        has_momentum_(options.momentum > 0) {
     ENSURE(config, !options.nesterov || (options.momentum > 0 && options.dampening == 0),
            "nesterov is on with momentum {} and dampening {}: it needs momentum above 0 and "
            "dampening 0",
@@ -24,7 +26,7 @@ class FusedSgd final : public FusedOptimizer {
     for (const ParameterGroup& group : groups()) started_.emplace_back(group.size(), false);
   }
 
-  void step() override {
+  void take_step() override {
     const at::NoGradGuard guard;
     for (std::size_t i = 0; i < groups().size(); ++i) {
       ParameterGroup& group = groups()[i];
@@ -41,7 +43,7 @@ class FusedSgd final : public FusedOptimizer {
   }
 
   void step_unless(const at::Tensor& found_inf) override {
-    if (options_.momentum > 0 && options_.dampening > 0) {  // which step is the first must be known
+    if (!skips_on_device()) {
       FusedOptimizer::step_unless(found_inf);
       return;
     }
@@ -49,6 +51,13 @@ class FusedSgd final : public FusedOptimizer {
     step();
     found_inf_.reset();
   }
+  /// With dampening it must be known which step is the first.
+  [[nodiscard]] bool skips_on_device() const override {
+    return options_.momentum == 0 || options_.dampening == 0;
+  }
+
+  [[nodiscard]] bool has_momentum() const override { return has_momentum_; }
+  void set_momentum(double momentum) override { options_.momentum = momentum; }
 
  private:
   static bool any_first(const ParameterGroup& group, const std::vector<bool>& started) {
@@ -78,6 +87,7 @@ class FusedSgd final : public FusedOptimizer {
   }
 
   spec::optimizer::Sgd options_;
+  bool has_momentum_;                       // and a buffer for it
   std::vector<std::vector<bool>> started_;  // by group and member
   std::optional<at::Tensor> found_inf_;     // set during step_unless
 };

@@ -3,6 +3,7 @@
 #include "stages/builtin.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 namespace trainctl::stages {
@@ -14,6 +15,7 @@ using spec::scheduler::Interval;
 struct Section {
   std::int64_t epoch;
   std::int64_t step;
+  std::int64_t epoch_before;  // of the step before that
   std::unique_ptr<stage::Scheduler> scheduler;
 };
 
@@ -26,16 +28,38 @@ class SequentialLr final : public stage::Scheduler {
     const Section& section = at(epoch, global_step);
     return section.scheduler->lr(epoch - section.epoch, global_step - section.step);
   }
+  [[nodiscard]] std::optional<double> momentum(std::int64_t epoch,
+                                               std::int64_t global_step) const override {
+    std::optional<double> found;
+    for (std::size_t i = 0; i < sections_.size(); ++i) {  // what one of them leaves stays after it
+      const Section& section = sections_[i];
+      if (!has_begun(section, epoch, global_step)) break;
+      const Section* next = i + 1 < sections_.size() ? &sections_[i + 1] : nullptr;
+      const bool is_over = next != nullptr && has_begun(*next, epoch, global_step);
+      const std::int64_t last_epoch = is_over ? next->epoch_before : epoch;
+      const std::int64_t last_step = is_over ? next->step - 1 : global_step;
+      const auto value =
+          section.scheduler->momentum(last_epoch - section.epoch, last_step - section.step);
+      if (value) found = value;
+    }
+    return found;
+  }
+  [[nodiscard]] bool cycles_momentum() const override {
+    return std::ranges::any_of(
+        sections_, [](const Section& section) { return section.scheduler->cycles_momentum(); });
+  }
   void observe(std::int64_t, double) override {}
   [[nodiscard]] std::string monitor() const override { return {}; }
 
  private:
   [[nodiscard]] const Section& at(std::int64_t epoch, std::int64_t global_step) const {
     std::size_t i = sections_.size() - 1;
-    while (i > 0 && (interval_ == Interval::epoch ? epoch < sections_[i].epoch
-                                                  : global_step < sections_[i].step))
-      --i;
+    while (i > 0 && !has_begun(sections_[i], epoch, global_step)) --i;
     return sections_[i];
+  }
+  [[nodiscard]] bool has_begun(const Section& section, std::int64_t epoch,
+                               std::int64_t global_step) const {
+    return interval_ == Interval::epoch ? epoch >= section.epoch : global_step >= section.step;
   }
 
   std::vector<Section> sections_;
@@ -59,7 +83,7 @@ stage::SchedulerContext context_of(const stage::SchedulerContext& run, const Sec
 std::vector<Section> sections_of(const spec::scheduler::SequentialLr& options,
                                  const stage::SchedulerContext& context) {
   std::vector<Section> sections;
-  sections.push_back({0, 0, nullptr});
+  sections.push_back({0, 0, 0, nullptr});
   for (const std::int64_t milestone : options.milestones) {
     const bool by_epoch = options.interval == Interval::epoch;
     const std::int64_t per_epoch = std::max<std::int64_t>(context.steps_per_epoch, 1);
@@ -67,7 +91,7 @@ std::vector<Section> sections_of(const spec::scheduler::SequentialLr& options,
     const std::int64_t step = by_epoch ? milestone * per_epoch : milestone;
     ENSURE(config, step > sections.back().step, "milestones must rise from 1, found [{}]",
            fmt::join(options.milestones, ", "));
-    sections.push_back({epoch, step, nullptr});
+    sections.push_back({epoch, step, (step - 1) / per_epoch, nullptr});
   }
   return sections;
 }

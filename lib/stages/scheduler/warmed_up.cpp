@@ -9,11 +9,16 @@ namespace trainctl::stages {
 using spec::scheduler::Interval;
 
 double WarmedUp::lr(std::int64_t epoch, std::int64_t global_step) const {
-  const std::int64_t t = warmup_.interval == Interval::epoch ? epoch : global_step;
-  if (t >= warmup_.warmup) return curve(t - warmup_.warmup);
-  const double progress = static_cast<double>(t) / static_cast<double>(warmup_.warmup);
+  const std::int64_t t = since_warmup(epoch, global_step);
+  if (t >= 0) return curve(t);
+  const double progress =
+      static_cast<double>(t + warmup_.warmup) / static_cast<double>(warmup_.warmup);
   const double start = warmup_.warmup_start_factor;
   return initial_lr() * (start + (1 - start) * progress);
+}
+
+std::int64_t WarmedUp::since_warmup(std::int64_t epoch, std::int64_t global_step) const {
+  return (warmup_.interval == Interval::epoch ? epoch : global_step) - warmup_.warmup;
 }
 
 std::int64_t WarmedUp::intervals_after_warmup() const {

@@ -29,6 +29,8 @@ class WarmedUp : public stage::Scheduler {
   /// The length asked for under `key`; auto: the intervals after the warm-up.
   [[nodiscard]] std::int64_t length_or_rest(const config::Auto<std::int64_t>& length,
                                             const char* key) const;
+  /// Intervals since the end of the warm-up; below 0 within it.
+  [[nodiscard]] std::int64_t since_warmup(std::int64_t epoch, std::int64_t global_step) const;
   /// Whether the epoch begins within the warm-up.
   [[nodiscard]] bool warming_up(std::int64_t epoch) const;
 

@@ -15,9 +15,11 @@ class Series {
  public:
   explicit Series(const spec::stopper::Divergence& options) : options_(options) {}
 
-  stage::StopDecision observe(const std::string& at, double value) {
+  stage::StopDecision observe(const std::string& at, double raw) {
     stage::StopDecision decision;
+    const double value = smoothed(raw);
     const bool finite = std::isfinite(value);
+    if (++seen_ <= options_.skip_first && finite) return decision;
     if (finite && (!best_ || value <= *best_ + margin())) {
       high_ = 0;
       decision.improved = !best_ || value < *best_;
@@ -34,6 +36,14 @@ class Series {
   }
 
  private:
+  double smoothed(double value) {
+    const double decay = options_.smoothing;
+    if (decay == 0 || !std::isfinite(value)) return value;
+    mean_ = decay * mean_ + (1 - decay) * value;
+    weight_ *= decay;
+    return mean_ / (1 - weight_);
+  }
+
   /// (factor - 1) times the best, whatever its sign: a loss below 0 has no multiple above itself.
   [[nodiscard]] double margin() const {
     return std::max((options_.factor - 1) * std::abs(*best_), options_.min_delta);
@@ -42,9 +52,9 @@ class Series {
   [[nodiscard]] std::string reason(double value) const {
     const std::string times =
         high_ == 1 ? "" : fmt::format(", {} values in a row above the limit", high_);
-    if (!best_)
-      return fmt::format("{} is {:.6g}{}, and was never finite", options_.monitor, value, times);
-    return fmt::format("{} is {:.6g}{} of {:.6g} (best {:.6g} {})", options_.monitor, value,
+    const std::string what = (options_.smoothing > 0 ? "the mean of " : "") + options_.monitor;
+    if (!best_) return fmt::format("{} is {:.6g}{}, and was never finite", what, value, times);
+    return fmt::format("{} is {:.6g}{} of {:.6g} (best {:.6g} {})", what, value,
                        times.empty() ? ", above the limit" : times, *best_ + margin(), *best_,
                        best_at_);
   }
@@ -52,7 +62,10 @@ class Series {
   const spec::stopper::Divergence& options_;
   std::optional<double> best_;
   std::string best_at_;
+  std::int64_t seen_ = 0;
   std::int64_t high_ = 0;
+  double mean_ = 0;
+  double weight_ = 1;  // what the mean lacks
 };
 
 /// Means of a few steps scatter more than those of epochs: each is held against its own best.

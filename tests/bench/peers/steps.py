@@ -32,6 +32,7 @@ FFN_EPOCHS, STEPS = 3, 10
 NETWORKS = {"resnet18_cifar": ("resnet18", 32, 64, 10), "resnet50": ("resnet50", 224, 8, 1000),
             "mobilenet_v2": ("mobilenet_v2", 224, 8, 1000)}
 GPT_BATCH, GPT_LENGTH, GPT_VOCABULARY = 2, 64, 50257
+ALLOCATORS = ("system", "jemalloc", "mimalloc")
 BARS = {"dataloader:0": 18, "dataloader best": 11, "eager": 1.4, "compiled": 1.0}
 
 
@@ -61,10 +62,10 @@ def experiment(row, folder):
 
 
 class Trainctl:
-    name = "trainctl"
-
-    def __init__(self, options, row):
+    def __init__(self, options, row, allocator=None):
         self.options, self.row, self.config = options, row, ""
+        self.name = allocator or "trainctl"
+        self.overrides = [f"trainer.allocator={allocator}"] if allocator else []
 
     def steps(self, count, environment):
         """Steps of ffn, nothing else."""
@@ -83,7 +84,8 @@ class Trainctl:
             else:
                 file, extra = folder / f"{self.row}.yaml", []
                 file.write_text(experiment(self.row, folder), encoding="utf-8")
-            subprocess.run([self.options.trainctl, "run", file, "trainer.accelerator=cpu", *extra, "--quiet", "--run-dir", folder / "run"],
+            subprocess.run([self.options.trainctl, "run", file, "trainer.accelerator=cpu", *extra, *self.overrides, "--quiet", "--run-dir",
+                            folder / "run"],
                            env=dict(os.environ, TRAINCTL_DATA=str(self.options.mnist.parent)), check=True, stdout=subprocess.DEVNULL)
             with open(folder / "run/timing.csv", encoding="utf-8") as lines:
                 rows = [{key: float(value) for key, value in row.items() if value} for row in csv.DictReader(lines)]
@@ -134,13 +136,15 @@ def step_costs(options, found):
 
 
 def programs(options, row):
+    if row == "allocators":
+        return [Trainctl(options, "ffn", allocator) for allocator in ALLOCATORS]
     loops = ["dataloader:0", *(f"dataloader:{w}" for w in (1, CORES)), "eager", "compiled"] if row == "ffn" else ["eager", "compiled"]
     return [Trainctl(options, row), *(Torch(options, row, loop) for loop in loops)]
 
 
 def figure(row, seconds):
     """What is compared: the whole run of ffn, a step of the others."""
-    return sum(seconds) if row == "ffn" else statistics.median(seconds)
+    return sum(seconds) if row in ("ffn", "allocators") else statistics.median(seconds)
 
 
 def measure(options, row):
@@ -153,7 +157,7 @@ def measure(options, row):
             try:
                 found[program.name].append(figure(row, program.run()))
             except subprocess.CalledProcessError as error:
-                if program.name == "trainctl":
+                if isinstance(program, Trainctl):
                     raise
                 failed[program.name] = (error.stderr or "").strip().splitlines()[-1:] or ["it failed"]
                 continue
@@ -163,10 +167,12 @@ def measure(options, row):
 
 
 def table(row, found, failed):
-    what = "s a run" if row == "ffn" else "ms a step"
-    scale = 1 if row == "ffn" else 1000
-    lines = [f"| program | {what} [quartiles] | of trainctl's | bar |", "| --- | ---: | ---: | ---: |"]
-    ours = found["trainctl"]
+    whole = row in ("ffn", "allocators")
+    what = "s a run" if whole else "ms a step"
+    scale = 1 if whole else 1000
+    first = next(iter(found))
+    lines = [f"| program | {what} [quartiles] | of {first}'s | bar |", "| --- | ---: | ---: | ---: |"]
+    ours = found[first]
     best = min((name for name in found if name.startswith("dataloader") and found[name]), key=lambda name: statistics.median(found[name]), default="")
     for name, seconds in found.items():
         if name in failed:
@@ -176,7 +182,7 @@ def table(row, found, failed):
         ratio = quartiles([peer / mine for peer, mine in zip(seconds, ours)])
         bar = BARS.get(name, BARS["dataloader best"] if name == best else "") if row == "ffn" else (1.0 if name == "eager" else "")
         lines.append(f"| {name} | {middle:.3f} [{q1:.3f}, {q3:.3f}] | " +
-                     (f"{ratio[1]:.2f}x [{ratio[0]:.2f}, {ratio[2]:.2f}] | {bar}{'x' if bar else ''} |" if name != "trainctl" else " | |"))
+                     (f"{ratio[1]:.2f}x [{ratio[0]:.2f}, {ratio[2]:.2f}] | {bar}{'x' if bar else ''} |" if name != first else " | |"))
     return lines
 
 
@@ -184,7 +190,7 @@ HOW = """Medians [quartiles] of {rounds} rounds in turns, each program in a fres
 configs/mnist/ffn.yaml, training and validation with loss and accuracy, one thread; start-up, and what torch.compile takes to
 compile, are left out. The others: forward, backward and update of one batch of random pixels on {cores} threads, SGD with momentum,
 after warm-up; the peers use fused kernels. `gpt2_small`: two sequences of 64 random tokens, AdamW; the peer is GPT2LMHeadModel of
-transformers, with scaled_dot_product_attention."""
+transformers, with scaled_dot_product_attention. `allocators`: `ffn` again, with each trainer.allocator."""
 
 
 def write(options, measured):
@@ -217,7 +223,7 @@ def main():
     parser.add_argument("trainctl", type=lambda text: pathlib.Path(text).resolve())
     parser.add_argument("mnist", type=lambda text: pathlib.Path(text).resolve())
     parser.add_argument("python", type=lambda text: pathlib.Path(text).absolute())
-    parser.add_argument("--rows", default=",".join(["ffn", *NETWORKS, "gpt2_small"]))
+    parser.add_argument("--rows", default=",".join(["ffn", *NETWORKS, "gpt2_small", "allocators"]))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()

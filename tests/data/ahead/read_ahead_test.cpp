@@ -121,6 +121,8 @@ TEST_CASE("what is read ahead is all that is read") {
 
 TEST_CASE("images in the page cache are not read ahead unless asked for, cold ones are") {
   const auto images = std::make_shared<FileImages>(101);
+  if (!in_page_cache({images->range(0), images->range(1)}, *images))
+    skip("this file system does not tell what is in memory");
   digest_epochs(pipeline_of(images), options_of(2, std::nullopt), 2);
   CHECK(images->from_ahead == 0);
   for (std::size_t file = 0; file < 3; ++file) drop_from_page_cache(images->path(file));

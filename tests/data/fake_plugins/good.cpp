@@ -25,6 +25,22 @@ struct Net {
   }
 };
 
+struct Silent {
+  static constexpr auto kSummary = "A metric of a plug-in that says nothing of targets.";
+  static void describe(config::Describe<Silent>& /*options*/) {}
+};
+
+struct Pinball {
+  static constexpr auto kSummary = "A loss of a plug-in.";
+  bool tokens = false;
+  static void describe(config::Describe<Pinball>& options) {
+    options.field("tokens", &Pinball::tokens, "For tokens, too.");
+  }
+  [[nodiscard]] bool takes(spec::Targets targets) const {
+    return targets == spec::Targets::numbers || (tokens && targets == spec::Targets::tokens);
+  }
+};
+
 data::Facts facts(const config::Stage& stage) {
   return {.samples = stage.as<Ring>().points,
           .classes = 2,
@@ -38,6 +54,8 @@ data::Facts no_facts(const config::Stage&) {
 void describe(config::Vocabulary& all) {
   all.add<Ring>("dataset", "fake_ring");
   all.add<Net>("model", "fake_net");
+  all.add<Pinball>("loss", "fake_loss");
+  all.add<Silent>("metric", "fake_metric");
 }
 
 void add_data(data::Catalogue& all) {
@@ -47,5 +65,7 @@ void add_data(data::Catalogue& all) {
 
 }  // namespace
 
-extern "C" const trainctl::spec::PluginEntry trainctl_plugin{.describe = describe,
-                                                             .add_data = add_data};
+extern "C" const trainctl::spec::PluginEntry trainctl_plugin{
+    .describe = describe,
+    .add_data = add_data,
+    .takes_targets = spec::said_by<spec::Targets, Pinball, Silent>};

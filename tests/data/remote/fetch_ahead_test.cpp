@@ -12,6 +12,8 @@
 #include "spec/transform/center_crop.hpp"
 #include "support/catch.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <new>
 
@@ -43,7 +45,7 @@ class Bucket {
   FakeStore& store() { return *fake_.store; }
   [[nodiscard]] const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
   [[nodiscard]] bool wait_for_reads(int count) const {
-    for (int wait = 0; wait < 500 && fake_.store->reads < count; ++wait)
+    for (int wait = 0; wait < 6000 && fake_.store->reads < count; ++wait)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return fake_.store->reads >= count;
   }
@@ -68,7 +70,7 @@ LoaderOptions one_by_one() {
   return options;
 }
 
-/// Has a list of images, and fails for each of them, for the moment.
+/// Has a list of images, and fails for each of them, for the moment: in 20 s it may be asked again.
 class Lists final : public HttpClient {
  public:
   explicit Lists(std::atomic<int>& requests) : requests_(requests) {}
@@ -76,7 +78,7 @@ class Lists final : public HttpClient {
     if (request.url.ends_with("list.csv"))
       return {200, {{"content-length", std::to_string(list_.size())}}, list_, "", false};
     ++requests_;
-    return {503, {}, "", "", false};
+    return {503, {{"retry-after", "20"}}, "", "", false};
   }
 
  private:
@@ -107,7 +109,7 @@ class Lost {
     return build("image_list", options);
   }
   [[nodiscard]] bool wait_for_requests(int count) const {
-    for (int wait = 0; wait < 500 && requests < count; ++wait)
+    for (int wait = 0; wait < 6000 && requests < count; ++wait)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return requests >= count;
   }
@@ -139,15 +141,56 @@ class Starved final : public CountingDataset, public Fetchable {
   mutable std::atomic<int> fetches = 0;
 };
 
+/// Its first fetch lasts until it is let go.
+class Held final : public CountingDataset, public Fetchable {
+ public:
+  Held() : CountingDataset(40) {}
+  [[nodiscard]] const Fetchable* fetchable() const override { return this; }
+  std::uint64_t fetch(std::int64_t) const override {
+    const int number = ++fetches;
+    most_at_once = std::max(most_at_once.load(), ++at_once);
+    do std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    while (number == 1 && !let_go);
+    --at_once;
+    return 4096;
+  }
+  [[nodiscard]] std::string object(std::int64_t) const override { return "http://host/x"; }
+  [[nodiscard]] bool wait_for_fetches(int count) const {
+    for (int wait = 0; wait < 6000 && fetches < count; ++wait)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return fetches >= count;
+  }
+
+  mutable std::atomic<int> fetches = 0;
+  mutable std::atomic<int> at_once = 0;
+  mutable std::atomic<int> most_at_once = 0;
+  std::atomic<bool> let_go = false;
+};
+
 }  // namespace
+
+TEST_CASE("one sample is fetched until it has told how large they are, then several at once") {
+  const auto held = std::make_shared<Held>();
+  FetchAhead ahead(held, 1);
+  ahead.begin({.count = 40});
+  CHECK(held->wait_for_fetches(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK(held->fetches == 1);
+  ahead.used(1);  // it is still under way
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK(held->fetches == 1);
+  held->let_go = true;
+  CHECK(held->wait_for_fetches(40));
+  CHECK(held->most_at_once > 1);
+}
 
 TEST_CASE("fetching ahead ends while the network fails and is tried again") {
   const Lost lost;
   const auto dataset = lost.dataset();
   auto ahead = std::make_unique<FetchAhead>(dataset, 1);
   ahead->begin({.count = 4});
-  REQUIRE(lost.wait_for_requests(8));
-  CHECK(seconds_of([&] { ahead.reset(); }) < 2);
+  REQUIRE(lost.wait_for_requests(1));
+  CHECK(seconds_of([&] { ahead.reset(); }) < 10);
 }
 
 TEST_CASE("a loader ends while its threads wait for the network") {
@@ -156,8 +199,8 @@ TEST_CASE("a loader ends while its threads wait for the network") {
   options.num_workers = 2;
   auto loader = std::make_unique<Loader>(cropped(lost.dataset()), options);
   loader->start_epoch(0);
-  REQUIRE(lost.wait_for_requests(8));
-  CHECK(seconds_of([&] { loader.reset(); }) < 2);
+  REQUIRE(lost.wait_for_requests(1));
+  CHECK(seconds_of([&] { loader.reset(); }) < 10);
 }
 
 TEST_CASE("a signal ends the wait for the network, as what it is") {
@@ -171,7 +214,7 @@ TEST_CASE("a signal ends the wait for the network, as what it is") {
   Loader loader(cropped(lost.dataset()), options);
   loader.start_epoch(0);
   std::jthread teller([&] {
-    (void)lost.wait_for_requests(8);
+    (void)lost.wait_for_requests(1);
     told = signal;
   });
   const std::string failure = failure_of([&] { (void)loader.next(); });
@@ -220,7 +263,7 @@ TEST_CASE("a fetch that fails for want of memory leaves the sample to whoever ne
   const auto starved = std::make_shared<Starved>();
   FetchAhead ahead(starved, 1);
   ahead.begin({.count = 10});
-  for (int wait = 0; wait < 500 && starved->fetches < 10; ++wait)
+  for (int wait = 0; wait < 6000 && starved->fetches < 10; ++wait)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   CHECK(starved->fetches == 10);
 }

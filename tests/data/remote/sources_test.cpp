@@ -318,7 +318,7 @@ TEST_CASE("samples are fetched ahead in the order of the epoch, and only then") 
   for (std::int64_t i = 0; i < 40; ++i)
     (*order)[static_cast<std::size_t>(i)] = static_cast<std::uint32_t>(39 - i);
   ahead.begin({order, 1, 2, 20});  // every second sample: a rank of two
-  for (int wait = 0; wait < 500 && mirrored.store().reads < 20; ++wait)
+  for (int wait = 0; wait < 6000 && mirrored.store().reads < 20; ++wait)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   CHECK(mirrored.store().reads == 20);

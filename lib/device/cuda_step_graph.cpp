@@ -1,0 +1,141 @@
+#include "base/error.hpp"
+#include "device/step_graph.hpp"
+
+#include <ATen/core/CachingHostAllocator.h>
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <mutex>
+
+namespace trainctl::device {
+namespace {
+
+namespace allocator = c10::cuda::CUDACachingAllocator;
+
+/// What `second` is given from now on waits for what `first` has.
+void order(c10::cuda::CUDAStream first, c10::cuda::CUDAStream second) {
+  at::cuda::CUDAEvent event{cudaEventDisableTiming};
+  event.record(first);
+  event.block(second);
+}
+
+template <class Call>
+void attempt(Call&& call) noexcept {
+  try {
+    call();
+  } catch (...) {  // it was not begun, or has ended already
+  }
+}
+
+/// libtorch ends a capture that was broken without telling its allocators, which would keep the
+/// memory of the step for good.
+class Graph final : public at::cuda::CUDAGraph {
+ public:
+  void abandon() noexcept {
+    cudaGraph_t rest = nullptr;
+    if (cudaStreamEndCapture(capture_stream_, &rest) == cudaSuccess && rest != nullptr)
+      cudaGraphDestroy(rest);
+    (void)cudaGetLastError();  // the next check of an unrelated call would find it
+    if (capture_ended_ || capture_dev_ == UNDEFINED_DEVICE) return;
+    auto* host = at::getHostAllocator(at::kCUDA);
+    attempt([&] { allocator::endAllocateToPool(capture_dev_, mempool_id_); });
+    attempt([&] { host->end_allocate_to_pool(mempool_id_); });
+    attempt([&] { allocator::releasePool(capture_dev_, mempool_id_); });
+    attempt([&] { host->release_pool(mempool_id_); });
+  }
+};
+
+class CudaStepGraph final : public StepGraph {
+ public:
+  explicit CudaStepGraph(c10::DeviceIndex device)
+      : device_(device), stream_(c10::cuda::getStreamFromPool(false, device)) {}
+
+  void warm_up(const Work& work) override {
+    const auto around = c10::cuda::getCurrentCUDAStream(device_);
+    order(around, stream_);
+    {
+      const c10::cuda::CUDAStreamGuard on(stream_);
+      work();
+    }
+    order(stream_, around);
+  }
+
+  void record(const Work& work) override {
+    c10::cuda::device_synchronize();
+    allocator::emptyCache();  // a graph takes its memory from the device, not from the cache
+    const std::int64_t reserved = reserved_bytes();
+    const at::Tensor draws = random_state();
+    try {
+      capture(work);
+    } catch (...) {
+      graph_.abandon();
+      renew_generator(draws);
+      throw;
+    }
+    check_room(reserved_bytes() - reserved);
+    order(stream_, c10::cuda::getCurrentCUDAStream(device_));
+  }
+
+  void replay() override { graph_.replay(); }
+
+ private:
+  void capture(const Work& work) {
+    const c10::cuda::CUDAStreamGuard on(stream_);
+    // Other threads may go on calling CUDA.
+    graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+    work();
+    graph_.capture_end();
+  }
+
+  [[nodiscard]] at::Generator generator() const {
+    return at::cuda::detail::getDefaultCUDAGenerator(device_);
+  }
+
+  [[nodiscard]] at::Tensor random_state() const {
+    at::Generator draws = generator();
+    const std::lock_guard<std::mutex> lock(draws.mutex());
+    return draws.get_state();
+  }
+
+  /// The generator of a broken capture refuses to draw outside of one.
+  void renew_generator(const at::Tensor& state) const {
+    at::Generator fresh = at::cuda::detail::createCUDAGenerator(device_);
+    fresh.set_state(state);
+    at::Generator draws = generator();
+    const std::lock_guard<std::mutex> lock(draws.mutex());
+    draws.graphsafe_set_state(fresh);
+  }
+
+  [[nodiscard]] std::int64_t reserved_bytes() const {
+    return allocator::getDeviceStats(device_).reserved_bytes[0].current;
+  }
+
+  /// A graph keeps its memory, and steps that are not repeated need as much again.
+  static void check_room(std::int64_t taken) {
+    std::size_t free = 0;
+    std::size_t total = 0;
+    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    ENSURE(resource, static_cast<std::int64_t>(free) >= taken,
+           "it keeps {} MiB, and the {} MiB that are left are too few for a step beside it",
+           taken >> 20, free >> 20);
+  }
+
+  c10::DeviceIndex device_;
+  c10::cuda::CUDAStream stream_;
+  Graph graph_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepGraph> make_step_graph(c10::Device device) {
+  if (!device.is_cuda()) return nullptr;
+  return std::make_unique<CudaStepGraph>(device.index());
+}
+
+}  // namespace trainctl::device

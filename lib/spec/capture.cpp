@@ -1,0 +1,68 @@
+#include "spec/capture.hpp"
+
+#include "base/machine.hpp"
+#include "spec/checker.hpp"
+#include "spec/loss/cross_entropy.hpp"
+#include "spec/loss/nll.hpp"
+#include "spec/scheduler/one_cycle_lr.hpp"
+#include "spec/scheduler/sequential_lr.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trainctl::spec {
+namespace {
+
+bool cycles_momentum(const config::Stage& stage) {
+  if (stage.options_type == typeid(scheduler::OneCycleLr))
+    return stage.as<scheduler::OneCycleLr>().cycle_momentum;
+  if (stage.options_type != typeid(scheduler::SequentialLr)) return false;
+  return std::ranges::any_of(stage.as<scheduler::SequentialLr>().schedulers, cycles_momentum);
+}
+
+bool ignores_rows(const config::Stage& stage) {
+  if (stage.options_type == typeid(loss::CrossEntropy))
+    return stage.as<loss::CrossEntropy>().ignore_index.has_value();
+  return stage.options_type == typeid(loss::Nll) && stage.as<loss::Nll>().ignore_index.has_value();
+}
+
+}  // namespace
+
+std::optional<std::string> capture_obstacle(const Experiment& experiment,
+                                            const Placement& placement) {
+  const Trainer& trainer = experiment.trainer;
+  if (!placement.on_gpus) return "the run is on a CPU";
+  if (placement.ranks > 1) return "several ranks exchange their gradients within a step";
+  if (trainer.accumulate_grad_batches > 1)
+    return "trainer.accumulate_grad_batches makes a step of several batches";
+  if (trainer.detect_anomaly) return "trainer.detect_anomaly looks at every operation";
+  if (experiment.profiler) return "the profiler records single operations";
+  if (trainer.activation_checkpointing == ActivationCheckpointing::blocks)
+    return "trainer.activation_checkpointing sets the random numbers back within a step";
+  if (experiment.model.type == "torchscript")
+    return "a scripted model may change its operations while it trains";
+  if (cycles_momentum(experiment.scheduler))
+    return "the scheduler cycles the momentum, which kernels take as a plain number";
+  if (ignores_rows(experiment.loss) && !experiment.metrics.empty())
+    return "metrics leave out the rows of loss.ignore_index, and the host has to count the others";
+  if (!experiment.plugins.empty() && trainer.cuda_graphs.is_auto())
+    return "what plug-ins do on the host would be done once; write 'cuda_graphs: true' where they "
+           "do nothing there";
+  return std::nullopt;
+}
+
+void check_capture(const Loaded& loaded, config::Diagnostics& diagnostics) {
+  const Experiment& experiment = loaded.experiment;
+  if (!experiment.trainer.cuda_graphs.value_or(false)) return;
+  Checker checker(experiment, loaded.tree, diagnostics);
+  if (!checker.sound({"trainer", "model", "profiler", "plugins", "scheduler", "loss", "metrics"}))
+    return;
+  const auto obstacle =
+      capture_obstacle(experiment, placement_of(experiment.trainer, read_machine()));
+  if (!obstacle) return;
+  checker.error("trainer.cuda_graphs", fmt::format("'cuda_graphs' is true, but {}", *obstacle),
+                "write 'cuda_graphs: auto'");
+}
+
+}  // namespace trainctl::spec

@@ -1,0 +1,29 @@
+#include "config/describe.hpp"
+#include "spec/plugin_entry.hpp"
+
+// A loss for targets of one kind; every library that is made of this file has a type of the same
+// name.
+
+namespace namesake {
+
+using namespace trainctl;
+
+struct Loss {
+  static constexpr auto kSummary =
+      "A loss of a plug-in whose type is not the only one of its name.";
+  static void describe(config::Describe<Loss>& /*options*/) {}
+  [[nodiscard]] bool takes(spec::Targets targets) const {
+    return targets == spec::Targets::FAKE_TARGETS;
+  }
+};
+
+namespace {
+
+void describe(config::Vocabulary& all) { all.add<Loss>("loss", FAKE_NAME); }
+
+}  // namespace
+}  // namespace namesake
+
+extern "C" const trainctl::spec::PluginEntry trainctl_plugin{
+    .describe = namesake::describe,
+    .takes_targets = trainctl::spec::said_by<trainctl::spec::Targets, namesake::Loss>};

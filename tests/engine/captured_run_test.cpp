@@ -1,0 +1,232 @@
+#include "stages/builtin.hpp"
+#include "support/catch.hpp"
+#include "support/stage.hpp"
+#include "train/fake_run.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+
+using namespace trainctl;
+
+// Runs on a GPU whose steps are recorded and repeated, against the same runs step by step.
+
+namespace {
+
+enum class Steps { eager, captured };
+
+struct Wanted {
+  std::string optimizer = "sgd";
+  std::string optimizer_options = "{lr: 0.1, momentum: 0.9}";
+  std::string loss_options = "{}";
+  std::string dropout = "0";
+  std::int64_t samples = 40;  // ten batches of four, twenty steps
+  double decay = 1;           // of the rate, each step
+};
+
+/// Falls with every step.
+struct FallingRate final : stage::Scheduler {
+  double decay = 1;
+  [[nodiscard]] double lr(std::int64_t /*epoch*/, std::int64_t global_step) const override {
+    return 0.1 * std::pow(decay, static_cast<double>(global_step));
+  }
+  void observe(std::int64_t /*epoch*/, double /*monitored*/) override {}
+  [[nodiscard]] std::string monitor() const override { return {}; }
+};
+
+/// Does what another model does.
+struct Wrapped : stage::Model {
+  explicit Wrapped(std::unique_ptr<stage::Model> model) : inner(std::move(model)) {}
+  [[nodiscard]] std::vector<stage::NamedTensor> parameters() const override {
+    return inner->parameters();
+  }
+  [[nodiscard]] std::vector<stage::NamedTensor> buffers() const override {
+    return inner->buffers();
+  }
+  void set_mode(stage::RunMode mode) override {
+    trains = mode == stage::RunMode::train;
+    inner->set_mode(mode);
+  }
+  void to(at::Device device) override { inner->to(device); }
+  std::unique_ptr<stage::Model> inner;
+  bool trains = false;
+};
+
+/// Waits for the device in its forward pass.
+struct Synchronising final : Wrapped {
+  using Wrapped::Wrapped;
+  at::Tensor forward(const at::Tensor& inputs) override {
+    at::Tensor logits = inner->forward(inputs);
+    return logits * (logits.sum().item<double>() > 1e30 ? 0 : 1);
+  }
+};
+
+/// Knows how often it was run in training; a repeated step runs on the device alone.
+struct Counted final : Wrapped {
+  using Wrapped::Wrapped;
+  at::Tensor forward(const at::Tensor& inputs) override {
+    if (trains) ++passes;
+    return inner->forward(inputs);
+  }
+  int passes = 0;
+};
+
+/// What a run told.
+struct Told {
+  std::vector<double> losses;  // of each step
+  std::vector<double> metrics;
+  std::string digest;
+  std::vector<std::string> warnings;
+};
+
+std::unique_ptr<stage::Model> model_of(const Wanted& wanted) {
+  at::manual_seed(5);
+  auto model = stages::builtin_catalogue().models.build(
+      stage_from("model", "sequential",
+                 "{layers: [flatten, {type: linear, out_features: 16}, relu, {type: dropout, p: " +
+                     wanted.dropout + "}, {type: linear}]}"),
+      {{1, 2, 3}, 3});
+  model->to(at::kCUDA);
+  return model;
+}
+
+Told train_with(const Wanted& wanted, Steps steps, stage::Model& model,
+                config::Auto<bool> graphs = {}) {
+  const stage::Catalogue all = stages::builtin_catalogue();
+  const at::Device gpu(at::kCUDA, 0);
+  FakeRun run({.samples = wanted.samples, .batch = 4, .val_samples = 8});
+  const auto loss =
+      all.losses.build(stage_from("loss", "cross_entropy", wanted.loss_options), {3, gpu});
+  const auto optimizer = all.optimizers.build(
+      stage_from("optimizer", wanted.optimizer, wanted.optimizer_options), {model.parameters()});
+  FallingRate scheduler;
+  scheduler.decay = wanted.decay;
+  std::vector<std::unique_ptr<stage::Metric>> metrics;
+  metrics.push_back(all.metrics.build(stage_from("metric", "accuracy", "{}"), {3, gpu}));
+  Told told;
+  const train::Session session{
+      .model = model,
+      .loss = *loss,
+      .optimizer = *optimizer,
+      .scheduler = scheduler,
+      .metrics = metrics,
+      .train = *run.train,
+      .validation = run.validation.get(),
+      .batch_size = run.sizes.batch,
+      .communicator = *run.communicator,
+      .clock = *run.clock,
+      .emit =
+          [&](const events::Event& event) {
+            if (const auto* step = std::get_if<events::StepLogged>(&event))
+              told.losses.push_back(step->loss);
+            if (const auto* warning = std::get_if<events::Warning>(&event))
+              told.warnings.push_back(warning->message);
+            if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) {
+              for (const auto& [name, value] : epoch->metrics) told.metrics.push_back(value);
+            }
+          },
+      .run_dir = run.folder.path()};
+  run.options.device = gpu;
+  run.options.max_epochs = 2;
+  run.options.log_every = 1;
+  run.options.clip = 5.0;
+  if (steps == Steps::captured) run.options.cuda_graphs = graphs;
+  at::manual_seed(9);
+  train::Trainer trainer(session, run.options);
+  told.digest = trainer.run().parameter_digest;
+  return told;
+}
+
+Told train_with(const Wanted& wanted, Steps steps) {
+  const auto model = model_of(wanted);
+  return train_with(wanted, steps, *model);
+}
+
+/// The steps that the host takes: to warm up, the one that is recorded, and those of short batches.
+int single_steps(const Wanted& wanted) {
+  const int short_batches = wanted.samples % 4 == 0 ? 0 : 2;  // one an epoch
+  return train::CapturedStep::kWarmUps + 1 + short_batches;
+}
+
+void check_alike(const Wanted& wanted) {
+  const Told eager = train_with(wanted, Steps::eager);
+  Counted model(model_of(wanted));
+  const Told captured = train_with(wanted, Steps::captured, model);
+  CHECK(model.passes == single_steps(wanted));
+  CHECK(captured.warnings.empty());
+  CHECK(captured.losses == eager.losses);
+  CHECK(captured.metrics == eager.metrics);
+  CHECK(captured.digest == eager.digest);
+  CHECK(eager.losses.size() >= 20);
+}
+
+void need_gpu() {
+  if (!at::globalContext().hasCUDA()) skip("no GPU");
+}
+
+}  // namespace
+
+TEST_CASE("repeated steps have the bits of single ones, with each optimizer", "[gpu]") {
+  need_gpu();
+  for (const auto& [type, options] : std::vector<std::pair<std::string, std::string>>{
+           {"sgd", "{lr: 0.1, momentum: 0.9}"},
+           {"adam", "{lr: 0.1}"},
+           {"adamw", "{lr: 0.1, weight_decay: 0.05}"}}) {
+    INFO(type);
+    check_alike({.optimizer = type, .optimizer_options = options});
+  }
+}
+
+TEST_CASE("a short last batch is taken by itself between repeated steps", "[gpu]") {
+  need_gpu();
+  check_alike({.samples = 42});
+}
+
+TEST_CASE("repeated steps take the rate of their own step", "[gpu]") {
+  need_gpu();
+  check_alike({.decay = 0.8});
+  CHECK(train_with({.decay = 0.8}, Steps::captured).digest !=
+        train_with({}, Steps::captured).digest);
+}
+
+TEST_CASE("repeated steps draw anew, as single ones do", "[gpu]") {
+  need_gpu();
+  check_alike({.dropout = "0.5", .samples = 42});
+}
+
+TEST_CASE("rows are counted where steps are repeated, with class weights too", "[gpu]") {
+  need_gpu();
+  check_alike({.loss_options = "{weight: [1, 2, 3]}", .samples = 42});
+}
+
+TEST_CASE("a model that waits for the device trains on, and says why it is not recorded", "[gpu]") {
+  need_gpu();
+  Synchronising waits(model_of({.dropout = "0.5"}));
+  const Told told = train_with({.dropout = "0.5"}, Steps::captured, waits);
+  REQUIRE(told.warnings.size() == 1);
+  CHECK_THAT(told.warnings.front(), Contains("a step could not be recorded"));
+  Synchronising single(model_of({.dropout = "0.5"}));
+  const Told eager = train_with({.dropout = "0.5"}, Steps::eager, single);
+  CHECK(told.losses == eager.losses);
+  CHECK(told.digest == eager.digest);
+}
+
+TEST_CASE("a step that is insisted on and cannot be recorded ends the run", "[gpu]") {
+  need_gpu();
+  Synchronising waits(model_of({}));
+  std::string message;
+  try {
+    (void)train_with({}, Steps::captured, waits, {true});
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::config);
+    message = error.what();
+  }
+  CHECK_THAT(message, Contains("trainer.cuda_graphs is true, but a step could not be recorded"));
+  check_alike({});  // another run of the same process
+}
+
+TEST_CASE("memory and random numbers of a recording that broke off are given back", "[gpu]") {
+  need_gpu();
+  Synchronising waits(model_of({}));
+  (void)train_with({}, Steps::captured, waits);
+  check_alike({.dropout = "0.5"});  // another run of the same process
+}

@@ -1,0 +1,74 @@
+#include "train/layer_outputs.hpp"
+
+#include "stages/builtin.hpp"
+#include "support/catch.hpp"
+#include "support/stage.hpp"
+#include "train/fake_run.hpp"
+
+#include <ATen/record_function.h>
+
+#include <new>
+
+using namespace trainctl;
+using train::largest_outputs;
+
+namespace {
+
+constexpr const char* kLayers =
+    "{layers: [{type: adaptive_avg_pool2d, output_size: 16}, {type: conv2d, out_channels: 3, "
+    "kernel_size: 1}, {type: conv2d, out_channels: 2, kernel_size: 1}, flatten, linear]}";
+
+const std::vector<std::int64_t> kLargest{1000, 3, 16, 16};
+
+std::unique_ptr<stage::Model> build(const std::string& type, const std::string& options,
+                                    const stage::ModelContext& context) {
+  at::manual_seed(1);
+  return stages::builtin_catalogue().models.build(stage_from("model", type, options), context);
+}
+
+/// Fails in the middle, as where the memory does not suffice for a row either.
+struct Failing final : FakeModel {
+  at::Tensor forward(const at::Tensor& inputs) override {
+    (void)FakeModel::forward(inputs);
+    throw std::bad_alloc();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the largest outputs of a batch are told from one row") {
+  const auto model = build("sequential", kLayers, {{1, 8, 8}, 5});
+  const auto outputs = largest_outputs(*model, at::zeros({1, 1, 8, 8}), {}, 1000);
+  REQUIRE(outputs.size() == 3);  // the logits are less than a hundredth
+  CHECK(outputs[0].where == "1");
+  CHECK(outputs[0].op == "conv2d");
+  CHECK(outputs[0].shape == kLargest);
+  CHECK(outputs[0].dtype == "float32");
+  CHECK(outputs[0].mib == Approx(1000.0 * 3 * 16 * 16 * 4 / (1 << 20)));
+  CHECK(outputs[1].where == "2");
+  CHECK(outputs[2].where == "before the first layer");
+  CHECK(outputs[2].op == "adaptive_avg_pool2d");
+  CHECK(largest_outputs(*model, at::zeros({1, 1, 8, 8}), {}, 1000, 2).size() == 2);
+}
+
+TEST_CASE("in a mixed precision the outputs are what the run computes") {
+  const auto model = build("sequential", kLayers, {{1, 8, 8}, 5});
+  const train::ForwardOptions half{.precision = spec::Precision::bf16_mixed};
+  const auto outputs = largest_outputs(*model, at::zeros({1, 1, 8, 8}), half, 10);
+  REQUIRE_FALSE(outputs.empty());
+  CHECK(outputs[0].dtype == "bfloat16");
+  CHECK(outputs[0].mib == Approx(10.0 * 3 * 16 * 16 * 2 / (1 << 20)));
+}
+
+TEST_CASE("batch statistics are left alone, and no observer stays behind a failure") {
+  const auto model = build("resnet18", "{}", {{3, 32, 32}, 10});
+  const at::Tensor before = model->buffers().front().tensor.clone();
+  const auto outputs = largest_outputs(*model, at::randn({1, 3, 32, 32}), {}, 64);
+  REQUIRE(outputs.size() == 5);
+  for (std::size_t i = 1; i < outputs.size(); ++i) CHECK(outputs[i].mib <= outputs[i - 1].mib);
+  CHECK(model->buffers().front().tensor.equal(before));
+  Failing failing;
+  CHECK_THROWS_AS(largest_outputs(failing, at::zeros({1, 6}), {}, 8), std::bad_alloc);
+  CHECK_FALSE(at::hasCallbacks());
+  CHECK(failing.mode == stage::RunMode::train);
+}
