@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <set>
+#include <utility>
 
 namespace trainctl::safetensors {
 namespace {
@@ -131,7 +132,10 @@ View parse_tensor(const std::string& name, const Header& entry, std::span<const 
 
 void check_layout(std::vector<View>& tensors, std::span<const std::byte> data) {
   std::stable_sort(tensors.begin(), tensors.end(),
-                   [](const View& a, const View& b) { return a.bytes.data() < b.bytes.data(); });
+                   [](const View& a, const View& b) {
+                     return std::pair(a.bytes.data(), a.bytes.size()) <
+                            std::pair(b.bytes.data(), b.bytes.size());  // an empty one comes first
+                   });
   const std::byte* expected = data.data();
   for (const View& tensor : tensors) {
     ENSURE(checkpoint, tensor.bytes.data() == expected,
@@ -163,7 +167,7 @@ std::size_t element_bytes(std::string_view dtype) {
     std::string_view name;
     std::size_t bytes;
   };
-  static constexpr std::array<Row, 12> kRows{{{"F32", 4},
+  static constexpr std::array<Row, 15> kRows{{{"F32", 4},
                                               {"F64", 8},
                                               {"F16", 2},
                                               {"BF16", 2},
@@ -174,7 +178,10 @@ std::size_t element_bytes(std::string_view dtype) {
                                               {"U8", 1},
                                               {"BOOL", 1},
                                               {"U16", 2},
-                                              {"U32", 4}}};
+                                              {"U32", 4},
+                                              {"U64", 8},
+                                              {"F8_E4M3", 1},
+                                              {"F8_E5M2", 1}}};
   const auto* row =
       std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.name == dtype; });
   return row == kRows.end() ? 0 : row->bytes;

@@ -3,7 +3,10 @@
 #include "spec/dataset/csv.hpp"
 #include "spec/dataset/parquet.hpp"
 #include "spec/loss/cross_entropy.hpp"
+#include "spec/loss/nll.hpp"
 #include "spec/metric/top_k_accuracy.hpp"
+#include "spec/model/sequential.hpp"
+#include "spec/model/torchscript.hpp"
 #include "spec/monitor.hpp"
 #include "spec/optimizer/sgd.hpp"
 #include "spec/transform/normalize.hpp"
@@ -38,6 +41,26 @@ void check_loss(Checker& checker) {
   if (weight.empty() || std::ranges::any_of(weight, [](double one) { return one > 0; })) return;
   checker.error("loss.weight", "the loss weighs no class: every weight is 0",
                 "give at least one class a weight above 0");
+}
+
+/// A module of the user's may end in anything.
+bool may_end_in_log_softmax(const Experiment& experiment) {
+  const config::Stage& model = experiment.model;
+  if (model.options_type == typeid(model::Sequential))
+    return model.as<model::Sequential>().layers.back().type == "log_softmax";
+  return model.options_type == typeid(model::Torchscript) || !experiment.plugins.empty();
+}
+
+void check_nll(Checker& checker) {
+  const Experiment& experiment = checker.experiment();
+  if (experiment.loss.options_type != typeid(loss::Nll) || !checker.sound({"loss", "model"}))
+    return;
+  if (may_end_in_log_softmax(experiment)) return;
+  checker.warning("loss",
+                  "nll takes log-probabilities, and this model gives logits: the loss would fall "
+                  "without end",
+                  "choose loss cross_entropy, or end the layers of a sequential model with "
+                  "log_softmax");
 }
 
 void check_mixing(Checker& checker) {
@@ -188,6 +211,7 @@ void check_sampler(Checker& checker) {
 void check_stages(Checker& checker) {
   check_optimizer(checker);
   check_loss(checker);
+  check_nll(checker);
   check_mixing(checker);
   check_splits(checker);
   check_metrics(checker);

@@ -100,6 +100,17 @@ TEST_CASE("a damaged safetensors file is refused with the reason") {
              Contains("twice"));
 }
 
+TEST_CASE("an empty tensor may stand where another begins, and any type of the format is known") {
+  TempFolder folder;
+  const std::string header = R"({"a":{"dtype":"U64","shape":[1],"data_offsets":[0,8]},)"
+                             R"("z":{"dtype":"F8_E4M3","shape":[0,3],"data_offsets":[0,0]}})";
+  std::ofstream(folder / "w.safetensors", std::ios::binary) << file_of(header, "12345678");
+  const safetensors::File file(folder / "w.safetensors");
+  REQUIRE(file.tensors().size() == 2);
+  CHECK(file.tensors()[0].name == "z");
+  CHECK(file.tensors()[1].bytes.size() == 8);
+}
+
 TEST_CASE("a safetensors file is mapped: its tensors are read when they are touched") {
   TempFolder folder;
   const std::vector<float> weights(5000, 1.5F);

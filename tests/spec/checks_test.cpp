@@ -91,6 +91,15 @@ TEST_CASE("class weights weigh at least one class", "[spec]") {
   CHECK(problems_of({"loss={type: cross_entropy, weight: [0, 1]}"}).empty());
 }
 
+TEST_CASE("nll with a model that gives logits is warned of", "[spec]") {
+  const char* told = "nll takes log-probabilities, and this model gives logits";
+  CHECK_THAT(problems_of({"loss=nll"}), Contains(told));
+  CHECK_THAT(problems_of({"loss=nll", "model={type: sequential, layers: [flatten, linear]}"}),
+             Contains(told));
+  CHECK(problems_of({"loss=nll", "model={type: sequential, layers: [flatten, linear, log_softmax]}"})
+            .empty());
+}
+
 TEST_CASE("only a loss that takes mixed labels goes with batch_transforms", "[spec]") {
   const std::string mixed = "+dataset.train.batch_transforms=[mixup]";
   CHECK_THAT(problems_of({"loss=mse", mixed}),

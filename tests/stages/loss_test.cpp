@@ -6,6 +6,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
+#include <fmt/format.h>
 
 using namespace trainctl;
 using stages_test::difference;
@@ -69,6 +70,16 @@ TEST_CASE("rows that are ignored weigh nothing, also where they are all") {
     CHECK(none.value.item<double>() == 0);
   }
   CHECK_FALSE(make("cross_entropy", "{}")->ignored_label());
+}
+
+TEST_CASE("the gradient of focal is finite where a row is certain") {
+  for (const double gamma : {0.1, 0.5, 2.0}) {
+    INFO(gamma);
+    const auto loss = make("focal", fmt::format("{{gamma: {}}}", gamma));
+    const at::Tensor logits = at::tensor({30.0F, 0.0F, 0.0F}).view({1, 3}).requires_grad_();
+    loss->forward(logits, at::tensor({0}, at::kLong)).value.backward();
+    CHECK(logits.grad().isfinite().all().item<bool>());
+  }
 }
 
 TEST_CASE("alpha of focal weighs ones, which classes do not have") {

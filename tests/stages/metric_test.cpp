@@ -4,6 +4,7 @@
 #include "support/catch.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
 #include <c10/core/InferenceMode.h>
 
 #include <cmath>
@@ -50,6 +51,16 @@ TEST_CASE("metrics are PyTorch's and scikit-learn's, in one batch or in three") 
 
 TEST_CASE("a score of class 1 wants two classes") {
   CHECK_THROWS_WITH(make("f1", "{average: binary}"), Contains("the data has 6 classes"));
+}
+
+TEST_CASE("r2 of a number that is always the same is 1 where it is met, else 0") {
+  const at::Tensor targets = at::full({100, 1}, 0.1);
+  const auto score = make("r2", "{}", 1);
+  score->update(targets + 0.3, targets);
+  CHECK(score->value() == 0);
+  score->reset();
+  score->update(targets, targets);
+  CHECK(score->value() == 1);
 }
 
 TEST_CASE("errors are better when they are lower") {

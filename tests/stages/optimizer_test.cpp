@@ -24,7 +24,9 @@ std::unique_ptr<stage::Optimizer> make(const std::string& type, const std::strin
 at::Tensor leaf(const at::Tensor& values) { return values.clone().requires_grad_(true); }
 
 std::vector<stage::NamedTensor> leaves(const Json& start) {
-  return {{"weight", leaf(tensor(start[0]))}, {"bias", leaf(tensor(start[1]))}};
+  return {{"weight", leaf(tensor(start[0]))},
+          {"bias", leaf(tensor(start[1]))},
+          {"tall.weight", leaf(tensor(start[2]))}};
 }
 
 /// The largest difference from PyTorch over the kept steps.
@@ -35,14 +37,14 @@ double replay(const Json& golden, const Json& run, const std::string& form) {
   std::size_t kept = 0;
   for (std::size_t step = 1; step <= golden["gradients"].size(); ++step) {
     optimizer->zero_grad();
-    for (std::size_t i = 0; i < 2; ++i) {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
       const at::Tensor gradient = tensor(golden["gradients"][step - 1][i]);
       at::Tensor& kept_gradient = parameters[i].tensor.mutable_grad();
       kept_gradient = kept_gradient.defined() ? kept_gradient.add_(gradient) : gradient;
     }
     optimizer->step();
     if (golden["kept_steps"][kept] == step) {
-      for (std::size_t i = 0; i < 2; ++i) {
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
         worst =
             std::max(worst, difference(parameters[i].tensor.detach(), tensor(run[form][kept][i])));
       }

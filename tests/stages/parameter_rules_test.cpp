@@ -88,6 +88,39 @@ TEST_CASE("layer_decay lowers the rate of each layer below") {
   }
 }
 
+TEST_CASE("layer_decay takes what comes before the first numbered layer for one") {
+  spec::optimizer::Base options;
+  options.layer_decay = 0.5;
+  const std::vector<std::pair<std::string, double>> vision_transformer{
+      {"class_token", 1.0 / 16},
+      {"conv_proj.weight", 1.0 / 16},
+      {"conv_proj.bias", 1.0 / 16},
+      {"encoder.pos_embedding", 1.0 / 16},
+      {"encoder.layers.encoder_layer_0.ln_1.weight", 0.125},
+      {"encoder.layers.encoder_layer_0.mlp.0.weight", 0.125},
+      {"encoder.layers.encoder_layer_1.ln_1.weight", 0.25},
+      {"encoder.ln.weight", 0.5},
+      {"encoder.ln.bias", 0.5},
+      {"heads.head.weight", 1},
+      {"heads.head.bias", 1}};
+  std::vector<stage::NamedTensor> parameters;
+  for (const auto& [name, scale] : vision_transformer)
+    parameters.push_back({name, at::ones({2}).requires_grad_()});
+  const auto settings = parameter_settings(options, parameters, 1);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    INFO(parameters[i].name);
+    CHECK(settings[i].lr_scale == vision_transformer[i].second);
+  }
+}
+
+TEST_CASE("the words bias and norm may match nothing") {
+  spec::optimizer::Base options;
+  options.weight_decay = 0.1;
+  options.no_weight_decay_on = {"bias", "norm"};
+  const std::vector<stage::NamedTensor> bare{{"fc1.weight", at::ones({2, 2}).requires_grad_()}};
+  CHECK(parameter_settings(options, bare, 1)[0].weight_decay == 0.1);
+}
+
 TEST_CASE("a layer is named up to its first number") {
   CHECK(stages::layer_of("encoder.layers.encoder_layer_3.ln_1.weight") ==
         "encoder.layers.encoder_layer_3");
@@ -106,6 +139,17 @@ TEST_CASE("a pattern that matches nothing is refused with what there is") {
   options.groups = {{.match = {"fc.weigth"}}};
   CHECK_THROWS_WITH(parameter_settings(options, network(), 1),
                     Contains("'fc.weigth'") && Contains("there is fc.weight"));
+}
+
+TEST_CASE("muon refuses a matrix for AdamW that there is not") {
+  const auto make = [](const std::string& options) {
+    return stages::builtin_catalogue().optimizers.build(
+        stages_test::stage("optimizer", "muon", options), {network()});
+  };
+  CHECK_NOTHROW(make("{}"));
+  CHECK_NOTHROW(make("{adamw_on: ['fc.*']}"));
+  CHECK_THROWS_WITH(make("{adamw_on: ['fcc.*']}"),
+                    Contains("adamw_on: 'fcc.*' matches no trained parameter"));
 }
 
 TEST_CASE("every optimizer takes its groups' rates and weight decay") {

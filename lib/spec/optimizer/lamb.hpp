@@ -13,6 +13,7 @@ struct Lamb : Base {
 
   std::array<double, 2> betas{0.9, 0.999};
   double eps = 1e-6;
+  bool always_adapt = false;
 
   static void describe(config::Describe<Lamb>& options) {
     options.include<Base>();
@@ -20,6 +21,9 @@ struct Lamb : Base {
         .at_least(0)
         .below(1);
     options.field("eps", &Lamb::eps, "Added to the denominator.").at_least(0);
+    options.field("always_adapt", &Lamb::always_adapt,
+                  "Steps as long as the weights also where the weight decay is 0, as in the paper; "
+                  "timm and TensorFlow take Adam's there: of biases and norms.");
   }
 };
 

@@ -12,6 +12,8 @@
 namespace trainctl::stages {
 namespace {
 
+constexpr double kLeast = 1e-12;
+
 /// Lin et al. 2017, equation 4 and 5: the mean of alpha (1 - p)^gamma times the cross entropy,
 /// where p is the probability of what is right.
 class Focal final : public stage::Loss {
@@ -25,7 +27,9 @@ class Focal final : public stage::Loss {
   stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {
     const at::Tensor entropy =
         targets.dim() == logits.dim() ? of_numbers(logits, targets) : of_classes(logits, targets);
-    at::Tensor each = entropy * (1 - right(entropy, logits, targets)).pow(gamma_);
+    // The slope of a power below 1 is infinite at 0, where a row is certain.
+    const at::Tensor wrong = (1 - right(entropy, logits, targets)).clamp_min(kLeast);
+    at::Tensor each = entropy * wrong.pow(gamma_);
     if (alpha_) each = each * (targets * *alpha_ + (1 - targets) * (1 - *alpha_));
     return {each.mean(), {}};
   }

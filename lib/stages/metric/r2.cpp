@@ -7,6 +7,9 @@
 namespace trainctl::stages {
 namespace {
 
+/// Of a difference of sums in float64: less is no variance.
+constexpr double kRounding = 1e-12;
+
 /// 1 - residual / total sum of squares of each number, averaged. The sums are kept in float64, that
 /// of squares too, so that batches and ranks add up.
 class R2 final : public stage::Metric {
@@ -28,16 +31,19 @@ class R2 final : public stage::Metric {
 
   at::Tensor& sums() override { return sums_; }
 
-  /// NaN before the first row, and where a number is always the same.
+  /// NaN before the first row. Of a number that is always the same it is 1 where that is met, else
+  /// 0, as scikit-learn's r2_score has it.
   [[nodiscard]] double value() const override {
     const at::Tensor host = sums_.cpu();
     const double* sums = host.const_data_ptr<double>();
     const double rows = sums[3 * outputs_];
     double all = 0;
     for (std::int64_t k = 0; k < outputs_; ++k) {
-      const double sum = sums[outputs_ + k];
-      const double total = sums[2 * outputs_ + k] - sum * sum / rows;
-      all += 1 - sums[k] / total;
+      const double sum = sums[outputs_ + k], squares = sums[2 * outputs_ + k];
+      const double total = squares - sum * sum / rows;
+      const bool varies = !(total <= kRounding * squares);  // NaN goes on as it is
+      const double residual = varies ? sums[k] / total : (sums[k] > 0 ? 1 : 0);
+      all += 1 - residual;
     }
     return all / static_cast<double>(outputs_);
   }

@@ -33,7 +33,7 @@ Tensors bias_correction(double beta, at::TensorList steps) {
   return rest;
 }
 
-/// You et al. 2019, algorithm 2, phi the identity.
+/// You et al. 2019, algorithm 2, phi the identity; without weight decay Adam, as timm's Lamb.
 class Lamb final : public FusedOptimizer {
  public:
   Lamb(const spec::optimizer::Lamb& options, const stage::OptimizerContext& context)
@@ -65,7 +65,8 @@ class Lamb final : public FusedOptimizer {
     Tensors direction = at::_foreach_div(group.state(kAverage), bias_correction(decay, steps));
     at::_foreach_div_(direction, root);
     at::_foreach_add_(direction, group.parameters(), group.weight_decay());
-    at::_foreach_mul_(direction, trust(group.parameters(), direction));
+    if (options_.always_adapt || group.weight_decay() > 0)
+      at::_foreach_mul_(direction, trust(group.parameters(), direction));
     at::_foreach_mul_(direction, group.lr);
     at::_foreach_sub_(group.parameters(), direction);
   }

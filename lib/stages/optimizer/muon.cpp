@@ -30,8 +30,17 @@ bool is_orthogonalised(const spec::optimizer::Muon& options, const stage::NamedT
          });
 }
 
+/// Those that stand there by default need not.
+void check_patterns(const spec::optimizer::Muon& options,
+                    const stage::OptimizerContext& context) {
+  if (options.adamw_on == spec::optimizer::Muon().adamw_on) return;
+  for (const std::string& pattern : options.adamw_on)
+    check_chooses("adamw_on", pattern, context.parameters);
+}
+
 std::vector<ParameterSetting> settings_of(const spec::optimizer::Muon& options,
                                           const stage::OptimizerContext& context) {
+  check_patterns(options, context);
   auto settings = parameter_settings(options, context.parameters, kMuonState);
   for (std::size_t i = 0; i < settings.size(); ++i) {
     if (is_orthogonalised(options, context.parameters[i])) continue;

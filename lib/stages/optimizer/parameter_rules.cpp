@@ -26,7 +26,8 @@ std::vector<std::size_t> chosen(const char* key, const std::string& pattern,
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (chooses(pattern, parameters[i])) matching.push_back(i);
   }
-  if (!matching.empty()) return matching;
+  const bool is_word = pattern == "bias" || pattern == "norm";  // a network may have none
+  if (!matching.empty() || is_word) return matching;
   constexpr std::size_t kShown = 8;
   std::vector<std::string> names;
   for (const stage::NamedTensor& parameter : parameters) names.push_back(parameter.name);
@@ -38,18 +39,30 @@ std::vector<std::size_t> chosen(const char* key, const std::string& pattern,
                           shown < names.size() ? ", ..." : ""));
 }
 
-/// decay^(layers above), layers in the order of the parameters.
+bool is_numbered(const std::string& layer) {
+  return std::isdigit(static_cast<unsigned char>(layer.back())) != 0;
+}
+
+/// The layer of each parameter, counted from 0 in their order. What comes before the first numbered
+/// layer is one, the embedding; what comes behind another one is a layer of its own, though its
+/// name may begin as the embedding's does: "encoder.ln" of a vision transformer.
+std::vector<std::size_t> layers_of(const Parameters& parameters) {
+  std::vector<std::string> names;
+  for (const stage::NamedTensor& parameter : parameters) names.push_back(layer_of(parameter.name));
+  const auto numbered = std::ranges::find_if(names, is_numbered);
+  if (numbered != names.end()) std::fill(names.begin(), numbered, std::string());
+  std::vector<std::size_t> layers(names.size(), 0);
+  for (std::size_t i = 1; i < names.size(); ++i)
+    layers[i] = layers[i - 1] + (names[i] == names[i - 1] ? 0 : 1);
+  return layers;
+}
+
+/// decay^(layers above).
 void scale_layers(double decay, const Parameters& parameters,
                   std::vector<ParameterSetting>& settings) {
-  std::vector<std::string> layers;
-  for (const stage::NamedTensor& parameter : parameters) {
-    const std::string layer = layer_of(parameter.name);
-    if (std::ranges::find(layers, layer) == layers.end()) layers.push_back(layer);
-  }
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const auto place = std::ranges::find(layers, layer_of(parameters[i].name));
-    settings[i].lr_scale = std::pow(decay, static_cast<double>(layers.end() - place - 1));
-  }
+  const std::vector<std::size_t> layers = layers_of(parameters);
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    settings[i].lr_scale = std::pow(decay, static_cast<double>(layers.back() - layers[i]));
 }
 
 }  // namespace
@@ -58,6 +71,10 @@ bool chooses(const std::string& pattern, const stage::NamedTensor& parameter) {
   if (pattern == "bias") return is_bias(parameter.name);
   if (pattern == "norm") return parameter.tensor.dim() == 1 && !is_bias(parameter.name);
   return weights::names(pattern, parameter.name);
+}
+
+void check_chooses(const char* key, const std::string& pattern, const Parameters& parameters) {
+  (void)chosen(key, pattern, parameters);
 }
 
 std::string layer_of(const std::string& name) {

@@ -26,6 +26,10 @@ std::vector<ParameterSetting> parameter_settings(const spec::optimizer::Base& op
 /// for every other parameter of one dimension: the scales of normalisation layers.
 bool chooses(const std::string& pattern, const stage::NamedTensor& parameter);
 
+/// Throws Error(config) naming `key` where the pattern chooses no parameter.
+void check_chooses(const char* key, const std::string& pattern,
+                   const std::vector<stage::NamedTensor>& parameters);
+
 /// The layer of a parameter: its name up to the first part that ends with a digit, else its first
 /// part. "encoder.layers.encoder_layer_3.ln_1.weight" -> "encoder.layers.encoder_layer_3".
 std::string layer_of(const std::string& name);

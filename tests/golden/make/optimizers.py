@@ -30,6 +30,7 @@ CASES = [
     ("muon", {"lr": 0.01, "adjust_lr": "match_rms_adamw", "momentum": 0.8, "nesterov": False, "weight_decay": 0.0,
               "ns_steps": 3, "adamw_lr": 0.001}),
     ("lamb", {"lr": 0.01}),
+    ("lamb", {"lr": 0.01, "always_adapt": True}),
     ("lamb", {"lr": 0.01, "betas": [0.8, 0.95], "eps": 1e-5, "weight_decay": 0.1}),
 ]
 
@@ -52,10 +53,10 @@ class Lion(torch.optim.Optimizer):
 
 
 class Lamb(torch.optim.Optimizer):
-    """You et al. 2019, algorithm 2, phi the identity; torch has none."""
+    """You et al. 2019, algorithm 2, phi the identity; without weight decay Adam, as timm's Lamb. torch has none."""
 
-    def __init__(self, params, lr, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0, **_form):
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+    def __init__(self, params, lr, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0, always_adapt=False, **_form):
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "adapt": always_adapt or weight_decay > 0})
 
     @torch.no_grad()
     def step(self):
@@ -68,7 +69,7 @@ class Lamb(torch.optim.Optimizer):
                 state["v"].mul_(second).addcmul_(p.grad, p.grad, value=1 - second)
                 root = (state["v"] / (1 - second ** state["t"])).sqrt() + group["eps"]
                 step = state["m"] / (1 - first ** state["t"]) / root + group["weight_decay"] * p
-                p.sub_(step, alpha=(lr * p.norm() / step.norm()).item())
+                p.sub_(step, alpha=(lr * (p.norm() / step.norm() if group["adapt"] else torch.tensor(1.0))).item())
 
 
 class Muon:
@@ -119,6 +120,9 @@ def run(kind, options, start, gradients, **form):
 torch.manual_seed(1)
 start = [torch.randn(2, 3), torch.randn(3)]
 gradients = [[torch.randn(2, 3), torch.randn(3)] for _ in range(STEPS)]
+start.append(torch.randn(5, 2))
+for step in gradients:
+    step.append(torch.randn(5, 2))
 save("optimizers", {
     "drop_after": DROP_AFTER,
     "kept_steps": KEPT,
