@@ -163,7 +163,8 @@ Finding threads() {
   if (lower != "active") return {"threads", Health::ok, found, ""};
   return {
       "threads", Health::degraded, found,
-      "threads that spin while they wait slow small models down many times: unset OMP_WAIT_POLICY"};
+      "threads that spin without end slow others, and themselves, down many times where cores are "
+      "shared: unset OMP_WAIT_POLICY"};
 }
 
 /// What trainer.allocator may name here.

@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <string>
+#include <string_view>
 
 namespace trainctl {
 namespace {
@@ -45,6 +48,14 @@ double cpu_quota(const fs::path& root) {
   for (const fs::path& group : groups.v2) least = std::min(least, quota_v2(group));
   for (const fs::path& group : groups.v1) least = std::min(least, quota_v1(group));
   return least;
+}
+
+double cpu_pressure(const fs::path& root) {
+  std::ifstream in(root / "proc/pressure/cpu");  // "some avg10=3.97 avg60=5.78 ..."
+  std::string some, average;
+  constexpr std::string_view kName = "avg10=";
+  if (!(in >> some >> average) || some != "some" || !average.starts_with(kName)) return 0;
+  return std::strtod(average.c_str() + kName.size(), nullptr);
 }
 
 std::vector<int> allowed_cores() {

@@ -25,6 +25,10 @@ Machine read_machine();
 
 /// Number of cores this process may run on: affinity and cgroup CPU quota, at least 1.
 int usable_cores();
+/// Percent of the last 10 seconds in which some thread of the machine waited for a core; 0 where
+/// the kernel does not tell (https://docs.kernel.org/accounting/psi.html). `root` stands for "/" in
+/// tests.
+double cpu_pressure(const std::filesystem::path& root = "/");
 /// The cores that its affinity allows, by number.
 std::vector<int> allowed_cores();
 /// Cores that the quotas of the control groups (v1 or v2) leave, a part of one included; infinity

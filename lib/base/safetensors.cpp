@@ -131,11 +131,10 @@ View parse_tensor(const std::string& name, const Header& entry, std::span<const 
 }
 
 void check_layout(std::vector<View>& tensors, std::span<const std::byte> data) {
-  std::stable_sort(tensors.begin(), tensors.end(),
-                   [](const View& a, const View& b) {
-                     return std::pair(a.bytes.data(), a.bytes.size()) <
-                            std::pair(b.bytes.data(), b.bytes.size());  // an empty one comes first
-                   });
+  std::stable_sort(tensors.begin(), tensors.end(), [](const View& a, const View& b) {
+    return std::pair(a.bytes.data(), a.bytes.size()) <
+           std::pair(b.bytes.data(), b.bytes.size());  // an empty one comes first
+  });
   const std::byte* expected = data.data();
   for (const View& tensor : tensors) {
     ENSURE(checkpoint, tensor.bytes.data() == expected,

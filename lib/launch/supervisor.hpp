@@ -14,15 +14,21 @@
 
 namespace trainctl::launch {
 
+/// What threads of a parallel region do until the next one begins. spin: look for it for a fraction
+/// of a millisecond before they sleep; where others need the cores, that costs far more than it
+/// saves (docs/adr/0012).
+enum class Waiting { sleep, spin };
+
 /// What to start: the same program for every rank, told apart by environment. Set for every worker
-/// beside the names in launch/environment.hpp, unless the user has set them:
-/// OMP_WAIT_POLICY=passive, KINETO_LOG_LEVEL=5 and CUBLAS_WORKSPACE_CONFIG=:4096:8.
+/// beside the names in launch/environment.hpp, unless the user has set them: OMP_WAIT_POLICY or
+/// GOMP_SPINCOUNT, KINETO_LOG_LEVEL=5 and CUBLAS_WORKSPACE_CONFIG=:4096:8.
 struct LaunchSpec {
   std::vector<std::string> argv;  // argv[0] is the executable's path
   int world_size = 1;
   std::map<std::string, std::string>
       environment;  // added; a value the user has set wins where `keep_users` names it
-  std::vector<std::string> keep_users;    // e.g. OMP_WAIT_POLICY
+  std::vector<std::string> keep_users;  // e.g. OMP_WAIT_POLICY
+  Waiting waiting = Waiting::sleep;
   std::vector<std::string> library_path;  // folders put before the user's LD_LIBRARY_PATH
   std::filesystem::path log_folder;       // rank_N.log, rank_N.error.json
   double init_timeout_s = 300;            // until every rank has said Hello

@@ -18,12 +18,21 @@ namespace trainctl::study {
 namespace {
 
 constexpr double kGitTimeout = 1.0;
-constexpr std::array kKeptNames{
-    "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS",        "OMP_WAIT_POLICY",
-    "MKL_NUM_THREADS",      "GOMP_CPU_AFFINITY",      "MALLOC_CONF",
-    "LD_PRELOAD",           "TRAINCTL_DATA",          "TRAINCTL_TORCH_ROOT",
-    "SLURM_JOB_ID",         "SLURM_NNODES",           "PYTORCH_CUDA_ALLOC_CONF",
-    "GLIBC_TUNABLES",       "MIMALLOC_ALLOW_DECOMMIT"};
+constexpr std::array kKeptNames{"CUDA_VISIBLE_DEVICES",
+                                "OMP_NUM_THREADS",
+                                "OMP_WAIT_POLICY",
+                                "GOMP_SPINCOUNT",
+                                "MKL_NUM_THREADS",
+                                "GOMP_CPU_AFFINITY",
+                                "MALLOC_CONF",
+                                "LD_PRELOAD",
+                                "TRAINCTL_DATA",
+                                "TRAINCTL_TORCH_ROOT",
+                                "SLURM_JOB_ID",
+                                "SLURM_NNODES",
+                                "PYTORCH_CUDA_ALLOC_CONF",
+                                "GLIBC_TUNABLES",
+                                "MIMALLOC_ALLOW_DECOMMIT"};
 
 Json kept_environment() {
   Json kept = Json::object();

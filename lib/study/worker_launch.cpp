@@ -21,6 +21,19 @@ std::map<std::string, std::string> environment_of(const WorkerLaunch& wish) {
           {launch::kAccelerator, wish.devices.gpu ? "gpu" : "cpu"}};
 }
 
+// In which threads may wait for a core before others are said to need them.
+constexpr double kBusyPercent = 10;
+
+}  // namespace
+
+launch::Waiting waiting_of(const WorkerLaunch& wish, double pressure) {
+  const int threads = wish.trainer.num_threads.value_or(1) * wish.devices.ranks;
+  const bool crowded = threads > wish.machine.cores || pressure > kBusyPercent;
+  return crowded ? launch::Waiting::sleep : launch::Waiting::spin;
+}
+
+namespace {
+
 std::vector<std::string> library_path() {
   const char* root = std::getenv(launch::kTorchRoot);
   if (root == nullptr) return {};
@@ -33,6 +46,7 @@ launch::LaunchSpec worker_launch(const WorkerLaunch& wish) {
   launch::LaunchSpec launch;
   launch.argv = {wish.executable.string(), "worker", "--run-dir", wish.folder.string()};
   launch.environment = environment_of(wish);
+  launch.waiting = waiting_of(wish, cpu_pressure());
   launch.library_path = library_path();
   add_allocator(wish.trainer.allocator, launch);
   if (wish.trainer.num_threads.is_auto()) launch.keep_users.emplace_back(kThreads);

@@ -17,6 +17,10 @@ struct WorkerLaunch {
   const DeviceChoice& devices;  // each rank of which has its share of the cores
 };
 
+/// How the threads of its workers wait, while threads of the machine wait for a core `pressure`
+/// percent of the time.
+launch::Waiting waiting_of(const WorkerLaunch& wish, double pressure);
+
 /// One worker: environment, libraries, allocator and logs, the same for whatever it is to do.
 /// Throws Error(resource) where the allocator is not found.
 launch::LaunchSpec worker_launch(const WorkerLaunch& wish);

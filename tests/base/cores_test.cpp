@@ -36,6 +36,16 @@ TEST_CASE("a control group v1 limits the cores, and its value for no limit does 
   CHECK(cpu_quota(root.path()) == 1.5);
 }
 
+TEST_CASE("the pressure on the cores is what the kernel tells of the last 10 seconds") {
+  const TempFolder root;
+  CHECK(cpu_pressure(root.path()) == 0);
+  put_text(root / "proc/pressure/cpu",
+           "some avg10=12.50 avg60=5.78 avg300=11.22 total=309894680\n");
+  CHECK(cpu_pressure(root.path()) == 12.5);
+  put_text(root / "proc/pressure/cpu", "nonsense\n");
+  CHECK(cpu_pressure(root.path()) == 0);
+}
+
 TEST_CASE("the allowed cores are those that are counted") {
   CHECK(static_cast<int>(allowed_cores().size()) >= usable_cores());
 }

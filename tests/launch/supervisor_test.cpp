@@ -158,6 +158,22 @@ TEST_CASE("workers are given their place, policies and descriptors, and no other
         6);  // 0, 1, 2, events, heartbeat, store
 }
 
+TEST_CASE("threads spin before they sleep where the job asks for that and the user does not") {
+  ::unsetenv("OMP_WAIT_POLICY");
+  Job job({"hello", "print_env=OMP_WAIT_POLICY", "print_env=GOMP_SPINCOUNT", "finish"});
+  job.spec.waiting = launch::Waiting::spin;
+  CHECK(job.run().exit_code == 0);
+  ::setenv("GOMP_SPINCOUNT", "7", 1);
+  CHECK(job.run().exit_code == 0);
+  ::unsetenv("GOMP_SPINCOUNT");
+  ::setenv("OMP_WAIT_POLICY", "active", 1);
+  CHECK(job.run().exit_code == 0);
+  ::unsetenv("OMP_WAIT_POLICY");
+  CHECK(job.log(0) ==
+        "OMP_WAIT_POLICY=\nGOMP_SPINCOUNT=30000\nOMP_WAIT_POLICY=\nGOMP_SPINCOUNT=7\n"
+        "OMP_WAIT_POLICY=active\nGOMP_SPINCOUNT=\n");
+}
+
 TEST_CASE("a value that the user has set is kept where that is asked for") {
   ::setenv("OMP_WAIT_POLICY", "active", 1);
   ::setenv("OMP_NUM_THREADS", "7", 1);

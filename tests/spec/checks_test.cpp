@@ -96,8 +96,9 @@ TEST_CASE("nll with a model that gives logits is warned of", "[spec]") {
   CHECK_THAT(problems_of({"loss=nll"}), Contains(told));
   CHECK_THAT(problems_of({"loss=nll", "model={type: sequential, layers: [flatten, linear]}"}),
              Contains(told));
-  CHECK(problems_of({"loss=nll", "model={type: sequential, layers: [flatten, linear, log_softmax]}"})
-            .empty());
+  CHECK(
+      problems_of({"loss=nll", "model={type: sequential, layers: [flatten, linear, log_softmax]}"})
+          .empty());
 }
 
 TEST_CASE("only a loss that takes mixed labels goes with batch_transforms", "[spec]") {

@@ -20,7 +20,9 @@ struct SequentialLr {
                 "The schedulers, in this order.")
         .required()
         .not_empty()
-        .example("[{type: linear_lr, start_factor: 0.1, end_factor: 1, total_iters: 5}, cosine_annealing_lr]");
+        .example(
+            "[{type: linear_lr, start_factor: 0.1, end_factor: 1, total_iters: 5}, "
+            "cosine_annealing_lr]");
     options
         .field("milestones", &SequentialLr::milestones,
                "Where the second one begins, the third, and so on.")
