@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "spec/optimizer/muon.hpp"
 #include "study/short_run.hpp"
 
 #include <fmt/format.h>
@@ -65,7 +66,21 @@ std::vector<std::string> lr_sweep(const LrRange& range) {
   return overrides;
 }
 
+namespace {
+
+/// The rate of Muon's other half is a number of its own, which would stay where it is.
+void check_one_rate(const spec::Experiment& experiment) {
+  const config::Stage& optimizer = experiment.optimizer;
+  if (optimizer.options_type != typeid(spec::optimizer::Muon)) return;
+  ENSURE(config, !optimizer.as<spec::optimizer::Muon>().adamw_lr,
+         "optimizer.adamw_lr is a rate of its own, and only optimizer.lr is swept: add "
+         "optimizer.adamw_lr=~, and scale it with what is found");
+}
+
+}  // namespace
+
 LrFinding find_lr(const RunRequest& request, const Clock& clock) {
+  check_one_rate(request.loaded.experiment);
   std::vector<report::RateStep> steps;
   const auto make_sinks = [&](const fs::path& /*run_dir*/) {
     Sinks sinks;

@@ -14,6 +14,7 @@ std::vector<std::string> short_run(int steps) {
           "++trainer.max_time=~",
           fmt::format("++trainer.max_steps={}", steps),
           "++trainer.log_every_n_steps=1",
+          "++trainer.log_norms=false",
           "++trainer.num_sanity_val_steps=0",
           "++trainer.fast_dev_run=false",
           "++trainer.on_divergence=[]",

@@ -5,6 +5,7 @@
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
 #include <ATen/ops/_amp_update_scale.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/maximum.h>
 #include <ATen/ops/zeros.h>
 
 namespace trainctl::train {
@@ -23,7 +24,7 @@ GradScaler::GradScaler(at::Device device, Scaling scaling, AfterBad after_bad)
   scale_ = at::full({1}, scaling == Scaling::dynamic ? kFirstScale : 1, single);
   growth_tracker_ = at::zeros({1}, single.dtype(at::kInt));
   found_inf_ = at::zeros({1}, single);
-  skipped_ = at::zeros({2}, single);
+  skipped_ = at::zeros({3}, single);
 }
 
 at::Tensor GradScaler::scale(const at::Tensor& loss) const {
@@ -40,14 +41,17 @@ void GradScaler::unscale(at::TensorList gradients) {
 
 void GradScaler::update() {
   const at::NoGradGuard guard;
-  skipped_.add_(found_inf_);
-  if (after_bad_ == AfterBad::goes_on) skipped_.select(0, 1).mul_(found_inf_.squeeze());
+  at::Tensor in_all = skipped_.select(0, 0), in_a_row = skipped_.select(0, 1);
+  in_all.add_(found_inf_.squeeze());
+  in_a_row.add_(found_inf_.squeeze());
+  if (after_bad_ == AfterBad::goes_on) in_a_row.mul_(found_inf_.squeeze());
+  skipped_.select(0, 2).copy_(at::maximum(skipped_.select(0, 2), in_a_row));
   if (scaling_ == Scaling::none) return;
   at::_amp_update_scale_(scale_, growth_tracker_, found_inf_, kGrowth, kBackoff, kGrowthInterval);
 }
 
 double GradScaler::current_scale() const { return scale_.item<double>(); }
 std::int64_t GradScaler::skipped() const { return skipped_[0].item<std::int64_t>(); }
-std::int64_t GradScaler::skipped_in_a_row() const { return skipped_[1].item<std::int64_t>(); }
+std::int64_t GradScaler::most_skipped_in_a_row() const { return skipped_[2].item<std::int64_t>(); }
 
 }  // namespace trainctl::train

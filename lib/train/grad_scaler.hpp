@@ -32,7 +32,8 @@ class GradScaler {
   /// These wait for the device.
   [[nodiscard]] double current_scale() const;
   [[nodiscard]] std::int64_t skipped() const;
-  [[nodiscard]] std::int64_t skipped_in_a_row() const;
+  /// The longest row so far, also one that has ended since.
+  [[nodiscard]] std::int64_t most_skipped_in_a_row() const;
 
  private:
   Scaling scaling_;
@@ -40,7 +41,7 @@ class GradScaler {
   at::Tensor scale_;           // float32 [1]
   at::Tensor growth_tracker_;  // int32 [1]
   at::Tensor found_inf_;       // float32 [1]
-  at::Tensor skipped_;         // float32 [2]: in all, in a row
+  at::Tensor skipped_;         // float32 [3]: in all, in a row, the most of these
 };
 
 }  // namespace trainctl::train

@@ -3,6 +3,7 @@
 #include "base/files.hpp"
 #include "train/operator_table.hpp"
 
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <set>
@@ -77,6 +78,7 @@ void Profiler::start() {
 }
 
 void Profiler::stop() {
+  if (device_.is_cuda()) at::detail::getCUDAHooks().deviceSynchronize(device_.index());
   const auto result = kineto::disableProfiler();
   state_ = State::done;
   const std::filesystem::path folder = session_.run_dir / "profile";

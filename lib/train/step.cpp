@@ -6,6 +6,8 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/record_function.h>
 
@@ -21,6 +23,12 @@ constexpr double kNotFinite = std::numeric_limits<double>::quiet_NaN();
 GradScaler::Scaling scaling_of(const Options& options) {
   return options.forward.precision == spec::Precision::fp16_mixed ? GradScaler::Scaling::dynamic
                                                                   : GradScaler::Scaling::none;
+}
+
+/// A loss that is not finite may have a gradient that is: the scaler, which looks at that alone, is
+/// to see it, and on every rank. Exactly 1 times the share otherwise.
+at::Tensor spoilt_if_bad(const at::Tensor& share, const at::Tensor& loss) {
+  return share * (loss.detach() * 0 + 1);
 }
 
 }  // namespace
@@ -59,6 +67,7 @@ void StepRunner::make_scaler(const Options& options) {
   const GradScaler::Scaling scaling = scaling_of(options);
   if (options.may_skip > 0 || scaling == GradScaler::Scaling::dynamic) {
     scaler_.emplace(options.device, scaling);
+    kept_.emplace(session_.model);
   } else if (!on_cpu_ && !options.detect_anomaly) {
     scaler_.emplace(options.device, scaling, GradScaler::AfterBad::stays_out);
     keeps_weights_ = session_.optimizer.skips_on_device();
@@ -82,6 +91,7 @@ bool StepRunner::is_whole(const MicroBatch& micro) const {
 StepRunner::Result StepRunner::take(const MicroBatch& micro, double lr) {
   timer_.enter(Part::optimizer);
   if (micro.opens) clear_gradients();
+  if (micro.opens && kept_) kept_->take();
   timer_.enter(Part::forward);
   if (micro.closes) sync_.before_forward();
   at::Tensor logits;
@@ -96,13 +106,14 @@ StepRunner::Result StepRunner::take(const MicroBatch& micro, double lr) {
   const bool finite = meter_.add(loss, micro.batch.valid) && !sees_not_finite(loss, micro);
   if (!finite && world_size_ == 1) return Result::not_finite;
   timer_.enter(Part::backward);
-  const at::Tensor share = share_of(loss, micro);
+  at::Tensor share = share_of(loss, micro);
+  if (scaler_ && micro.batch.valid > 0) share = spoilt_if_bad(share, loss.value);
   backward(finite ? share : share * kNotFinite, micro);  // so that every rank gets to know
   enter(LayerWatch::Pass::none);
   if (sees_bad_gradient(micro)) return Result::gradient_not_finite;
   if (micro.closes && !update(micro, lr)) return Result::gradient_not_finite;
   timer_.enter(Part::other);
-  if (micro.batch.valid > 0) measure(logits, micro.batch.targets);
+  if (micro.batch.valid > 0) measure_if_finite(logits, micro.batch.targets, loss.value);
   timer_.end_step();
   return Result::ok;
 }
@@ -219,6 +230,7 @@ bool StepRunner::update(const MicroBatch& micro, double lr) {
   } else {
     session_.optimizer.step();
   }
+  if (kept_) kept_->put_back_if(scaler_->found_inf());
   if (scaler_) scaler_->update();
   gradients_.clear();  // a list that holds them would cost the next step their memory
   return true;
@@ -232,6 +244,25 @@ bool StepRunner::clip() {
   if (!clipper_) return true;
   const at::Tensor norm = (*clipper_)(gradients_);
   return scaler_ || !norm.defined() || std::isfinite(norm.item<double>());
+}
+
+/// What the mean loss leaves out is no part of the metrics either.
+void StepRunner::measure_if_finite(const at::Tensor& logits, const at::Tensor& targets,
+                                   const at::Tensor& loss) {
+  if (!meter_.leaves_out()) return measure(logits, targets);
+  const at::NoGradGuard guard;
+  if (on_cpu_) {
+    if (std::isfinite(loss.item<double>())) measure(logits, targets);
+    return;
+  }
+  std::vector<at::Tensor> before;
+  for (const auto& metric : session_.metrics) before.push_back(metric->sums().clone());
+  measure(logits, targets);
+  const at::Tensor finite = loss.isfinite();
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    at::Tensor& sums = session_.metrics[i]->sums();
+    sums.copy_(at::where(finite, sums, before[i]));
+  }
 }
 
 void StepRunner::measure(const at::Tensor& logits, const at::Tensor& targets) {

@@ -4,6 +4,7 @@
 #include "train/captured_step.hpp"
 #include "train/clip.hpp"
 #include "train/grad_scaler.hpp"
+#include "train/kept_buffers.hpp"
 #include "train/layer_watch.hpp"
 #include "train/loss_meter.hpp"
 #include "train/options.hpp"
@@ -82,6 +83,8 @@ class StepRunner {
   [[nodiscard]] bool update(const MicroBatch& micro, double lr);
   [[nodiscard]] bool clip();
   void measure(const at::Tensor& logits, const at::Tensor& targets);
+  void measure_if_finite(const at::Tensor& logits, const at::Tensor& targets,
+                         const at::Tensor& loss);
 
   const Session& session_;
   PartTimer& timer_;
@@ -94,6 +97,7 @@ class StepRunner {
   std::vector<at::Tensor> gradients_;             // of the step that is taken
   std::optional<Clipper> clipper_;
   std::optional<GradScaler> scaler_;
+  std::optional<KeptBuffers> kept_;  // where a step that is left out does not end the run
   std::optional<LayerWatch> watch_;  // with detect_anomaly
   std::string anomaly_;              // what it found when the gradient was spoilt
   ForwardOptions forward_;

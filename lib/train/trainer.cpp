@@ -101,7 +101,10 @@ bool Trainer::train_epoch() {
 
 void Trainer::train_batch(std::int64_t index) {
   const bool opens = index % options_.accumulate == 0;
-  if (opens && profiler_) profiler_->before_step();
+  if (opens && profiler_) {
+    timer_.enter(Part::checkpoint);  // it may write files
+    profiler_->before_step();
+  }
   if (opens && ranges_) ranges_->begin_step();
   timer_.enter(Part::data_wait);
   const data::Batch* batch = session_.train.next();
@@ -128,6 +131,8 @@ void Trainer::train_batch(std::int64_t index) {
     ++position_.global_step;
     if (averager_) averager_->update(position_.global_step);
     after_step();
+  } else if (session_.heartbeat != nullptr) {
+    session_.heartbeat->stamp(phase_, position_.global_step);
   }
 }
 
@@ -174,7 +179,7 @@ void Trainer::check_weights() const {
 
 void Trainer::check_skipped() const {
   if (step_.scaler() == nullptr) return;
-  const std::int64_t skipped = step_.scaler()->skipped_in_a_row();
+  const std::int64_t skipped = step_.scaler()->most_skipped_in_a_row();
   if (skipped <= options_.may_skip) return;
   if (step_.scaler()->stays_out()) throw_diverged("the gradient is not finite", skipped);
   throw_diverged(fmt::format("the gradients of {} step{} in a row were not finite", skipped,
@@ -273,6 +278,7 @@ bool Trainer::finish_epoch() {
   share_buffers(session_);
   check_weights();
   const AveragedWeights averaged(averager());
+  if (averager_) share_buffers(session_);  // what is judged is what rank 0 saves
   if (evaluator_ && (position_.epoch + 1) % options_.validate_every == 0) {
     const auto validation = validate(std::nullopt);
     if (!validation) return false;
@@ -367,7 +373,10 @@ events::Finished Trainer::finish() {
   check_weights();
   finish_profile();
   tell_skipped();
-  if (averager_) averager_->swap();  // for good: what is kept is the average
+  if (averager_) {
+    averager_->swap();  // for good: what is kept is the average
+    share_buffers(session_);
+  }
   keeper_.save_new_best();
   if (stop_ != Stop::signal) keeper_.restore_best();
   keeper_.save_last(position_);

@@ -53,6 +53,14 @@ TEST_CASE("long steps are given ten of their kind") {
   CHECK(rank.is_silent(180 + 201));
 }
 
+TEST_CASE("a first step that is longer than a minute gives the second ten times as long") {
+  Watched rank;
+  rank.stamp(Phase::startup, 0);
+  rank.stamp(Phase::train, 90);
+  CHECK_FALSE(rank.is_silent(90 + 899));
+  CHECK(rank.is_silent(90 + 901));
+}
+
 TEST_CASE("start, saving and the end may take as long as they like") {
   for (const Phase phase : {Phase::startup, Phase::checkpoint, Phase::shutdown}) {
     Watched rank;

@@ -54,6 +54,23 @@ std::string diverged() {
 
 }  // namespace
 
+TEST_CASE("a sweep of one rate refuses a second that would stay where it is") {
+  const TempFolder folder;
+  study::RunRequest request = fake_run::request(folder, sweep_of(40, ""));
+  const auto with = [&](const std::string& muon) {
+    config::Diagnostics diagnostics;
+    request.loaded.experiment.optimizer =
+        spec::load_experiment_text("a.yaml",
+                                   "dataset: { train: { type: synthetic_digits } }\nmodel: linear\n"
+                                   "optimizer: " +
+                                       muon + "\ncheckpoint: { monitor: train/loss }\n",
+                                   {}, diagnostics)
+            .experiment.optimizer;
+  };
+  with("{ type: muon, lr: 0.02, adamw_lr: 0.001 }");
+  CHECK_THROWS_WITH(study::find_lr(request, steady_clock()), Contains("optimizer.adamw_lr=~"));
+}
+
 TEST_CASE("a sweep rises from one rate to the other in its steps, whatever the experiment asks") {
   const spec::Experiment experiment = swept(
       "scheduler: { type: step_lr, step_size: 2 }\n"

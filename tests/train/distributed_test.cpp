@@ -141,6 +141,14 @@ TEST_CASE("every rank ends an epoch with the buffers of rank 0") {
   CHECK(ranks[0].finished.parameter_digest == ranks[1].finished.parameter_digest);
 }
 
+TEST_CASE("averages end with the buffers of rank 0 too: what it validates and saves") {
+  const auto ranks = run_ranks(2, {.samples = 16}, [](FakeRun& run, int rank) {
+    run.model.counts = rank + 1;
+    run.options.averaging = train::Averaging{.decay = 0.5, .every_n_steps = {}, .start_epoch = 0};
+  });
+  CHECK(ranks[0].finished.parameter_digest == ranks[1].finished.parameter_digest);
+}
+
 TEST_CASE("a signal on one rank stops all after the same step") {
   const auto ranks =
       run_ranks(2, {.samples = 80, .batch = 2, .val_samples = 0}, [](FakeRun& run, int rank) {

@@ -38,13 +38,16 @@ TEST_CASE("the scale halves after an overflow and doubles after 2,000 good steps
   step(scaler, std::numeric_limits<float>::quiet_NaN());
   CHECK(scaler.current_scale() == 16384);
   CHECK(scaler.skipped() == 2);
-  CHECK(scaler.skipped_in_a_row() == 2);
+  CHECK(scaler.most_skipped_in_a_row() == 2);
   for (int i = 0; i < 1999; ++i) step(scaler, 1);
   CHECK(scaler.current_scale() == 16384);
   step(scaler, 1);
   CHECK(scaler.current_scale() == 32768);
   CHECK(scaler.skipped() == 2);
-  CHECK(scaler.skipped_in_a_row() == 0);
+  CHECK(scaler.most_skipped_in_a_row() == 2);
+  for (int i = 0; i < 3; ++i) step(scaler, kInf);
+  CHECK(scaler.skipped() == 5);
+  CHECK(scaler.most_skipped_in_a_row() == 3);
 }
 
 TEST_CASE("a flag that stays up leaves out every later step and counts them") {
@@ -52,12 +55,12 @@ TEST_CASE("a flag that stays up leaves out every later step and counts them") {
   CHECK(scaler.stays_out());
   step(scaler, 1);
   CHECK(scaler.found_inf().item<float>() == 0);
-  CHECK(scaler.skipped_in_a_row() == 0);
+  CHECK(scaler.most_skipped_in_a_row() == 0);
   step(scaler, kInf);
   step(scaler, 1);
   step(scaler, std::numeric_limits<float>::quiet_NaN());
   CHECK(scaler.found_inf().item<float>() == 1);
-  CHECK(scaler.skipped_in_a_row() == 3);
+  CHECK(scaler.most_skipped_in_a_row() == 3);
   CHECK(scaler.skipped() == 3);
 }
 

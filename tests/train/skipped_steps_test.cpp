@@ -3,6 +3,8 @@
 
 #include <ATen/Context.h>
 
+#include <limits>
+
 using namespace trainctl;
 
 namespace {
@@ -29,6 +31,30 @@ TEST_CASE("a step that is not finite is left out, told, and not counted in the l
   const auto warnings = run.all<events::Warning>();
   REQUIRE(warnings.size() == 1);
   CHECK_THAT(warnings[0].message, Contains("2 of 6 steps were left out"));
+}
+
+TEST_CASE("a loss that is infinite is left out though its gradient is finite") {
+  FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
+  run.options.may_skip = 2;
+  run.loss.after = [](const at::Tensor& loss, int call) {
+    return call == 2 ? loss + std::numeric_limits<double>::infinity() : loss;
+  };
+  run.run();
+  CHECK(run.optimizer.steps == 5);
+  const auto warnings = run.all<events::Warning>();
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0].message, Contains("1 of 6 steps"));
+}
+
+TEST_CASE("a step that is left out leaves no mark in buffers and metrics") {
+  FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
+  run.options.may_skip = 2;
+  run.loss.after = broken(2, 2);
+  run.run();
+  CHECK(run.model.batches.item<int>() == 4);
+  const auto epochs = run.all<events::EpochEnded>();
+  REQUIRE(epochs.size() == 1);
+  CHECK(value_of(epochs[0], "train/rows") == 16);
 }
 
 TEST_CASE("a log point whose losses were all left out has no loss, and stops nothing") {

@@ -125,20 +125,21 @@ def lean(folder, epochs, compiled, steps=None):
         with torch.inference_mode():
             for size in (BATCH, len(vy) % BATCH or BATCH):
                 look(vx[:size], vy[:size])
-    seconds, mean = [], 0.0
+    seconds, trained, mean = [], [], 0.0
     for _ in range(epochs):
         start, total, hits = time.perf_counter(), torch.zeros(()), torch.zeros((), dtype=torch.long)
         for rows in torch.randperm(len(y)).split(BATCH)[:steps]:
             loss, right = step(x.index_select(0, rows), y.index_select(0, rows))
             total += loss * len(rows)
             hits += right
+        trained.append(time.perf_counter() - start)
         with torch.inference_mode():
             for i in range(0, 0 if steps else len(vy), BATCH):
                 _, right = look(vx[i:i + BATCH], vy[i:i + BATCH])
                 hits += right
         mean = total.item() / len(y)
         seconds.append(time.perf_counter() - start)
-    return seconds, mean
+    return seconds, mean, trained
 
 
 def pictures(name):
@@ -186,6 +187,7 @@ def main():
     what, loop, threads, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     torch.set_num_threads(threads)
     torch.manual_seed(42)
+    trained = []
     if os.sep in what:
         folder = pathlib.Path(what)
         if loop.startswith("dataloader"):
@@ -194,10 +196,10 @@ def main():
             seconds, loss = products()
         else:
             name, _, steps = loop.partition(":")
-            seconds, loss = lean(folder, count, name == "compiled", int(steps) if steps else None)
+            seconds, loss, trained = lean(folder, count, name == "compiled", int(steps) if steps else None)
     else:
         seconds, loss = network(what, count, loop == "compiled")
-    print(json.dumps({"epochs": seconds, "loss": loss}))
+    print(json.dumps({"epochs": seconds, "loss": loss, "trained": trained}))
 
 
 main()

@@ -90,6 +90,7 @@ class Trainctl:
             with open(folder / "run/timing.csv", encoding="utf-8") as lines:
                 rows = [{key: float(value) for key, value in row.items() if value} for row in csv.DictReader(lines)]
             self.config = (folder / "run/config.resolved.yaml").read_text(encoding="utf-8")
+            self.trained = [row["wall_s"] - row["eval_s"] - row["checkpoint_s"] for row in rows]
         if self.row == "ffn":
             return [row["wall_s"] for row in rows]
         batch = GPT_BATCH if self.row == "gpt2_small" else NETWORKS[self.row][2]
@@ -109,7 +110,9 @@ class Torch:
         threads, count = (1, FFN_EPOCHS) if self.row == "ffn" else (CORES, STEPS)
         out = subprocess.run([self.options.python, LOOPS, what, self.name, str(threads), str(count)], check=True, capture_output=True,
                              text=True).stdout
-        return json.loads(out.splitlines()[-1])["epochs"]
+        told = json.loads(out.splitlines()[-1])
+        self.trained = told.get("trained", [])
+        return told["epochs"]
 
 
 def allocations_per_step(options, program):
@@ -124,15 +127,21 @@ def allocations_per_step(options, program):
     return (counts[1] - counts[0]) / (lengths[1] - lengths[0])
 
 
-def step_costs(options, found):
-    """Allocations, and the time that is not spent in matrix products, of a step of ffn."""
-    products = statistics.median(Torch(options, "ffn", "products").run()) * 1e6
-    batches = FFN_EPOCHS * (60000 // 64 + 1)
-    lines = ["| program | allocations a step | us a step, of that host |", "| --- | ---: | ---: |"]
-    for program in (Trainctl(options, "ffn"), Torch(options, "ffn", "eager")):
-        whole = statistics.median(found[program.name]) / batches * 1e6
-        lines.append(f"| {program.name} | {allocations_per_step(options, program):.0f} | {whole:.0f}, {max(0.0, whole - products):.0f} |")
-    return [*lines, "", f"The matrix products of a step alone take {products:.0f} us; validation is counted with the steps."]
+def step_costs(options):
+    """Allocations of a training step of ffn, and its time outside of the matrix products; validation apart."""
+    steps = FFN_EPOCHS * (60000 // 64 + 1)
+    pair = (Trainctl(options, "ffn"), Torch(options, "ffn", "eager"))
+    products, whole = [], {program.name: [] for program in pair}
+    for _ in range(options.rounds):
+        products.append(statistics.median(Torch(options, "ffn", "products").run()) * 1e6)
+        for program in pair:
+            program.run()
+            whole[program.name].append(sum(program.trained) / steps * 1e6)
+    lines = ["| program | allocations a step | us a step | of that host |", "| --- | ---: | ---: | ---: |"]
+    for program in pair:
+        us = statistics.median(whole[program.name])
+        lines.append(f"| {program.name} | {allocations_per_step(options, program):.0f} | {us:.0f} | {us - statistics.median(products):.0f} |")
+    return [*lines, "", f"Training steps alone. Their matrix products take {statistics.median(products):.0f} us."]
 
 
 def programs(options, row):
@@ -193,7 +202,7 @@ after warm-up; the peers use fused kernels. `gpt2_small`: two sequences of 64 ra
 transformers, with scaled_dot_product_attention. `allocators`: `ffn` again, with each trainer.allocator."""
 
 
-def write(options, measured):
+def write(options, measured, costs):
     stem = f"steps_{CORES}core_{datetime.date.today().isoformat()}"
     ours = versions_of(options.trainctl)
     torch = subprocess.run([options.python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True, check=True).stdout.strip()
@@ -202,8 +211,7 @@ def write(options, measured):
             HOW.format(rounds=options.rounds, cores=CORES), ""]
     for row, (found, failed, _) in measured.items():
         text += [f"## {row}", "", *table(row, found, failed), ""]
-        if row == "ffn":
-            text += [*step_costs(options, found), ""]
+        text += [*costs, ""] if row == "ffn" else []
     text += ["## Resolved configs", ""]
     for row, (_, _, config) in measured.items():
         shown = config.replace(str(ROOT) + "/", "").replace(str(options.mnist.parent) + "/", "").rstrip()
@@ -231,8 +239,10 @@ def main():
     for row in options.rows.split(","):
         measured[row] = measure(options, row)
         print("\n".join([f"## {row}", *table(row, *measured[row][:2])]))
+    costs = step_costs(options) if "ffn" in measured else []
+    print("\n".join(costs))
     if options.write:
-        write(options, measured)
+        write(options, measured, costs)
 
 
 if __name__ == "__main__":
