@@ -23,7 +23,7 @@ void Pulse::see(const events::Heartbeat& page, double now) {
   const std::int64_t stamp = page.monotonic_ns.load(std::memory_order_acquire);
   if (stamp == stamp_) return;
   const bool watched = is_watched(page.phase.load(std::memory_order_relaxed));
-  // The first step is timed from the start on: too much, but longer ones may follow it.
+  // The first step counts, too: the second may be as long.
   if (watched && (watched_ || (gaps_.empty() && stamp_ != 0))) gaps_.push_back(now - seen_at_);
   if (gaps_.size() > kRemembered) gaps_.pop_front();
   stamp_ = stamp;

@@ -17,7 +17,8 @@ class Pulse {
   void see(const events::Heartbeat& page, double now);
   /// Seconds since the last new stamp, where they are more than the limit.
   [[nodiscard]] std::optional<double> silence(double now) const;
-  /// A minute, or ten times what passes between two stamps if that is more.
+  /// A minute, or ten times what passes between two stamps of steps if that is more; what passes
+  /// before the first counts till there are others.
   [[nodiscard]] double limit() const;
 
  private:

@@ -44,6 +44,15 @@ std::size_t planned_steps(const RunRequest& request) {
   return static_cast<std::size_t>(request.loaded.experiment.trainer.max_steps.value_or(kNoLimit));
 }
 
+/// The rate of Muon's other half would rise by the same factor from its own value, to no sense.
+void check_one_rate(const spec::Experiment& experiment) {
+  const config::Stage& optimizer = experiment.optimizer;
+  if (optimizer.options_type != typeid(spec::optimizer::Muon)) return;
+  ENSURE(config, !optimizer.as<spec::optimizer::Muon>().adamw_lr,
+         "the sweep raises optimizer.lr many times, and optimizer.adamw_lr would rise with it from "
+         "where it is: add optimizer.adamw_lr=~, and scale it with what is found");
+}
+
 bool diverged(int exit_code) { return exit_code == static_cast<int>(ErrorKind::diverged); }
 
 }  // namespace
@@ -65,19 +74,6 @@ std::vector<std::string> lr_sweep(const LrRange& range) {
       fmt::format("++scheduler={{type: exponential_lr, gamma: {:.17g}, interval: step}}", gamma));
   return overrides;
 }
-
-namespace {
-
-/// The rate of Muon's other half is a number of its own, which would stay where it is.
-void check_one_rate(const spec::Experiment& experiment) {
-  const config::Stage& optimizer = experiment.optimizer;
-  if (optimizer.options_type != typeid(spec::optimizer::Muon)) return;
-  ENSURE(config, !optimizer.as<spec::optimizer::Muon>().adamw_lr,
-         "optimizer.adamw_lr is a rate of its own, and only optimizer.lr is swept: add "
-         "optimizer.adamw_lr=~, and scale it with what is found");
-}
-
-}  // namespace
 
 LrFinding find_lr(const RunRequest& request, const Clock& clock) {
   check_one_rate(request.loaded.experiment);

@@ -117,6 +117,8 @@ Json manifest(const ManifestInput& input) {
   document["num_threads"] = nullptr;
   if (input.threads.number > 0)
     document["num_threads"] = {{"value", input.threads.number}, {"why", input.threads.why}};
+  document["thread_waiting"] =
+      input.thread_waiting.empty() ? Json(nullptr) : Json(input.thread_waiting);
   document["num_workers"] = nullptr;
   if (const Workers& workers = input.workers; workers.prefetch_factor > 0)
     document["num_workers"] = {{"value", workers.number},

@@ -50,6 +50,7 @@ struct ManifestInput {
   std::map<std::string, std::string> library_versions;   // as the worker reported them
   std::map<std::string, std::string> data_fingerprints;  // split -> hex
   Threads threads;
+  std::string thread_waiting;  // "spin" or "sleep", see launch::Waiting; empty: none has started
   Workers workers;
   FoundBatch batch_size;
   Recomputes recomputes;

@@ -163,6 +163,7 @@ class Run {
                                                 [] { return launch::probe_gpus(); });
     if (!devices.warning.empty()) on_event(0, events::Warning{devices.warning});
     const launch::LaunchSpec launch = launch_spec(request_, outcome_.folder, machine_, devices);
+    thread_waiting_ = launch.waiting == launch::Waiting::spin ? "spin" : "sleep";
     log_.starts(launch);
     end_as(launch::supervise(
         launch, [&](int rank, const auto& event) { on_event(rank, event); }, [&] { on_tick(); },
@@ -210,6 +211,7 @@ class Run {
                         .library_versions = {},
                         .data_fingerprints = {},
                         .threads = {},
+                        .thread_waiting = thread_waiting_,
                         .workers = {},
                         .batch_size = found_batch(request_),
                         .recomputes = {},
@@ -289,6 +291,7 @@ class Run {
   Machine machine_;
   GitState git_;
   Json plugins_;
+  std::string thread_waiting_;
   RunOutcome outcome_;
   Sinks sinks_;
   RunLog log_;

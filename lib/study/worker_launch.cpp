@@ -21,18 +21,8 @@ std::map<std::string, std::string> environment_of(const WorkerLaunch& wish) {
           {launch::kAccelerator, wish.devices.gpu ? "gpu" : "cpu"}};
 }
 
-// In which threads may wait for a core before others are said to need them.
+// Of the time: where threads wait for a core longer than this, others need the cores.
 constexpr double kBusyPercent = 10;
-
-}  // namespace
-
-launch::Waiting waiting_of(const WorkerLaunch& wish, double pressure) {
-  const int threads = wish.trainer.num_threads.value_or(1) * wish.devices.ranks;
-  const bool crowded = threads > wish.machine.cores || pressure > kBusyPercent;
-  return crowded ? launch::Waiting::sleep : launch::Waiting::spin;
-}
-
-namespace {
 
 std::vector<std::string> library_path() {
   const char* root = std::getenv(launch::kTorchRoot);
@@ -41,6 +31,12 @@ std::vector<std::string> library_path() {
 }
 
 }  // namespace
+
+launch::Waiting waiting_of(const WorkerLaunch& wish, double pressure) {
+  const int threads = wish.trainer.num_threads.value_or(1) * wish.devices.ranks;
+  const bool crowded = threads > wish.machine.cores || pressure > kBusyPercent;
+  return crowded ? launch::Waiting::sleep : launch::Waiting::spin;
+}
 
 launch::LaunchSpec worker_launch(const WorkerLaunch& wish) {
   launch::LaunchSpec launch;

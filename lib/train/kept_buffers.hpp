@@ -20,7 +20,8 @@ class KeptBuffers {
   void put_back_if(const at::Tensor& found_inf);
 
  private:
-  std::vector<at::Tensor> buffers_, copies_;
+  std::vector<at::Tensor> floats_, float_copies_;
+  std::vector<at::Tensor> others_, other_copies_;
 };
 
 }  // namespace trainctl::train

@@ -109,6 +109,9 @@ void Trainer::train_batch(std::int64_t index) {
   timer_.enter(Part::data_wait);
   const data::Batch* batch = session_.train.next();
   ASSERT(batch != nullptr);
+  // How long the first step takes is counted from here.
+  if (position_.global_step == 0 && opens && session_.heartbeat != nullptr)
+    session_.heartbeat->stamp(events::Phase::startup, 0);
   timer_.enter(Part::h2d);
   const device::DeviceBatch& on_device = feed_->put(*batch);
   const bool closes =
@@ -370,6 +373,7 @@ events::Finished Trainer::finish() {
   phase_ = events::Phase::shutdown;
   reporter_.step(phase_, position_, session_.clock.now(), nullptr);
   check_skipped();  // a signal may come between two log points
+  share_buffers(session_);
   check_weights();
   finish_profile();
   tell_skipped();

@@ -61,6 +61,8 @@ TEST_CASE("r2 of a number that is always the same is 1 where it is met, else 0")
   score->reset();
   score->update(targets, targets);
   CHECK(score->value() == 1);
+  score->update(at::full({100, 1}, std::nan("")), targets);
+  CHECK(std::isnan(score->value()));
 }
 
 TEST_CASE("errors are better when they are lower") {

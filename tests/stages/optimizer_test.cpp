@@ -195,3 +195,17 @@ TEST_CASE("an optimizer says what it cannot do") {
   CHECK_THROWS_WITH(make("sgd", "{nesterov: true}", {{"w", leaf(at::ones({1}))}}),
                     Contains("nesterov is on with momentum 0 and dampening 0"));
 }
+
+TEST_CASE("lamb takes Adam's steps for what is exempt from weight decay") {
+  const auto bias_after = [](const std::string& more) {
+    const at::Tensor bias = leaf(at::full({3}, 5.0));
+    const auto optimizer = make("lamb", "{lr: 0.1, " + more + "}", {{"fc.bias", bias}});
+    bias.mutable_grad() = at::ones({3});
+    optimizer->step();
+    return bias[0].item<double>();
+  };
+  CHECK(bias_after("weight_decay: 0.1, no_weight_decay_on: [bias]") == Approx(5 - 0.1));
+  CHECK(bias_after("weight_decay: 0.1, no_weight_decay_on: [bias], always_adapt: true") ==
+        Approx(5 - 0.1 * 5));
+  CHECK(bias_after("weight_decay: 0") == Approx(5 - 0.1 * 5));
+}

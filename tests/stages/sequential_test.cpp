@@ -62,6 +62,12 @@ TEST_CASE("an embedding takes tokens, and a linear layer gives each of them its 
   CHECK(model->forward(at::randint(9, {2, 7}, at::kLong)).sizes() == at::IntArrayRef({2, 7, 9}));
 }
 
+TEST_CASE("log_softmax gives log-probabilities over the classes") {
+  const auto model = make("[flatten, log_softmax]", {{1, 1, 4}, 4});
+  const at::Tensor logits = at::randn({3, 1, 1, 4});
+  CHECK(model->forward(logits).equal(logits.flatten(1).log_softmax(1)));
+}
+
 TEST_CASE("layers that do not fit are refused before one is built") {
   CHECK_THROWS_WITH(
       make("[relu, {type: max_pool2d, kernel_size: 9}, flatten, linear]", {{3, 8, 8}, 3}),

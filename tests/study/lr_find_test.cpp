@@ -54,7 +54,7 @@ std::string diverged() {
 
 }  // namespace
 
-TEST_CASE("a sweep of one rate refuses a second that would stay where it is") {
+TEST_CASE("a sweep of one rate refuses a second that would rise with it") {
   const TempFolder folder;
   study::RunRequest request = fake_run::request(folder, sweep_of(40, ""));
   const auto with = [&](const std::string& muon) {

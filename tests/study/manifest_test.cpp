@@ -18,6 +18,7 @@ TEST_CASE("the manifest keeps listed environment names and no others") {
                                   .library_versions = {{"torch", "2.11.0"}},
                                   .data_fingerprints = {{"train", "00ff"}},
                                   .threads = {2, "asked"},
+                                  .thread_waiting = "spin",
                                   .allocator = "jemalloc",
                                   .machine = read_machine(),
                                   .git = {}});
@@ -30,6 +31,7 @@ TEST_CASE("the manifest keeps listed environment names and no others") {
   CHECK(document["hardware"]["cores"] >= 1);
   CHECK(document["num_threads"]["value"] == 2);
   CHECK(document["num_threads"]["why"] == "asked");
+  CHECK(document["thread_waiting"] == "spin");
   CHECK(document["activation_checkpointing"].is_null());
 }
 

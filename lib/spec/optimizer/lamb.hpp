@@ -22,8 +22,8 @@ struct Lamb : Base {
         .below(1);
     options.field("eps", &Lamb::eps, "Added to the denominator.").at_least(0);
     options.field("always_adapt", &Lamb::always_adapt,
-                  "Steps as long as the weights also where the weight decay is 0, as in the paper; "
-                  "timm and TensorFlow take Adam's there: of biases and norms.");
+                  "Steps as long as the weights also of parameters that are exempt from "
+                  "weight_decay; false: Adam's steps there, as in timm and TensorFlow.");
   }
 };
 

@@ -6,9 +6,8 @@ namespace trainctl::spec::scheduler {
 
 struct LinearLr : Warmup {
   static constexpr auto kSummary =
-      "A straight line from start_factor to end_factor of the rate, as torch's LinearLR; down to 0 "
-      "by "
-      "default, where torch's rises from 1/3 to 1.";
+      "A straight line from start_factor to end_factor of the rate, as torch's LinearLR; from 1 to "
+      "0 by default, where torch's rises from 1/3 to 1.";
 
   double start_factor = 1;
   double end_factor = 0;

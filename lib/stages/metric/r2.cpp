@@ -41,9 +41,9 @@ class R2 final : public stage::Metric {
     for (std::int64_t k = 0; k < outputs_; ++k) {
       const double sum = sums[outputs_ + k], squares = sums[2 * outputs_ + k];
       const double total = squares - sum * sum / rows;
-      const bool varies = !(total <= kRounding * squares);  // NaN goes on as it is
-      const double residual = varies ? sums[k] / total : (sums[k] > 0 ? 1 : 0);
-      all += 1 - residual;
+      const bool varies = !(total <= kRounding * squares);
+      const double met = sums[k] == 0 ? 1 : 0 * sums[k];  // NaN goes on as it is
+      all += varies ? 1 - sums[k] / total : met;
     }
     return all / static_cast<double>(outputs_);
   }

@@ -33,7 +33,8 @@ Tensors bias_correction(double beta, at::TensorList steps) {
   return rest;
 }
 
-/// You et al. 2019, algorithm 2, phi the identity; without weight decay Adam, as timm's Lamb.
+/// You et al. 2019, algorithm 2, phi the identity; Adam for what is exempt from weight decay, as in
+/// timm.
 class Lamb final : public FusedOptimizer {
  public:
   Lamb(const spec::optimizer::Lamb& options, const stage::OptimizerContext& context)
@@ -65,10 +66,14 @@ class Lamb final : public FusedOptimizer {
     Tensors direction = at::_foreach_div(group.state(kAverage), bias_correction(decay, steps));
     at::_foreach_div_(direction, root);
     at::_foreach_add_(direction, group.parameters(), group.weight_decay());
-    if (options_.always_adapt || group.weight_decay() > 0)
-      at::_foreach_mul_(direction, trust(group.parameters(), direction));
+    if (!is_exempt(group)) at::_foreach_mul_(direction, trust(group.parameters(), direction));
     at::_foreach_mul_(direction, group.lr);
     at::_foreach_sub_(group.parameters(), direction);
+  }
+
+  /// From weight decay, and so from the ratio.
+  [[nodiscard]] bool is_exempt(const ParameterGroup& group) const {
+    return !options_.always_adapt && options_.weight_decay > 0 && group.weight_decay() == 0;
   }
 
   /// The length of each parameter over that of its direction; 1 where one of them is 0.

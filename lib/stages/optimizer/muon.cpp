@@ -32,9 +32,11 @@ bool is_orthogonalised(const spec::optimizer::Muon& options, const stage::NamedT
 
 /// Those that stand there by default need not.
 void check_patterns(const spec::optimizer::Muon& options, const stage::OptimizerContext& context) {
-  if (options.adamw_on == spec::optimizer::Muon().adamw_on) return;
-  for (const std::string& pattern : options.adamw_on)
-    check_chooses("adamw_on", pattern, context.parameters);
+  const std::vector<std::string> defaults = spec::optimizer::Muon().adamw_on;
+  for (const std::string& pattern : options.adamw_on) {
+    if (std::ranges::find(defaults, pattern) == defaults.end())
+      check_chooses("adamw_on", pattern, context.parameters);
+  }
 }
 
 std::vector<ParameterSetting> settings_of(const spec::optimizer::Muon& options,

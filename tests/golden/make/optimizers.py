@@ -30,7 +30,6 @@ CASES = [
     ("muon", {"lr": 0.01, "adjust_lr": "match_rms_adamw", "momentum": 0.8, "nesterov": False, "weight_decay": 0.0,
               "ns_steps": 3, "adamw_lr": 0.001}),
     ("lamb", {"lr": 0.01}),
-    ("lamb", {"lr": 0.01, "always_adapt": True}),
     ("lamb", {"lr": 0.01, "betas": [0.8, 0.95], "eps": 1e-5, "weight_decay": 0.1}),
 ]
 
@@ -53,10 +52,10 @@ class Lion(torch.optim.Optimizer):
 
 
 class Lamb(torch.optim.Optimizer):
-    """You et al. 2019, algorithm 2, phi the identity; without weight decay Adam, as timm's Lamb. torch has none."""
+    """You et al. 2019, algorithm 2, phi the identity; torch has none."""
 
-    def __init__(self, params, lr, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0, always_adapt=False, **_form):
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "adapt": always_adapt or weight_decay > 0})
+    def __init__(self, params, lr, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0, **_form):
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
 
     @torch.no_grad()
     def step(self):
@@ -69,7 +68,7 @@ class Lamb(torch.optim.Optimizer):
                 state["v"].mul_(second).addcmul_(p.grad, p.grad, value=1 - second)
                 root = (state["v"] / (1 - second ** state["t"])).sqrt() + group["eps"]
                 step = state["m"] / (1 - first ** state["t"]) / root + group["weight_decay"] * p
-                p.sub_(step, alpha=(lr * (p.norm() / step.norm() if group["adapt"] else torch.tensor(1.0))).item())
+                p.sub_(step, alpha=(lr * p.norm() / step.norm()).item())
 
 
 class Muon:
