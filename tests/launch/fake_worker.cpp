@@ -157,7 +157,8 @@ class Worker {
        }},
       {"print_env",
        [](const auto& name) {
-         std::printf("%s=%s\n", name.c_str(), std::getenv(name.c_str()));
+         const char* value = std::getenv(name.c_str());
+         std::printf("%s=%s\n", name.c_str(), value == nullptr ? "" : value);
          std::fflush(stdout);
        }},
       {"print_fds", [](const auto&) { print_fds(); }},

@@ -119,7 +119,7 @@ def run(kind, options, start, gradients, **form):
 torch.manual_seed(1)
 start = [torch.randn(2, 3), torch.randn(3)]
 gradients = [[torch.randn(2, 3), torch.randn(3)] for _ in range(STEPS)]
-start.append(torch.randn(5, 2))
+start.append(torch.randn(5, 2) + 4)  # no weight near 0, where differences are held against too little
 for step in gradients:
     step.append(torch.randn(5, 2))
 save("optimizers", {
