@@ -28,7 +28,7 @@ void set_fd(Variables& variables, const char* name, int fd) {
   if (fd >= 0) variables[name] = std::to_string(fd);
 }
 
-// Of libgomp: about 0.3 ms, between two operations of a step.
+// Of libgomp: a fraction of a millisecond, between two operations of a step.
 constexpr const char* kSpins = "30000";
 
 void set_waiting(Variables& variables, Waiting waiting) {
