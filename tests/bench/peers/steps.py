@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -215,6 +216,7 @@ def write(options, measured, costs):
     text += ["## Resolved configs", ""]
     for row, (_, _, config) in measured.items():
         shown = config.replace(str(ROOT) + "/", "").replace(str(options.mnist.parent) + "/", "").rstrip()
+        shown = re.sub(rf"{re.escape(tempfile.gettempdir())}/[^/\s]+/", "", shown)
         text += [f"### {row}", "", "```yaml", shown, "```", ""]
     folder = ROOT / "docs/benchmarks"
     (folder / f"{stem}.md").write_text("\n".join(text), encoding="utf-8")
