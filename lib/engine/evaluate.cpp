@@ -65,7 +65,8 @@ Judged build_judged(const ThreadContext& run, const fs::path& run_dir, const fs:
   judged.loss = run.catalogue.losses.build(experiment.loss,
                                            {run.model.outputs, run.device, run.model.kind.targets});
   for (const config::Stage& metric : experiment.metrics) {
-    judged.metrics.push_back(run.catalogue.metrics.build(metric, {run.model.outputs, run.device}));
+    judged.metrics.push_back(run.catalogue.metrics.build(
+        metric, {run.model.outputs, run.device, run.model.kind.targets}));
   }
   return judged;
 }

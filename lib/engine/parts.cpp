@@ -152,7 +152,8 @@ RunStages build_stages(const StageSetup& setup) {
   if (experiment.early_stopping)
     stages.stopper = catalogue.stoppers.build(experiment.early_stopping, {});
   for (const config::Stage& metric : experiment.metrics) {
-    stages.metrics.push_back(catalogue.metrics.build(metric, {setup.model.outputs, setup.device}));
+    stages.metrics.push_back(catalogue.metrics.build(
+        metric, {setup.model.outputs, setup.device, setup.model.kind.targets}));
   }
   return stages;
 }

@@ -3,6 +3,7 @@
 #include "base/strings.hpp"
 #include "spec/checker.hpp"
 #include "spec/loss/cross_entropy.hpp"
+#include "spec/metric/accuracy.hpp"
 #include "spec/metric/f1.hpp"
 #include "spec/metric/precision.hpp"
 #include "spec/metric/recall.hpp"
@@ -132,6 +133,40 @@ std::string taken_of(const config::Stage& stage) {
   return text(Targets::tokens);
 }
 
+/// Whether it means anything for the labels. Of a loss that cannot be read nothing is known: it may
+/// learn answers.
+bool counts(Checker& checker, const config::Stage& metric, Targets targets) {
+  if (takes(metric, targets)) return true;
+  if (targets != Targets::numbers || !takes(metric, Answers{})) return false;
+  return !checker.sound("loss") || takes(checker.experiment().loss, Answers{});
+}
+
+double threshold_of(const config::Stage& metric) {
+  if (metric.options_type == typeid(metric::Accuracy))
+    return metric.as<metric::Accuracy>().threshold;
+  const metric::Averaged* options = averaged(metric);
+  return options == nullptr ? metric::kEvenChance : options->threshold;
+}
+
+/// Options that go with classes alone, or with answers alone.
+void check_counting(Checker& checker, const config::Stage& metric, const std::string& path,
+                    Targets targets) {
+  if (targets != Targets::numbers && threshold_of(metric) != metric::kEvenChance) {
+    checker.error(path + ".threshold",
+                  fmt::format("'threshold' is of yes-or-no answers, but the labels of "
+                              "dataset.train are {}",
+                              text(targets)),
+                  "remove it");
+  }
+  const metric::Averaged* options = averaged(metric);
+  if (targets != Targets::numbers || options == nullptr ||
+      options->average != metric::Average::binary)
+    return;
+  checker.error(path + ".average",
+                "'binary' scores class 1 of two, but the labels of dataset.train are numbers",
+                "write macro, weighted or micro");
+}
+
 /// What fits the labels is said, and what the loss or the metric takes instead.
 void check_targets(Checker& checker, Targets targets) {
   const Experiment& experiment = checker.experiment();
@@ -145,8 +180,11 @@ void check_targets(Checker& checker, Targets targets) {
   }
   for (std::size_t i = 0; i < experiment.metrics.size(); ++i) {
     const std::string path = fmt::format("metrics.{}", i);
-    if (!experiment.metrics[i] || !checker.sound(path) || takes(experiment.metrics[i], targets))
+    if (!experiment.metrics[i] || !checker.sound(path)) continue;
+    if (counts(checker, experiment.metrics[i], targets)) {
+      check_counting(checker, experiment.metrics[i], path, targets);
       continue;
+    }
     checker.error(
         path,
         fmt::format("the metric '{}' takes {}, but the labels of dataset.train are {}",

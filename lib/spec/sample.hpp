@@ -16,6 +16,9 @@ constexpr std::array<const char*, 3> enum_names(Targets) {
   return {"classes", "numbers", "tokens"};
 }
 
+/// Numbers that are yes-or-no answers, 1 and 0: what a loss may learn them as, and a metric count.
+struct Answers {};
+
 struct SampleKind {
   Inputs inputs = Inputs::images;
   Targets targets = Targets::classes;

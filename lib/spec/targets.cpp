@@ -4,6 +4,7 @@
 #include "spec/said_by.hpp"
 #include "spec/stage_headers.hpp"
 
+#include <algorithm>
 #include <optional>
 
 namespace trainctl::spec {
@@ -44,6 +45,12 @@ std::optional<bool> said_by_any(const config::Stage& stage, Asked asked,
 bool takes(const config::Stage& stage, Targets targets) {
   return said_by_any(stage, targets, &PluginEntry::takes_targets)
       .value_or(targets == Targets::classes);
+}
+
+bool takes(const config::Stage& stage, Answers answers) {
+  const bool is_of_plugin = std::ranges::any_of(
+      plugins_in_use(), [&](const Plugin& plugin) { return has(plugin, stage); });
+  return !is_of_plugin && said_by_builtin(stage, answers).value_or(false);
 }
 
 bool takes(const config::Stage& model, Inputs inputs) {

@@ -9,6 +9,10 @@ namespace trainctl::spec {
 /// classes only.
 bool takes(const config::Stage& stage, Targets targets);
 
+/// Whether a loss learns numbers as yes-or-no answers, or a metric counts such: what its options
+/// say, or else not.
+bool takes(const config::Stage& stage, Answers answers);
+
 /// Whether a model takes such samples: what its options say, or else images and rows, which it
 /// flattens.
 bool takes(const config::Stage& model, Inputs inputs);

@@ -169,6 +169,7 @@ class Stopper {
 struct MetricContext {
   std::int64_t classes = 0;  // or the numbers that are learnt
   at::Device device = at::kCPU;
+  spec::Targets targets = spec::Targets::classes;
 };
 
 /// A metric as sums that may be added over batches and ranks: exact however the data is split.

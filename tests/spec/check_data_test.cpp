@@ -183,3 +183,42 @@ TEST_CASE("numbers to learn need a loss of numbers, and no metric counts them", 
             {.samples = 1000, .classes = 10, .kind = SampleKind{Inputs::numbers, Targets::classes}})
             .empty());
 }
+
+TEST_CASE("metrics of classes count numbers that a loss learns as yes-or-no answers", "[spec]") {
+  const SplitFacts facts{.samples = 1000, .kind = SampleKind{Inputs::numbers, Targets::numbers}};
+  const std::string metrics = "metrics=[accuracy, precision, recall, f1, auroc, mae]";
+  for (const std::string loss : {"loss=bce_with_logits", "loss=focal"})
+    CHECK(problems_with({loss, metrics}, facts).empty());
+  for (const std::string loss :
+       {"loss=mse", "loss=kl_div", "loss={type: cross_entropy, soft_targets: true}"}) {
+    const std::string problems = problems_with({loss, metrics}, facts);
+    for (const std::string type : {"accuracy", "precision", "recall", "f1", "auroc"})
+      CHECK_THAT(problems,
+                 Contains("the metric '" + type +
+                          "' takes classes, but the labels of dataset.train are numbers"));
+    CHECK_THAT(problems, !Contains("'mae'"));
+  }
+  CHECK_THAT(problems_with({"loss=bce_with_logits", "metrics=[top_k_accuracy]"}, facts),
+             Contains("the metric 'top_k_accuracy' takes classes"));
+}
+
+TEST_CASE("a threshold is of answers, and binary of classes", "[spec]") {
+  const SplitFacts answers{.samples = 1000, .kind = SampleKind{Inputs::numbers, Targets::numbers}};
+  const SplitFacts classes{
+      .samples = 1000, .classes = 2, .kind = SampleKind{Inputs::numbers, Targets::classes}};
+  const std::string loss = "loss=bce_with_logits";
+  for (const std::string type : {"accuracy", "precision", "recall", "f1"}) {
+    const std::string metric = "metrics=[{type: " + type + ", threshold: 0.3}]";
+    CHECK(problems_with({loss, metric}, answers).empty());
+    CHECK_THAT(problems_with({loss, metric}, classes),
+               Contains("'threshold' is of yes-or-no answers, but the labels of dataset.train are "
+                        "classes") &&
+                   Contains("remove it"));
+  }
+  const std::string binary = "metrics=[{type: f1, average: binary}]";
+  CHECK(problems_with({loss, binary}, classes).empty());
+  CHECK_THAT(
+      problems_with({loss, binary}, answers),
+      Contains("'binary' scores class 1 of two, but the labels of dataset.train are numbers"));
+  CHECK_THAT(problems_of({"metrics=[{type: accuracy, threshold: 1}]"}), Contains("threshold"));
+}

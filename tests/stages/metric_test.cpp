@@ -15,20 +15,37 @@ using stages_test::tensor;
 namespace {
 
 std::unique_ptr<stage::Metric> make(const std::string& type, const std::string& options,
-                                    std::int64_t classes = 6) {
+                                    stage::MetricContext context = {6}) {
   return stages::builtin_catalogue().metrics.build(stages_test::stage("metric", type, options),
-                                                   {classes});
+                                                   context);
+}
+
+std::unique_ptr<stage::Metric> make(const std::string& type, const std::string& options,
+                                    std::int64_t classes) {
+  return make(type, options, stage::MetricContext{classes});
+}
+
+/// Of so many yes-or-no answers a row.
+std::unique_ptr<stage::Metric> make_of_answers(const std::string& type, const std::string& options,
+                                               std::int64_t answers) {
+  return make(type, options, {answers, at::kCPU, spec::Targets::numbers});
+}
+
+stage::MetricContext context_for(const at::Tensor& logits, const at::Tensor& targets) {
+  return {logits.size(1), at::kCPU,
+          targets.is_floating_point() ? spec::Targets::numbers : spec::Targets::classes};
 }
 
 void check_cases(const Json& cases, const at::Tensor& logits, const at::Tensor& targets) {
   REQUIRE_FALSE(cases.empty());
   for (const Json& run : cases) {
     INFO(run["type"] << " " << run["options"]);
-    const auto whole = make(run["type"], run["options"].dump(), logits.size(1));
+    const stage::MetricContext context = context_for(logits, targets);
+    const auto whole = make(run["type"], run["options"].dump(), context);
     CHECK(std::isnan(whole->value()));
     whole->update(logits, targets);
     CHECK(whole->value() == Approx(run["value"].get<double>()).epsilon(1e-6));
-    const auto parts = make(run["type"], run["options"].dump(), logits.size(1));
+    const auto parts = make(run["type"], run["options"].dump(), context);
     for (const auto& [begin, end] :
          {std::pair<std::int64_t, std::int64_t>(0, 5), {5, 6}, {6, logits.size(0)}}) {
       parts->update(logits.slice(0, begin, end), targets.slice(0, begin, end));
@@ -47,6 +64,60 @@ TEST_CASE("metrics are PyTorch's and scikit-learn's, in one batch or in three") 
   check_cases(two["cases"], tensor(two["logits"]), tensor(two["targets"], at::kLong));
   const Json& learnt = golden["of_numbers"];
   check_cases(learnt["cases"], tensor(learnt["logits"]), tensor(learnt["targets"]));
+}
+
+TEST_CASE("metrics of yes-or-no answers are scikit-learn's, in one batch or in three") {
+  const Json golden = stages_test::golden("answers");
+  check_cases(golden["cases"], tensor(golden["logits"]), tensor(golden["targets"]));
+  check_cases(golden["rare_cases"], tensor(golden["rare_logits"]), tensor(golden["rare_targets"]));
+}
+
+TEST_CASE("the answers of two ranks add up to those of all rows") {
+  const at::Tensor logits = tensor(Json{{1, -1}, {2, 3}, {-1, 4}, {-2, -1}, {1, 0}});
+  const at::Tensor answers = tensor(Json{{1, 0}, {0, 1}, {0, 1}, {1, 1}, {1, 0}});
+  for (const std::string type : {"accuracy", "precision", "recall", "f1", "auroc"}) {
+    INFO(type);
+    const auto all = make_of_answers(type, "{}", 2);
+    const auto one = make_of_answers(type, "{}", 2);
+    const auto other = make_of_answers(type, "{}", 2);
+    all->update(logits, answers);
+    one->update(logits.slice(0, 0, 2), answers.slice(0, 0, 2));
+    other->update(logits.slice(0, 2, 5), answers.slice(0, 2, 5));
+    one->sums().add_(other->sums());
+    CHECK(one->sums().equal(all->sums()));
+    CHECK(one->value() == all->value());
+    all->reset();
+    CHECK(std::isnan(all->value()));
+  }
+}
+
+TEST_CASE("a logit of 0 says no, and so does every answer of a split without a yes") {
+  const at::Tensor logits = tensor(Json{{0, 1e-6}, {-3, -1e-6}});
+  const auto accuracy = make_of_answers("accuracy", "{}", 2);
+  accuracy->update(logits, tensor(Json{{0, 1}, {1, 0}}));
+  CHECK(accuracy->value() == 0.75);
+  for (const std::string average : {"macro", "weighted", "micro"}) {
+    const auto f1 = make_of_answers("f1", "{average: " + average + "}", 2);
+    f1->update(logits, tensor(Json{{0, 0}, {0, 0}}));
+    CHECK(f1->value() == 0);
+  }
+}
+
+TEST_CASE("a column that is all no is left out of auroc's mean") {
+  const at::Tensor logits = tensor(Json{{1, 5}, {-1, -5}, {2, 0}});
+  const auto auroc = make_of_answers("auroc", "{}", 2);
+  auroc->update(logits, tensor(Json{{0, 0}, {0, 0}, {1, 0}}));
+  CHECK(auroc->value() == 1);
+  const auto none = make_of_answers("auroc", "{}", 2);
+  none->update(logits, tensor(Json{{0, 0}, {0, 0}, {0, 0}}));
+  CHECK(std::isnan(none->value()));
+}
+
+TEST_CASE("what only classes or only answers have is refused of the others") {
+  for (const std::string type : {"accuracy", "precision", "recall", "f1"})
+    CHECK_THROWS_WITH(make(type, "{threshold: 0.3}"), Contains("this data has classes"));
+  CHECK_THROWS_WITH(make_of_answers("f1", "{average: binary}", 2),
+                    Contains("the data has numbers: choose macro"));
 }
 
 TEST_CASE("a score of class 1 wants two classes") {

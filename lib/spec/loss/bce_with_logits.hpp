@@ -15,6 +15,7 @@ struct BceWithLogits {
   std::vector<double> pos_weight;
 
   [[nodiscard]] static bool takes(Targets targets) { return targets != Targets::tokens; }
+  [[nodiscard]] static bool takes(Answers) { return true; }
   static void describe(config::Describe<BceWithLogits>& options) {
     options
         .field("pos_weight", &BceWithLogits::pos_weight,

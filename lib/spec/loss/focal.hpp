@@ -17,6 +17,7 @@ struct Focal {
   std::optional<double> alpha;
 
   [[nodiscard]] static bool takes(Targets) { return true; }
+  [[nodiscard]] static bool takes(Answers) { return true; }
   static void describe(config::Describe<Focal>& options) {
     options
         .field("gamma", &Focal::gamma, "Power of what is missing to certainty; 0: cross entropy.")

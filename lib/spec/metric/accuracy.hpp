@@ -1,13 +1,15 @@
 #pragma once
 
-#include "config/describe.hpp"
+#include "spec/metric/answers.hpp"
 
 namespace trainctl::spec::metric {
 
-struct Accuracy {
-  static constexpr auto kSummary = "Fraction of samples whose highest logit is the class.";
+struct Accuracy : OfAnswers {
+  static constexpr auto kSummary =
+      "Fraction of samples whose highest logit is the class, or of yes-or-no answers that are "
+      "right.";
 
-  static void describe(config::Describe<Accuracy>&) {}
+  static void describe(config::Describe<Accuracy>& options) { options.include<OfAnswers>(); }
 };
 
 }  // namespace trainctl::spec::metric

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "config/describe.hpp"
+#include "spec/metric/answers.hpp"
 
 #include <array>
 
@@ -12,13 +12,15 @@ constexpr std::array<const char*, 4> enum_names(Average) {
 }
 
 /// What precision, recall and f1 share.
-struct Averaged {
+struct Averaged : OfAnswers {
   Average average = Average::macro;
 
   static void describe(config::Describe<Averaged>& options) {
-    options.field("average", &Averaged::average,
-                  "macro: the mean over classes that occur; weighted: by their samples; micro: all "
-                  "classes as one; binary: class 1 of two.");
+    options.field(
+        "average", &Averaged::average,
+        "macro: the mean over classes that occur, or over all answers of a row; weighted: "
+        "by their samples; micro: all as one; binary: class 1 of two.");
+    options.include<OfAnswers>();
   }
 };
 

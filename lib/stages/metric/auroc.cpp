@@ -1,6 +1,7 @@
 #include "spec/metric/auroc.hpp"
 
 #include "stages/builtin.hpp"
+#include "stages/metric/answers.hpp"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/log_softmax.h>
@@ -38,6 +39,7 @@ class Auroc final : public stage::Metric {
   Auroc(const spec::metric::Auroc& options, const stage::MetricContext& context)
       : options_(options),
         classes_(context.classes),
+        targets_(context.targets),
         sums_(at::zeros({classes_ * 2 * options.bins},
                         at::TensorOptions(at::kDouble).device(context.device))),
         first_bins_(at::arange(classes_, at::TensorOptions(at::kLong).device(context.device)) *
@@ -47,13 +49,12 @@ class Auroc final : public stage::Metric {
 
   void update(const at::Tensor& logits, const at::Tensor& targets) override {
     constexpr double kRange = 16;
-    const at::Tensor log_p = logits.detach().to(at::kDouble).log_softmax(1);
-    const at::Tensor odds = log_p - log_p.exp().neg().log1p();
     const auto bins = static_cast<double>(options_.bins);
-    const at::Tensor bin =
-        ((odds + kRange) * (bins / (2 * kRange))).nan_to_num(0).clamp(0, bins - 1).to(at::kLong);
-    const at::Tensor others = 1 - at::one_hot(targets, classes_);
-    const at::Tensor place = bin + others * options_.bins + first_bins_;
+    const at::Tensor bin = ((log_odds(logits) + kRange) * (bins / (2 * kRange)))
+                               .nan_to_num(0)
+                               .clamp(0, bins - 1)
+                               .to(at::kLong);
+    const at::Tensor place = bin + negatives(targets) * options_.bins + first_bins_;
     sums_.scatter_add_(0, place.flatten(), at::ones_like(place.flatten(), at::kDouble));
   }
 
@@ -80,8 +81,22 @@ class Auroc final : public stage::Metric {
   void reset() override { sums_.zero_(); }
 
  private:
+  /// [N, classes] float64, of the class against the others, or of the answer's yes.
+  [[nodiscard]] at::Tensor log_odds(const at::Tensor& logits) const {
+    const at::Tensor exact = logits.detach().to(at::kDouble);
+    if (targets_ == spec::Targets::numbers) return exact;
+    const at::Tensor log_p = exact.log_softmax(1);
+    return log_p - log_p.exp().neg().log1p();
+  }
+  /// int64 [N, classes]: 1 where the row is of another class, or the answer is no.
+  [[nodiscard]] at::Tensor negatives(const at::Tensor& targets) const {
+    if (targets_ == spec::Targets::numbers) return says_yes(targets).logical_not().to(at::kLong);
+    return 1 - at::one_hot(targets, classes_);
+  }
+
   spec::metric::Auroc options_;
-  std::int64_t classes_;
+  std::int64_t classes_;  // or answers
+  spec::Targets targets_;
   at::Tensor sums_;  // [class, of it or not, bin]
   at::Tensor first_bins_;
 };

@@ -1,12 +1,14 @@
 #include "stages/metric/class_counts.hpp"
 
 #include "base/error.hpp"
+#include "stages/metric/answers.hpp"
 
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros.h>
 
 #include <limits>
+#include <optional>
 #include <utility>
 
 namespace trainctl::stages {
@@ -37,13 +39,19 @@ double score_of(Score score, const Counts& counts) {
 
 class ClassMetric final : public stage::Metric {
  public:
-  ClassMetric(std::string name, Score score, Average average, const stage::MetricContext& context)
+  ClassMetric(std::string name, Score score, const spec::metric::Averaged& options,
+              const stage::MetricContext& context)
       : name_(std::move(name)),
         score_(score),
-        average_(average),
+        average_(options.average),
         classes_(context.classes),
-        sums_(at::zeros({3 * classes_}, at::TensorOptions(at::kDouble).device(context.device))) {
-    ENSURE(config, average != Average::binary || classes_ == 2,
+        least_logit_(least_logit(options.threshold, context)),
+        sums_(at::zeros({3 * classes_ + (least_logit_ ? 1 : 0)},
+                        at::TensorOptions(at::kDouble).device(context.device))) {
+    if (average_ != Average::binary) return;
+    ENSURE(config, !least_logit_,
+           "average: binary scores class 1 of two, and the data has numbers: choose macro");
+    ENSURE(config, classes_ == 2,
            "average: binary scores class 1 of two, and the data has {} classes: choose macro",
            classes_);
   }
@@ -51,6 +59,7 @@ class ClassMetric final : public stage::Metric {
   [[nodiscard]] std::string name() const override { return name_; }
 
   void update(const at::Tensor& logits, const at::Tensor& targets) override {
+    if (least_logit_) return add(answers_of(logits, targets, *least_logit_));
     const at::Tensor called = logits.detach().argmax(1);
     const at::Tensor one = at::ones_like(targets, at::kDouble);
     add(0, targets, called.eq(targets).to(at::kDouble));
@@ -73,14 +82,15 @@ class ClassMetric final : public stage::Metric {
     for (std::int64_t c = 0; c < classes_; ++c) {
       const Counts counts = of_class(c);
       all += counts;
-      const bool occurs = counts.called + counts.actual > 0;
+      const bool occurs = least_logit_ || counts.called + counts.actual > 0;
       const double weight = average_ == Average::weighted ? counts.actual : (occurs ? 1 : 0);
       weighed += weight * score_of(score_, counts);
       weights += weight;
     }
-    if (all.actual == 0) return std::numeric_limits<double>::quiet_NaN();
+    if ((least_logit_ ? sums[3 * classes_] : all.actual) == 0)
+      return std::numeric_limits<double>::quiet_NaN();
     if (average_ == Average::binary) return score_of(score_, of_class(1));
-    return average_ == Average::micro ? score_of(score_, all) : weighed / weights;
+    return average_ == Average::micro ? score_of(score_, all) : share(weighed, weights);
   }
 
   void reset() override { sums_.zero_(); }
@@ -90,20 +100,30 @@ class ClassMetric final : public stage::Metric {
   void add(std::int64_t kind, const at::Tensor& classes, const at::Tensor& counts) {
     sums_.narrow(0, kind * classes_, classes_).scatter_add_(0, classes, counts);
   }
+  void add(const Answers& answers) {
+    const auto add_columns = [this](std::int64_t kind, const at::Tensor& yes) {
+      sums_.narrow(0, kind * classes_, classes_).add_(yes.sum(0));
+    };
+    add_columns(0, answers.called.logical_and(answers.actual));
+    add_columns(1, answers.called);
+    add_columns(2, answers.actual);
+    sums_.select(0, 3 * classes_).add_(answers.actual.size(0));
+  }
 
   std::string name_;
   Score score_;
   Average average_;
   std::int64_t classes_;
-  at::Tensor sums_;
+  std::optional<double> least_logit_;  // set: numbers are answers
+  at::Tensor sums_;                    // [count, class]; of answers the rows stand behind them
 };
 
 }  // namespace
 
 std::unique_ptr<stage::Metric> make_class_metric(std::string name, Score score,
-                                                 spec::metric::Average average,
+                                                 const spec::metric::Averaged& options,
                                                  const stage::MetricContext& context) {
-  return std::make_unique<ClassMetric>(std::move(name), score, average, context);
+  return std::make_unique<ClassMetric>(std::move(name), score, options, context);
 }
 
 }  // namespace trainctl::stages

@@ -8,7 +8,7 @@ namespace trainctl::stages {
 void register_metric_precision(stage::Catalogue& catalogue) {
   catalogue.metrics.add<spec::metric::Precision>(
       "precision", [](const auto& options, const auto& context) {
-        return make_class_metric("precision", Score::precision, options.average, context);
+        return make_class_metric("precision", Score::precision, options, context);
       });
 }
 

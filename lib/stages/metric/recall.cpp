@@ -8,7 +8,7 @@ namespace trainctl::stages {
 void register_metric_recall(stage::Catalogue& catalogue) {
   catalogue.metrics.add<spec::metric::Recall>(
       "recall", [](const auto& options, const auto& context) {
-        return make_class_metric("recall", Score::recall, options.average, context);
+        return make_class_metric("recall", Score::recall, options, context);
       });
 }
 

@@ -1,0 +1,23 @@
+#include "stages/metric/answers.hpp"
+
+#include "base/error.hpp"
+#include "spec/metric/answers.hpp"
+
+#include <cmath>
+
+namespace trainctl::stages {
+
+std::optional<double> least_logit(double threshold, const stage::MetricContext& context) {
+  if (context.targets == spec::Targets::numbers) return std::log(threshold / (1 - threshold));
+  ENSURE(config, threshold == spec::metric::kEvenChance,
+         "threshold is of yes-or-no answers, and this data has classes: remove it");
+  return std::nullopt;
+}
+
+Answers answers_of(const at::Tensor& logits, const at::Tensor& targets, double least_logit) {
+  return {logits.detach().gt(least_logit), says_yes(targets)};
+}
+
+at::Tensor says_yes(const at::Tensor& targets) { return targets.gt(spec::metric::kEvenChance); }
+
+}  // namespace trainctl::stages
