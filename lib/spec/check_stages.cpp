@@ -2,6 +2,7 @@
 #include "spec/checker.hpp"
 #include "spec/dataset/csv.hpp"
 #include "spec/dataset/parquet.hpp"
+#include "spec/loss/bce_with_logits.hpp"
 #include "spec/loss/cross_entropy.hpp"
 #include "spec/loss/nll.hpp"
 #include "spec/metric/top_k_accuracy.hpp"
@@ -63,16 +64,21 @@ void check_nll(Checker& checker) {
                   "log_softmax");
 }
 
+bool takes_mixed(const config::Stage& loss) {
+  return loss.options_type == typeid(loss::CrossEntropy) ||
+         loss.options_type == typeid(loss::Nll) || loss.options_type == typeid(loss::BceWithLogits);
+}
+
 void check_mixing(Checker& checker) {
   const Experiment& experiment = checker.experiment();
   const bool mixes = !experiment.dataset.train.batch_transforms.empty();
-  if (!mixes || experiment.loss.options_type == typeid(loss::CrossEntropy)) return;
+  if (!mixes || takes_mixed(experiment.loss)) return;
   if (!checker.sound({"loss", "dataset.train.batch_transforms"})) return;
   checker.error("loss",
                 fmt::format("the loss '{}' does not take the mixed labels of "
                             "dataset.train.batch_transforms",
                             experiment.loss.type),
-                "choose loss cross_entropy, or remove 'batch_transforms'");
+                "choose loss cross_entropy, nll or bce_with_logits, or remove 'batch_transforms'");
 }
 
 void check_normalize(Checker& checker, const std::string& path, const DataSplit& split) {

@@ -105,8 +105,13 @@ TEST_CASE("only a loss that takes mixed labels goes with batch_transforms", "[sp
   const std::string mixed = "+dataset.train.batch_transforms=[mixup]";
   CHECK_THAT(problems_of({"loss=mse", mixed}),
              Contains("loss=mse") && Contains("the loss 'mse' does not take the mixed labels") &&
-                 Contains("choose loss cross_entropy, or remove 'batch_transforms'"));
+                 Contains("choose loss cross_entropy, nll or bce_with_logits, or remove "
+                          "'batch_transforms'"));
   CHECK(problems_of({mixed}).empty());
+  CHECK(problems_of({"loss=nll", mixed}).empty());
+  CHECK(problems_of({"loss=bce_with_logits", mixed}).empty());
+  CHECK_THAT(problems_of({"loss=focal", mixed}),
+             Contains("'focal' does not take the mixed labels"));
   CHECK(problems_of({"loss=mse"}).empty());
   CHECK_THAT(problems_of({"loss=msee", mixed}), !Contains("does not take the mixed labels"));
   CHECK_THAT(problems_of({"+dataset.val.batch_transforms=[mixup]"}), Contains("unknown key"));

@@ -2,6 +2,7 @@
 #include "stages/support.hpp"
 #include "support/catch.hpp"
 
+#include <ATen/ops/log_softmax.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -105,14 +106,49 @@ TEST_CASE("the loss of mixed rows is PyTorch's of probability targets") {
   }
 }
 
-TEST_CASE("rows that are all their own have the loss of unmixed rows") {
+TEST_CASE("nll learns from mixed rows as cross_entropy does, given log-probabilities") {
+  const Json golden = stages_test::golden("losses");
+  const at::Tensor logits = tensor(golden["logits"]);
+  const stage::MixedTargets targets{tensor(golden["targets"], at::kLong),
+                                    tensor(golden["partners"], at::kLong),
+                                    tensor(golden["lambda"])};
+  for (const char* options : {"{}", "{weight: [1.0, 0.5, 2.0]}", "{ignore_index: 1}"}) {
+    INFO(options);
+    const stage::LossValue value =
+        make("nll", options)->forward_mixed(logits.log_softmax(1), targets);
+    CHECK_FALSE(value.weight.defined());
+    CHECK(difference(value.value,
+                     make("cross_entropy", options)->forward_mixed(logits, targets).value) <= 1e-6);
+  }
+}
+
+TEST_CASE("bce_with_logits learns from mixed rows as from each of their two classes") {
   const at::Tensor logits = at::randn({4, 3});
+  const at::Tensor own = at::tensor({0, 1, 2, 2}, at::kLong);
+  const at::Tensor partner = at::tensor({1, 1, 0, 1}, at::kLong);
+  const at::Tensor lambda = at::zeros({4}, at::kFloat) + 0.3;
+  for (const char* options : {"{}", "{pos_weight: [1.0, 0.5, 3.0]}"}) {
+    INFO(options);
+    const auto loss = make("bce_with_logits", options);
+    const at::Tensor expected =
+        0.3 * loss->forward(logits, own).value + 0.7 * loss->forward(logits, partner).value;
+    CHECK(difference(loss->forward_mixed(logits, {own, partner, lambda}).value, expected) <= 1e-5);
+  }
+}
+
+TEST_CASE("rows that are all their own have the loss of unmixed rows") {
+  const at::Tensor logits = at::randn({4, 3}).log_softmax(1);
   const at::Tensor own = at::tensor({0, 1, 2, 2}, at::kLong);
   const stage::MixedTargets targets{own, at::tensor({1, 1, 0, 2}, at::kLong),
                                     at::zeros({4}, at::kFloat) + 1};
-  const auto loss = make("cross_entropy", "{label_smoothing: 0.1}");
-  CHECK(difference(loss->forward_mixed(logits, targets).value, loss->forward(logits, own).value) <=
-        1e-6);
+  for (const char* type : {"cross_entropy", "nll", "bce_with_logits"}) {
+    const auto loss = make(type, "{}");
+    CHECK(difference(loss->forward_mixed(logits, targets).value,
+                     loss->forward(logits, own).value) <= 1e-6);
+  }
+  const auto smoothed = make("cross_entropy", "{label_smoothing: 0.1}");
+  CHECK(difference(smoothed->forward_mixed(logits, targets).value,
+                   smoothed->forward(logits, own).value) <= 1e-6);
 }
 
 TEST_CASE("a loss without mixed rows says so") {

@@ -4,6 +4,7 @@
 #include "stages/loss/targets.hpp"
 
 #include <ATen/ops/binary_cross_entropy_with_logits.h>
+#include <ATen/ops/lerp.h>
 
 #include <optional>
 
@@ -21,6 +22,14 @@ class BceWithLogits final : public stage::Loss {
     return {
         at::binary_cross_entropy_with_logits(logits, as_numbers(logits, targets), {}, pos_weight_),
         {}};
+  }
+
+  /// It is linear in the targets: mixed rows are learnt from as numbers between 0 and 1.
+  stage::LossValue forward_mixed(const at::Tensor& logits,
+                                 const stage::MixedTargets& targets) override {
+    const at::Tensor lambda = targets.lambda.unsqueeze(1).to(logits.scalar_type());
+    return forward(logits, at::lerp(as_numbers(logits, targets.partner),
+                                    as_numbers(logits, targets.own), lambda));
   }
 
  private:

@@ -4,6 +4,7 @@
 #include "stages/loss/targets.hpp"
 
 #include <ATen/core/Reduction.h>
+#include <ATen/ops/lerp.h>
 #include <ATen/ops/nll_loss.h>
 
 #include <optional>
@@ -30,6 +31,16 @@ class Nll final : public stage::Loss {
                      plain ? at::Reduction::Mean : at::Reduction::Sum, ignored_.value_or(kNoLabel));
     if (plain) return {std::move(value), {}};
     return {std::move(value), weight_of(rows.classes, weight_, ignored_)};
+  }
+
+  /// Divides by the rows, also where classes have weights, as cross_entropy does.
+  stage::LossValue forward_mixed(const at::Tensor& logits,
+                                 const stage::MixedTargets& targets) override {
+    const auto rows = [&](const at::Tensor& classes) {
+      return at::nll_loss(logits, classes, weight_, at::Reduction::None,
+                          ignored_.value_or(kNoLabel));
+    };
+    return {at::lerp(rows(targets.partner), rows(targets.own), targets.lambda).mean(), {}};
   }
 
   [[nodiscard]] std::optional<std::int64_t> ignored_label() const override { return ignored_; }
