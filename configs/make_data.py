@@ -50,10 +50,11 @@ def houses(folder, draw):
 
 def multi_label(folder, draw):
     """Eight numbers a row; each answer is yes where a sum of some of them is large. The third seldom is."""
-    rows = [[draw.gauss(0, 1) for _ in range(8)] for _ in range(800)]
-    answers = [(row[0] + row[1] > 0, row[2] - row[3] > 0, row[4] + row[5] > 2) for row in rows]
-    npy(folder / "features.npy", "<f4", (800, 8), array.array("f", sum(rows, [])))
-    npy(folder / "labels.npy", "<f4", (800, 3), array.array("f", [float(answer) for row in answers for answer in row]))
+    for prefix, count in (("", 800), ("val_", 200)):
+        rows = [[draw.gauss(0, 1) for _ in range(8)] for _ in range(count)]
+        answers = [(row[0] + row[1] > 0, row[2] - row[3] > 0, row[4] + row[5] > 2) for row in rows]
+        npy(folder / f"{prefix}features.npy", "<f4", (count, 8), array.array("f", sum(rows, [])))
+        npy(folder / f"{prefix}labels.npy", "<f4", (count, 3), array.array("f", [float(answer) for row in answers for answer in row]))
 
 
 def distillation(folder, draw):
