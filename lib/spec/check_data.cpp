@@ -135,30 +135,29 @@ std::string taken_of(const config::Stage& stage) {
 
 /// Whether it means anything for the labels. Of a loss that cannot be read nothing is known: it may
 /// learn answers.
-bool counts(Checker& checker, const config::Stage& metric, Targets targets) {
-  if (takes(metric, targets)) return true;
-  if (targets != Targets::numbers || !takes(metric, Answers{})) return false;
+bool counts(Checker& checker, const config::Stage& stage, Targets targets) {
+  if (takes(stage, targets)) return true;
+  if (targets != Targets::numbers || !takes(stage, Answers{})) return false;
   return !checker.sound("loss") || takes(checker.experiment().loss, Answers{});
 }
 
-double threshold_of(const config::Stage& metric) {
-  if (metric.options_type == typeid(metric::Accuracy))
-    return metric.as<metric::Accuracy>().threshold;
-  const metric::Averaged* options = averaged(metric);
+double threshold_of(const config::Stage& stage) {
+  if (stage.options_type == typeid(metric::Accuracy)) return stage.as<metric::Accuracy>().threshold;
+  const metric::Averaged* options = averaged(stage);
   return options == nullptr ? metric::kEvenChance : options->threshold;
 }
 
 /// Options that go with classes alone, or with answers alone.
-void check_counting(Checker& checker, const config::Stage& metric, const std::string& path,
+void check_counting(Checker& checker, const config::Stage& stage, const std::string& path,
                     Targets targets) {
-  if (targets != Targets::numbers && threshold_of(metric) != metric::kEvenChance) {
+  if (targets != Targets::numbers && threshold_of(stage) != metric::kEvenChance) {
     checker.error(path + ".threshold",
                   fmt::format("'threshold' is of yes-or-no answers, but the labels of "
                               "dataset.train are {}",
                               text(targets)),
                   "remove it");
   }
-  const metric::Averaged* options = averaged(metric);
+  const metric::Averaged* options = averaged(stage);
   if (targets != Targets::numbers || options == nullptr ||
       options->average != metric::Average::binary)
     return;

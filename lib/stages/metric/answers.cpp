@@ -14,8 +14,8 @@ std::optional<double> least_logit(double threshold, const stage::MetricContext& 
   return std::nullopt;
 }
 
-Answers answers_of(const at::Tensor& logits, const at::Tensor& targets, double least_logit) {
-  return {logits.detach().gt(least_logit), says_yes(targets)};
+Answers answers_of(const at::Tensor& logits, const at::Tensor& targets, double above) {
+  return {logits.detach().gt(above), says_yes(targets)};
 }
 
 at::Tensor says_yes(const at::Tensor& targets) { return targets.gt(spec::metric::kEvenChance); }
