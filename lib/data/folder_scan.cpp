@@ -41,17 +41,32 @@ class Scanner {
     return std::move(scan_);
   }
 
+  ImageFiles scan_all() {
+    top_images_ = true;
+    Entries top = look_into("");
+    open_.push_back(top.identity);
+    std::sort(top.images.begin(), top.images.end());
+    for (const std::string& image : top.images) add_image(image);
+    std::sort(top.folders.begin(), top.folders.end());
+    for (const std::string& name : top.folders) add_files(name);
+    return std::move(scan_.files);
+  }
+
  private:
-  void add_class(const std::string& name) {
+  void add_files(const std::string& name) {
     std::vector<std::pair<std::string, std::vector<std::string>>> folders;
     walk(name, folders);
     // As sorted(os.walk(...)): by the folder's whole path.
     std::sort(folders.begin(), folders.end());
-    const std::size_t before = scan_.files.files.size();
     for (auto& [folder, images] : folders) {
       std::sort(images.begin(), images.end());
       for (const std::string& image : images) add_image(folder + "/" + image);
     }
+  }
+
+  void add_class(const std::string& name) {
+    const std::size_t before = scan_.files.files.size();
+    add_files(name);
     ENSURE(data, options_.empty == EmptyClasses::allow || scan_.files.files.size() > before,
            "the class folder {} holds no images (.jpg .jpeg .png .webp .bmp .tif .tiff); remove "
            "it, or write "
@@ -83,7 +98,7 @@ class Scanner {
     fs::directory_iterator entry(path, failure);
     for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
       ++entries.count;
-      sort_in(*entry, folder.empty(), entries);
+      sort_in(*entry, !folder.empty() || top_images_, entries);
     }
     ENSURE(data, !failure, "cannot look into {}: {}", shown(path), failure.message());
     scan_.folders.push_back({fs::absolute(path).lexically_normal().string(),
@@ -92,10 +107,10 @@ class Scanner {
     return entries;
   }
 
-  void sort_in(const fs::directory_entry& entry, bool top, Entries& entries) const {
+  void sort_in(const fs::directory_entry& entry, bool takes_images, Entries& entries) const {
     std::error_code failure;
     std::string name = entry.path().filename().string();
-    const bool image = !top && has_image_suffix(name);
+    const bool image = takes_images && has_image_suffix(name);
     const bool folder = entry.is_directory(failure);
     if (entry.is_symlink(failure) && (folder || image)) {
       ENSURE(data, options_.links == DataRoot::Links::follow,
@@ -137,12 +152,17 @@ class Scanner {
   std::vector<std::int64_t> labels_;
   std::vector<std::pair<dev_t, ino_t>> open_;  // the folders that walk() is in
   std::int64_t classes_ = 0;
+  bool top_images_ = false;  // those that lie in no folder count
 };
 
 }  // namespace
 
 FolderScan scan_class_folders(const fs::path& root, const ScanOptions& options) {
   return Scanner(root, options).scan();
+}
+
+ImageFiles scan_pictures(const fs::path& root) {
+  return Scanner(root, {.links = DataRoot::Links::follow}).scan_all();
 }
 
 }  // namespace trainctl::data

@@ -27,4 +27,8 @@ struct FolderScan {
 /// Error(data).
 FolderScan scan_class_folders(const std::filesystem::path& root, const ScanOptions& options);
 
+/// All images beneath `root`, in the same order: those right in it first, then folder by folder.
+/// They have no labels, and their links are followed. Throws Error(data).
+ImageFiles scan_pictures(const std::filesystem::path& root);
+
 }  // namespace trainctl::data

@@ -79,4 +79,10 @@ Roles roles_of(const Layout& layout) {
   return *std::move(roles);
 }
 
+bool has_same_inputs(const Layout& one, const Layout& other) {
+  const std::optional<Roles> a = find_roles(one);
+  const std::optional<Roles> b = find_roles(other);
+  return a && b ? one[a->input] == other[b->input] : one == other;
+}
+
 }  // namespace trainctl::data

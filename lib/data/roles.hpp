@@ -30,4 +30,7 @@ std::optional<Roles> find_roles(const Layout& layout);
 /// The same. Throws Error(config) in place of nothing.
 Roles roles_of(const Layout& layout);
 
+/// Whether a model of the one is given the same by the other, whatever their labels are.
+bool has_same_inputs(const Layout& one, const Layout& other);
+
 }  // namespace trainctl::data
