@@ -71,11 +71,14 @@ Judged build_judged(const ThreadContext& run, const fs::path& run_dir, const fs:
   return judged;
 }
 
+bool is_labelled(const spec::Task& task) { return !task.learnt || task.learnt->labelled; }
+
 events::Evaluated describe(const spec::Task& task, const data::Loader& loader,
                            const stage::ModelContext& model) {
   const auto target = static_cast<std::size_t>(model.kind.targets);
   events::Evaluated told;
-  told.split = task.split;
+  told.split = task.input.empty() ? task.split : "input";
+  told.labelled = is_labelled(task);
   told.checkpoint = task.weights.string();
   told.samples = loader.samples();
   told.outputs = model.outputs;
@@ -91,7 +94,7 @@ int Worker::run_evaluation() {
   const spec::Task task = spec::read_task(run_dir);
   const Place place = take_place();
   const spec::Experiment experiment = for_whole_split(place.experiment, task);
-  const RunData data = open_split(experiment, task.split, {request_.rank, request_.world_size});
+  const RunData data = open_split(experiment, task, {request_.rank, request_.world_size});
   const stage::Catalogue catalogue = catalogue_in_use();
   const stage::ModelContext shape = data.model_context();
   const bool predicts = task.kind == spec::TaskKind::predict;
@@ -106,10 +109,13 @@ int Worker::run_evaluation() {
 
   events::Evaluated told = describe(task, *loader, shape);
   std::optional<PartWriter> parts;
-  if (predicts) parts.emplace(run_dir, request_.rank, data.train, loader->layout());
+  if (predicts) {
+    parts.emplace(run_dir, request_.rank,
+                  Predicted{*data.train.dataset, loader->layout(), shape.outputs, told.labelled});
+  }
   told.named = parts && parts->named();
-  train::Evaluator evaluator({*judged.model, *judged.loss, judged.metrics, *loader, task.split,
-                              experiment.loader.batch_size, *communicator},
+  train::Evaluator evaluator({*judged.model, *judged.loss, judged.metrics, *loader, told.split,
+                              experiment.loader.batch_size, *communicator, told.labelled},
                              train::options_from(experiment, place.device));
   const double begun = steady_clock().now();
   const auto metrics =

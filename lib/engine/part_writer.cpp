@@ -21,15 +21,14 @@ bool has_names(const data::Dataset& dataset) {
 
 }  // namespace
 
-PartWriter::PartWriter(const fs::path& run_dir, int rank, const data::Pipeline& pipeline,
-                       const data::Layout& layout)
-    : dataset_(*pipeline.dataset),
-      roles_(data::roles_of(layout)),
-      outputs_(roles_.outputs(dataset_.classes())),
-      target_bytes_(layout[roles_.target].bytes()) {
+PartWriter::PartWriter(const fs::path& run_dir, int rank, const Predicted& predicted)
+    : dataset_(predicted.dataset),
+      roles_(data::roles_of(predicted.layout)),
+      outputs_(predicted.outputs),
+      target_bytes_(predicted.layout[roles_.target].bytes()) {
   make_folder(spec::part_file(run_dir, "logits", rank).parent_path());
   logits_ = open(spec::part_file(run_dir, "logits", rank));
-  targets_ = open(spec::part_file(run_dir, "targets", rank));
+  if (predicted.labelled) targets_ = open(spec::part_file(run_dir, "targets", rank));
   if (has_names(dataset_)) names_ = open(spec::part_file(run_dir, "names", rank));
 }
 
@@ -53,13 +52,15 @@ void PartWriter::flush(Part& part) {
 
 void PartWriter::add(const data::Batch& batch, const at::Tensor& logits) {
   ENSURE(config, logits.dim() == 2 && logits.size(0) >= batch.valid && logits.size(1) == outputs_,
-         "predict writes a row of {} numbers for each sample, as the targets of the data have it: "
+         "predict writes a row of {} numbers for each sample, as dataset.train has it: "
          "the model was to give [{}, {}] for a batch and gave [{}]",
          outputs_, batch.valid, outputs_, fmt::join(logits.sizes(), ", "));
   const at::Tensor host = logits.narrow(0, 0, batch.valid).to(at::kCPU, at::kFloat).contiguous();
   append(logits_, {static_cast<const char*>(host.const_data_ptr()), host.nbytes()});
-  const auto* targets = reinterpret_cast<const char*>(batch.fields[roles_.target].data());
-  append(targets_, {targets, static_cast<std::size_t>(batch.valid) * target_bytes_});
+  if (targets_.file.valid()) {
+    const auto* targets = reinterpret_cast<const char*>(batch.fields[roles_.target].data());
+    append(targets_, {targets, static_cast<std::size_t>(batch.valid) * target_bytes_});
+  }
   if (!named()) return;
   for (std::int64_t row = 0; row < batch.valid; ++row) {
     const std::int64_t position = batch.position + row * batch.position_step;
@@ -69,7 +70,7 @@ void PartWriter::add(const data::Batch& batch, const at::Tensor& logits) {
 
 void PartWriter::close() {
   flush(logits_);
-  flush(targets_);
+  if (targets_.file.valid()) flush(targets_);
   if (named()) flush(names_);
 }
 

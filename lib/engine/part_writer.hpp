@@ -12,12 +12,19 @@
 
 namespace trainctl::engine {
 
+/// What is predicted.
+struct Predicted {
+  const data::Dataset& dataset;
+  const data::Layout& layout;  // of its batches
+  std::int64_t outputs = 0;    // of the model, for each sample
+  bool labelled = true;        // its targets are written, too
+};
+
 /// Writes what one rank predicts into its part files of the run folder (spec::part_file): the rows
 /// of its batches that count, in their order.
 class PartWriter {
  public:
-  PartWriter(const fs::path& run_dir, int rank, const data::Pipeline& pipeline,
-             const data::Layout& layout);
+  PartWriter(const fs::path& run_dir, int rank, const Predicted& predicted);
 
   /// Whether the samples have names of their own, not their numbers alone.
   [[nodiscard]] bool named() const { return names_.file.valid(); }
@@ -42,8 +49,8 @@ class PartWriter {
   std::int64_t outputs_;
   std::size_t target_bytes_;
   Part logits_;
-  Part targets_;
-  Part names_;  // not open: there are none
+  Part targets_;  // not open: there are none
+  Part names_;    // the same
 };
 
 }  // namespace trainctl::engine

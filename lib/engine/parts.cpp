@@ -9,6 +9,7 @@
 #include "data/remote/mount.hpp"
 #include "data/roles.hpp"
 #include "data/tiles.hpp"
+#include "data/unlabelled.hpp"
 #include "device/cuda.hpp"
 #include "dist/group.hpp"
 #include "launch/store.hpp"
@@ -32,7 +33,8 @@ void check_same_samples(const data::Pipeline& train, const data::Pipeline& valid
          "splits the same size of image, or the same columns");
   const std::int64_t classes = validation.dataset->classes();
   ENSURE(config, train.dataset->classes() == classes,
-         "dataset.val has {} classes, dataset.train {}", classes, train.dataset->classes());
+         "dataset.val and dataset.train have different numbers of classes: {} and {}", classes,
+         train.dataset->classes());
 }
 
 /// A line in the rank's log now and then, while a cache reads a data set at the start.
@@ -80,11 +82,23 @@ std::optional<events::WeightsSet> start_model(const StageSetup& setup, const sta
   return told;
 }
 
+data::Pipeline build_unlabelled(const spec::Experiment& experiment,
+                                const std::filesystem::path& input) {
+  const data::Unlabelled found =
+      data::unlabelled_split(input, spec::evaluating_transforms(experiment));
+  return data::build_pipeline(found.split, found.catalogue);
+}
+
 }  // namespace
 
 stage::ModelContext RunData::model_context() const {
   const data::Roles roles = data::roles_of(layout_of(train));
-  return {roles.input_shape, roles.outputs(train.dataset->classes()), roles.kind};
+  stage::ModelContext model{roles.input_shape, roles.outputs(train.dataset->classes()), roles.kind};
+  if (learnt) {
+    model.outputs = learnt->outputs;
+    model.kind.targets = learnt->targets;
+  }
+  return model;
 }
 
 RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ranks_here,
@@ -109,15 +123,18 @@ RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ran
   return out;
 }
 
-RunData open_split(const spec::Experiment& experiment, const std::string& split,
-                   data::Shard shard) {
+RunData open_split(const spec::Experiment& experiment, const spec::Task& task, data::Shard shard) {
   data::mount_remote(experiment.dataset);
   RunData out;
   out.shard = shard;
-  in_context("dataset." + split, [&] {
-    out.train = data::build_pipeline(spec::evaluated_split(experiment, split));
+  out.learnt = task.learnt;
+  const bool is_part = task.input.empty();
+  in_context(is_part ? "dataset." + task.split : "predict", [&] {
+    out.train = is_part ? data::build_pipeline(spec::evaluated_split(experiment, task.split))
+                        : build_unlabelled(experiment, task.input);
+    const bool as_training = !is_part || task.split == "train";
     for (std::size_t i = 0; i < out.train.transforms.size(); ++i) {
-      ENSURE(config, split != "train" || !out.train.transforms[i]->random(),
+      ENSURE(config, !as_training || !out.train.transforms[i]->random(),
              "transform '{}' is random; add a dataset.val, whose transforms are taken in its place",
              out.train.names[i]);
     }

@@ -5,6 +5,7 @@
 #include "engine/entry.h"
 #include "events/records.hpp"
 #include "spec/run_length.hpp"
+#include "spec/task.hpp"
 #include "stage/registry.hpp"
 
 #include <filesystem>
@@ -20,6 +21,7 @@ struct RunData {
   std::optional<data::Pipeline> validation;  // nothing: no validation
   data::Shard shard;
   std::map<std::string, std::string> fingerprints;
+  std::optional<spec::Learnt> learnt;  // what the model has learnt, where other data says it
 
   /// One sample as the model sees it.
   [[nodiscard]] stage::ModelContext model_context() const;
@@ -29,10 +31,10 @@ struct RunData {
 RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ranks_here,
                   at::Device device);
 
-/// One split, for an evaluation: it stands in the place of the training data, without its batch
-/// transforms, and is not cached, since it is read once. `split` as in spec::Task. Throws
+/// One split, or the input of the task, for an evaluation: it stands in the place of the training
+/// data, without its batch transforms, and is not cached, since it is read once. Throws
 /// Error(config) where that of training would have random transforms.
-RunData open_split(const spec::Experiment& experiment, const std::string& split, data::Shard shard);
+RunData open_split(const spec::Experiment& experiment, const spec::Task& task, data::Shard shard);
 
 /// What makes its batches.
 struct RunLoaders {

@@ -134,6 +134,7 @@ void each_field(Like<Evaluated> auto& r, auto&& visit) {
   visit("targets", r.targets);
   visit("target_numbers", r.target_numbers);
   visit("named", r.named);
+  visit("labelled", r.labelled);
   visit("metrics", r.metrics);
   visit("wall_s", r.wall_s);
 }

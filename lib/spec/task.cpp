@@ -6,13 +6,16 @@
 #include "base/strings.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <span>
 #include <system_error>
 
 namespace trainctl::spec {
 namespace {
 
 constexpr const char* kSchema = "trainctl.task/1";
-constexpr std::array kKeys{"schema", "kind", "split", "weights"};
+constexpr std::array kKeys{"schema", "kind", "split", "weights", "input", "learnt"};
+constexpr std::array kLearntKeys{"targets", "outputs", "labelled"};
 constexpr std::array kSplits{"train", "val", "test"};
 
 std::string text_of(const Json& json, const char* key) {
@@ -21,12 +24,35 @@ std::string text_of(const Json& json, const char* key) {
   return json[key].get<std::string>();
 }
 
-void check_keys(const Json& json) {
+void check_keys(const Json& json, std::span<const char* const> known) {
   ENSURE(config, json.is_object(), "{}: it is no JSON object", kTaskFile);
   for (const auto& [key, value] : json.items()) {
-    ENSURE(config, std::ranges::find(kKeys, key) != kKeys.end(), "{}: unknown key '{}'", kTaskFile,
+    ENSURE(config, std::ranges::find(known, key) != known.end(), "{}: unknown key '{}'", kTaskFile,
            printable(key));
   }
+}
+
+Json json_of(const Learnt& learnt) {
+  return {{"targets", enum_names(learnt.targets).at(static_cast<std::size_t>(learnt.targets))},
+          {"outputs", learnt.outputs},
+          {"labelled", learnt.labelled}};
+}
+
+Learnt parse_learnt(const Json& json) {
+  check_keys(json, kLearntKeys);
+  const std::string targets = text_of(json, "targets");
+  const auto names = enum_names(Targets());
+  const auto* found = std::ranges::find(names, targets);
+  ENSURE(config, found != names.end(), "{}: there are no targets '{}'", kTaskFile,
+         printable(targets));
+  ENSURE(config, json.contains("outputs") && json["outputs"].is_number_unsigned(),
+         "{}: 'outputs' is no number", kTaskFile);
+  ENSURE(config, json.contains("labelled") && json["labelled"].is_boolean(),
+         "{}: 'labelled' is neither true nor false", kTaskFile);
+  const auto outputs = json["outputs"].get<std::uint64_t>();
+  ENSURE(config, outputs > 0 && outputs <= INT32_MAX, "{}: 'outputs' is {}", kTaskFile, outputs);
+  return {static_cast<Targets>(found - names.begin()), static_cast<std::int64_t>(outputs),
+          json["labelled"].get<bool>()};
 }
 
 }  // namespace
@@ -41,21 +67,25 @@ TaskKind kind_called(const std::string& name) {
 }
 
 std::string dump_task(const Task& task) {
-  return to_pretty({{"schema", kSchema},
-                    {"kind", name_of(task.kind)},
-                    {"split", task.split},
-                    {"weights", task.weights.string()}}) +
-         "\n";
+  Json json{{"schema", kSchema},
+            {"kind", name_of(task.kind)},
+            {"split", task.split},
+            {"weights", task.weights.string()}};
+  if (!task.input.empty()) json["input"] = task.input.string();
+  if (task.learnt) json["learnt"] = json_of(*task.learnt);
+  return to_pretty(json) + "\n";
 }
 
 Task parse_task(std::string_view text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  check_keys(json);
+  check_keys(json, kKeys);
   ENSURE(config, text_of(json, "schema") == kSchema, "{}: its schema is not {}", kTaskFile,
          kSchema);
   Task task{kind_called(text_of(json, "kind")), text_of(json, "split"), text_of(json, "weights")};
   ENSURE(config, std::ranges::find(kSplits, task.split) != kSplits.end(),
          "{}: there is no split '{}'", kTaskFile, printable(task.split));
+  if (json.contains("input")) task.input = text_of(json, "input");
+  if (json.contains("learnt")) task.learnt = parse_learnt(json["learnt"]);
   return task;
 }
 
@@ -80,10 +110,15 @@ DataSplit evaluated_split(const Experiment& experiment, const std::string& split
   const Dataset& dataset = experiment.dataset;
   if (split == "train") {
     DataSplit train = dataset.train;
-    if (dataset.val) train.transforms = dataset.val->transforms;
+    train.transforms = evaluating_transforms(experiment);
     return train;
   }
   return split_called(experiment, split);
+}
+
+const std::vector<config::Stage>& evaluating_transforms(const Experiment& experiment) {
+  const Dataset& dataset = experiment.dataset;
+  return dataset.val ? dataset.val->transforms : dataset.train.transforms;
 }
 
 std::filesystem::path part_file(const std::filesystem::path& run_dir, std::string_view what,

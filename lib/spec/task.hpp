@@ -1,9 +1,12 @@
 #pragma once
 
 #include "spec/experiment.hpp"
+#include "spec/sample.hpp"
 
 #include <array>
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,10 +26,21 @@ const char* name_of(TaskKind kind);
 /// Throws Error(config) where there is none of that name.
 TaskKind kind_called(const std::string& name);
 
+/// What the model of a prediction has learnt from dataset.train.
+struct Learnt {
+  Targets targets = Targets::classes;  // classes or numbers
+  std::int64_t outputs = 0;            // of the model: at least one
+  bool labelled = true;  // what is predicted has labels of the same classes or numbers
+
+  bool operator==(const Learnt&) const = default;
+};
+
 struct Task {
   TaskKind kind = TaskKind::train;
-  std::string split = "val";      // "train", "val", "test"
-  std::filesystem::path weights;  // the checkpoint, as it was named
+  std::string split = "val";           // "train", "val", "test"
+  std::filesystem::path weights = {};  // the checkpoint, as it was named
+  std::filesystem::path input = {};    // pictures without labels, in the place of the split
+  std::optional<Learnt> learnt = {};   // absent: as the split itself says
 
   bool operator==(const Task&) const = default;
 };
@@ -46,9 +60,13 @@ const DataSplit& split_called(const Experiment& experiment, const std::string& s
 /// are often random; without a dataset.val it keeps them. Throws as split_called().
 DataSplit evaluated_split(const Experiment& experiment, const std::string& split);
 
+/// What pictures that are no part of the experiment are given to: the transforms of dataset.val;
+/// without one, those of dataset.train.
+const std::vector<config::Stage>& evaluating_transforms(const Experiment& experiment);
+
 /// What each rank writes while it predicts, row for row in the order of its share of the split:
-/// `what` is "logits" (float32), "targets" (int64 of a class, else float32) or "names" (a JSON
-/// string a line).
+/// `what` is "logits" (float32), "targets" (int64 of a class, else float32; only where there are
+/// labels) or "names" (a JSON string a line).
 std::filesystem::path part_file(const std::filesystem::path& run_dir, std::string_view what,
                                 int rank);
 

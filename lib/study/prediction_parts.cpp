@@ -60,9 +60,21 @@ PredictionParts::PredictionParts(const fs::path& run_dir, int world_size,
     const std::int64_t rows = rows_of_rank(told.samples, rank, world_size);
     Part part;
     part.logits = open_rows(spec::part_file(run_dir, "logits", rank), rows, logit_bytes);
-    part.targets = open_rows(spec::part_file(run_dir, "targets", rank), rows, target_bytes(told));
+    if (told.labelled) {
+      const fs::path targets = spec::part_file(run_dir, "targets", rank);
+      part.targets = open_rows(targets, rows, target_bytes(told));
+    }
     if (told.named) part.names = open_part(spec::part_file(run_dir, "names", rank));
     parts_.push_back(std::move(part));
+  }
+}
+
+void PredictionParts::read_target(std::ifstream& file, SampleRow& row) const {
+  if (told_.target_numbers == 0) {
+    read_row(file, std::span(&row.label, 1));
+  } else {
+    row.targets.resize(static_cast<std::size_t>(told_.target_numbers));
+    read_row(file, std::span(row.targets));
   }
 }
 
@@ -72,12 +84,7 @@ bool PredictionParts::next(SampleRow& row) {
   row.index = next_++;
   row.logits.resize(static_cast<std::size_t>(told_.outputs));
   read_row(part.logits, std::span(row.logits));
-  if (told_.target_numbers == 0) {
-    read_row(part.targets, std::span(&row.label, 1));
-  } else {
-    row.targets.resize(static_cast<std::size_t>(told_.target_numbers));
-    read_row(part.targets, std::span(row.targets));
-  }
+  if (told_.labelled) read_target(part.targets, row);
   if (told_.named) row.name = read_name(part.names);
   return true;
 }

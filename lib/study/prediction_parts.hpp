@@ -25,6 +25,7 @@ class PredictionParts {
   struct Part {
     std::ifstream logits, targets, names;
   };
+  void read_target(std::ifstream& file, SampleRow& row) const;
 
   const events::Evaluated& told_;
   std::vector<Part> parts_;

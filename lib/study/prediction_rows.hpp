@@ -15,7 +15,7 @@ namespace trainctl::study {
 struct SampleRow {
   std::int64_t index = 0;  // in the order of the split
   std::string name;        // empty: it has none
-  std::int64_t label = 0;  // where its target is a class
+  std::int64_t label = 0;  // where its target is a class, and told
   std::vector<float> targets;
   std::vector<float> logits;
 };

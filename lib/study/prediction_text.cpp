@@ -20,11 +20,16 @@ void add_names(std::vector<std::string>& names, const std::string& stem, std::in
     names.push_back(count == 1 ? stem : fmt::format("{}_{}", stem, i));
 }
 
+/// Else its targets are numbers, or it has none.
+bool tells_label(const events::Evaluated& told) {
+  return told.labelled && told.target_numbers == 0;
+}
+
 std::string csv_head(const PredictionPlan& plan, const events::Evaluated& told) {
   std::vector<std::string> names{"index"};
   if (told.named) names.emplace_back("name");
-  if (told.target_numbers == 0) names.emplace_back("label");
-  add_names(names, "target", told.target_numbers);
+  if (tells_label(told)) names.emplace_back("label");
+  if (told.labelled) add_names(names, "target", told.target_numbers);
   for (const Output output : plan.outputs) {
     if (output == Output::classes) {
       names.emplace_back("class");
@@ -64,7 +69,7 @@ void csv_row(std::string& text, const PredictionPlan& plan, const events::Evalua
   const SampleRow& row = outputs.row;
   text += std::to_string(row.index);
   if (told.named) text += "," + report::csv_cell(row.name);
-  if (told.target_numbers == 0) text += fmt::format(",{}", row.label);
+  if (tells_label(told)) text += fmt::format(",{}", row.label);
   for (const float target : row.targets) text += "," + number(target);
   for (const Output output : plan.outputs) {
     if (output == Output::classes) {
@@ -94,8 +99,8 @@ void json_row(std::string& text, const PredictionPlan& plan, const events::Evalu
   const SampleRow& row = outputs.row;
   text += fmt::format(R"({{"index":{})", row.index);
   if (told.named) text += R"(,"name":)" + to_line(Json(row.name));
-  text += told.target_numbers == 0 ? fmt::format(R"(,"label":{})", row.label)
-                                   : R"(,"target":)" + json_list(row.targets);
+  if (tells_label(told)) text += fmt::format(R"(,"label":{})", row.label);
+  if (told.labelled && told.target_numbers > 0) text += R"(,"target":)" + json_list(row.targets);
   for (const Output output : plan.outputs) {
     if (output == Output::classes) {
       const std::size_t found = largest(row.logits);

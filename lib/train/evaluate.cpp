@@ -63,12 +63,15 @@ std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit,
     {
       const c10::InferenceMode guard;
       const at::Tensor logits = forward(on_.model, batch.inputs, forward_);
-      meter.add(on_.loss.forward(logits, batch.targets), batch.valid);
-      if (batch.valid > 0) measure(on_.metrics, on_.loss, logits, batch.targets);
+      if (on_.labelled) {
+        meter.add(on_.loss.forward(logits, batch.targets), batch.valid);
+        if (batch.valid > 0) measure(on_.metrics, on_.loss, logits, batch.targets);
+      }
       if (batch.valid > 0 && outputs) outputs(loaded, logits);
     }
     if (!watch(i)) return std::nullopt;
   }
+  if (!on_.labelled) return events::Metrics();
   tables_ = collect_tables(on_);
   return collect_metrics(on_, meter);
 }

@@ -23,7 +23,7 @@ class Evaluator {
   using Watch = std::function<bool(std::int64_t batch)>;
   /// Given each batch of which rows count, and the logits of all its rows.
   using Outputs = std::function<void(const data::Batch& batch, const at::Tensor& logits)>;
-  /// Nothing where it was given up. `limit`: batches at most.
+  /// Nothing where it was given up; no metrics without labels. `limit`: batches at most.
   std::optional<events::Metrics> run(std::optional<std::int64_t> limit, const Watch& watch,
                                      const Outputs& outputs = {});
   /// Of the last run.

@@ -27,6 +27,7 @@ struct Evaluation {
   std::string split;            // "val": its values are called val/loss, val/accuracy, ...
   std::int64_t batch_size = 0;  // rows of a full batch of one rank
   dist::Communicator& communicator;
+  bool labelled = true;  // else the outputs alone are wanted: neither loss nor metrics
 };
 
 /// What the loop works with; owned by the engine or by a test, and alive as long as the Trainer.

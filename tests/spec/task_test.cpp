@@ -33,8 +33,12 @@ spec::Experiment experiment(const std::string& dataset) {
 }  // namespace
 
 TEST_CASE("a task comes back from its file, whatever its path holds") {
-  for (const Task& task : {Task{TaskKind::evaluate, "test", "runs/a \"b\"\n/best.safetensors"},
-                           Task{TaskKind::predict, "train", "x.pth"}, Task{}}) {
+  for (const Task& task :
+       {Task{TaskKind::evaluate, "test", "runs/a \"b\"\n/best.safetensors"},
+        Task{TaskKind::predict, "train", "x.pth"},
+        Task{TaskKind::predict, "val", "x.pth", "new \"pictures\"/"},
+        Task{.kind = TaskKind::predict, .learnt = spec::Learnt{spec::Targets::numbers, 3, false}},
+        Task{.learnt = spec::Learnt{spec::Targets::classes, 1000, true}}, Task{}}) {
     CHECK(spec::parse_task(spec::dump_task(task)) == task);
   }
 }
@@ -60,6 +64,19 @@ TEST_CASE("a task that nobody has written so is refused with what is wrong") {
   CHECK_THAT(refusal(with(R"("evaluate")", R"("val")", R"(,"seed":1)")),
              Contains("unknown key 'seed'"));
   CHECK_THAT(refusal(R"({"kind":"evaluate","split":"val","weights":"w"})"), Contains("'schema'"));
+  CHECK_THAT(refusal(with(R"("predict")", R"("val")", R"(,"input":3)")), Contains("'input'"));
+  const auto learnt = [&](const std::string& keys) {
+    return refusal(with(R"("predict")", R"("val")", R"(,"learnt":)" + keys));
+  };
+  CHECK(learnt(R"({"targets":"classes","outputs":2,"labelled":true})") == "accepted");
+  CHECK_THAT(learnt("[]"), Contains("no JSON object"));
+  CHECK_THAT(learnt(R"({"targets":"names","outputs":2,"labelled":true})"), Contains("'names'"));
+  CHECK_THAT(learnt(R"({"targets":"classes","outputs":-2,"labelled":true})"),
+             Contains("'outputs'"));
+  CHECK_THAT(learnt(R"({"targets":"classes","outputs":0,"labelled":true})"), Contains("is 0"));
+  CHECK_THAT(learnt(R"({"targets":"classes","outputs":2})"), Contains("'labelled'"));
+  CHECK_THAT(learnt(R"({"targets":"classes","outputs":2,"labelled":true,"x":1})"),
+             Contains("unknown key 'x'"));
   for (const char* text : {"", "[]", "{", "null", "\xff\xfe", R"({"kind":"evaluate"} {})"})
     CHECK(refusal(text) != "accepted");
 }
@@ -75,6 +92,8 @@ TEST_CASE("the training split is evaluated with the transforms of validation") {
   const auto alone =
       experiment("{ train: { type: synthetic_digits, transforms: [random_horizontal_flip] } }");
   CHECK(spec::evaluated_split(alone, "train").transforms[0].type == "random_horizontal_flip");
+  CHECK(spec::evaluating_transforms(both)[0].type == "center_crop");
+  CHECK(spec::evaluating_transforms(alone)[0].type == "random_horizontal_flip");
   CHECK_THROWS_WITH(spec::evaluated_split(alone, "test"), Contains("has no dataset.test"));
   CHECK_THROWS_WITH(spec::evaluated_split(alone, "val"), Contains("has no dataset.val"));
 }

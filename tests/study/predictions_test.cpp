@@ -106,6 +106,30 @@ TEST_CASE("parts that are too short, too long or not there are refused") {
   CHECK_THROWS_WITH(study::PredictionParts(folder.path(), 2, told), Contains("rank_0.logits"));
 }
 
+TEST_CASE("without labels no targets are read, and no column is written for them") {
+  TempFolder folder;
+  events::Evaluated told = write_parts(folder.path(), 3, 2);
+  told.labelled = false;
+  for (const int rank : {0, 1}) fs::remove(spec::part_file(folder.path(), "targets", rank));
+  for (const std::int64_t numbers : {0, 2}) {
+    told.target_numbers = numbers;
+    study::PredictionParts parts(folder.path(), 2, told);
+    study::SampleRow row;
+    const auto csv = plan(Format::csv, {Output::logits});
+    std::string text = head_of(csv, told);
+    while (parts.next(row)) append_row(text, csv, told, row);
+    CHECK_THAT(text, StartsWith("index,name,logit_0,logit_1\n0,"));
+    CHECK_THAT(text, EndsWith(",2,-2\n"));
+    const auto jsonl = plan(Format::jsonl, {Output::logits});
+    std::string line;
+    append_row(line, jsonl, told, row);
+    const Json json = Json::parse(line);
+    CHECK_FALSE(json.contains("label"));
+    CHECK_FALSE(json.contains("target"));
+    CHECK(json["logits"].size() == 2);
+  }
+}
+
 TEST_CASE("softmax and sigmoid, where numbers are large or none") {
   const auto soft = study::probabilities(std::vector<float>{1000, 1000, -1000}, Scale::softmax);
   CHECK(soft == std::vector<float>{0.5F, 0.5F, 0});
