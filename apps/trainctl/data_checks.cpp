@@ -75,6 +75,12 @@ Look look_at(const std::string& name, spec::DataSplit split, const Asking& askin
   return look;
 }
 
+struct Compared {
+  std::string name;  // "dataset.val"
+  config::Position position;
+  Purpose purpose = Purpose::training;
+};
+
 // "its class 1 is 'b', that of dataset.train 'a'": the first name in which the two differ.
 std::optional<std::string> difference(const char* what, const std::vector<std::string>& expected,
                                       const std::vector<std::string>& found) {
@@ -84,25 +90,41 @@ std::optional<std::string> difference(const char* what, const std::vector<std::s
                      printable(*theirs), printable(*mine));
 }
 
-void compare(const Look& train, const Look& other, const std::string& name,
-             const config::Position& position, config::Diagnostics& diagnostics) {
+std::string classes_of(const data::Facts& facts) {
+  return fmt::format("{} class{}", facts.classes, facts.classes == 1 ? "" : "es");
+}
+
+const char* hint_for(const data::Facts& found, const data::Facts& expected, Purpose purpose) {
+  if (!found.feature_names.empty())
+    return "give both splits the same columns, and tell them their classes by "
+           "'classes' or 'statistics_from'";
+  if (purpose != Purpose::evaluating || !data::has_same_inputs(found.layout, expected.layout))
+    return "";
+  return "loss and metrics need the classes of dataset.train; 'trainctl predict' does without";
+}
+
+void compare(const Look& train, const Look& other, const Compared& compared,
+             config::Diagnostics& diagnostics) {
   if (!train.shows_image || !other.shows_image) return;
   const data::Facts& expected = *train.facts;
   const data::Facts& found = *other.facts;
-  if (expected.layout != found.layout || expected.classes != found.classes) {
-    diagnostics.error(
-        position,
-        fmt::format("{}: its samples are {} with {} classes, those of dataset.train "
-                    "{} with {}",
-                    name, described(found), found.classes, described(expected), expected.classes),
-        found.feature_names.empty()
-            ? ""
-            : "give both splits the same columns, and tell them their classes by "
-              "'classes' or 'statistics_from'");
+  const auto& [name, position, purpose] = compared;
+  const bool predicts = purpose == Purpose::predicting;
+  const bool fits = predicts ? data::has_same_inputs(found.layout, expected.layout)
+                             : found.layout == expected.layout && found.classes == expected.classes;
+  if (!fits) {
+    diagnostics.error(position,
+                      fmt::format("{}: its samples are {} with {}, those of dataset.train {} with "
+                                  "{}",
+                                  name, described(found), classes_of(found), described(expected),
+                                  expected.classes),
+                      hint_for(found, expected, purpose));
     return;
   }
-  if (const auto text = difference("class", expected.class_names, found.class_names)) {
-    diagnostics.error(position, fmt::format("{}: {}; both need the same classes", name, *text));
+  const auto other_class = difference("class", expected.class_names, found.class_names);
+  if (other_class && !predicts) {
+    diagnostics.error(position,
+                      fmt::format("{}: {}; both need the same classes", name, *other_class));
   }
   if (const auto text = difference("feature", expected.feature_names, found.feature_names)) {
     diagnostics.error(position,
@@ -117,11 +139,11 @@ std::optional<spec::SampleKind> kind_of(const data::Facts& facts, const config::
   const std::optional<data::Roles> roles = data::find_roles(facts.layout);
   const bool unclassed = roles && roles->kind.targets == spec::Targets::classes && !facts.classes;
   if (roles && !unclassed) return roles->kind;
-  diagnostics.error(position,
-                    fmt::format("dataset.train: its samples are {} with {} classes",
-                                described(facts), facts.classes),
-                    "training needs images or rows of numbers, each with the number of its class "
-                    "or with numbers to learn");
+  diagnostics.error(
+      position,
+      fmt::format("dataset.train: its samples are {} with {}", described(facts), classes_of(facts)),
+      "training needs images or rows of numbers, each with the number of its class "
+      "or with numbers to learn");
   return std::nullopt;
 }
 
@@ -159,7 +181,8 @@ void check_device_cache(const spec::Loaded& loaded, config::Diagnostics& diagnos
 }  // namespace
 
 void check_data(const spec::Loaded& loaded, Purpose purpose, config::Diagnostics& diagnostics) {
-  const bool for_model = purpose == Purpose::training || purpose == Purpose::evaluating;
+  const bool for_model = purpose == Purpose::training || purpose == Purpose::evaluating ||
+                         purpose == Purpose::predicting;
   const spec::Dataset& data = loaded.experiment.dataset;
   const spec::Checker checker(loaded.experiment, loaded.tree, diagnostics);
   const Asking asking{purpose, diagnostics.error_count() == 0};
@@ -168,7 +191,7 @@ void check_data(const spec::Loaded& loaded, Purpose purpose, config::Diagnostics
                                const std::optional<spec::DataSplit>& split) {
     if (!split) return;
     const Look other = look_at(name, *split, asking, checker, diagnostics);
-    compare(train, other, name, split->dataset.position, diagnostics);
+    compare(train, other, {name, split->dataset.position, purpose}, diagnostics);
   };
   if (train.facts && purpose != Purpose::reading) {
     for (const data::Problem& problem : data::check_batch_transforms(

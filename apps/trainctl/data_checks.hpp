@@ -5,8 +5,9 @@
 namespace trainctl::app {
 
 /// What the data are wanted for: training, and the evaluation of what it left, ask for more than
-/// the loader can give, and reading only for the samples before their transforms.
-enum class Purpose { training, evaluating, loading, reading };
+/// the loader can give, predicting for no labels beside those of dataset.train, and reading only
+/// for the samples before their transforms.
+enum class Purpose { training, evaluating, predicting, loading, reading };
 
 /// Looks at the data sets of the experiment (file headers only), where their part of the config
 /// could be read, and at what depends on their sizes. Every problem goes into `diagnostics`: as one

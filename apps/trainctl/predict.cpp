@@ -3,6 +3,7 @@
 #include "context.hpp"
 #include "data/check.hpp"
 #include "data/roles.hpp"
+#include "data/unlabelled.hpp"
 #include "launch/signals.hpp"
 #include "launch/supervisor.hpp"
 #include "launch/verdict.hpp"
@@ -11,6 +12,7 @@
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 
 #include <csignal>
 #include <memory>
@@ -28,25 +30,95 @@ struct PredictFlags {
   bool force = false;
 };
 
-/// Decides on the file by what the headers of the split tell, before anything is computed.
-study::PredictionPlan plan_for(const PredictFlags& flags, const study::RunRequest& request) {
+/// What the headers of dataset.train, and those of what is predicted, tell.
+struct Headers {
+  data::Facts train;
+  data::Facts predicted;
+};
+
+data::Facts facts_in(data::SplitCheck check) {
+  for (const data::Problem& problem : check.problems) throw Error(problem.kind, problem.message);
+  return *std::move(check.facts);
+}
+
+data::Facts facts_of(const spec::Experiment& experiment, const std::string& split) {
+  return in_context("dataset." + split, [&] {
+    return facts_in(
+        data::check_split(spec::evaluated_split(experiment, split), spec::CacheMode::none));
+  });
+}
+
+data::Facts facts_of_input(const spec::Experiment& experiment, const fs::path& input) {
+  const data::Unlabelled found =
+      data::unlabelled_split(input, spec::evaluating_transforms(experiment));
+  return facts_in(data::check_split(found.split, found.catalogue, spec::CacheMode::none));
+}
+
+std::string shape_text(const data::Facts& facts) {
+  return fmt::format("{}", fmt::join(facts.image()->shape, "x"));
+}
+
+/// Throws where the pictures are not what the model has learnt from.
+void check_pictures(const Headers& headers) {
+  ENSURE(config, headers.train.image() != nullptr,
+         "--input gives pictures to the model, and the samples of dataset.train are none; predict "
+         "a --split");
+  ENSURE(config, data::has_same_inputs(headers.predicted.layout, headers.train.layout),
+         "--input: behind the transforms the pictures are {}, the samples of dataset.train {}; "
+         "images of files have 3 channels, and a transform brings them to their size",
+         shape_text(headers.predicted), shape_text(headers.train));
+}
+
+Headers read_headers(const study::RunRequest& request) {
   const spec::Experiment& experiment = request.loaded.experiment;
-  const spec::DataSplit split = spec::evaluated_split(experiment, request.task.split);
-  const data::SplitCheck check = data::check_split(split, spec::CacheMode::none);
-  ENSURE(data, check.facts.has_value(), "dataset.{} cannot be read", request.task.split);
-  const data::Roles roles = data::roles_of(check.facts->layout);
+  const spec::Task& task = request.task;
+  if (task.input.empty()) return {facts_of(experiment, "train"), facts_of(experiment, task.split)};
+  Headers headers{facts_of(experiment, "train"), facts_of_input(experiment, task.input)};
+  check_pictures(headers);
+  return headers;
+}
+
+/// What the model has learnt, and whether the labels of what is predicted are of the same kind.
+spec::Learnt learnt_of(const Headers& headers, const spec::Task& task) {
+  const data::Facts& train = headers.train;
+  const data::Facts& found = headers.predicted;
+  const data::Roles roles = data::roles_of(train.layout);
   ENSURE(config, roles.kind.targets != spec::Targets::tokens,
          "predict writes one row for each sample, and a model of tokens gives one for each token; "
          "'trainctl eval' tells its loss and metrics");
+  // Classes that nobody named are their numbers.
+  const bool same_names = train.class_names.empty() || found.class_names.empty() ||
+                          train.class_names == found.class_names;
+  const bool labelled = task.input.empty() && train.layout == found.layout &&
+                        train.classes == found.classes && same_names;
+  return {roles.kind.targets, roles.outputs(train.classes), labelled};
+}
+
+/// Labels that are there, and are not written.
+void warn_of_labels(const study::RunRequest& request, Context& context) {
+  const spec::Task& task = request.task;
+  if (!task.input.empty() || task.learnt->labelled) return;
+  const spec::DataSplit& split = spec::split_called(request.loaded.experiment, task.split);
+  context.diagnostics.warning(
+      split.dataset.position,
+      fmt::format(
+          "dataset.{}: its labels are not of the {} of dataset.train, and are left out", task.split,
+          enum_names(task.learnt->targets).at(static_cast<std::size_t>(task.learnt->targets))));
+}
+
+/// Decides on the file by what the headers tell, before anything is computed.
+study::PredictionPlan plan_for(const PredictFlags& flags, const study::RunRequest& request,
+                               const data::Facts& predicted) {
+  const spec::Learnt& learnt = *request.task.learnt;
   study::PredictionWish wish{flags.out, {}, flags.format, flags.force};
   if (!flags.outputs.empty()) wish.outputs = trainctl::split(flags.outputs, ',');
   study::PredictionPlan plan =
-      plan_predictions(wish, study::meaning_of(experiment.loss, roles.kind.targets));
-  const std::int64_t samples = check.facts->samples;
-  const std::int64_t outputs = roles.outputs(check.facts->classes);
-  study::check_room(plan.file, study::known_bytes(plan, samples, outputs) +
-                                   study::part_bytes(samples, outputs,
-                                                     check.facts->layout[roles.target].bytes()));
+      plan_predictions(wish, study::meaning_of(request.loaded.experiment.loss, learnt.targets));
+  const data::Field& target = predicted.layout[data::roles_of(predicted.layout).target];
+  const std::uint64_t target_bytes = learnt.labelled ? target.bytes() : 0;
+  study::check_room(plan.file,
+                    study::known_bytes(plan, predicted.samples, learnt.outputs) +
+                        study::part_bytes(predicted.samples, learnt.outputs, target_bytes));
   return plan;
 }
 
@@ -66,11 +138,14 @@ std::vector<std::string> names_of(const study::PredictionPlan& plan) {
 }
 
 void tell(const study::PredictionPlan& plan, const study::RunOutcome& outcome,
-          const Context& context) {
+          const std::string& input, const Context& context) {
   const std::int64_t rows = outcome.record.evaluated->samples;
   const std::vector<std::string> outputs = names_of(plan);
   if (context.json) {
     Json document = outcome.result;
+    if (!input.empty()) document["split"] = nullptr;
+    document["input"] = input.empty() ? Json(nullptr) : Json(input);
+    document["labels"] = outcome.record.evaluated->labelled;
     document["out"] = plan.file.string();
     document["format"] = enum_names(plan.format).at(static_cast<std::size_t>(plan.format));
     document["outputs"] = outputs;
@@ -78,15 +153,19 @@ void tell(const study::PredictionPlan& plan, const study::RunOutcome& outcome,
     print_json(document);
   } else {
     print(fmt::format("{}: {} rows of {} on {}", printable(plan.file.string()),
-                      with_thousands(rows), join(outputs, ", "), outcome.record.evaluated->split));
+                      with_thousands(rows), join(outputs, ", "),
+                      input.empty() ? outcome.record.evaluated->split : printable(input)));
   }
 }
 
 int predict(const PredictFlags& flags, Context& context) {
   ENSURE(config, !flags.out.empty(),
          "--out is missing: name the file to write, with .csv, .npy or .jsonl at its end");
-  const study::RunRequest request = task_request(flags.task, spec::TaskKind::predict, context);
-  const study::PredictionPlan plan = plan_for(flags, request);
+  study::RunRequest request = task_request(flags.task, spec::TaskKind::predict, context);
+  const Headers headers = read_headers(request);
+  request.task.learnt = learnt_of(headers, request.task);
+  const study::PredictionPlan plan = plan_for(flags, request, headers.predicted);
+  warn_of_labels(request, context);
   print_warnings(context);
   launch::SignalGuard guard;  // from here to the end of the scratch folder
   // Beside the file: what the ranks write takes as much room as the file.
@@ -104,7 +183,7 @@ int predict(const PredictFlags& flags, Context& context) {
     error.add_frame(fmt::format("what was predicted is kept in {}", scratch.path().string()));
     throw;
   }
-  tell(plan, outcome, context);
+  tell(plan, outcome, flags.task.input, context);
   return 0;
 }
 
@@ -117,6 +196,11 @@ void add_predict(CLI::App& program, Context& context) {
                {"predict", "a file with the outputs of a checkpoint for each sample", kTrainGroup},
                [flags, &context] { return predict(*flags, context); });
   add_task_arguments(verb, flags->task);
+  verb.add_option("--input", flags->task.input,
+                  "in place of a split: a folder of pictures, a list of them, or one")
+      ->check([](const std::string& path) { return path.empty() ? "it is empty" : ""; })
+      ->type_name("PATH")
+      ->excludes("--split");
   verb.add_option("--out", flags->out, "the file to write")->type_name("FILE");
   verb.add_option("--outputs", flags->outputs,
                   "some of logits, probabilities, class, prediction, with commas between")
@@ -124,7 +208,9 @@ void add_predict(CLI::App& program, Context& context) {
   verb.add_option("--format", flags->format, "csv, npy or jsonl; by default as FILE ends")
       ->type_name("FORMAT");
   verb.add_flag("--force", flags->force, "replace FILE where it exists");
-  verb.footer("  trainctl predict runs/mnist-ffn/latest --checkpoint best --out digits.csv");
+  verb.footer(
+      "  trainctl predict runs/mnist-ffn/latest --checkpoint best --out digits.csv\n"
+      "  trainctl predict runs/cats-dogs/latest --checkpoint best --input new/ --out new.csv");
 }
 
 }  // namespace trainctl::app

@@ -83,6 +83,12 @@ fs::path checkpoint_file(const TaskArguments& arguments) {
   return fs::absolute(wish);
 }
 
+/// As the paths of data sets are; empty where there is none.
+fs::path input_of(const TaskArguments& arguments) {
+  if (arguments.input.empty()) return {};
+  return fs::absolute(arguments.input).lexically_normal();
+}
+
 }  // namespace
 
 void add_task_arguments(CLI::App& verb, TaskArguments& arguments) {
@@ -98,11 +104,12 @@ void add_task_arguments(CLI::App& verb, TaskArguments& arguments) {
 
 study::RunRequest task_request(TaskArguments arguments, spec::TaskKind kind, Context& context) {
   take_run_folder(arguments);
-  const spec::Task task{kind, arguments.split, checkpoint_file(arguments)};
-  study::RunRequest request = request_of(
-      load_checked(arguments.config, context, Purpose::evaluating), arguments.config, context);
+  const spec::Task task{kind, arguments.split, checkpoint_file(arguments), input_of(arguments)};
+  const auto purpose = kind == spec::TaskKind::predict ? Purpose::predicting : Purpose::evaluating;
+  study::RunRequest request =
+      request_of(load_checked(arguments.config, context, purpose), arguments.config, context);
   request.task = task;
-  spec::split_called(request.loaded.experiment, arguments.split);  // there is one
+  if (task.input.empty()) spec::split_called(request.loaded.experiment, task.split);  // there is
   return request;
 }
 

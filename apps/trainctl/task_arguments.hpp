@@ -22,6 +22,7 @@ struct TaskArguments {
   std::string checkpoint;
   std::string run_dir;
   std::string split = "val";
+  std::string input;  // in its place; of `predict` only
 };
 
 /// Adds CONFIG, the overrides, --checkpoint, --run-dir and --split.

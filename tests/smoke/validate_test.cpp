@@ -224,7 +224,7 @@ TEST_CASE("what a run cannot learn from rows of a table is told with its place",
              Contains("its feature 0 is 'b', that of dataset.train 'a'"));
   CHECK(with({"+dataset.val=" + val + "features: [a, b], classes: [x, y]}"}).empty());
   CHECK_THAT(with({"+dataset.val=" + val + "features: [a, b], classes: [x]}"}),
-             Contains("with 1 classes, those of dataset.train") && Contains("'statistics_from'"));
+             Contains("with 1 class, those of dataset.train") && Contains("'statistics_from'"));
 }
 
 TEST_CASE("a model of images or rows takes no tokens", "[smoke]") {

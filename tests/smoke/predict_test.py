@@ -1,0 +1,170 @@
+"""Drives `trainctl predict` on pictures that nobody has labelled. Needs TRAINCTL_BINARY."""
+
+import csv
+import json
+import os
+import shutil
+import struct
+import unittest
+import zlib
+
+from run_test import Smoke, run
+
+SIZE = 12
+TRANSFORMS = "[{type: center_crop, size: 8}, {type: normalize, mean: [0.5, 0.5, 0.5], std: [0.3, 0.3, 0.3]}]"
+
+
+def png(colour, shift):
+    """A square of RGB pixels around the colour, as a PNG file."""
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    row = b"\0" + b"".join(bytes((value + shift + 2 * x) % 256 for value in colour) for x in range(SIZE))
+    head = struct.pack(">IIBBBBB", SIZE, SIZE, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(row * SIZE)) + chunk(b"IEND", b"")
+
+
+def plant(folder, count, classes=("cat", "dog")):
+    for name in classes:
+        (folder / name).mkdir(parents=True)
+        for i in range(count):
+            (folder / name / f"{i:02}.png").write_bytes(png((180, 60, 20) if name == "cat" else (20, 60, 180), i))
+
+
+class PredictsPictures(Smoke):
+    def setUp(self):
+        super().setUp()
+        for name, count in (("train", 20), ("val", 5)):
+            plant(self.folder / name, count)
+        (self.folder / "pictures.yaml").write_text(f"""\
+dataset:
+  train: {{type: image_folder, root: train, transforms: {TRANSFORMS}}}
+  val: {{type: image_folder, root: val, transforms: {TRANSFORMS}}}
+loader: {{batch_size: 4}}
+model: {{type: linear}}
+optimizer: {{type: adam, lr: 0.01}}
+metrics: [accuracy]
+trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
+""")
+        self.train(config="pictures.yaml")
+        self.trained = self.run_dir
+
+    def predict(self, name, *words, code=0):
+        returned, self.out, self.err = run(self.folder, "predict", self.trained, "--checkpoint", "last", "--out", name, *words)
+        self.assertEqual(returned, code, self.out + self.err)
+        return self.folder / name
+
+    def rows(self, name, *words):
+        with open(self.predict(name, *words), newline="") as file:
+            return list(csv.DictReader(file))
+
+    def refused(self, code, text, *words):
+        before = {p.name for p in self.folder.iterdir()}
+        self.predict("refused.csv", *words, code=code)
+        self.assertRegex(self.err, text)
+        self.assertFalse((self.folder / "refused.csv").exists())
+        return before
+
+    def only_cats(self):
+        shutil.copytree(self.folder / "val/cat", self.folder / "cats/cat")
+        return f"++dataset.test={{type: image_folder, root: cats, transforms: {TRANSFORMS}}}"
+
+    def test_a_folder_is_predicted_as_the_labelled_split_is(self):
+        labelled = self.rows("val.csv", "--outputs", "class,logits")
+        plain = self.rows("plain.csv", "--outputs", "class,logits", "--input", "val")
+        self.assertEqual(len(labelled), 10)
+        self.assertEqual([row.pop("label") for row in labelled], ["0"] * 5 + ["1"] * 5)
+        self.assertEqual(plain, labelled)
+        self.assertEqual(plain[0]["name"], str(self.folder / "val/cat/00.png"))
+        self.assertIn("10 rows of class, logits on val", self.out)
+
+    def test_pictures_at_any_depth_have_the_order_of_their_names(self):
+        new = self.folder / "new"
+        (new / "b/deep").mkdir(parents=True)
+        for name in ("z.png", "b/2.png", "b/deep/1.png", "a.PNG"):
+            (new / name).write_bytes(png((180, 60, 20), 0))
+        (new / "b/notes.txt").write_text("no picture")
+        rows = self.rows("new.csv", "--input", "new")
+        names = [row["name"].removeprefix(str(new) + "/") for row in rows]
+        self.assertEqual(names, ["a.PNG", "z.png", "b/2.png", "b/deep/1.png"])
+        self.assertEqual(list(rows[0]), ["index", "name", "class", "class_prob", "prob_0", "prob_1"])
+        self.assertEqual(len({row["class"] for row in rows}), 1)
+
+    def test_a_list_and_one_picture(self):
+        whole = {row["name"]: row["logit_0"] for row in self.rows("val.csv", "--outputs", "logits")}
+        lines = ["val/dog/03.png", "val/cat/01.png"]
+        (self.folder / "list.txt").write_text("".join(line + "\n" for line in lines))
+        listed = self.rows("list.csv", "--outputs", "logits", "--input", "list.txt")
+        names = [str(self.folder / line) for line in lines]
+        self.assertEqual([row["name"] for row in listed], names)
+        for name, row in zip(names, listed, strict=True):
+            self.assertAlmostEqual(float(row["logit_0"]), float(whole[name]), places=4)
+        one = self.rows("one.csv", "--outputs", "logits", "--input", lines[1])
+        self.assertEqual([row["name"] for row in one], [names[1]])
+        self.assertAlmostEqual(float(one[0]["logit_0"]), float(whole[names[1]]), places=4)
+
+    def test_two_processes_give_one_order(self):
+        one = self.rows("one.csv", "--input", "val")
+        two = self.rows("two.csv", "--input", "val", "++trainer.devices=2", "++loader.batch_size=3")
+        same = ("index", "name", "class")
+        self.assertEqual([[row[key] for key in same] for row in two], [[row[key] for key in same] for row in one])
+
+    def test_no_format_has_labels(self):
+        lines = [json.loads(line) for line in self.predict("out.jsonl", "--input", "val").read_text().splitlines()]
+        self.assertEqual(list(lines[0]), ["index", "name", "class", "class_prob", "probabilities"])
+        self.predict("out.npy", "--input", "val", "--outputs", "class", "--json")
+        document = json.loads(self.out)
+        self.assertEqual((document["rows"], document["input"], document["split"], document["labels"]), (10, "val", None, False))
+        self.assertEqual(document["metrics"], {})
+
+    def test_a_split_of_one_class_has_the_outputs_of_training_and_no_labels(self):
+        split = self.only_cats()
+        rows = self.rows("cats.csv", split, "--split", "test")
+        self.assertEqual(list(rows[0]), ["index", "name", "class", "class_prob", "prob_0", "prob_1"])
+        self.assertIn("its labels are not of the classes of dataset.train", self.err)
+        labelled = self.rows("val.csv")
+        self.assertEqual([row["class"] for row in rows], [row["class"] for row in labelled[:5]])
+        self.assertIn("label", labelled[0])
+
+    def test_eval_and_run_need_the_classes_of_training(self):
+        split = self.only_cats()
+        code, out, err = run(self.folder, "eval", self.trained, "--checkpoint", "last", split, "--split", "test")
+        self.assertEqual(code, 2, out + err)
+        self.assertIn("with 1 class, those of dataset.train", err)
+        self.assertIn("'trainctl predict' does without", err)
+        code, out, err = run(self.folder, "validate", "pictures.yaml", "dataset.val.root=cats", split)
+        self.assertEqual(code, 2, out + err)
+        self.assertNotIn("predict", err)
+
+    def test_what_holds_no_pictures_is_refused(self):
+        (self.folder / "empty").mkdir()
+        self.refused(9, r"--input '\S+/empty': it holds no pictures", "--input", "empty")
+        self.refused(2, r"--input '\S+/nowhere': there is no such folder", "--input", "nowhere")
+        self.refused(2, r"--split", "--input", "val", "--split", "val")
+        self.refused(2, r"--input", "--input", "")
+        self.refused(2, r"a batch needs one size", "--input", "val", "dataset.val.transforms=[]", "dataset.train.transforms=[]")
+        self.refused(2, r"add a dataset\.val", "--input", "val", "~dataset.val",
+                     "dataset.train.transforms=[{type: center_crop, size: 8}, {type: random_rotation, degrees: 90}]")
+        (self.folder / "list.txt").write_text("val/cat/00.png\nval/cat/none.png\n")
+        self.refused(9, r"list\.txt:2: ", "--input", "list.txt")
+
+    def test_a_file_that_is_no_picture_is_named(self):
+        shutil.copytree(self.folder / "val", self.folder / "new")
+        (self.folder / "new/dog/01.png").write_text("this is no picture")
+        self.refused(9, r"new/dog/01\.png", "--input", "new")
+        self.refused(9, r"new/dog/01\.png", "--input", "new", "++dataset.on_error=skip")
+
+    def test_images_of_another_shape_than_those_of_training(self):
+        self.train()
+        crop = "[{type: center_crop, size: 28}]"
+        code, out, err = run(self.folder, "predict", self.run_dir, "--checkpoint", "last", "--out", "x.csv", "--input", "val",
+                             f"dataset.val.transforms={crop}", f"dataset.train.transforms={crop}")
+        self.assertEqual(code, 2, out + err)
+        self.assertIn("the pictures are 28x28x3, the samples of dataset.train 28x28x1", err)
+
+
+if __name__ == "__main__":
+    program = unittest.main(verbosity=2, exit=False)
+    failed = not program.result.wasSuccessful()
+    all_skipped = len(program.result.skipped) == program.result.testsRun
+    raise SystemExit(1 if failed else 4 if all_skipped else 0)  # 4: CTest shows it as skipped
