@@ -287,6 +287,25 @@ TEST_CASE("the engine evaluates what it has trained to the same values, and pred
   }
 }
 
+TEST_CASE("a prediction without labels writes no targets, and measures nothing") {
+  TempFolder trained;
+  REQUIRE(run_engine(trained, kSmall).code == 0);
+  TempFolder folder;
+  spec::Task task{spec::TaskKind::predict, "val", trained / "checkpoints/last.safetensors"};
+  task.learnt = spec::Learnt{spec::Targets::classes, 10, /*labelled=*/false};
+  std::ofstream(folder / spec::kTaskFile) << spec::dump_task(task);
+  const Ended ended = run_engine(folder, kSmall, 0, "predict");
+  REQUIRE(ended.code == 0);
+  const auto* told = ended.find<events::Evaluated>();
+  REQUIRE(told != nullptr);
+  CHECK_FALSE(told->labelled);
+  CHECK(told->outputs == 10);
+  CHECK(told->metrics.empty());
+  CHECK(std::filesystem::file_size(spec::part_file(folder.path(), "logits", 0)) ==
+        100 * 10 * sizeof(float));
+  CHECK_FALSE(std::filesystem::exists(spec::part_file(folder.path(), "targets", 0)));
+}
+
 TEST_CASE("an evaluation takes no weights that differ, not even in the last layer") {
   TempFolder trained;
   REQUIRE(run_engine(trained, kSmall).code == 0);
