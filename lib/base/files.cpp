@@ -5,11 +5,14 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 namespace trainctl {
 namespace {
@@ -28,6 +31,21 @@ Fd open_or_fail(const fs::path& path, int flags) {
   Fd fd(::open(path.c_str(), flags | O_CLOEXEC, 0644));
   if (!fd.valid()) fail("write", path.string(), errno);
   return fd;
+}
+
+constexpr std::size_t kMostPieces = 1024;  // Linux's limit for one call
+
+/// What is left of the pieces once so many bytes are written.
+std::span<iovec> behind(std::span<iovec> pieces, std::size_t written) {
+  while (!pieces.empty() && written >= pieces.front().iov_len) {
+    written -= pieces.front().iov_len;
+    pieces = pieces.subspan(1);
+  }
+  if (written > 0) {
+    iovec& cut = pieces.front();
+    cut = {static_cast<char*>(cut.iov_base) + written, cut.iov_len - written};
+  }
+  return pieces;
 }
 
 void sync_folder(const fs::path& folder) {
@@ -86,6 +104,21 @@ void write_all(int fd, std::string_view bytes, const std::string& label) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail("write", label, errno);
     bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void write_gathered(int fd, std::span<const std::string_view> pieces, const std::string& label) {
+  std::vector<iovec> all;
+  all.reserve(pieces.size());
+  for (const std::string_view piece : pieces) {
+    if (!piece.empty()) all.push_back({const_cast<char*>(piece.data()), piece.size()});
+  }
+  for (std::span<iovec> left(all); !left.empty();) {
+    const std::size_t count = std::min(left.size(), kMostPieces);
+    const ssize_t written = ::writev(fd, left.data(), static_cast<int>(count));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("write", label, errno);
+    left = behind(left, static_cast<std::size_t>(written));
   }
 }
 

@@ -35,6 +35,8 @@ class Fd {
 /// Writes all bytes (EINTR and short writes are looped). Throws ErrorKind::resource naming `label`
 /// and the cause.
 void write_all(int fd, std::string_view bytes, const std::string& label);
+/// The same of many pieces one behind the other, in few system calls and without a copy.
+void write_gathered(int fd, std::span<const std::string_view> pieces, const std::string& label);
 
 /// Temporary name in the same folder, fsync, rename, fsync of the folder: readers see the old file
 /// or the new one. On any failure the temporary file is removed. Throws ErrorKind::resource (disk

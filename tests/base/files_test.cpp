@@ -5,7 +5,14 @@
 #include "support/temp_folder.hpp"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
 
 using namespace trainctl;
 
@@ -15,7 +22,62 @@ int entries_in(const fs::path& folder) {
   return static_cast<int>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
+/// SIGUSR1 only interrupts calls while this lives.
+class Interruptions {
+ public:
+  Interruptions() {
+    struct sigaction nothing {};
+    nothing.sa_handler = [](int) {};
+    ::sigaction(SIGUSR1, &nothing, &before_);
+  }
+  ~Interruptions() { ::sigaction(SIGUSR1, &before_, nullptr); }
+  Interruptions(const Interruptions&) = delete;
+  Interruptions& operator=(const Interruptions&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
+
+/// All that comes out of a pipe; after each read the writer's call is interrupted.
+std::string drain(const Fd& pipe, pthread_t writer) {
+  std::string all;
+  std::array<char, 5000> buffer{};
+  while (true) {
+    const ssize_t count = ::read(pipe.get(), buffer.data(), buffer.size());
+    if (count <= 0) return all;
+    all.append(buffer.data(), static_cast<std::size_t>(count));
+    ::pthread_kill(writer, SIGUSR1);
+  }
+}
+
 }  // namespace
+
+TEST_CASE("pieces are written in order, however often the system call is cut short") {
+  std::string all;
+  for (int i = 0; i < 2'000'000; ++i) all.push_back(static_cast<char>(i % 251));
+  std::vector<std::string_view> pieces;
+  std::size_t size = 0;
+  for (std::size_t at = 0; at < all.size(); at += size, size = (size * 3 + 1) % 1511)
+    pieces.push_back(std::string_view(all).substr(at, size));
+  const Interruptions interruptions;
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const Fd out(ends[0]);
+  Fd in(ends[1]);
+  std::string came;
+  std::thread reader([&, writer = ::pthread_self()] { came = drain(out, writer); });
+  write_gathered(in.get(), pieces, "pipe");
+  in.reset();
+  reader.join();
+  CHECK(came == all);
+}
+
+TEST_CASE("nothing to gather is nothing written") {
+  const TempFolder folder;
+  const std::vector<std::string_view> nothing(3000);
+  write_atomically(folder / "a", [&](int fd) { write_gathered(fd, nothing, "a"); });
+  CHECK(fs::file_size(folder / "a") == 0);
+}
 
 TEST_CASE("an atomic write replaces the file and leaves no temporary behind") {
   const TempFolder folder;
