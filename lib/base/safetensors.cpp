@@ -51,16 +51,6 @@ std::string header_of(std::span<const View> tensors,
   return text;
 }
 
-/// product(shape) * size of an element, or nothing where it overflows.
-bool byte_count(const std::vector<std::int64_t>& shape, std::size_t element, std::uint64_t& bytes) {
-  bytes = element;
-  for (const std::int64_t extent : shape) {
-    if (extent < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes))
-      return false;
-  }
-  return true;
-}
-
 /// What the parser takes without a word: deep nesting, and a name twice. Not one of its callbacks,
 /// with which it takes the square of the time.
 class HeaderCheck final : public nlohmann::json_sax<Header> {
@@ -121,10 +111,9 @@ View parse_tensor(const std::string& name, const Header& entry, std::span<const 
          "data_offsets must be two whole numbers");
   const auto begin = offsets[0].get<std::uint64_t>();
   const auto end = offsets[1].get<std::uint64_t>();
-  std::uint64_t bytes = 0;
   ENSURE(checkpoint, begin <= end && end <= data.size(),
          "data_offsets {} to {} leave the data of {} bytes", begin, end, data.size());
-  ENSURE(checkpoint, byte_count(view.shape, element, bytes) && bytes == end - begin,
+  ENSURE(checkpoint, byte_count(view.shape, element) == end - begin,
          "shape and dtype do not give the {} bytes of its data_offsets", end - begin);
   view.bytes = data.subspan(begin, end - begin);
   return view;
@@ -184,6 +173,15 @@ std::size_t element_bytes(std::string_view dtype) {
   const auto* row =
       std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.name == dtype; });
   return row == kRows.end() ? 0 : row->bytes;
+}
+
+std::optional<std::uint64_t> byte_count(std::span<const std::int64_t> shape, std::size_t element) {
+  std::uint64_t bytes = element;
+  for (const std::int64_t extent : shape) {
+    if (extent < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes))
+      return std::nullopt;
+  }
+  return bytes;
 }
 
 void write_to(int fd, std::span<const View> tensors,

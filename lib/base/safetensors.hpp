@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +25,10 @@ struct View {
 
 /// Bytes of one element; 0 for a word the format does not know.
 std::size_t element_bytes(std::string_view dtype);
+
+/// The product of `element` bytes and the sizes of a shape; nothing where one is negative or the
+/// product overflows.
+std::optional<std::uint64_t> byte_count(std::span<const std::int64_t> shape, std::size_t element);
 
 /// Writes the format of https://github.com/huggingface/safetensors: 8 bytes header length, JSON
 /// padded to 8, raw data. Atomic: readers see the old file or the new one. Throws Error(resource)

@@ -14,6 +14,7 @@ LIBRARIES = {
     "fmt": None,
     "POSIX only": None,
     "xxhash": r"xxhash\.h",
+    "ISA-L": r"isa-l/|isa-l\.h",
     "nlohmann-json": r"nlohmann/",
     "spdlog": r"spdlog/",
     "yaml-cpp": r"yaml-cpp/",

@@ -1,0 +1,131 @@
+#include "base/container.hpp"
+#include "base/container_format.hpp"
+#include "base/crc32c.hpp"
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/strings.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace trainctl::container {
+namespace {
+
+constexpr std::align_val_t kPage{4096};
+
+/// A sound file that could not be looked at must not pass for a damaged one.
+ErrorKind kind_of(int cause) {
+  const bool scarce = cause == EMFILE || cause == ENFILE || cause == ENOMEM;
+  return scarce ? ErrorKind::resource : ErrorKind::checkpoint;
+}
+
+// Without O_NONBLOCK a pipe would wait for its writer.
+Fd open_file(const std::filesystem::path& path) {
+  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid())
+    throw Error(kind_of(errno), fmt::format("cannot open it: {}", std::strerror(errno)));
+  return fd;
+}
+
+std::size_t size_of(int fd) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0)
+    throw Error(kind_of(errno), fmt::format("cannot examine it: {}", std::strerror(errno)));
+  ENSURE(checkpoint, S_ISREG(info.st_mode), "is no regular file");
+  return static_cast<std::size_t>(info.st_size);
+}
+
+void read_start(int fd, std::span<std::byte> bytes) {
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ssize_t count =
+        ::pread(fd, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0)
+      throw Error(kind_of(errno), fmt::format("reading it failed: {}", std::strerror(errno)));
+    ENSURE(checkpoint, count > 0, "became shorter while it was read");
+    done += static_cast<std::size_t>(count);
+  }
+}
+
+bool is_zero(std::span<const std::byte> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+}
+
+/// An entry whose bytes lie at `at`, behind what ends at `end`.
+void take_bytes(Listed& listed, std::span<const std::byte> file, std::uint64_t at,
+                std::uint64_t end) {
+  ENSURE(checkpoint, is_zero(file.subspan(end, at - end)), "the padding before it is not zero");
+  listed.entry.bytes = file.subspan(at, listed.length);
+  const std::uint32_t found = crc32c(listed.entry.bytes);
+  ENSURE(checkpoint, found == listed.checksum, "its checksum is {:08x}, not {:08x}", found,
+         listed.checksum);
+}
+
+Contents check(std::span<const std::byte> file) {
+  const Prefix prefix = read_prefix(file, file.size());
+  const auto header = file.subspan(kPrefixBytes, prefix.header_bytes);
+  const std::string_view text(reinterpret_cast<const char*>(header.data()), header.size());
+  const std::uint32_t found = checksum_of(prefix, text);
+  ENSURE(checkpoint, found == prefix.checksum, "the checksum of its header is {:08x}, not {:08x}",
+         found, prefix.checksum);
+  Header listed = read_header(text, file.size());
+  Contents contents{{}, std::move(listed.by_name), std::move(listed.meta), prefix.checksum};
+  contents.entries.reserve(listed.entries.size());
+  std::uint64_t end = kPrefixBytes + header.size();
+  for (Listed& entry : listed.entries) {
+    const std::uint64_t at = data_begin(header.size()) + entry.offset;
+    in_context(shown(entry.entry.name), [&] { take_bytes(entry, file, at, end); });
+    end = at + entry.length;
+    contents.entries.push_back(std::move(entry.entry));
+  }
+  return contents;
+}
+
+}  // namespace
+
+const Entry* Contents::find(std::string_view name) const {
+  const auto at = std::lower_bound(
+      by_name.begin(), by_name.end(), name,
+      [&](std::uint32_t i, std::string_view wanted) { return entries[i].name < wanted; });
+  return at != by_name.end() && entries[*at].name == name ? &entries[*at] : nullptr;
+}
+
+Contents parse(std::span<const std::byte> file, const std::string& label) {
+  return in_context(label, [&] { return check(file); });
+}
+
+void File::Free::operator()(std::byte* bytes) const { ::operator delete[](bytes, kPage); }
+
+File::Buffer File::allocate(std::size_t size) {
+  void* memory = ::operator new[](size, kPage, std::nothrow);
+  ENSURE(resource, memory != nullptr, "there is no memory for its {} bytes", size);
+  return Buffer(static_cast<std::byte*>(memory));
+}
+
+// Read and not mapped: touching a mapped file that became shorter would end the process, and what
+// was checked could change.
+File::File(const std::filesystem::path& path) {
+  const std::string label = printable(path.string());
+  std::size_t size = 0;
+  in_context(label, [&] {
+    const Fd fd = open_file(path);
+    size = size_of(fd.get());
+    std::array<std::byte, kPrefixBytes> head{};
+    const auto start = std::span(head).first(std::min(size, head.size()));
+    read_start(fd.get(), start);
+    (void)read_prefix(start, size);
+    bytes_ = allocate(size);
+    read_start(fd.get(), {bytes_.get(), size});
+  });
+  contents_ = parse({bytes_.get(), size}, label);
+}
+
+}  // namespace trainctl::container
