@@ -48,11 +48,6 @@ std::span<iovec> behind(std::span<iovec> pieces, std::size_t written) {
   return pieces;
 }
 
-void sync_folder(const fs::path& folder) {
-  const Fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.valid() || ::fsync(fd.get()) != 0) fail("sync folder", folder.string(), errno);
-}
-
 fs::path temporary_name(const fs::path& target) {
   return target.parent_path() / fmt::format(".{}.tmp.{}", target.filename().string(), ::getpid());
 }
@@ -134,6 +129,11 @@ void write_atomically(const fs::path& path, const std::function<void(int fd)>& w
 
 void write_atomically(const fs::path& path, std::string_view bytes) {
   write_atomically(path, [&](int fd) { write_all(fd, bytes, path.string()); });
+}
+
+void sync_folder(const fs::path& folder) {
+  const Fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid() || ::fsync(fd.get()) != 0) fail("sync folder", folder.string(), errno);
 }
 
 void publish(const fs::path& written, int fd, const fs::path& path) {

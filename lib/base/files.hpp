@@ -69,6 +69,10 @@ class ReservedFile {
 /// fsync of the folder.
 void publish(const fs::path& written, int fd, const fs::path& path);
 
+/// Until here what was made, renamed or linked in the folder may be gone after a power cut. Throws
+/// ErrorKind::resource.
+void sync_folder(const fs::path& folder);
+
 /// Whole file as text. Throws ErrorKind `missing_is` semantics: config = 2, data = 9, given by the
 /// caller.
 enum class ReadFailure : int { config = 2, data = 9, resource = 11 };

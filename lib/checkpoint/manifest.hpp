@@ -1,0 +1,45 @@
+#pragma once
+
+#include "base/json.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trainctl::checkpoint {
+
+/// What a checkpoint says of itself: the file `manifest` of its folder, a container without
+/// entries. It is written last: a folder without it is no checkpoint.
+struct Manifest {
+  /// A rank's file.
+  struct Part {
+    std::string file;  // "rank_0.part"
+    std::uint64_t bytes = 0;
+    std::uint32_t checksum = 0;  // container::File::header_checksum(), which covers all the rest
+  };
+
+  std::int64_t epoch = 0;          // from 0
+  std::int64_t step_in_epoch = 0;  // of that epoch, with which a resumed run starts
+  std::int64_t global_step = 0;
+  int world_size = 1;
+  std::string reason;           // "every_n_epochs", "best", "signal", ...
+  std::optional<double> value;  // of the monitor; nothing where it was not finite
+  std::string monitor;
+  std::vector<Part> parts;  // by rank
+  std::string config_hash;
+  std::string written_at;
+  std::string version;
+  std::map<std::string, std::string> facts;  // "torch", "threads", "cpu": is a resume bitwise?
+};
+
+/// Throws Error(checkpoint) naming the number or the part that cannot be.
+void check(const Manifest& manifest);
+
+Json to_json(const Manifest& manifest);
+/// Strict: a key that is missing, unknown or of another type, and what check() refuses, throw
+/// Error(checkpoint) behind `label`; so does a format of later versions.
+Manifest from_json(const Json& document, const std::string& label);
+
+}  // namespace trainctl::checkpoint

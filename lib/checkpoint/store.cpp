@@ -1,0 +1,244 @@
+#include "checkpoint/store.hpp"
+
+#include "base/container.hpp"
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "checkpoint/folders.hpp"
+#include "checkpoint/verify.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+namespace trainctl::checkpoint {
+namespace {
+
+constexpr std::size_t kLeast = 2;  // that verify
+
+std::string name_of(Link link) { return link == Link::last ? "last" : "best"; }
+
+std::string temporary_prefix(Link link) { return fmt::format(".{}.tmp.", name_of(link)); }
+
+/// Removes a manifest again unless it is kept.
+class Withdrawal {
+ public:
+  explicit Withdrawal(fs::path manifest) : manifest_(std::move(manifest)) {}
+  ~Withdrawal() {
+    if (!kept_) ::unlink(manifest_.c_str());
+  }
+  Withdrawal(const Withdrawal&) = delete;
+  Withdrawal& operator=(const Withdrawal&) = delete;
+
+  void keep() { kept_ = true; }
+
+ private:
+  fs::path manifest_;
+  bool kept_ = false;
+};
+
+void throw_if(const std::optional<std::string>& failed) {
+  if (failed) throw Error(ErrorKind::resource, *failed);
+}
+
+/// A folder that cannot be written, as an archive's, does not keep a run from resuming.
+void move_and_tell(const fs::path& checkpoint, const std::string& why, const Store::Told& told) {
+  fs::path moved = checkpoint;
+  std::string addition;
+  try {
+    moved = move_aside(checkpoint);
+  } catch (const Error& error) {
+    addition = fmt::format("; {}", error.what());
+  }
+  if (told) told(moved, why + addition);
+}
+
+Found look_at(const fs::path& checkpoint, const Moment& moment) {
+  Found found{checkpoint, checkpoint.filename().string(), moment, is_committed(checkpoint), {}, {}};
+  try {
+    if (found.committed) found.manifest = read_manifest(checkpoint);
+    if (!found.committed) found.why = "it was not finished";
+  } catch (const Error& error) {
+    found.why = error.what();
+  }
+  return found;
+}
+
+}  // namespace
+
+Store::Store(fs::path folder) : folder_(std::move(folder)) {
+  if (!folder_.has_filename()) folder_ = folder_.parent_path();  // of "checkpoints/"
+}
+
+fs::path Store::begin(std::int64_t epoch, std::int64_t global_step) {
+  ASSERT(epoch >= 0 && global_step >= 0);
+  const fs::path checkpoint = folder_ / folder_name({global_step, epoch});
+  if (!is_folder(folder_)) {
+    make_folder(folder_);
+    sync_folder(folder_.has_parent_path() ? folder_.parent_path() : fs::path("."));
+  }
+  begun_.clear();
+  // One that cannot be removed takes space, and this save may fit in what is left.
+  for (const fs::path& left : unfinished()) (void)remove_folder(left);
+  if (is_folder(checkpoint)) clear_place(checkpoint);
+  make_folder(checkpoint);
+  sync_folder(folder_);
+  begun_ = checkpoint;
+  return checkpoint;
+}
+
+void Store::clear_place(const fs::path& checkpoint) {
+  if (!is_committed(checkpoint)) {
+    throw_if(remove_folder(checkpoint));
+    return;
+  }
+  ENSURE(checkpoint, damage(checkpoint).has_value(),
+         "{} is there already, and whole: nothing is saved over a checkpoint",
+         printable(checkpoint.string()));
+  move_aside(checkpoint);
+}
+
+fs::path Store::part(const fs::path& checkpoint, int rank) { return checkpoint / part_name(rank); }
+
+void Store::commit(const fs::path& checkpoint, const Manifest& manifest) {
+  ASSERT(checkpoint.filename() == folder_name({manifest.global_step, manifest.epoch}));
+  begun_.clear();  // from here on it is a checkpoint, or something to remove
+  check(manifest);
+  const fs::path path = checkpoint / kManifestName;
+  Withdrawal withdrawal(path);
+  container::write(path, {}, to_json(manifest));
+  drop_from_cache(checkpoint, manifest);
+  in_context("reading the checkpoint back", [&] { verify(checkpoint); });
+  withdrawal.keep();
+}
+
+void Store::abandon(const fs::path& checkpoint) {
+  begun_.clear();
+  if (is_committed(checkpoint)) return;
+  throw_if(remove_folder(checkpoint));
+}
+
+void Store::point(Link link, const fs::path& checkpoint) {
+  const std::string name = checkpoint.filename().string();
+  ENSURE(checkpoint, parse_folder_name(name) && is_committed(folder_ / name),
+         "{} is no checkpoint of {}", printable(checkpoint.string()), printable(folder_.string()));
+  const fs::path target = folder_ / name_of(link);
+  const fs::path temporary = folder_ / fmt::format("{}{}", temporary_prefix(link), ::getpid());
+  ::unlink(temporary.c_str());
+  int cause = ::symlink(name.c_str(), temporary.c_str()) == 0 ? 0 : errno;
+  if (cause == 0 && ::rename(temporary.c_str(), target.c_str()) != 0) {
+    cause = errno;
+    ::unlink(temporary.c_str());
+  }
+  ENSURE(resource, cause == 0, "cannot make {} lead to {}: {}", printable(target.string()), name,
+         std::strerror(cause));
+  sync_folder(folder_);
+}
+
+std::optional<fs::path> Store::pointed(Link link) const {
+  std::error_code failure;
+  const fs::path target = fs::read_symlink(folder_ / name_of(link), failure);
+  const fs::path checkpoint = folder_ / target;
+  // Its own checkpoints only: a link may come with a folder that others packed.
+  if (failure || !parse_folder_name(target.string()) || !is_folder(checkpoint) ||
+      !is_committed(checkpoint))
+    return std::nullopt;
+  return checkpoint;
+}
+
+std::vector<Found> Store::list() const {
+  std::vector<Found> found;
+  for (const std::string& name : names_in(folder_)) {
+    const auto moment = parse_folder_name(name);
+    if (moment && is_folder(folder_ / name)) found.push_back(look_at(folder_ / name, *moment));
+  }
+  std::ranges::sort(found, std::ranges::greater(), &Found::moment);
+  return found;
+}
+
+void Store::verify(const fs::path& checkpoint) { checkpoint::verify(checkpoint); }
+
+bool Store::holds_damaged_ones() const {
+  return std::ranges::any_of(
+      names_in(folder_), [](const std::string& name) { return name.starts_with(kAsidePrefix); });
+}
+
+std::optional<fs::path> Store::newest_valid(const Told& told) {
+  std::string newest;  // what is wrong with it
+  for (const Found& found : list()) {
+    if (!found.committed) continue;
+    const std::optional<std::string> why = damage(found.path);
+    if (!why) return found.path;
+    if (newest.empty()) newest = *why;
+    move_and_tell(found.path, *why, told);
+  }
+  ENSURE(checkpoint, newest.empty(), "no checkpoint in {} is whole; of the newest: {}",
+         printable(folder_.string()), newest);
+  ENSURE(checkpoint, !holds_damaged_ones(),
+         "{} holds damaged checkpoints ({}...) and no whole one; remove them to start from the "
+         "beginning",
+         printable(folder_.string()), kAsidePrefix);
+  return std::nullopt;
+}
+
+std::vector<fs::path> Store::unfinished() const {
+  std::vector<fs::path> paths;
+  for (const std::string& name : names_in(folder_)) {
+    const fs::path path = folder_ / name;
+    if (parse_folder_name(name) && is_folder(path) && !is_committed(path) && path != begun_)
+      paths.push_back(path);
+  }
+  return paths;
+}
+
+/// The committed ones to remove, oldest first.
+std::vector<fs::path> Store::surplus(std::span<const std::string> keep) const {
+  std::vector<fs::path> kept;
+  std::vector<fs::path> others;
+  const auto last = pointed(Link::last);
+  const auto best = pointed(Link::best);
+  for (const Found& found : list()) {
+    if (!found.committed) continue;
+    const bool named = std::ranges::find(keep, found.name) != keep.end();
+    const bool linked = found.path == last || found.path == best;
+    (named || linked ? kept : others).push_back(found.path);
+  }
+  if (others.empty()) return others;
+  std::size_t whole = 0;
+  for (const fs::path& path : kept) {
+    if (whole < kLeast && !damage(path)) ++whole;
+  }
+  // The newest of the others make up for what is missing.
+  std::vector<fs::path> old;
+  for (const fs::path& path : others) {
+    if (whole < kLeast && !damage(path)) {
+      ++whole;
+    } else {
+      old.push_back(path);
+    }
+  }
+  std::ranges::reverse(old);
+  return old;
+}
+
+void Store::prune(std::span<const std::string> keep) {
+  std::optional<std::string> failed;
+  for (const std::string& name : names_in(folder_)) {
+    const bool left_over = name.starts_with(temporary_prefix(Link::last)) ||
+                           name.starts_with(temporary_prefix(Link::best));
+    if (left_over) ::unlink((folder_ / name).c_str());
+  }
+  std::vector<fs::path> old = unfinished();
+  std::ranges::copy(surplus(keep), std::back_inserter(old));
+  for (const fs::path& path : old) {
+    const auto why = remove_folder(path);
+    if (why && !failed) failed = why;
+  }
+  throw_if(failed);
+}
+
+}  // namespace trainctl::checkpoint

@@ -1,0 +1,84 @@
+#pragma once
+
+#include "base/files.hpp"
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/names.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace trainctl::checkpoint {
+
+/// The names beside the checkpoints that lead to one of them.
+enum class Link { last, best };
+
+/// A folder with the name of a checkpoint.
+struct Found {
+  fs::path path;
+  std::string name;
+  Moment moment;
+  bool committed = false;            // a manifest is there; else a save that was not finished
+  std::optional<Manifest> manifest;  // nothing where it cannot be used
+  std::string why;                   // it cannot
+};
+
+/// The folder `checkpoints/` of a run: "epoch=0003-step=000938" with rank_N.part of each rank and
+/// the manifest; the links `last` and `best`. One process writes it, with one thread at a time, and
+/// only the parts come from others: begin, parts, commit, point, prune. Whatever of these fails, or
+/// kills the process, the checkpoints that were committed before stay as they are.
+class Store {
+ public:
+  using Told = std::function<void(const fs::path& moved, const std::string& why)>;
+
+  explicit Store(fs::path folder);
+
+  /// Makes the folder of a new checkpoint, empty and known to the disk; what earlier saves left
+  /// unfinished is removed, and a damaged checkpoint of that name is moved aside. Throws
+  /// Error(resource), and Error(checkpoint) where a whole one of that name is there.
+  fs::path begin(std::int64_t epoch, std::int64_t global_step);
+  /// The file of a rank.
+  static fs::path part(const fs::path& checkpoint, int rank);
+  /// Writes the manifest, then reads everything back from the disk. Where that fails the manifest
+  /// is taken away again, and Error(checkpoint) or Error(resource) thrown.
+  void commit(const fs::path& checkpoint, const Manifest& manifest);
+  /// Removes a checkpoint that was begun and cannot be committed, to give its space back at once;
+  /// one that is committed stays. Throws Error(resource).
+  void abandon(const fs::path& checkpoint);
+
+  /// Makes a link lead to a committed checkpoint: a reader finds the one before or this one. Throws
+  /// Error(resource), and Error(checkpoint) where it is none.
+  void point(Link link, const fs::path& checkpoint);
+  /// The committed checkpoint to which it leads; nothing where there is none.
+  [[nodiscard]] std::optional<fs::path> pointed(Link link) const;
+
+  /// Newest first, by step, then epoch. Reads manifests, not parts. Throws Error(resource) where
+  /// the folder cannot be read.
+  [[nodiscard]] std::vector<Found> list() const;
+  /// Manifest and every part. Throws Error(checkpoint) naming the file and the tensor,
+  /// Error(resource) where it may not be read.
+  static void verify(const fs::path& checkpoint);
+  /// The newest that verifies. Each newer one is damaged: moved aside to "corrupt-<name>[-n]" and
+  /// told. Nothing where there are none at all. Throws Error(checkpoint) where there are some, or
+  /// were before they were moved aside, and none verifies.
+  std::optional<fs::path> newest_valid(const Told& told);
+
+  /// Removes what earlier saves left unfinished and every checkpoint that `keep` does not name,
+  /// oldest first; never where a link leads, and never one of the last two that verify. Throws
+  /// Error(resource) once the rest is done.
+  void prune(std::span<const std::string> keep);
+
+ private:
+  void clear_place(const fs::path& checkpoint);
+  [[nodiscard]] std::vector<fs::path> unfinished() const;
+  [[nodiscard]] std::vector<fs::path> surplus(std::span<const std::string> keep) const;
+  [[nodiscard]] bool holds_damaged_ones() const;
+
+  fs::path folder_;
+  fs::path begun_;  // and not committed yet
+};
+
+}  // namespace trainctl::checkpoint

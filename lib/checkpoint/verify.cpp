@@ -1,0 +1,94 @@
+#include "checkpoint/verify.hpp"
+
+#include "base/container.hpp"
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "checkpoint/names.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace trainctl::checkpoint {
+namespace {
+
+/// The longest header of a container, and what goes before and behind it.
+constexpr std::uint64_t kMostManifestBytes = (16U << 20) + 4096;
+
+/// These tell of the process or its rights, and nothing of the file: not to be taken for damage.
+bool is_of_the_process(int cause) {
+  return cause == EACCES || cause == EPERM || cause == EMFILE || cause == ENFILE || cause == ENOMEM;
+}
+
+/// Bytes of a file that can be opened. A link, a pipe or a folder in its place is damage.
+std::uint64_t readable_bytes(const fs::path& path) {
+  const std::string label = printable(path.string());
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const int cause = errno;
+  ENSURE(resource, fd.valid() || !is_of_the_process(cause), "cannot read {}: {}", label,
+         std::strerror(cause));
+  ENSURE(checkpoint, fd.valid() || cause != ENOENT, "{} is missing", label);
+  ENSURE(checkpoint, fd.valid(), "cannot read {}: {}", label, std::strerror(cause));
+  struct stat info {};
+  const bool known = ::fstat(fd.get(), &info) == 0;
+  ENSURE(checkpoint, known && S_ISREG(info.st_mode), "{} is no regular file", label);
+  return static_cast<std::uint64_t>(info.st_size);
+}
+
+void verify_part(const fs::path& path, const Manifest::Part& part) {
+  const std::string label = printable(path.string());
+  const std::uint64_t bytes = readable_bytes(path);
+  ENSURE(checkpoint, bytes == part.bytes, "{} has {} bytes, and {} were committed", label, bytes,
+         part.bytes);
+  const container::File file(path);
+  ENSURE(checkpoint, file.header_checksum() == part.checksum,
+         "{} is whole, but of another checkpoint: its checksum is {:08x}, and {:08x} was committed",
+         label, file.header_checksum(), part.checksum);
+}
+
+}  // namespace
+
+Manifest read_manifest(const fs::path& checkpoint) {
+  const fs::path path = checkpoint / kManifestName;
+  const std::string label = printable(path.string());
+  const std::uint64_t bytes = readable_bytes(path);
+  ENSURE(checkpoint, bytes <= kMostManifestBytes, "{} is too large for a manifest: {} bytes", label,
+         bytes);
+  const container::File file(path);
+  ENSURE(checkpoint, file.entries().empty(), "{} holds data, which no manifest does", label);
+  Manifest manifest = from_json(file.meta(), label);
+  const auto named = parse_folder_name(checkpoint.filename().string());
+  const Moment said{manifest.global_step, manifest.epoch};
+  ENSURE(checkpoint, !named || *named == said, "{} is the manifest of {}", label,
+         folder_name(said));
+  return manifest;
+}
+
+Manifest verify(const fs::path& checkpoint) {
+  Manifest manifest = read_manifest(checkpoint);
+  for (const Manifest::Part& part : manifest.parts) verify_part(checkpoint / part.file, part);
+  return manifest;
+}
+
+std::optional<std::string> damage(const fs::path& checkpoint) {
+  try {
+    verify(checkpoint);
+    return std::nullopt;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::checkpoint) throw;
+    return error.what();
+  }
+}
+
+void drop_from_cache(const fs::path& checkpoint, const Manifest& manifest) {
+  const auto drop = [](const fs::path& path) {
+    const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (fd.valid()) ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
+  };
+  drop(checkpoint / kManifestName);
+  for (const Manifest::Part& part : manifest.parts) drop(checkpoint / part.file);
+}
+
+}  // namespace trainctl::checkpoint

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "base/files.hpp"
+#include "checkpoint/manifest.hpp"
+
+#include <optional>
+#include <string>
+
+namespace trainctl::checkpoint {
+
+/// The manifest of a checkpoint's folder. Throws Error(checkpoint) where it is missing, damaged or
+/// says another step than the folder's name, Error(resource) where it may not be read.
+Manifest read_manifest(const fs::path& checkpoint);
+
+/// Reads everything. Throws Error(checkpoint) naming the file and what is wrong with it,
+/// Error(resource) where it may not be read, which says nothing of the checkpoint.
+Manifest verify(const fs::path& checkpoint);
+
+/// Why the checkpoint does not verify; nothing where it does. Throws Error(resource) as verify().
+std::optional<std::string> damage(const fs::path& checkpoint);
+
+/// What is read next comes from the disk, as far as the kernel agrees.
+void drop_from_cache(const fs::path& checkpoint, const Manifest& manifest);
+
+}  // namespace trainctl::checkpoint

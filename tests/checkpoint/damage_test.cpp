@@ -1,0 +1,219 @@
+// Checkpoints that were damaged after they were committed.
+
+#include "checkpoint/store.hpp"
+#include "saves.hpp"
+#include "support/catch.hpp"
+#include "support/put_text.hpp"
+#include "support/temp_folder.hpp"
+
+#include <sys/stat.h>
+
+#include <fstream>
+
+using namespace trainctl;
+using namespace trainctl::checkpoint;
+
+namespace {
+
+struct Told {
+  fs::path moved;
+  std::string why;
+};
+
+/// Three checkpoints, the newest of which gets damaged.
+struct ThreeSaves {
+  TempFolder folder;
+  Store store{folder.path()};
+  fs::path newest;
+  std::vector<Told> told;
+
+  ThreeSaves() {
+    for (const std::int64_t step : {1, 2, 3}) newest = saves::save(store, step);
+  }
+  [[nodiscard]] fs::path of(std::int64_t step) const { return folder / saves::name_of(step); }
+  std::optional<fs::path> newest_valid() {
+    return store.newest_valid([this](const fs::path& moved, const std::string& why) {
+      told.push_back({moved, why});
+    });
+  }
+};
+
+void flip_a_bit(const fs::path& path, std::uintmax_t at) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekg(static_cast<std::streamoff>(at));
+  const int byte = file.get();
+  file.seekp(static_cast<std::streamoff>(at));
+  file.put(static_cast<char>(byte ^ 0x10));
+}
+
+void write_manifest(const fs::path& checkpoint, const Json& meta) {
+  container::write(checkpoint / kManifestName, {}, meta);
+}
+
+Json meta_of(const fs::path& checkpoint) {
+  return container::File(checkpoint / kManifestName).meta();
+}
+
+/// The newest is refused for `reason`, moved aside, and the one before it taken.
+void check_fallback(ThreeSaves& three, const std::string& reason) {
+  CHECK(three.newest_valid() == three.of(2));
+  REQUIRE(three.told.size() == 1);
+  CHECK(three.told[0].moved == three.folder / ("corrupt-" + saves::name_of(3)));
+  CHECK_THAT(three.told[0].why, Contains(reason));
+  CHECK(fs::is_directory(three.told[0].moved));
+  CHECK_FALSE(fs::exists(three.newest));
+  three.told.clear();
+  CHECK(three.newest_valid() == three.of(2));
+  CHECK(three.told.empty());
+}
+
+}  // namespace
+
+TEST_CASE("one changed bit in a part is told with file and tensor, and the save before it taken") {
+  ThreeSaves three;
+  const fs::path part = Store::part(three.newest, 1);
+  flip_a_bit(part, fs::file_size(part) - 100);
+  CHECK_THROWS_WITH(Store::verify(three.newest),
+                    Contains("rank_1.part") && Contains("model/fc.weight"));
+  check_fallback(three, "model/fc.weight");
+}
+
+TEST_CASE("a checkpoint that has lost bytes, files or its kind of file is moved aside and told") {
+  ThreeSaves three;
+  const fs::path part = Store::part(three.newest, 0);
+  const fs::path manifest = three.newest / "manifest";
+  std::string reason;
+  SECTION("a part that is cut off") {
+    fs::resize_file(part, 1000);
+    reason = "rank_0.part has 1000 bytes, and ";
+  }
+  SECTION("a part that is missing") {
+    fs::remove(part);
+    reason = "rank_0.part is missing";
+  }
+  SECTION("a pipe in the place of a part") {
+    fs::remove(part);
+    REQUIRE(::mkfifo(part.c_str(), 0644) == 0);
+    reason = "rank_0.part is no regular file";
+  }
+  SECTION("a link in the place of a part") {
+    fs::rename(part, three.newest / "elsewhere");
+    fs::create_symlink("elsewhere", part);
+    reason = "cannot read";
+  }
+  SECTION("a manifest with a changed bit") {
+    flip_a_bit(manifest, 70);
+    reason = "manifest";
+  }
+  SECTION("an empty manifest") {
+    fs::resize_file(manifest, 0);
+    reason = "manifest";
+  }
+  SECTION("a manifest of many gigabytes") {
+    fs::resize_file(manifest, std::uintmax_t{1} << 36);
+    reason = "too large for a manifest";
+  }
+  SECTION("a folder in the place of the manifest") {
+    fs::remove(manifest);
+    fs::create_directory(manifest);
+    reason = "manifest is no regular file";
+  }
+  SECTION("data in the manifest") {
+    fs::copy_file(part, manifest, fs::copy_options::overwrite_existing);
+    reason = "holds data";
+  }
+  check_fallback(three, reason);
+}
+
+TEST_CASE("a whole part of another step is detected") {
+  ThreeSaves three;
+  fs::copy_file(Store::part(three.of(2), 0), Store::part(three.newest, 0),
+                fs::copy_options::overwrite_existing);
+  const auto committed = meta_of(three.newest)["parts"][0]["bytes"].get<std::uintmax_t>();
+  REQUIRE(fs::file_size(Store::part(three.newest, 0)) == committed);
+  check_fallback(three, "whole, but of another checkpoint");
+}
+
+TEST_CASE("parts that were swapped between ranks are detected") {
+  ThreeSaves three;
+  fs::rename(Store::part(three.newest, 0), three.newest / "x");
+  fs::rename(Store::part(three.newest, 1), Store::part(three.newest, 0));
+  fs::rename(three.newest / "x", Store::part(three.newest, 1));
+  check_fallback(three, "whole, but of another checkpoint");
+}
+
+TEST_CASE("a checkpoint under another one's name is detected") {
+  ThreeSaves three;
+  fs::remove_all(three.newest);
+  fs::copy(three.of(1), three.newest, fs::copy_options::recursive);
+  check_fallback(three, "is the manifest of " + saves::name_of(1));
+}
+
+TEST_CASE("a copy of a checkpoint under a name of one's own verifies") {
+  ThreeSaves three;
+  fs::copy(three.newest, three.folder / "mine", fs::copy_options::recursive);
+  CHECK_NOTHROW(Store::verify(three.folder / "mine"));
+}
+
+TEST_CASE("a sound container with a manifest that cannot be is damage") {
+  ThreeSaves three;
+  Json meta = meta_of(three.newest);
+  std::string reason;
+  SECTION("a negative step") {
+    meta["step_in_epoch"] = -3;
+    reason = "never negative";
+  }
+  SECTION("no ranks") {
+    meta["world_size"] = 0;
+    reason = "from 1 to 65536";
+  }
+  SECTION("more ranks than parts") {
+    meta["world_size"] = 3;
+    reason = "2 parts are listed for a world size of 3";
+  }
+  SECTION("a part outside of the folder") {
+    meta["parts"][0]["file"] = "../" + saves::name_of(2) + "/rank_0.part";
+    reason = "the part of rank 0 is named";
+  }
+  SECTION("a later format") {
+    meta["format"] = 2;
+    reason = "newer trainctl";
+  }
+  write_manifest(three.newest, meta);
+  CHECK_THAT(three.store.list().front().why, Contains(reason));
+  CHECK_FALSE(three.store.list().front().manifest.has_value());
+  check_fallback(three, reason);
+}
+
+TEST_CASE("where no checkpoint is whole it is an error, and stays one") {
+  ThreeSaves three;
+  for (const std::int64_t step : {1, 2, 3}) flip_a_bit(Store::part(three.of(step), 0), 3000);
+  for (const char* words : {"no checkpoint in", "damaged checkpoints"}) {
+    try {
+      three.newest_valid();
+      FAIL("nothing was thrown");
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::checkpoint);
+      CHECK_THAT(error.what(), Contains(words) && Contains(three.folder.path().string()));
+    }
+  }
+  REQUIRE(three.told.size() == 3);
+  CHECK_THAT(three.told[0].moved.string(), EndsWith(saves::name_of(3)));
+  CHECK_THAT(three.told[2].moved.string(), EndsWith(saves::name_of(1)));
+}
+
+TEST_CASE("a damaged checkpoint is moved beside those of its name that were before it") {
+  ThreeSaves three;
+  put_text(three.folder / ("corrupt-" + saves::name_of(3)) / "x", "");
+  put_text(three.folder / ("corrupt-" + saves::name_of(3) + "-2"), "");
+  fs::remove(Store::part(three.newest, 0));
+  CHECK(three.newest_valid() == three.of(2));
+  CHECK(three.told.at(0).moved == three.folder / ("corrupt-" + saves::name_of(3) + "-3"));
+}
+
+TEST_CASE("a step is saved again where its checkpoint was damaged, which is kept aside") {
+  ThreeSaves three;
+  fs::remove(Store::part(three.newest, 0));
+  CHECK(saves::holds(saves::save(three.store, 3), 3));
+  CHECK(fs::exists(three.folder / ("corrupt-" + saves::name_of(3)) / "manifest"));
+}

@@ -1,0 +1,139 @@
+#include "checkpoint/manifest.hpp"
+
+#include "base/error.hpp"
+#include "checkpoint/names.hpp"
+#include "saves.hpp"
+#include "support/catch.hpp"
+
+#include <cmath>
+#include <limits>
+
+using namespace trainctl;
+using namespace trainctl::checkpoint;
+
+namespace {
+
+Manifest complete() {
+  Manifest manifest = saves::manifest_of(938);
+  manifest.parts = {{"rank_0.part", 4096, 0xdeadbeef}, {"rank_1.part", 8192, 7}};
+  return manifest;
+}
+
+std::string refusal(const Json& document) {
+  try {
+    from_json(document, "the manifest");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::checkpoint);
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string refusal(const char* key, const Json& value) {
+  Json document = to_json(complete());
+  document[key] = value;
+  return refusal(document);
+}
+
+}  // namespace
+
+TEST_CASE("a manifest of a checkpoint is read as it was written") {
+  const Manifest read = from_json(Json::parse(to_line(to_json(complete()))), "m");
+  CHECK(read.epoch == 93);
+  CHECK(read.step_in_epoch == 8);
+  CHECK(read.global_step == 938);
+  CHECK(read.world_size == 2);
+  CHECK(read.reason == "every_n_steps");
+  CHECK(read.value == complete().value);
+  CHECK(read.monitor == "val/loss");
+  CHECK(read.config_hash == "00ff");
+  CHECK(read.written_at == "2026-11-21T05:01:48Z");
+  CHECK(read.version == "1.2.3");
+  CHECK(read.facts == complete().facts);
+  REQUIRE(read.parts.size() == 2);
+  CHECK(read.parts[0].file == "rank_0.part");
+  CHECK(read.parts[0].bytes == 4096);
+  CHECK(read.parts[0].checksum == 0xdeadbeef);
+  CHECK(read.parts[1].bytes == 8192);
+}
+
+TEST_CASE("a monitor that was not finite is no value in a checkpoint's manifest") {
+  Manifest manifest = complete();
+  for (const double value : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+    manifest.value = value;
+    CHECK_FALSE(from_json(Json::parse(to_line(to_json(manifest))), "m").value.has_value());
+  }
+  manifest.value.reset();
+  CHECK_FALSE(from_json(to_json(manifest), "m").value.has_value());
+}
+
+TEST_CASE("every key of a checkpoint's manifest is needed, has its type, and no other is taken") {
+  const Json sound = to_json(complete());
+  REQUIRE(refusal(sound) == "accepted");
+  for (const auto& [key, value] : sound.items()) {
+    Json without = sound;
+    without.erase(key);
+    CHECK_THAT(refusal(without), StartsWith("the manifest: ") && Contains("'" + key + "'"));
+    CHECK(refusal(key.c_str(), Json::array({Json::array()})) != "accepted");
+    CHECK(refusal(key.c_str(), true) != "accepted");
+  }
+  CHECK_THAT(refusal("colour", "red"), Contains("unknown key 'colour'"));
+  CHECK_THAT(refusal("\x1b[2J", 1), Contains("unknown key '\\x1b[2J'"));
+  for (const char* key : {"file", "bytes", "checksum"}) {
+    Json without = sound;
+    without["parts"][1].erase(key);
+    CHECK_THAT(refusal(without), Contains("part 1: '" + std::string(key) + "' is missing"));
+  }
+  CHECK(refusal(Json::array()) != "accepted");
+  CHECK(refusal(nullptr) != "accepted");
+}
+
+TEST_CASE("numbers that no checkpoint has are refused in its manifest") {
+  for (const char* key : {"epoch", "step_in_epoch", "global_step"}) {
+    CHECK_THAT(refusal(key, -1), Contains("never negative"));
+    CHECK_THAT(refusal(key, 1.5), Contains("no whole number"));
+    CHECK_THAT(refusal(key, "7"), Contains("no whole number"));
+    CHECK_THAT(refusal(key, std::numeric_limits<std::uint64_t>::max()), Contains("too large"));
+  }
+  for (const std::int64_t world : {0L, -1L, 65'537L})
+    CHECK_THAT(refusal("world_size", world), Contains("it is from 1 to 65536"));
+  CHECK(refusal("world_size", std::int64_t{1} << 32) != "accepted");
+  CHECK_THAT(refusal("world_size", 1), Contains("2 parts are listed for a world size of 1"));
+  CHECK_THAT(refusal("world_size", 3), Contains("2 parts are listed for a world size of 3"));
+  CHECK_THAT(refusal("parts", Json::array()), Contains("0 parts are listed"));
+  CHECK_THAT(refusal("facts", {{"torch", 2}}), Contains("the fact 'torch' is no text"));
+}
+
+TEST_CASE("a part of a checkpoint has its rank's name, and so leads nowhere else") {
+  for (const char* name : {"../rank_0.part", "/etc/passwd", "a/rank_0.part", "..", "",
+                           "rank_1.part", "rank_00.part"}) {
+    Json document = to_json(complete());
+    document["parts"][0]["file"] = name;
+    CHECK_THAT(refusal(document), Contains("the part of rank 0 is named"));
+  }
+  Json document = to_json(complete());
+  document["parts"][1]["bytes"] = -1;
+  CHECK_THAT(refusal(document), Contains("'bytes' is -1"));
+  document["parts"][1]["bytes"] = 1;
+  document["parts"][1]["checksum"] = std::int64_t{1} << 32;
+  CHECK_THAT(refusal(document), Contains("'checksum' is 4294967296"));
+}
+
+TEST_CASE("a manifest of a later format names its version, whatever else it holds") {
+  CHECK_THAT(refusal({{"format", 2}, {"moment", 5}}),
+             Contains("newer trainctl (manifest format 2)"));
+  CHECK_THAT(refusal("format", 0), Contains("'format' is 0"));
+}
+
+TEST_CASE("names of checkpoints are read only as they are written") {
+  CHECK(folder_name({938, 3}) == "epoch=0003-step=000938");
+  CHECK(folder_name({12'345'678, 12'345}) == "epoch=12345-step=12345678");
+  for (const Moment moment : {Moment{0, 0}, Moment{938, 3}, Moment{12'345'678, 12'345}})
+    CHECK(parse_folder_name(folder_name(moment)) == moment);
+  for (const char* name :
+       {"", "last", "epoch=3-step=000938", "epoch=0003-step=938", "epoch=-003-step=000938",
+        "epoch=0003-step=-00938", "epoch=0003-step=000938x", "xepoch=0003-step=000938",
+        "epoch=0003", "-step=000938", "epoch=0003-step=99999999999999999999",
+        "epoch=-step=", "corrupt-epoch=0003-step=000938", "epoch=0003-step=000938/.."})
+    CHECK_FALSE(parse_folder_name(name).has_value());
+}

@@ -1,0 +1,287 @@
+#include "checkpoint/store.hpp"
+
+#include "saves.hpp"
+#include "support/catch.hpp"
+#include "support/put_text.hpp"
+#include "support/temp_folder.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <functional>
+
+using namespace trainctl;
+using namespace trainctl::checkpoint;
+
+namespace {
+
+std::vector<std::int64_t> steps(const Store& store) {
+  std::vector<std::int64_t> out;
+  for (const Found& found : store.list()) out.push_back(found.moment.global_step);
+  return out;
+}
+
+using Steps = std::vector<std::int64_t>;
+
+/// What lies in a folder, sorted.
+std::vector<std::string> names(const fs::path& folder) {
+  std::vector<std::string> out;
+  for (const auto& entry : fs::directory_iterator(folder))
+    out.push_back(entry.path().filename().string());
+  std::ranges::sort(out);
+  return out;
+}
+
+ErrorKind kind_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.kind();
+  }
+  FAIL("nothing was thrown");
+  return ErrorKind::unexpected;
+}
+
+/// Root may write everywhere: these tests are somebody else for a while.
+class WithoutRights {
+ public:
+  WithoutRights() : was_(::geteuid()) {
+    if (was_ == 0 && ::seteuid(65534) != 0) skip("seteuid is refused");
+  }
+  ~WithoutRights() {
+    if (::seteuid(was_) != 0) std::abort();
+  }
+  WithoutRights(const WithoutRights&) = delete;
+  WithoutRights& operator=(const WithoutRights&) = delete;
+
+ private:
+  uid_t was_;
+};
+
+}  // namespace
+
+TEST_CASE("a checkpoint is committed with its parts and nothing else") {
+  const TempFolder folder;
+  Store store(folder / "checkpoints");
+  const fs::path checkpoint = saves::save(store, 38);
+  CHECK(checkpoint == folder / "checkpoints/epoch=0003-step=000038");
+  CHECK(names(checkpoint) == std::vector<std::string>{"manifest", "rank_0.part", "rank_1.part"});
+  CHECK(saves::holds(checkpoint, 38));
+  CHECK_NOTHROW(Store::verify(checkpoint));
+  CHECK(store.newest_valid({}) == checkpoint);
+}
+
+TEST_CASE("checkpoints are listed newest first, by step and not by name or age of the file") {
+  const TempFolder folder;
+  Store store(folder.path());
+  for (const std::int64_t step : {5, 12'345'678, 20}) saves::save(store, step);
+  put_text(folder / "best.safetensors", "x");
+  put_text(folder / "epoch=0009-step=000099", "a file");
+  fs::create_directory_symlink("epoch=0000-step=000005", folder / "epoch=0009-step=000098");
+  CHECK(steps(store) == Steps{12'345'678, 20, 5});
+  const Found newest = store.list().front();
+  CHECK(newest.committed);
+  REQUIRE(newest.manifest.has_value());
+  CHECK(newest.manifest->global_step == 12'345'678);
+  CHECK(newest.name == newest.path.filename().string());
+}
+
+TEST_CASE("where there is no checkpoint there is nothing to resume from") {
+  const TempFolder folder;
+  Store store(folder / "none");
+  CHECK(store.list().empty());
+  CHECK_FALSE(store.newest_valid({}).has_value());
+  CHECK_FALSE(store.pointed(Link::last).has_value());
+  CHECK_NOTHROW(store.prune({}));
+  CHECK_FALSE(fs::exists(folder / "none"));
+}
+
+TEST_CASE("an unfinished checkpoint is listed as such, never resumed from, and pruned") {
+  const TempFolder folder;
+  fs::path left;
+  {
+    Store killed(folder.path());
+    saves::save(killed, 1);
+    saves::begin(killed, 2, left);
+    killed.prune({});
+    CHECK(fs::exists(left));  // it is being written
+  }
+  put_text(folder / ".last.tmp.12", "");
+  Store store(folder.path());
+  REQUIRE(steps(store) == Steps{2, 1});
+  CHECK_FALSE(store.list().front().committed);
+  CHECK_THAT(store.list().front().why, Contains("not finished"));
+  CHECK(store.newest_valid({}) == folder / saves::name_of(1));
+  store.prune({});
+  CHECK(names(folder.path()) == std::vector<std::string>{saves::name_of(1)});
+}
+
+TEST_CASE("a folder that a killed process left is begun anew, without what was in it") {
+  const TempFolder folder;
+  fs::path left;
+  {
+    Store killed(folder.path());
+    saves::begin(killed, 7, left);
+    put_text(left / ".rank_1.part.tmp.99", "half");
+    put_text(left / "rank_5.part", "of a larger world");
+  }
+  Store store(folder.path());
+  CHECK(store.begin(0, 7) == left);
+  CHECK(fs::is_empty(left));
+  CHECK(saves::holds(saves::save(store, 7), 7));
+}
+
+TEST_CASE("what an earlier save left is gone before the next one needs the space") {
+  const TempFolder folder;
+  Store store(folder.path());
+  fs::path failed;
+  saves::begin(store, 1, failed);
+  store.begin(0, 2);
+  CHECK(names(folder.path()) == std::vector<std::string>{saves::name_of(2)});
+}
+
+TEST_CASE("an abandoned checkpoint is gone at once, a committed one stays") {
+  const TempFolder folder;
+  Store store(folder.path());
+  fs::path checkpoint;
+  saves::begin(store, 1, checkpoint);
+  store.abandon(checkpoint);
+  CHECK_FALSE(fs::exists(checkpoint));
+  checkpoint = saves::save(store, 2);
+  store.abandon(checkpoint);
+  CHECK(saves::holds(checkpoint, 2));
+}
+
+TEST_CASE("nothing is saved over a whole checkpoint") {
+  const TempFolder folder;
+  Store store(folder.path());
+  const fs::path checkpoint = saves::save(store, 7);
+  CHECK(kind_of([&] { store.begin(0, 7); }) == ErrorKind::checkpoint);
+  CHECK(saves::holds(checkpoint, 7));
+}
+
+TEST_CASE("a commit needs the parts as they were said to be") {
+  const TempFolder folder;
+  Store store(folder.path());
+  fs::path checkpoint;
+  Manifest manifest = saves::begin(store, 7, checkpoint);
+  SECTION("one is missing") { fs::remove(Store::part(checkpoint, 1)); }
+  SECTION("one has another checksum") { manifest.parts[1].checksum ^= 1; }
+  SECTION("one has another length") { manifest.parts[0].bytes += 1; }
+  SECTION("too few are listed") { manifest.parts.pop_back(); }
+  SECTION("one is of another step") { saves::write_part(checkpoint, 8, 0); }
+  CHECK(kind_of([&] { store.commit(checkpoint, manifest); }) == ErrorKind::checkpoint);
+  CHECK_FALSE(fs::exists(checkpoint / "manifest"));
+  CHECK_FALSE(store.newest_valid({}).has_value());
+}
+
+TEST_CASE("links lead to the checkpoint they were last made to") {
+  const TempFolder folder;
+  Store store(folder.path());
+  const fs::path first = saves::save(store, 1);
+  const fs::path second = saves::save(store, 2);
+  store.point(Link::best, first);
+  store.point(Link::last, first);
+  store.point(Link::last, second);
+  CHECK(store.pointed(Link::last) == second);
+  CHECK(store.pointed(Link::best) == first);
+  CHECK(fs::read_symlink(folder / "last") == saves::name_of(2));
+  CHECK_NOTHROW(Store::verify(folder / "best"));
+  CHECK(names(folder.path()).size() == 4);
+}
+
+TEST_CASE("a link that leads out of the folder, to nothing or to an unfinished one leads nowhere") {
+  const TempFolder folder;
+  Store store(folder / "checkpoints");
+  const fs::path checkpoint = saves::save(store, 1);
+  fs::path unfinished;
+  saves::begin(store, 2, unfinished);
+  for (const fs::path& target :
+       {fs::path("../checkpoints") / saves::name_of(1), checkpoint, fs::path(saves::name_of(3)),
+        fs::path(saves::name_of(2)), fs::path(".")}) {
+    fs::remove(folder / "checkpoints/last");
+    fs::create_directory_symlink(target, folder / "checkpoints/last");
+    CHECK_FALSE(store.pointed(Link::last).has_value());
+  }
+  CHECK(kind_of([&] { store.point(Link::last, unfinished); }) == ErrorKind::checkpoint);
+}
+
+TEST_CASE("pruning keeps what is named and what a link leads to") {
+  const TempFolder folder;
+  Store store(folder.path());
+  for (const std::int64_t step : {1, 2, 3, 4, 5}) saves::save(store, step);
+  store.point(Link::best, folder / saves::name_of(1));
+  store.point(Link::last, folder / saves::name_of(4));
+  store.prune(std::vector<std::string>{saves::name_of(3), "epoch=0009-step=000009"});
+  CHECK(steps(store) == Steps{4, 3, 1});
+}
+
+TEST_CASE("pruning leaves the two newest where nothing is named") {
+  const TempFolder folder;
+  Store store(folder.path());
+  for (const std::int64_t step : {1, 2, 3, 4}) saves::save(store, step);
+  store.prune({});
+  CHECK(steps(store) == Steps{4, 3});
+  store.prune({});
+  CHECK(steps(store) == Steps{4, 3});
+}
+
+TEST_CASE("a damaged checkpoint is none of the two that pruning leaves") {
+  const TempFolder folder;
+  Store store(folder.path());
+  for (const std::int64_t step : {1, 2, 3, 4}) saves::save(store, step);
+  fs::resize_file(Store::part(folder / saves::name_of(4), 0), 100);
+  fs::resize_file(Store::part(folder / saves::name_of(2), 1), 100);
+  store.prune(std::vector<std::string>{saves::name_of(4)});
+  CHECK(steps(store) == Steps{4, 3, 1});
+}
+
+TEST_CASE("a removed checkpoint loses its link and no other checkpoint is lost with it") {
+  const TempFolder folder;
+  Store store(folder.path());
+  for (const std::int64_t step : {1, 2, 3}) saves::save(store, step);
+  store.point(Link::last, folder / saves::name_of(3));
+  fs::remove_all(folder / saves::name_of(3));
+  CHECK_FALSE(store.pointed(Link::last).has_value());
+  CHECK(store.newest_valid({}) == folder / saves::name_of(2));
+  store.prune({});
+  CHECK(steps(store) == Steps{2, 1});
+  store.point(Link::last, folder / saves::name_of(2));
+  CHECK(store.pointed(Link::last) == folder / saves::name_of(2));
+}
+
+TEST_CASE("a folder that cannot be written is a resource error that names it") {
+  const TempFolder folder;
+  put_text(folder / "file", "x");
+  Store below_a_file(folder / "file/checkpoints");
+  CHECK(kind_of([&] { below_a_file.begin(0, 1); }) == ErrorKind::resource);
+
+  const fs::path closed = folder / "checkpoints";
+  Store store(closed);
+  const fs::path checkpoint = saves::save(store, 1);
+  ::chmod(folder.path().c_str(), 0755);
+  ::chmod(closed.c_str(), 0555);
+  {
+    const WithoutRights nobody;
+    CHECK(kind_of([&] { store.begin(0, 2); }) == ErrorKind::resource);
+    CHECK(kind_of([&] { store.point(Link::last, checkpoint); }) == ErrorKind::resource);
+    CHECK_THROWS_WITH(store.begin(0, 2), Contains(closed.string()));
+    CHECK(store.newest_valid({}) == checkpoint);
+  }
+  ::chmod(closed.c_str(), 0755);
+}
+
+TEST_CASE("a checkpoint that may not be read is not taken for a damaged one") {
+  const TempFolder folder;
+  Store store(folder.path());
+  saves::save(store, 1);
+  const fs::path checkpoint = saves::save(store, 2);
+  ::chmod(folder.path().c_str(), 0755);
+  ::chmod(Store::part(checkpoint, 0).c_str(), 0);
+  {
+    const WithoutRights nobody;
+    CHECK(kind_of([&] { store.newest_valid({}); }) == ErrorKind::resource);
+  }
+  CHECK(steps(store) == Steps{2, 1});
+}
