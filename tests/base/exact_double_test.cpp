@@ -1,0 +1,45 @@
+#include "base/exact_double.hpp"
+
+#include "base/philox.hpp"
+#include "support/catch.hpp"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+using namespace trainctl;
+
+namespace {
+
+/// By bits: NaN is itself, and 0 is not -0.
+bool comes_back(std::uint64_t bits) {
+  const std::optional<double> read = exact_double(exact_text(std::bit_cast<double>(bits)));
+  return read && std::bit_cast<std::uint64_t>(*read) == bits;
+}
+
+}  // namespace
+
+TEST_CASE("every double comes back from its text bit for bit") {
+  using Limits = std::numeric_limits<double>;
+  for (const double value :
+       {0.0, -0.0, 0.1, -1.0 / 3, Limits::max(), Limits::lowest(), Limits::min(),
+        Limits::denorm_min(), Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN(),
+        -Limits::quiet_NaN(), std::nextafter(1.0, 2.0)}) {
+    INFO(exact_text(value));
+    CHECK(comes_back(std::bit_cast<std::uint64_t>(value)));
+  }
+  CHECK(comes_back(0x7ff0000000000001U));  // a NaN that carries something
+  CounterRng draw(5, 0, 0, 0);
+  int lost = 0;
+  for (int i = 0; i < 20000; ++i) lost += comes_back(draw.next_u64()) ? 0 : 1;
+  CHECK(lost == 0);
+}
+
+TEST_CASE("texts that no double wrote are no numbers") {
+  for (const std::string text : {"", " 1p+0", "1p+0 ", "0x1p+0", "1p+99999", "nan", "nan:", "nan:0",
+                                 "nan:7ff0000000000000", "nan:xyz", "one"}) {
+    INFO(text);
+    CHECK_FALSE(exact_double(text).has_value());
+  }
+}
