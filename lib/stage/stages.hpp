@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/memo.hpp"
 #include "spec/layer/shapes.hpp"
 #include "spec/sample.hpp"
 
@@ -119,6 +120,12 @@ class Optimizer {
   /// from now on. Kernels take it as a plain number, so captured steps do not see it.
   [[nodiscard]] virtual bool has_momentum() const { return false; }
   virtual void set_momentum(double /*momentum*/) {}
+  /// The tensors it keeps from step to step, in a fixed order, named after the parameter and as
+  /// PyTorch does: "fc1.weight.exp_avg". They are live: another optimizer of the same options and
+  /// parameters goes on alike once their values are copied into its own.
+  [[nodiscard]] virtual std::vector<NamedTensor> state() const { return {}; }
+  /// What it keeps from step to step beside them.
+  virtual void memorise(Memo& /*memo*/) {}
 };
 
 struct SchedulerContext {
@@ -145,6 +152,8 @@ class Scheduler {
   virtual void observe(std::int64_t epoch, double monitored) = 0;
   /// The value it wants to observe, e.g. "val/loss"; empty: none.
   [[nodiscard]] virtual std::string monitor() const = 0;
+  /// What changed with the values it observed.
+  virtual void memorise(Memo& /*memo*/) {}
 };
 
 struct StopDecision {
@@ -164,6 +173,8 @@ class Stopper {
   virtual StopDecision observe_step(std::int64_t /*global_step*/, double /*loss*/) { return {}; }
   [[nodiscard]] virtual std::string monitor() const = 0;
   [[nodiscard]] virtual bool restore_best() const = 0;
+  /// What changed with the values it observed.
+  virtual void memorise(Memo& /*memo*/) {}
 };
 
 struct MetricContext {

@@ -1,5 +1,7 @@
 #include "train/averaging.hpp"
 
+#include "base/error.hpp"
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/_foreach_lerp.h>
@@ -35,7 +37,8 @@ WeightAverager::WeightAverager(const stage::Model& model, const Averaging& optio
     for (const auto& [name, tensor] : tensors) {
       const bool averaged = tensor.is_floating_point();
       (averaged ? weights_ : others_).push_back(tensor.detach());
-      (averaged ? averages_ : copies_).push_back(tensor.detach().clone());
+      named_.push_back({name, tensor.detach().clone()});
+      (averaged ? averages_ : copies_).push_back(named_.back().tensor);
     }
   };
   add(model.parameters());
@@ -61,6 +64,16 @@ void WeightAverager::swap() {
   exchange(weights_, averages_);
   exchange(others_, copies_);
   swapped_in_ = !swapped_in_;
+}
+
+std::vector<stage::NamedTensor> WeightAverager::state() const {
+  ASSERT(!swapped_in_);
+  return named_;
+}
+
+void WeightAverager::memorise(Memo& memo) {
+  ASSERT(!swapped_in_);
+  memo.value("updates", &updates_);
 }
 
 }  // namespace trainctl::train

@@ -33,12 +33,18 @@ class WeightAverager {
   void swap();
   [[nodiscard]] bool swapped_in() const { return swapped_in_; }
 
+  /// The average, live, under the names of the weights. Neither this nor `memorise` while it is
+  /// swapped in: the model then holds it.
+  [[nodiscard]] std::vector<stage::NamedTensor> state() const;
+  void memorise(Memo& memo);
+
  private:
   Averaging options_;
   std::int64_t start_;  // in steps
   std::int64_t every_;
   std::vector<at::Tensor> weights_, averages_;  // that are averaged
   std::vector<at::Tensor> others_, copies_;     // that are copied
+  std::vector<stage::NamedTensor> named_;       // averages_ and copies_
   std::int64_t updates_ = 0;
   bool swapped_in_ = false;
 };

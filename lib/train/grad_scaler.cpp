@@ -54,4 +54,11 @@ double GradScaler::current_scale() const { return scale_.item<double>(); }
 std::int64_t GradScaler::skipped() const { return skipped_[0].item<std::int64_t>(); }
 std::int64_t GradScaler::most_skipped_in_a_row() const { return skipped_[2].item<std::int64_t>(); }
 
+std::vector<stage::NamedTensor> GradScaler::state() const {
+  return {{"scale", scale_},
+          {"growth_tracker", growth_tracker_},
+          {"found_inf", found_inf_},
+          {"skipped", skipped_}};
+}
+
 }  // namespace trainctl::train

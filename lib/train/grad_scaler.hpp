@@ -1,8 +1,11 @@
 #pragma once
 
+#include "stage/stages.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace trainctl::train {
 
@@ -34,6 +37,9 @@ class GradScaler {
   [[nodiscard]] std::int64_t skipped() const;
   /// The longest row so far, also one that has ended since.
   [[nodiscard]] std::int64_t most_skipped_in_a_row() const;
+
+  /// All that changes from step to step, live.
+  [[nodiscard]] std::vector<stage::NamedTensor> state() const;
 
  private:
   Scaling scaling_;

@@ -51,6 +51,38 @@ void Keeper::take_for_stopper(const Position& position, bool is_best) {
   }
 }
 
+std::vector<stage::NamedTensor> Keeper::state() const {
+  std::vector<stage::NamedTensor> all;
+  const auto add = [&](const std::string& prefix, const std::optional<Snapshot>& kept) {
+    if (!kept) return;
+    for (const auto& [name, tensor] : kept->tensors()) all.push_back({prefix + name, tensor});
+  };
+  add("best.", best_);
+  add("stoppers_best.", stoppers_best_);
+  return all;
+}
+
+void Keeper::memorise(Memo& memo) {
+  memo.value("best_value", &best_value_);
+  memo.group("best_position", [&] { best_position_.memorise(memo); });
+  memo.value("unsaved", &unsaved_);
+  memorise(memo, "has_best", best_);
+  memo.value("shares_best", &shares_best_);
+  memorise(memo, "has_stoppers_best", stoppers_best_);
+  bool stopper_has_one = stoppers_position_.has_value();
+  memo.value("stopper_has_one", &stopper_has_one);
+  Position position = stoppers_position_.value_or(Position{});
+  memo.group("stoppers_position", [&] { position.memorise(memo); });
+  stoppers_position_ = stopper_has_one ? std::optional(position) : std::nullopt;
+}
+
+void Keeper::memorise(Memo& memo, std::string_view key, std::optional<Snapshot>& kept) const {
+  bool is_there = kept.has_value();
+  memo.value(key, &is_there);
+  if (!is_there) kept.reset();
+  if (is_there && !kept) kept.emplace(weights_of(session_.model));
+}
+
 void Keeper::save_due(std::int64_t epoch) {
   if ((epoch + 1) % options_.save_every == 0) save_new_best();
 }

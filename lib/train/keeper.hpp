@@ -6,6 +6,8 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace trainctl::train {
 
@@ -28,9 +30,15 @@ class Keeper {
   /// The stopper's best weights become the model's; nothing where there are none.
   void restore_best();
 
+  /// The best weights so far, live: "best.fc1.weight", and "stoppers_best.fc1.weight" where the
+  /// stopper holds others for the best. Which there are, `memorise` says: it comes first.
+  [[nodiscard]] std::vector<stage::NamedTensor> state() const;
+  void memorise(Memo& memo);
+
  private:
   [[nodiscard]] bool is_best(std::optional<double> monitored) const;
   void take(std::optional<Snapshot>& into) const;
+  void memorise(Memo& memo, std::string_view key, std::optional<Snapshot>& kept) const;
   void take_for_stopper(const Position& position, bool is_best);
 
   const Session& session_;

@@ -78,4 +78,14 @@ void LossMeter::reset() {
   weight_ = 0;
 }
 
+std::vector<stage::NamedTensor> LossMeter::state() const {
+  if (!device_total_.defined()) return {};
+  return {{"total", device_total_}, {"weight", device_weight_}};
+}
+
+void LossMeter::memorise(Memo& memo) {
+  memo.value("total", &total_);
+  memo.value("weight", &weight_);
+}
+
 }  // namespace trainctl::train

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace trainctl::train {
 
@@ -28,6 +29,11 @@ class LossMeter {
   [[nodiscard]] double weight() const;
   [[nodiscard]] bool leaves_out() const { return leaves_out_; }
   void reset();
+
+  /// The sums of a GPU, live; none on a CPU.
+  [[nodiscard]] std::vector<stage::NamedTensor> state() const;
+  /// Those of the host.
+  void memorise(Memo& memo);
 
  private:
   bool add_on_cpu(const stage::LossValue& loss, std::int64_t rows);

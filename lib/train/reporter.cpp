@@ -29,6 +29,12 @@ void Reporter::begin_epoch() {
 
 void Reporter::emit(const events::Event& event) const { session_.emit(event); }
 
+void Reporter::memorise(Memo& memo) {
+  memo.group("log_mark", [&] { log_mark_.memorise(memo); });
+  memo.group("progress_mark", [&] { progress_mark_.memorise(memo); });
+  memo.value("shown_loss", &shown_loss_);
+}
+
 std::optional<double> Reporter::recent_loss(const LossMeter& meter) {
   if (reads_freely_ && meter.weight() > progress_mark_.weight) {
     const Mark now{meter.total(), meter.weight()};

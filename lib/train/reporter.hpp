@@ -23,11 +23,18 @@ class Reporter {
   std::optional<double> log(const Position& position, double lr, double now,
                             const StepRunner& step);
   void emit(const events::Event& event) const;
+  /// What a log line in the middle of an epoch takes from those before it.
+  void memorise(Memo& memo);
 
  private:
   struct Mark {
     double total = 0;
     double weight = 0;
+
+    void memorise(Memo& memo) {
+      memo.value("total", &total);
+      memo.value("weight", &weight);
+    }
   };
   [[nodiscard]] std::optional<double> recent_loss(const LossMeter& meter);
 

@@ -56,6 +56,13 @@ struct Position {
   std::int64_t step_in_epoch = 0;
   std::int64_t steps_in_epoch = 0;
   std::int64_t global_step = 0;
+
+  void memorise(Memo& memo) {
+    memo.value("epoch", &epoch);
+    memo.value("step_in_epoch", &step_in_epoch);
+    memo.value("steps_in_epoch", &steps_in_epoch);
+    memo.value("global_step", &global_step);
+  }
 };
 
 }  // namespace trainctl::train

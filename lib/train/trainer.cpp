@@ -1,5 +1,6 @@
 #include "train/trainer.hpp"
 
+#include "base/hash.hpp"
 #include "device/probes.hpp"
 
 #include <ATen/ops/empty.h>
@@ -361,11 +362,11 @@ std::string Trainer::epoch_digest() {
   values[0] = digest_;
   values[1] = session_.train.held() ? 1 : 0;
   session_.communicator.sum(sums, "sum of the data digests");
-  if (values[1] > 0) {
-    digested_ = false;
+  if (values[1] > 0) {  // the pixels were never seen, but on a device
+    run_digest_.miss();
     return "";
   }
-  digest_of_epochs_.add(values[0]);
+  run_digest_.add(values[0]);
   return to_hex(values[0]);
 }
 
@@ -388,7 +389,7 @@ events::Finished Trainer::finish() {
   events::Finished finished;
   finished.epochs = epochs_done_;
   finished.global_step = position_.global_step;
-  if (digested_) finished.data_digest = digest_of_epochs_.hex();
+  finished.data_digest = run_digest_.hex();
   finished.parameter_digest = digest_weights(weights_of(session_.model));
   finished.stop_reason = stop_reason_.empty() ? "max_epochs" : stop_reason_;
   return finished;

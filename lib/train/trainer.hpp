@@ -1,7 +1,6 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "base/hash.hpp"
 #include "train/agreement.hpp"
 #include "train/averaging.hpp"
 #include "train/evaluate.hpp"
@@ -10,6 +9,7 @@
 #include "train/part_ranges.hpp"
 #include "train/profiler.hpp"
 #include "train/reporter.hpp"
+#include "train/run_digest.hpp"
 #include "train/session.hpp"
 #include "train/skipped_report.hpp"
 #include "train/step.hpp"
@@ -94,8 +94,7 @@ class Trainer {
   std::int64_t rows_in_epoch_ = 0;
   double lr_ = 0;
   std::uint64_t digest_ = 0;  // of the epoch, this rank's part
-  bool digested_ = true;      // false: the pixels were never seen, but on a device
-  Hasher digest_of_epochs_;
+  RunDigest run_digest_;
   double cpu_before_ = 0;
   std::int64_t read_before_ = 0;
 };

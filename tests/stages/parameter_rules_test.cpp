@@ -37,7 +37,7 @@ TEST_CASE("no_weight_decay_on names biases, scales of norms, or patterns") {
   spec::optimizer::Base options;
   options.weight_decay = 0.1;
   options.no_weight_decay_on = {"bias", "norm", "layer2.*"};
-  const auto settings = parameter_settings(options, network(), 1);
+  const auto settings = parameter_settings(options, network(), {"sum"});
   const std::vector<double> expected{0.1, 0, 0, 0.1, 0.1, 0, 0, 0.1, 0};
   for (std::size_t i = 0; i < expected.size(); ++i) {
     INFO(network()[i].name);
@@ -51,7 +51,7 @@ TEST_CASE("a pattern that names a layer names all below it, as those of freeze d
   options.weight_decay = 0.1;
   options.no_weight_decay_on = {"layer2"};
   const auto parameters = network();
-  const auto settings = parameter_settings(options, parameters, 1);
+  const auto settings = parameter_settings(options, parameters, {"sum"});
   std::size_t below = 0;
   for (std::size_t i = 0; i < settings.size(); ++i) {
     INFO(parameters[i].name);
@@ -67,7 +67,7 @@ TEST_CASE("groups multiply rates, and the last weight decay counts") {
   options.weight_decay = 0.1;
   options.groups = {{.match = {"layer*"}, .lr_scale = 0.5},
                     {.match = {"*.1.*", "fc.*"}, .lr_scale = 0.5, .weight_decay = 0.3}};
-  const auto settings = parameter_settings(options, network(), 1);
+  const auto settings = parameter_settings(options, network(), {"sum"});
   CHECK(settings[0].lr_scale == 1);
   CHECK(settings[3].lr_scale == 0.5);
   CHECK(settings[4].lr_scale == 0.25);
@@ -79,7 +79,7 @@ TEST_CASE("groups multiply rates, and the last weight decay counts") {
 TEST_CASE("layer_decay lowers the rate of each layer below") {
   spec::optimizer::Base options;
   options.layer_decay = 0.5;
-  const auto settings = parameter_settings(options, network(), 1);
+  const auto settings = parameter_settings(options, network(), {"sum"});
   // conv1, bn1, layer1, layer2, attn, fc
   const std::vector<double> expected{1.0 / 32, 1.0 / 16, 1.0 / 16, 0.125, 0.125, 0.25, 0.5, 1, 1};
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -133,11 +133,11 @@ TEST_CASE("a layer is named up to its first number") {
 TEST_CASE("a pattern that matches nothing is refused with what there is") {
   spec::optimizer::Base options;
   options.no_weight_decay_on = {"layer9.*"};
-  CHECK_THROWS_WITH(parameter_settings(options, network(), 1),
+  CHECK_THROWS_WITH(parameter_settings(options, network(), {"sum"}),
                     Contains("no_weight_decay_on: 'layer9.*' matches no trained parameter"));
   options.no_weight_decay_on = {};
   options.groups = {{.match = {"fc.weigth"}}};
-  CHECK_THROWS_WITH(parameter_settings(options, network(), 1),
+  CHECK_THROWS_WITH(parameter_settings(options, network(), {"sum"}),
                     Contains("'fc.weigth'") && Contains("there is fc.weight"));
 }
 

@@ -12,7 +12,7 @@ namespace {
 class FusedAdagrad final : public FusedOptimizer {
  public:
   FusedAdagrad(const spec::optimizer::Adagrad& options, const stage::OptimizerContext& context)
-      : FusedOptimizer(context, options, 1), options_(options) {
+      : FusedOptimizer(context, options, {"sum"}), options_(options) {
     for (ParameterGroup& group : groups()) {
       group.fill_state(0, options.initial_accumulator_value);
       counts_.emplace_back(group);
@@ -39,6 +39,10 @@ class FusedAdagrad final : public FusedOptimizer {
     found_inf_.reset();
   }
   [[nodiscard]] bool skips_on_device() const override { return true; }
+
+  void add_state_of(std::size_t group, std::vector<stage::NamedTensor>& all) const override {
+    counts_[group].add_state(groups()[group], all);
+  }
 
  private:
   spec::optimizer::Adagrad options_;

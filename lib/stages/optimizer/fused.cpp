@@ -45,14 +45,13 @@ struct Alike {
 std::vector<Alike> grouped(const std::vector<stage::NamedTensor>& parameters,
                            const std::vector<ParameterSetting>& settings) {
   std::vector<Alike> groups;
-  std::map<std::tuple<std::string, at::ScalarType, double, double, std::size_t>, std::size_t> index;
+  std::map<std::tuple<std::string, at::ScalarType, double, double, StateNames>, std::size_t> index;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const stage::NamedTensor& parameter = parameters[i];
     ENSURE(unexpected, parameter.tensor.is_non_overlapping_and_dense(),
            "parameter '{}' is not dense in memory", parameter.name);
-    const auto key =
-        std::tuple(parameter.tensor.device().str(), parameter.tensor.scalar_type(),
-                   settings[i].lr_scale, settings[i].weight_decay, settings[i].state_kinds);
+    const auto key = std::tuple(parameter.tensor.device().str(), parameter.tensor.scalar_type(),
+                                settings[i].lr_scale, settings[i].weight_decay, settings[i].state);
     const auto [place, added] = index.try_emplace(key, groups.size());
     if (added) groups.push_back({{}, settings[i]});
     groups[place->second].members.push_back(parameter);
@@ -64,9 +63,9 @@ std::vector<Alike> grouped(const std::vector<stage::NamedTensor>& parameters,
 
 ParameterGroup::ParameterGroup(std::vector<stage::NamedTensor> members, ParameterSetting setting)
     : members_(std::move(members)),
-      setting_(setting),
-      state_(setting.state_kinds),
-      active_state_(setting.state_kinds) {
+      setting_(std::move(setting)),
+      state_(setting_.state.size()),
+      active_state_(setting_.state.size()) {
   // CUDA kernels read a float; on the CPU the rate keeps the precision that was asked for.
   const at::ScalarType dtype = device().is_cpu() ? at::kDouble : at::kFloat;
   lr = at::zeros({}, at::TensorOptions(dtype).device(device()));
@@ -80,6 +79,13 @@ void ParameterGroup::set_lr(double lr_of_all) { lr.fill_(lr_of_all * setting_.lr
 
 void ParameterGroup::fill_state(std::size_t kind, double value) {
   for (at::Tensor& tensor : state_[kind]) tensor.fill_(value);
+}
+
+void ParameterGroup::add_state(std::vector<stage::NamedTensor>& all) const {
+  for (std::size_t kind = 0; kind < state_.size(); ++kind) {
+    for (std::size_t i = 0; i < size(); ++i)
+      all.push_back({name(i) + "." + setting_.state[kind], state_[kind][i]});
+  }
 }
 
 void ParameterGroup::collect() {
@@ -118,9 +124,8 @@ void ParameterGroup::rebuild() {
 }
 
 FusedOptimizer::FusedOptimizer(const stage::OptimizerContext& context,
-                               const spec::optimizer::Base& options, std::size_t state_kinds)
-    : FusedOptimizer(context, options.lr,
-                     parameter_settings(options, context.parameters, state_kinds)) {}
+                               const spec::optimizer::Base& options, const StateNames& state)
+    : FusedOptimizer(context, options.lr, parameter_settings(options, context.parameters, state)) {}
 
 FusedOptimizer::FusedOptimizer(const stage::OptimizerContext& context, double lr,
                                const std::vector<ParameterSetting>& settings)
@@ -149,6 +154,29 @@ void FusedOptimizer::set_lr(double lr) {
   if (lr == lr_) return;
   lr_ = lr;
   for (ParameterGroup& group : groups_) group.set_lr(lr);
+}
+
+void FusedOptimizer::set_momentum(double momentum) {
+  momentum_ = momentum;
+  use_momentum(momentum);
+}
+
+std::vector<stage::NamedTensor> FusedOptimizer::state() const {
+  std::vector<stage::NamedTensor> all;
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    groups_[i].add_state(all);
+    add_state_of(i, all);
+  }
+  return all;
+}
+
+void FusedOptimizer::memorise(Memo& memo) {
+  double lr = lr_;
+  memo.value("lr", &lr);
+  set_lr(lr);
+  std::optional<double> momentum = momentum_;
+  memo.value("momentum", &momentum);
+  if (momentum) set_momentum(*momentum);
 }
 
 }  // namespace trainctl::stages

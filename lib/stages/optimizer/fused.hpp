@@ -6,6 +6,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace trainctl::stages {
@@ -40,6 +42,9 @@ class ParameterGroup {
   [[nodiscard]] at::Device device() const { return members_.front().tensor.device(); }
 
   [[nodiscard]] std::size_t state_kinds() const { return state_.size(); }
+  [[nodiscard]] const std::string& name(std::size_t member) const { return members_[member].name; }
+  /// Every member's state, whether it has a gradient or not: "fc1.weight.exp_avg".
+  void add_state(std::vector<stage::NamedTensor>& all) const;
   [[nodiscard]] double weight_decay() const { return setting_.weight_decay; }
 
   /// The learning rate as the kernels read it: on the parameters' device.
@@ -61,8 +66,9 @@ class ParameterGroup {
 /// What the optimizers on fused kernels share: groups, learning rate, clearing of gradients.
 class FusedOptimizer : public stage::Optimizer {
  public:
+  /// `state`: kept for each parameter.
   FusedOptimizer(const stage::OptimizerContext& context, const spec::optimizer::Base& options,
-                 std::size_t state_kinds);
+                 const StateNames& state);
   /// With a setting for each parameter of the context.
   FusedOptimizer(const stage::OptimizerContext& context, double lr,
                  const std::vector<ParameterSetting>& settings);
@@ -73,15 +79,24 @@ class FusedOptimizer : public stage::Optimizer {
   void set_lr(double lr) override;
   [[nodiscard]] double initial_lr() const override { return initial_lr_; }
   [[nodiscard]] bool is_repeatable() const override { return true; }
+  void set_momentum(double momentum) final;
+  [[nodiscard]] std::vector<stage::NamedTensor> state() const final;
+  void memorise(Memo& memo) final;
 
  protected:
   virtual void take_step() = 0;
+  virtual void use_momentum(double /*momentum*/) {}
+  /// Adds what is kept for the members of a group beside the group's own tensors.
+  virtual void add_state_of(std::size_t /*group*/, std::vector<stage::NamedTensor>& /*all*/) const {
+  }
   std::vector<ParameterGroup>& groups() { return groups_; }
+  [[nodiscard]] const std::vector<ParameterGroup>& groups() const { return groups_; }
 
  private:
   std::vector<ParameterGroup> groups_;
   double initial_lr_;
   double lr_;
+  std::optional<double> momentum_;  // as a scheduler set it; none: that of the options
 };
 
 }  // namespace trainctl::stages

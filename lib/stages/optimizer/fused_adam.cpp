@@ -16,11 +16,16 @@ using Kernel = void (*)(at::TensorList, at::TensorList, at::TensorList, at::Tens
 
 enum State : std::size_t { kAverage, kSquare, kLargestSquare };  // the last with amsgrad only
 
+StateNames names_of(bool amsgrad) {
+  if (amsgrad) return {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
+  return {"exp_avg", "exp_avg_sq"};
+}
+
 class FusedAdam final : public FusedOptimizer {
  public:
   FusedAdam(const spec::optimizer::AdamBase& options, const stage::OptimizerContext& context,
             Decay decay)
-      : FusedOptimizer(context, options, options.amsgrad ? 3 : 2),
+      : FusedOptimizer(context, options, names_of(options.amsgrad)),
         options_(options),
         kernel_(decay == Decay::l2 ? Kernel{at::_fused_adam_} : Kernel{at::_fused_adamw_}) {
     for (const ParameterGroup& group : groups()) counts_.emplace_back(group);
@@ -44,7 +49,10 @@ class FusedAdam final : public FusedOptimizer {
   [[nodiscard]] bool skips_on_device() const override { return true; }
 
   [[nodiscard]] bool has_momentum() const override { return true; }
-  void set_momentum(double momentum) override { options_.betas[0] = momentum; }
+  void add_state_of(std::size_t group, std::vector<stage::NamedTensor>& all) const override {
+    counts_[group].add_state(groups()[group], all);
+  }
+  void use_momentum(double momentum) override { options_.betas[0] = momentum; }
 
  private:
   void update(const ParameterGroup& group, at::TensorList steps) const {

@@ -38,7 +38,7 @@ Tensors bias_correction(double beta, at::TensorList steps) {
 class Lamb final : public FusedOptimizer {
  public:
   Lamb(const spec::optimizer::Lamb& options, const stage::OptimizerContext& context)
-      : FusedOptimizer(context, options, 2), options_(options) {
+      : FusedOptimizer(context, options, {"exp_avg", "exp_avg_sq"}), options_(options) {
     for (const ParameterGroup& group : groups()) counts_.emplace_back(group);
   }
 
@@ -51,7 +51,10 @@ class Lamb final : public FusedOptimizer {
   }
 
   [[nodiscard]] bool has_momentum() const override { return true; }
-  void set_momentum(double momentum) override { options_.betas[0] = momentum; }
+  void add_state_of(std::size_t group, std::vector<stage::NamedTensor>& all) const override {
+    counts_[group].add_state(groups()[group], all);
+  }
+  void use_momentum(double momentum) override { options_.betas[0] = momentum; }
 
  private:
   void update(const ParameterGroup& group, at::TensorList steps) const {

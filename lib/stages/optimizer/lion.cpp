@@ -19,7 +19,7 @@ namespace {
 class Lion final : public FusedOptimizer {
  public:
   Lion(const spec::optimizer::Lion& options, const stage::OptimizerContext& context)
-      : FusedOptimizer(context, options, 1), options_(options) {}
+      : FusedOptimizer(context, options, {"exp_avg"}), options_(options) {}
 
   void take_step() override {
     const at::NoGradGuard guard;
@@ -30,7 +30,7 @@ class Lion final : public FusedOptimizer {
   }
 
   [[nodiscard]] bool has_momentum() const override { return true; }
-  void set_momentum(double momentum) override { options_.betas[0] = momentum; }
+  void use_momentum(double momentum) override { options_.betas[0] = momentum; }
 
  private:
   void update(const ParameterGroup& group) const {

@@ -20,8 +20,6 @@ namespace {
 using spec::optimizer::AdjustLr;
 
 enum State : std::size_t { kAverage, kSquare };  // the latter of AdamW only
-constexpr std::size_t kMuonState = 1;
-constexpr std::size_t kAdamState = 2;
 
 bool is_orthogonalised(const spec::optimizer::Muon& options, const stage::NamedTensor& parameter) {
   return parameter.tensor.dim() == 2 &&
@@ -42,10 +40,10 @@ void check_patterns(const spec::optimizer::Muon& options, const stage::Optimizer
 std::vector<ParameterSetting> settings_of(const spec::optimizer::Muon& options,
                                           const stage::OptimizerContext& context) {
   check_patterns(options, context);
-  auto settings = parameter_settings(options, context.parameters, kMuonState);
+  auto settings = parameter_settings(options, context.parameters, {"momentum_buffer"});
   for (std::size_t i = 0; i < settings.size(); ++i) {
     if (is_orthogonalised(options, context.parameters[i])) continue;
-    settings[i].state_kinds = kAdamState;
+    settings[i].state = {"exp_avg", "exp_avg_sq"};
     settings[i].lr_scale *= options.adamw_lr.value_or(options.lr) / options.lr;
   }
   return settings;
@@ -88,7 +86,7 @@ class Muon final : public FusedOptimizer {
       ParameterGroup& group = groups()[i];
       group.collect();
       if (group.none_active()) continue;
-      if (group.state_kinds() == kMuonState) {
+      if (is_of_matrices(group)) {
         update_matrices(group);
       } else {
         update_others(group, counts_[i].advance(group));
@@ -97,9 +95,14 @@ class Muon final : public FusedOptimizer {
   }
 
   [[nodiscard]] bool has_momentum() const override { return true; }
-  void set_momentum(double momentum) override { options_.momentum = momentum; }
+  void add_state_of(std::size_t group, std::vector<stage::NamedTensor>& all) const override {
+    if (!is_of_matrices(groups()[group])) counts_[group].add_state(groups()[group], all);
+  }
+  void use_momentum(double momentum) override { options_.momentum = momentum; }
 
  private:
+  static bool is_of_matrices(const ParameterGroup& group) { return group.state_kinds() == 1; }
+
   void update_matrices(const ParameterGroup& group) const {
     const std::vector<at::Tensor>& averages = group.state(kAverage);
     at::_foreach_lerp_(averages, group.gradients(), 1 - options_.momentum);

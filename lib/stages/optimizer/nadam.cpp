@@ -34,7 +34,7 @@ Tensors complement(at::TensorList values) {
 class Nadam final : public FusedOptimizer {
  public:
   Nadam(const spec::optimizer::Nadam& options, const stage::OptimizerContext& context)
-      : FusedOptimizer(context, options, 2), options_(options) {
+      : FusedOptimizer(context, options, {"exp_avg", "exp_avg_sq"}), options_(options) {
     for (const ParameterGroup& group : groups()) {
       counts_.emplace_back(group);
       products_.push_back(at::ones({static_cast<std::int64_t>(group.size())},
@@ -52,7 +52,12 @@ class Nadam final : public FusedOptimizer {
   }
 
   [[nodiscard]] bool has_momentum() const override { return true; }
-  void set_momentum(double momentum) override { options_.betas[0] = momentum; }
+  void add_state_of(std::size_t group, std::vector<stage::NamedTensor>& all) const override {
+    counts_[group].add_state(groups()[group], all);
+    for (std::size_t i = 0; i < products_[group].size(); ++i)
+      all.push_back({groups()[group].name(i) + ".mu_product", products_[group][i]});
+  }
+  void use_momentum(double momentum) override { options_.betas[0] = momentum; }
 
  private:
   /// The momentum of Dozat's schedule after so many steps, one for each parameter.

@@ -90,8 +90,8 @@ std::string layer_of(const std::string& name) {
 
 std::vector<ParameterSetting> parameter_settings(const spec::optimizer::Base& options,
                                                  const Parameters& parameters,
-                                                 std::size_t state_kinds) {
-  std::vector<ParameterSetting> settings(parameters.size(), {1, options.weight_decay, state_kinds});
+                                                 const StateNames& state) {
+  std::vector<ParameterSetting> settings(parameters.size(), {1, options.weight_decay, state});
   if (options.layer_decay < 1) scale_layers(options.layer_decay, parameters, settings);
   for (const std::string& pattern : options.no_weight_decay_on) {
     for (const std::size_t i : chosen("no_weight_decay_on", pattern, parameters))

@@ -3,24 +3,26 @@
 #include "spec/optimizer/base.hpp"
 #include "stage/stages.hpp"
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
 namespace trainctl::stages {
 
+/// The tensors that are kept for a parameter, by PyTorch's names: "exp_avg".
+using StateNames = std::vector<std::string>;
+
 /// What an optimizer does with one parameter.
 struct ParameterSetting {
   double lr_scale = 1;
   double weight_decay = 0;
-  std::size_t state_kinds = 0;  // tensors kept for it
+  StateNames state;
 };
 
 /// One for each parameter, as `no_weight_decay_on`, `layer_decay` and `groups` have it. Throws
 /// Error(config) for a pattern that matches no parameter.
 std::vector<ParameterSetting> parameter_settings(const spec::optimizer::Base& options,
                                                  const std::vector<stage::NamedTensor>& parameters,
-                                                 std::size_t state_kinds);
+                                                 const StateNames& state);
 
 /// Whether a pattern chooses the parameter: as in weights::names, and "bias" for every bias, "norm"
 /// for every other parameter of one dimension: the scales of normalisation layers.

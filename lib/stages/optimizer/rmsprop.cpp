@@ -18,15 +18,20 @@
 namespace trainctl::stages {
 namespace {
 
-enum State : std::size_t { kSquare, kMomentum, kAverage };  // the last when centered only
+constexpr std::size_t kSquare = 0;
+constexpr std::size_t kAverage = 1;  // where centered
+
+StateNames names_of(const spec::optimizer::Rmsprop& options) {
+  StateNames names{"square_avg"};
+  if (options.centered) names.emplace_back("grad_avg");
+  if (options.momentum > 0) names.emplace_back("momentum_buffer");
+  return names;
+}
 
 class Rmsprop final : public FusedOptimizer {
  public:
   Rmsprop(const spec::optimizer::Rmsprop& options, const stage::OptimizerContext& context)
-      : FusedOptimizer(context, options,
-                       options.centered       ? 3
-                       : options.momentum > 0 ? 2
-                                              : 1),
+      : FusedOptimizer(context, options, names_of(options)),
         options_(options),
         has_momentum_(options.momentum > 0) {}
 
@@ -39,7 +44,7 @@ class Rmsprop final : public FusedOptimizer {
   }
 
   [[nodiscard]] bool has_momentum() const override { return has_momentum_; }
-  void set_momentum(double momentum) override { options_.momentum = momentum; }
+  void use_momentum(double momentum) override { options_.momentum = momentum; }
 
  private:
   void update(const ParameterGroup& group) const {
@@ -50,9 +55,10 @@ class Rmsprop final : public FusedOptimizer {
     at::_foreach_addcmul_(group.state(kSquare), gradients, gradients, 1 - options_.alpha);
     const std::vector<at::Tensor> root = root_of(group, gradients);
     if (options_.momentum > 0) {
-      at::_foreach_mul_(group.state(kMomentum), options_.momentum);
-      at::_foreach_addcdiv_(group.state(kMomentum), gradients, root);
-      at::_foreach_sub_(group.parameters(), at::_foreach_mul(group.state(kMomentum), group.lr));
+      const std::vector<at::Tensor>& buffers = group.state(options_.centered ? 2 : 1);
+      at::_foreach_mul_(buffers, options_.momentum);
+      at::_foreach_addcdiv_(buffers, gradients, root);
+      at::_foreach_sub_(group.parameters(), at::_foreach_mul(buffers, group.lr));
     } else {
       const std::vector<at::Tensor> steps = at::_foreach_div(gradients, root);
       at::_foreach_sub_(group.parameters(), at::_foreach_mul(steps, group.lr));

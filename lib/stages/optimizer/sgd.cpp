@@ -5,6 +5,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 
@@ -13,17 +14,23 @@ namespace {
 
 enum class FirstStep { no, yes };
 
+StateNames names_of(const spec::optimizer::Sgd& options) {
+  if (options.momentum > 0) return {"momentum_buffer"};
+  return {};
+}
+
 class FusedSgd final : public FusedOptimizer {
  public:
   FusedSgd(const spec::optimizer::Sgd& options, const stage::OptimizerContext& context)
-      : FusedOptimizer(context, options, options.momentum > 0 ? 1 : 0),
+      : FusedOptimizer(context, options, names_of(options)),
         options_(options),
         has_momentum_(options.momentum > 0) {
     ENSURE(config, !options.nesterov || (options.momentum > 0 && options.dampening == 0),
            "nesterov is on with momentum {} and dampening {}: it needs momentum above 0 and "
            "dampening 0",
            options.momentum, options.dampening);
-    for (const ParameterGroup& group : groups()) started_.emplace_back(group.size(), false);
+    for (const ParameterGroup& group : groups())
+      started_.push_back(at::zeros({static_cast<std::int64_t>(group.size())}, at::kBool));
   }
 
   void take_step() override {
@@ -32,7 +39,7 @@ class FusedSgd final : public FusedOptimizer {
       ParameterGroup& group = groups()[i];
       group.collect();
       if (group.none_active()) continue;
-      if (options_.momentum > 0 && options_.dampening > 0 && any_first(group, started_[i])) {
+      if (dampens() && any_first(group, started_[i])) {
         step_one_by_one(group, started_[i]);
         continue;
       }
@@ -52,27 +59,36 @@ class FusedSgd final : public FusedOptimizer {
     found_inf_.reset();
   }
   /// With dampening it must be known which step is the first.
-  [[nodiscard]] bool skips_on_device() const override {
-    return options_.momentum == 0 || options_.dampening == 0;
-  }
+  [[nodiscard]] bool skips_on_device() const override { return !dampens(); }
 
   [[nodiscard]] bool has_momentum() const override { return has_momentum_; }
-  void set_momentum(double momentum) override { options_.momentum = momentum; }
+  void add_state_of(std::size_t group, std::vector<stage::NamedTensor>& all) const override {
+    if (!has_momentum_ || options_.dampening == 0) return;  // it makes no difference
+    for (std::size_t i = 0; i < groups()[group].size(); ++i) {
+      all.push_back({groups()[group].name(i) + ".started",
+                     started_[group].select(0, static_cast<std::int64_t>(i))});
+    }
+  }
+  void use_momentum(double momentum) override { options_.momentum = momentum; }
 
  private:
-  static bool any_first(const ParameterGroup& group, const std::vector<bool>& started) {
+  [[nodiscard]] bool dampens() const { return options_.momentum > 0 && options_.dampening > 0; }
+
+  static bool any_first(const ParameterGroup& group, const at::Tensor& started) {
+    const bool* flags = started.const_data_ptr<bool>();
     return std::any_of(group.active().begin(), group.active().end(),
-                       [&](std::size_t i) { return !started[i]; });
+                       [&](std::size_t i) { return !flags[i]; });
   }
 
   /// The first step is not dampened, and the kernel has one switch for a whole list. Without
   /// dampening a buffer of zeros gives the same sums, so only this case looks at single parameters.
-  void step_one_by_one(const ParameterGroup& group, std::vector<bool>& started) const {
+  void step_one_by_one(const ParameterGroup& group, at::Tensor& started) const {
+    bool* flags = started.mutable_data_ptr<bool>();
     for (std::size_t n = 0; n < group.active().size(); ++n) {
       const std::size_t member = group.active()[n];
       update(group, {group.parameters()[n], group.gradients()[n], group.state(0)[n]},
-             started[member] ? FirstStep::no : FirstStep::yes);
-      started[member] = true;
+             flags[member] ? FirstStep::no : FirstStep::yes);
+      flags[member] = true;
     }
   }
 
@@ -87,9 +103,9 @@ class FusedSgd final : public FusedOptimizer {
   }
 
   spec::optimizer::Sgd options_;
-  bool has_momentum_;                       // and a buffer for it
-  std::vector<std::vector<bool>> started_;  // by group and member
-  std::optional<at::Tensor> found_inf_;     // set during step_unless
+  bool has_momentum_;                    // and a buffer for it
+  std::vector<at::Tensor> started_;      // bool [members] of each group, on the host
+  std::optional<at::Tensor> found_inf_;  // set during step_unless
 };
 
 }  // namespace

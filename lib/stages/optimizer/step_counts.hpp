@@ -29,6 +29,12 @@ class StepCounts {
     return active_;
   }
 
+  /// "fc1.weight.step" of each parameter.
+  void add_state(const ParameterGroup& group, std::vector<stage::NamedTensor>& all) const {
+    for (std::size_t i = 0; i < each_.size(); ++i)
+      all.push_back({group.name(i) + ".step", each_[i]});
+  }
+
   /// Undoes the last count where `found_inf` says that nothing was updated.
   void take_back(const ParameterGroup& group, const at::Tensor& found_inf) {
     if (group.all_active()) {

@@ -42,6 +42,12 @@ class ReduceLrOnPlateau final : public WarmedUp {
   }
 
   [[nodiscard]] std::string monitor() const override { return options_.monitor; }
+  void memorise(Memo& memo) override {
+    memo.value("lr", &rate_);
+    memo.value("best", &best_);
+    memo.value("bad_epochs", &bad_epochs_);
+    memo.value("cooldown_left", &cooldown_left_);
+  }
 
  private:
   [[nodiscard]] double curve(std::int64_t) const override { return rate_; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace trainctl::stages {
@@ -50,6 +51,10 @@ class SequentialLr final : public stage::Scheduler {
   }
   void observe(std::int64_t, double) override {}
   [[nodiscard]] std::string monitor() const override { return {}; }
+  void memorise(Memo& memo) override {
+    for (std::size_t i = 0; i < sections_.size(); ++i)
+      memo.group(std::to_string(i), [&] { sections_[i].scheduler->memorise(memo); });
+  }
 
  private:
   [[nodiscard]] const Section& at(std::int64_t epoch, std::int64_t global_step) const {

@@ -35,6 +35,15 @@ class Series {
     return decision;
   }
 
+  void memorise(Memo& memo) {
+    memo.value("best", &best_);
+    memo.value("best_at", &best_at_);
+    memo.value("seen", &seen_);
+    memo.value("high", &high_);
+    memo.value("mean", &mean_);
+    memo.value("weight", &weight_);
+  }
+
  private:
   double smoothed(double value) {
     const double decay = options_.smoothing;
@@ -83,6 +92,10 @@ class Divergence final : public stage::Stopper {
   }
   [[nodiscard]] std::string monitor() const override { return options_.monitor; }
   [[nodiscard]] bool restore_best() const override { return false; }
+  void memorise(Memo& memo) override {
+    memo.group("epochs", [&] { epochs_.memorise(memo); });
+    memo.group("log_points", [&] { log_points_.memorise(memo); });
+  }
 
  private:
   spec::stopper::Divergence options_;

@@ -40,6 +40,11 @@ class Patience final : public stage::Stopper {
 
   [[nodiscard]] std::string monitor() const override { return options_.monitor; }
   [[nodiscard]] bool restore_best() const override { return options_.restore_best; }
+  void memorise(Memo& memo) override {
+    memo.value("best", &best_);
+    memo.value("best_epoch", &best_epoch_);
+    memo.value("waited", &waited_);
+  }
 
  private:
   [[nodiscard]] bool better(double value, double than, double by) const {

@@ -1,0 +1,189 @@
+#include "base/json_memo.hpp"
+#include "base/philox.hpp"
+#include "stages/builtin.hpp"
+#include "stages/support.hpp"
+#include "support/catch.hpp"
+
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+using namespace trainctl;
+
+namespace {
+
+constexpr std::int64_t kEpochs = 30;
+constexpr std::int64_t kStepsPerEpoch = 10;
+
+/// Losses that fall, rise and at times are not finite.
+std::vector<double> observations(std::uint64_t seed) {
+  CounterRng draw(seed, 0, 0, 0);
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < kEpochs * kStepsPerEpoch; ++i) {
+    const std::uint64_t kind = draw.below(40);
+    const double value = 1 / (1 + 0.2 * static_cast<double>(i)) + 0.5 * draw.uniform();
+    if (kind == 0) {
+      values.push_back(std::numeric_limits<double>::quiet_NaN());
+    } else if (kind == 1) {
+      values.push_back(std::numeric_limits<double>::infinity());
+    } else {
+      values.push_back(value);
+    }
+  }
+  return values;
+}
+
+/// As a checkpoint would do it.
+template <class Part>
+void hand_over(Part& from, Part& to) {
+  recall(to, Json::parse(to_line(remember(from))));
+}
+
+std::unique_ptr<stage::Scheduler> scheduler(const std::string& type, const std::string& options) {
+  return stages::builtin_catalogue().schedulers.build(
+      stages_test::stage("scheduler", type, options), {0.1, kEpochs, kStepsPerEpoch});
+}
+
+/// Rates and momenta of the epochs, by their bits.
+std::vector<std::uint64_t> course(stage::Scheduler& scheduler, const std::vector<double>& observed,
+                                  std::int64_t from, std::int64_t to) {
+  std::vector<std::uint64_t> bits;
+  for (std::int64_t epoch = from; epoch < to; ++epoch) {
+    for (std::int64_t step = 0; step < kStepsPerEpoch; ++step) {
+      const std::int64_t global = epoch * kStepsPerEpoch + step;
+      bits.push_back(std::bit_cast<std::uint64_t>(scheduler.lr(epoch, global)));
+      bits.push_back(
+          std::bit_cast<std::uint64_t>(scheduler.momentum(epoch, global).value_or(-1.0)));
+    }
+    scheduler.observe(epoch, observed[static_cast<std::size_t>(epoch)]);
+  }
+  return bits;
+}
+
+std::vector<std::string> scheduler_options(const std::string& type) {
+  if (type == "multi_step_lr") return {"{milestones: [3, 9]}"};
+  if (type == "step_lr") return {"{step_size: 4}"};
+  if (type == "exponential_lr") return {"{gamma: 0.9}"};
+  if (type == "cosine_annealing_warm_restarts") return {"{t_0: 4}"};
+  if (type == "one_cycle_lr") return {"{cycle_momentum: true}"};
+  if (type == "sequential_lr")
+    return {
+        "{schedulers: [{type: linear_lr, total_iters: 5}, cosine_annealing_lr], "
+        "milestones: [5]}"};
+  if (type == "reduce_lr_on_plateau")
+    return {"{patience: 0, factor: 0.7}", "{patience: 2, cooldown: 3, factor: 0.5, warmup: 3}",
+            "{patience: 1, factor: 0.5, monitor: val/accuracy, threshold_mode: abs}"};
+  return {"{}"};
+}
+
+std::unique_ptr<stage::Stopper> stopper(const std::string& type, const std::string& options) {
+  return stages::builtin_catalogue().stoppers.build(stages_test::stage("stopper", type, options),
+                                                    {});
+}
+
+/// What it says of each value; a run goes on whatever it says.
+std::vector<std::string> verdicts(stage::Stopper& stopper, const std::vector<double>& values,
+                                  std::int64_t from, std::int64_t to) {
+  std::vector<std::string> all;
+  const auto add = [&](const stage::StopDecision& decision) {
+    all.push_back(fmt::format("{} {} {} {}", decision.improved, decision.stop, decision.diverged,
+                              decision.reason));
+  };
+  for (std::int64_t step = from; step < to; ++step) {
+    const double value = values[static_cast<std::size_t>(step)];
+    add(stopper.observe_step(step, value));
+    if (step % 3 == 0) add(stopper.observe(step / 3, value));
+  }
+  return all;
+}
+
+std::unique_ptr<stage::Metric> metric(const std::string& type) {
+  return stages::builtin_catalogue().metrics.build(stages_test::stage("metric", type), {10});
+}
+
+}  // namespace
+
+TEST_CASE("a scheduler that takes back what it observed goes on bit for bit") {
+  for (const std::string& type : stages::builtin_catalogue().schedulers.names()) {
+    for (const std::string& options : scheduler_options(type)) {
+      for (const std::int64_t before : {0, 1, 4, 11, 20}) {
+        INFO(type << " " << options << " after " << before << " epochs");
+        const auto observed = observations(static_cast<std::uint64_t>(before));
+        const auto whole = scheduler(type, options);
+        course(*whole, observed, 0, before);
+        const auto resumed = scheduler(type, options);
+        hand_over(*whole, *resumed);
+        CHECK(course(*whole, observed, before, kEpochs) ==
+              course(*resumed, observed, before, kEpochs));
+        CHECK(remember(*whole) == remember(*resumed));
+      }
+    }
+  }
+}
+
+TEST_CASE("what a plateau scheduler observed changes what it does next") {
+  const std::vector<double> observed(kEpochs, 1.0);
+  for (const std::string& options : scheduler_options("reduce_lr_on_plateau")) {
+    const auto whole = scheduler("reduce_lr_on_plateau", options);
+    course(*whole, observed, 0, 11);
+    const auto fresh = scheduler("reduce_lr_on_plateau", options);
+    CHECK(course(*whole, observed, 11, kEpochs) != course(*fresh, observed, 11, kEpochs));
+  }
+}
+
+TEST_CASE("a sequence of schedulers asks each of them what it keeps") {
+  const auto sequence = scheduler("sequential_lr", scheduler_options("sequential_lr")[0]);
+  CHECK(remember(*sequence) == Json{{"0", Json::object()}, {"1", Json::object()}});
+  CHECK_THROWS_WITH(recall(*sequence, Json{{"0", Json::object()}}), "'1' is missing");
+}
+
+TEST_CASE("a stopper that takes back what it observed says the same from then on") {
+  const std::map<std::string, std::vector<std::string>> own{
+      {"patience",
+       {"{patience: 20}", "{patience: 5, min_delta: 0.05}",
+        "{monitor: val/accuracy, patience: 30, stopping_threshold: 2}"}},
+      {"divergence",
+       {"{}", "{patience: 4, smoothing: 0.9, factor: 1.2}", "{skip_first: 40, min_delta: 0}"}}};
+  for (const std::string& type : stages::builtin_catalogue().stoppers.names()) {
+    for (const std::string& options : own.at(type)) {
+      for (const std::int64_t before : {0, 1, 10, 60, 150}) {
+        INFO(type << " " << options << " after " << before << " values");
+        const auto values = observations(static_cast<std::uint64_t>(before));
+        const std::int64_t end = kEpochs * kStepsPerEpoch;
+        const auto whole = stopper(type, options);
+        verdicts(*whole, values, 0, before);
+        const auto resumed = stopper(type, options);
+        hand_over(*whole, *resumed);
+        CHECK(verdicts(*whole, values, before, end) == verdicts(*resumed, values, before, end));
+        CHECK(remember(*whole) == remember(*resumed));
+      }
+    }
+  }
+}
+
+TEST_CASE("the sums of a metric are all that it keeps") {
+  const std::set<std::string> of_numbers{"mae", "rmse", "r2"};
+  for (const std::string& type : stages::builtin_catalogue().metrics.names()) {
+    INFO(type);
+    const auto whole = metric(type);
+    const auto resumed = metric(type);
+    for (int batch = 0; batch < 6; ++batch) {
+      const at::Tensor logits = at::randn({8, 10});
+      const at::Tensor targets =
+          of_numbers.contains(type) ? at::randn({8, 10}) : at::randint(10, {8}, at::kLong);
+      if (batch == 3) resumed->sums().copy_(whole->sums());
+      whole->update(logits, targets);
+      if (batch >= 3) resumed->update(logits, targets);
+    }
+    CHECK(resumed->sums().equal(whole->sums()));
+    CHECK(std::bit_cast<std::uint64_t>(resumed->value()) ==
+          std::bit_cast<std::uint64_t>(whole->value()));
+  }
+}

@@ -1,0 +1,93 @@
+#include "train/keeper.hpp"
+
+#include "train/hand_over.hpp"
+
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+using namespace trainctl;
+
+namespace {
+
+/// Five epochs as a keeper sees them: the checkpoint's best and the stopper's part and meet again.
+struct Keeping {
+  struct Epoch {
+    double monitored;
+    bool improved;
+  };
+  static constexpr std::array<Epoch, 5> kEpochs{
+      {{3, true}, {2, true}, {1.5, false}, {5, false}, {1, true}}};
+
+  FakeRun run;
+  train::Options options;
+  train::Session session = session_of(run);
+  train::Keeper keeper;
+
+  Keeping() : keeper(set_up()) {}
+
+  void epochs(std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to; ++i) {
+      const auto epoch = static_cast<std::int64_t>(i);
+      set_weights(run.model, static_cast<double>(i) + 0.5);
+      keeper.observe({epoch, 4, 4, 4 * (epoch + 1)}, kEpochs.at(i).monitored,
+                     {.improved = kEpochs.at(i).improved});
+      keeper.save_due(epoch);
+    }
+  }
+
+  [[nodiscard]] std::string best_file() const {
+    std::ifstream file(run.folder.path() / "checkpoints/best.safetensors", std::ios::binary);
+    REQUIRE(file.good());
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+ private:
+  train::Keeper set_up() {
+    run.stopper.restores = true;
+    options.save_every = 2;
+    return {session, options};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a keeper knows after a resume which weights are the best, and the stopper's") {
+  Keeping whole;
+  whole.epochs(0, 5);
+  whole.keeper.save_new_best();
+  for (std::size_t before = 0; before <= 5; ++before) {
+    INFO("after " << before << " epochs");
+    Keeping first;
+    first.epochs(0, before);
+    Keeping resumed;
+    hand_over_memo(first.keeper, resumed.keeper);
+    hand_over_state(first.keeper, resumed.keeper);
+    CHECK(remember(resumed.keeper) == remember(first.keeper));
+    resumed.epochs(before, 5);
+    resumed.keeper.save_new_best();
+    CHECK(resumed.best_file() == whole.best_file());
+    for (Keeping* one : {&first, &resumed}) {
+      set_weights(one->run.model, 77);
+      one->keeper.restore_best();
+    }
+    const double of_first = before == 0 ? 77 : before == 1 ? 0.5 : before == 5 ? 4.5 : 1.5;
+    CHECK(first.run.model.weight[0][0].item<double>() == of_first);
+    CHECK(resumed.run.model.weight[0][0].item<double>() == 4.5);
+  }
+}
+
+TEST_CASE("a keeper's best weights and the stopper's come back where they differ") {
+  Keeping first;
+  first.epochs(0, 4);
+  CHECK(first.keeper.state().size() == 6);
+  Keeping resumed;
+  hand_over_memo(first.keeper, resumed.keeper);
+  hand_over_state(first.keeper, resumed.keeper);
+  set_weights(resumed.run.model, 77);
+  resumed.keeper.restore_best();
+  CHECK(resumed.run.model.weight[0][0].item<double>() == 1.5);
+  resumed.keeper.save_new_best();
+  CHECK_FALSE(exists(resumed.run.folder.path() / "checkpoints/best.safetensors"));  // it is saved
+}
