@@ -2,6 +2,7 @@
 #include "context.hpp"
 #include "engine_library.hpp"
 #include "launch/failure.hpp"
+#include "launch/stack_answer.hpp"
 #include "launch/worker_env.hpp"
 #include "log/log.hpp"
 #include "spec/task.hpp"
@@ -45,6 +46,7 @@ int work(const std::string& run_dir) {
   log::set_up(log::Level::verbose, log::Colours::off);  // stderr is logs/rank_N.log
   launch::install_stop_flag();
   const launch::WorkerEnv environment = launch::read_worker_env();
+  launch::answer_with_stacks(environment.stacks_fd);  // the engine's threads are still to come
   try {
     return start_engine(run_dir, environment);
   } catch (const Error& error) {

@@ -1,5 +1,7 @@
 #include "data/loader_thread.hpp"
 
+#include "base/stack_signal.hpp"
+
 #include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -18,6 +20,7 @@ void prepare_thread(const char* name, Priority priority) {
   sigset_t all;
   ::sigfillset(&all);
   ::sigdelset(&all, SIGBUS);  // of a mapped file that became shorter: see lost_pages.hpp
+  ::sigdelset(&all, stack_signal());
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   ::pthread_setname_np(::pthread_self(), name);
   // On Linux a thread has a nice value of its own. A refusal costs nothing but speed.

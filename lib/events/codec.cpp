@@ -201,6 +201,7 @@ const char* phase_name(Phase phase) {
     case Phase::validate: return "validate";
     case Phase::checkpoint: return "checkpoint";
     case Phase::shutdown: return "shutdown";
+    case Phase::load: return "load";
   }
   return "unknown";
 }

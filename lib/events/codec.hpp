@@ -17,8 +17,8 @@ std::string encode(const Event& event);
 /// bug.
 Event decode(std::string_view line);
 
-inline constexpr std::array kPhases{Phase::startup, Phase::train, Phase::validate,
-                                    Phase::checkpoint, Phase::shutdown};
+inline constexpr std::array kPhases{Phase::startup,    Phase::train,    Phase::validate,
+                                    Phase::checkpoint, Phase::shutdown, Phase::load};
 /// "train"; "unknown" for a value outside the enum (a page of shared memory may hold anything).
 const char* phase_name(Phase phase);
 

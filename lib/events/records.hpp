@@ -88,7 +88,8 @@ struct WeightsSet {
   std::vector<std::string> notes;  // "'module.' was removed from the front of all names"
 };
 
-enum class Phase { startup, train, validate, checkpoint, shutdown };
+/// load: before the first batch of an epoch or of a validation.
+enum class Phase { startup, train, validate, checkpoint, shutdown, load };
 
 /// A few times a second, for the progress bar.
 struct Progress {

@@ -65,7 +65,8 @@ void close_others_on_exec(const Prepared& child) {
   if (::syscall(SYS_close_range, kFirst, ~0U, 4U /* CLOSE_RANGE_CLOEXEC */) != 0) {
     for (int fd = kFirst; fd < child.max_fds; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   }
-  for (const int fd : {child.plan.fds.events, child.plan.fds.heartbeat, child.plan.fds.store}) {
+  const InheritedFds& fds = child.plan.fds;
+  for (const int fd : {fds.events, fds.heartbeat, fds.store, fds.stacks}) {
     if (fd >= 0) ::fcntl(fd, F_SETFD, 0);
   }
 }

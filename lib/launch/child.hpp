@@ -15,6 +15,7 @@ struct InheritedFds {
   int events = -1;
   int heartbeat = -1;
   int store = -1;
+  int stacks = -1;
 };
 
 /// The whole environment of one worker as NAME=VALUE: the caller's, ours over it.

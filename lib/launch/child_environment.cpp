@@ -71,6 +71,7 @@ std::vector<std::string> worker_environment(const LaunchSpec& spec, int rank,
   set_fd(variables, kEventFd, fds.events);
   set_fd(variables, kHeartbeatFd, fds.heartbeat);
   set_fd(variables, kStoreFd, fds.store);
+  set_fd(variables, kStacksFd, fds.stacks);
   std::vector<std::string> entries;
   for (const auto& [name, value] : variables) entries.push_back(name + "=" + value);
   return entries;

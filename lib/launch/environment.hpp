@@ -15,6 +15,8 @@ inline constexpr const char* kHeartbeatFd =
     "TRAINCTL_HEARTBEAT_FD";  // memfd of one events::Heartbeat
 inline constexpr const char* kStoreFd =
     "TRAINCTL_STORE_FD";  // socket to the rendezvous store; world > 1
+inline constexpr const char* kStacksFd =
+    "TRAINCTL_STACKS_FD";  // write end of the pipe for the stacks of its threads
 inline constexpr const char* kAccelerator =
     "TRAINCTL_ACCELERATOR";  // "cpu" or "gpu": the supervisor decides
 inline constexpr const char* kSupervisorPid =

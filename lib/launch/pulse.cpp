@@ -1,6 +1,9 @@
 #include "launch/pulse.hpp"
 
 #include "base/stats.hpp"
+#include "base/strings.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <vector>
@@ -8,37 +11,67 @@
 namespace trainctl::launch {
 namespace {
 
+using events::Phase;
+
 constexpr double kShortestLimit = 60;
 constexpr double kSteps = 10;
+constexpr double kSavingLimit = 600;
 constexpr std::size_t kRemembered = 64;
 
-bool is_watched(std::int32_t phase) {
-  return phase == static_cast<std::int32_t>(events::Phase::train) ||
-         phase == static_cast<std::int32_t>(events::Phase::validate);
+const char* activity(Phase phase) {
+  switch (phase) {
+    case Phase::train: return "in training";
+    case Phase::validate: return "in validation";
+    case Phase::checkpoint: return "while saving";
+    case Phase::shutdown: return "at its end";
+    case Phase::startup: return "at its start";
+    case Phase::load: return "while loading";
+  }
+  return "in an unknown phase";
 }
 
 }  // namespace
 
+bool takes_steps(Phase phase) { return phase == Phase::train || phase == Phase::validate; }
+
+std::string sentence_of(const Silence& silence) {
+  return fmt::format("it has shown no sign of life for {} {}, where the limit is {}{}",
+                     human_duration(silence.seconds), activity(silence.phase),
+                     human_duration(silence.limit_s),
+                     takes_steps(silence.phase) ? " (trainer.hang_timeout)" : "");
+}
+
 void Pulse::see(const events::Heartbeat& page, double now) {
   const std::int64_t stamp = page.monotonic_ns.load(std::memory_order_acquire);
   if (stamp == stamp_) return;
-  const bool watched = is_watched(page.phase.load(std::memory_order_relaxed));
+  const auto phase = static_cast<Phase>(page.phase.load(std::memory_order_relaxed));
   // The first step counts, too: the second may be as long.
-  if (watched && (watched_ || (gaps_.empty() && stamp_ != 0))) gaps_.push_back(now - seen_at_);
+  if (takes_steps(phase) && (takes_steps(phase_) || (gaps_.empty() && stamp_ != 0)))
+    gaps_.push_back(now - seen_at_);
   if (gaps_.size() > kRemembered) gaps_.pop_front();
   stamp_ = stamp;
-  watched_ = watched;
+  phase_ = phase;
   seen_at_ = now;
 }
 
-double Pulse::limit() const {
+double Pulse::step_limit_s() const {
+  if (hang_timeout_s_) return *hang_timeout_s_;
   if (gaps_.empty()) return kShortestLimit;
   return std::max(kShortestLimit, kSteps * median(std::vector<double>(gaps_.begin(), gaps_.end())));
 }
 
-std::optional<double> Pulse::silence(double now) const {
+std::optional<double> Pulse::limit_s() const {
+  if (takes_steps(phase_)) return step_limit_s();
+  if (phase_ == Phase::checkpoint || phase_ == Phase::shutdown)
+    return std::max(kSavingLimit, hang_timeout_s_.value_or(0));
+  return std::nullopt;
+}
+
+std::optional<Silence> Pulse::silence(double now) const {
   const double silent_s = now - seen_at_;
-  return watched_ && silent_s > limit() ? std::optional(silent_s) : std::nullopt;
+  const auto limit = limit_s();
+  if (!limit || silent_s <= *limit) return std::nullopt;
+  return Silence{silent_s, *limit, phase_};
 }
 
 }  // namespace trainctl::launch

@@ -5,27 +5,51 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <string>
 
 namespace trainctl::launch {
 
-/// Whether a rank still moves, from the stamps of its shared page. Only training and validation are
-/// watched: loading the data, the first step of an epoch and saving may take as long as they like.
-/// Times are the supervisor's own, so that one that was stopped itself blames nobody.
+/// A rank that has not moved for longer than it may.
+struct Silence {
+  double seconds = 0;
+  double limit_s = 0;
+  events::Phase phase = events::Phase::startup;
+};
+
+/// Training and validation: the phases with a stamp for every step.
+bool takes_steps(events::Phase phase);
+
+/// "it has shown no sign of life for 1 min 01 s in training, where the limit is ..."
+std::string sentence_of(const Silence& silence);
+
+/// Whether a rank still moves, from the stamps of its shared page. Training and validation have the
+/// shortest limit; saving and the end have ten minutes, or that limit if it was set to more. What
+/// comes before the first batch of an epoch is not watched: no stamp tells a thread that waits for
+/// data, which may take as long as it likes, from one that hangs. (Until it says Hello a rank has
+/// LaunchSpec::init_timeout_s.) Times are the supervisor's own, so that one that was stopped itself
+/// blames nobody.
 class Pulse {
  public:
+  /// `hang_timeout_s`: the limit of a step; absent: a minute, or ten times what passes between two
+  /// stamps if that is more; what passes before the first counts till there are others.
+  explicit Pulse(std::optional<double> hang_timeout_s = {}) : hang_timeout_s_(hang_timeout_s) {}
+
   /// To be called a few times a second.
   void see(const events::Heartbeat& page, double now);
-  /// Seconds since the last new stamp, where they are more than the limit.
-  [[nodiscard]] std::optional<double> silence(double now) const;
-  /// A minute, or ten times what passes between two stamps of steps if that is more; what passes
-  /// before the first counts till there are others.
-  [[nodiscard]] double limit() const;
+  /// Since the last new stamp, where that is more than the limit.
+  [[nodiscard]] std::optional<Silence> silence(double now) const;
+  [[nodiscard]] events::Phase phase() const { return phase_; }
+  /// Of that phase; nothing: it is not watched.
+  [[nodiscard]] std::optional<double> limit_s() const;
 
  private:
+  [[nodiscard]] double step_limit_s() const;
+
+  std::optional<double> hang_timeout_s_;
   std::int64_t stamp_ = 0;
-  bool watched_ = false;
+  events::Phase phase_ = events::Phase::startup;
   double seen_at_ = 0;
-  std::deque<double> gaps_;
+  std::deque<double> gaps_;  // within training and validation
 };
 
 }  // namespace trainctl::launch

@@ -25,11 +25,15 @@ struct Pipe {
   Fd writing;
 };
 
-Pipe make_event_pipe() {
+Pipe make_pipe(int flags) {
   std::array<int, 2> ends{};
-  ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC) == 0, "cannot make an event pipe: {}",
+  ENSURE(resource, ::pipe2(ends.data(), O_CLOEXEC | flags) == 0, "cannot make a pipe: {}",
          std::strerror(errno));
-  Pipe pipe{Fd(ends[0]), Fd(ends[1])};
+  return {Fd(ends[0]), Fd(ends[1])};
+}
+
+Pipe make_event_pipe() {
+  Pipe pipe = make_pipe(0);
   ::fcntl(pipe.reading.get(), F_SETFL, O_NONBLOCK);
   return pipe;
 }
@@ -45,22 +49,27 @@ int open_pidfd(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pi
 
 }  // namespace
 
-Rank::Rank(const Start& start, int rank, const Fd& store) : page_(events::HeartbeatPage::create()) {
+Rank::Rank(const Start& start, int rank, const Fd& store)
+    : page_(events::HeartbeatPage::create()), pulse_(start.spec.hang_timeout_s) {
   Pipe pipe = make_event_pipe();
   const Fd writing = above_standard(pipe.writing.get());
   const Fd page = above_standard(page_.fd());
+  Pipe answers = make_pipe(O_NONBLOCK);
+  const Fd stacks = above_standard(answers.writing.get());
   const Fd socket = store.valid() ? above_standard(store.get()) : Fd();
   ChildPlan plan;
-  plan.fds = {writing.get(), page.get(), socket.get()};
+  plan.fds = {writing.get(), page.get(), socket.get(), stacks.get()};
   plan.argv = start.spec.argv;
   plan.environment = worker_environment(start.spec, rank, plan.fds);
   plan.log_path = log_path(start.spec.log_folder, rank);
   plan.mask = start.mask;
   remove_error_file(start.spec.log_folder, rank);
+  remove_stacks(start.spec.log_folder, rank);
   end_.rank = rank;
   end_.pid = start_child(plan);
   pidfd_ = Fd(open_pidfd(end_.pid));  // where the kernel has none, SIGCHLD wakes the loop
   events_ = std::move(pipe.reading);
+  stacks_ = std::move(answers.reading);
 }
 
 Rank::~Rank() {
@@ -168,8 +177,7 @@ void Rank::blame(Report report, int round) {
   end_.seen_in_round = round;
 }
 
-std::optional<double> Rank::silence(double now) {
-  pulse_.see(page_.get(), now);
+std::optional<Silence> Rank::silence(double now) const {
   return alive_ && !end_.finished ? pulse_.silence(now) : std::nullopt;
 }
 

@@ -5,6 +5,7 @@
 #include "events/pipe.hpp"
 #include "launch/child.hpp"
 #include "launch/pulse.hpp"
+#include "launch/stacks.hpp"
 #include "launch/verdict.hpp"
 
 #include <poll.h>
@@ -43,8 +44,14 @@ class Rank {
   void kill();       // SIGKILL to its whole process group
   /// A rule was broken: its end is a failure for this reason, unless it has given one itself.
   void blame(Report report, int round);
-  /// Looks at the shared page. Returns for how long it has not moved, where that is too long.
-  std::optional<double> silence(double now);
+  /// Looks at the shared page.
+  void feel_pulse(double now) { pulse_.see(page_.get(), now); }
+  /// For how long the page has not moved, where that is too long.
+  [[nodiscard]] std::optional<Silence> silence(double now) const;
+  /// It saves or loads: others that take steps may wait for it.
+  [[nodiscard]] bool is_between_steps() const {
+    return alive_ && !end_.finished && !takes_steps(pulse_.phase());
+  }
   /// Said beside a SIGKILL that nobody claims.
   void hint_at_memory(std::string hint) { end_.memory_hint = std::move(hint); }
 
@@ -58,6 +65,8 @@ class Rank {
   /// Its end so far; step and phase from the shared page.
   [[nodiscard]] RankEnd end() const;
   [[nodiscard]] long peak_rss_kib() const { return peak_rss_kib_; }
+  /// To ask its threads by, while it is alive.
+  [[nodiscard]] StackSource stack_source() const { return {end_.rank, end_.pid, stacks_.get()}; }
 
  private:
   events::LineReader::State read_once(const EventHandler& on_event, int round);
@@ -68,6 +77,7 @@ class Rank {
   events::HeartbeatPage page_;
   Pulse pulse_;
   Fd events_;
+  Fd stacks_;
   Fd pidfd_;
   events::LineReader lines_;
   RankEnd end_;

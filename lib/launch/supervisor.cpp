@@ -6,6 +6,7 @@
 #include "launch/leftovers.hpp"
 #include "launch/rank.hpp"
 #include "launch/signals.hpp"
+#include "launch/stacks.hpp"
 #include "launch/store_server.hpp"
 #include "log/log.hpp"
 
@@ -71,6 +72,8 @@ class Watch {
   void begin_stop();
   void kill_all();
   void report_cuts();
+  void blame_for_hang(Rank& rank, const std::string& sentence);
+  [[nodiscard]] std::string write_all_stacks(const Rank& blamed) const;
   [[nodiscard]] std::string memory_hint(const Rank& rank) const;
   [[nodiscard]] bool is_over() const;
   [[nodiscard]] Outcome conclude() const;
@@ -95,6 +98,7 @@ class Watch {
   std::optional<double> killed_at_;
   std::vector<std::optional<double>> finished_at_;
   bool all_started_ = false;
+  bool hangs_ = false;
 };
 
 void Watch::start() {
@@ -198,28 +202,48 @@ void Watch::check_start() {
   }
   all_started_ = missing.empty();
   if (all_started_ || clock_.now() - started_at_ < spec_.init_timeout_s) return;
-  first->blame({static_cast<int>(ErrorKind::hang),
-                fmt::format("rank{} {} of {} did not report within {} of the start",
-                            missing.size() == 1 ? "" : "s", join(missing, ", "), ranks_.size(),
-                            human_duration(spec_.init_timeout_s))},
-               round_);
+  blame_for_hang(*first, fmt::format("rank{} {} of {} did not report within {} of the start",
+                                     missing.size() == 1 ? "" : "s", join(missing, ", "),
+                                     ranks_.size(), human_duration(spec_.init_timeout_s)));
 }
 
 // Ranks wait for each other, so one that hangs silences all: the one that fell silent first is to
-// blame.
+// blame, but none that may be waiting for one that saves or loads.
 void Watch::check_pulses() {
+  const double now = clock_.now();
+  for (const auto& rank : ranks_) rank->feel_pulse(now);
+  const bool awaited =
+      std::ranges::any_of(ranks_, [](const auto& rank) { return rank->is_between_steps(); });
   Rank* first = nullptr;
-  double longest_s = 0;
+  Silence longest;
   for (const auto& rank : ranks_) {
-    const double silent_s = rank->silence(clock_.now()).value_or(0);
-    if (silent_s <= longest_s) continue;
-    longest_s = silent_s;
+    const auto silence = rank->silence(now);
+    if (!silence || silence->seconds <= longest.seconds) continue;
+    if (awaited && takes_steps(silence->phase)) continue;
+    longest = *silence;
     first = rank.get();
   }
-  if (first == nullptr || kill_at_) return;
-  first->blame({static_cast<int>(ErrorKind::hang),
-                fmt::format("it has shown no sign of life for {}", human_duration(longest_s))},
-               round_);
+  if (first == nullptr || kill_at_ || hangs_) return;
+  blame_for_hang(*first, sentence_of(longest));
+}
+
+void Watch::blame_for_hang(Rank& rank, const std::string& sentence) {
+  hangs_ = true;
+  rank.blame({static_cast<int>(ErrorKind::hang), sentence + write_all_stacks(rank)}, round_);
+}
+
+// The one to blame comes first: for the others the time may run out.
+std::string Watch::write_all_stacks(const Rank& blamed) const {
+  std::vector<StackSource> sources;
+  if (blamed.is_alive()) sources.push_back(blamed.stack_source());
+  for (const auto& rank : ranks_) {
+    if (rank->is_alive() && rank.get() != &blamed) sources.push_back(rank->stack_source());
+  }
+  const int number = blamed.stack_source().rank;
+  const std::vector<int> written = write_stacks(spec_.log_folder, sources);
+  if (std::ranges::find(written, number) == written.end()) return "";
+  const auto file = spec_.log_folder.filename() / stacks_path("", number);
+  return "; stacks of its threads: " + file.string();
 }
 
 void Watch::check_exits() {

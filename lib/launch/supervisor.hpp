@@ -30,9 +30,10 @@ struct LaunchSpec {
   std::vector<std::string> keep_users;  // e.g. OMP_WAIT_POLICY
   Waiting waiting = Waiting::sleep;
   std::vector<std::string> library_path;  // folders put before the user's LD_LIBRARY_PATH
-  std::filesystem::path log_folder;       // rank_N.log, rank_N.error.json
+  std::filesystem::path log_folder;       // rank_N.log, rank_N.error.json, rank_N.stacks.txt
   double init_timeout_s = 300;            // until every rank has said Hello
   double grace_s = 4;                     // SIGTERM to SIGKILL
+  std::optional<double> hang_timeout_s;   // without a sign of life; absent: see Pulse
 };
 
 struct RankFailure {
@@ -76,8 +77,9 @@ std::string signal_name(int signal);
 /// too, and start no child processes meanwhile: what is left of the job is told by parentage. A
 /// worker that ends by itself says Finished and exits with 0; anything else is a failure of the
 /// job, and so are a line on its event pipe that is no event and a step that does not end (see
-/// Pulse). What a handler throws ends the job and leaves this function. Throws Error(resource)
-/// where a worker could not be started; then none is left.
+/// Pulse), where the stacks of all ranks are written first. What a handler throws ends the job and
+/// leaves this function. Throws Error(resource) where a worker could not be started; then none is
+/// left.
 Outcome supervise(const LaunchSpec& spec, const EventHandler& on_event, const TickHandler& on_tick,
                   const Clock& clock);
 

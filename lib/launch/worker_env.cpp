@@ -85,6 +85,7 @@ WorkerEnv read_worker_env() {
   env.event_fd = read_descriptor(kEventFd);
   env.heartbeat_fd = read_descriptor(kHeartbeatFd);
   env.store_fd = read_descriptor(kStoreFd);
+  env.stacks_fd = read_descriptor(kStacksFd);
   env.accelerator = read_accelerator();
   return env;
 }

@@ -20,6 +20,7 @@ struct WorkerEnv {
   int event_fd = -1;
   int heartbeat_fd = -1;
   int store_fd = -1;
+  int stacks_fd = -1;
   std::string accelerator;  // "cpu" or "gpu"; empty: the worker chooses
 };
 

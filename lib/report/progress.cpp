@@ -33,6 +33,7 @@ const char* phase_word(events::Phase phase) {
     case events::Phase::validate: return "val";
     case events::Phase::checkpoint: return "saving";
     case events::Phase::shutdown: return "ending";
+    case events::Phase::load: return "loading";
   }
   return "";
 }

@@ -55,6 +55,19 @@ void check_limits(Checker& checker) {
   }
 }
 
+/// Below a second the supervisor, which looks five times a second, would blame whoever pauses.
+void check_hang_timeout(Checker& checker) {
+  const auto& limit = checker.experiment().trainer.hang_timeout.value;
+  if (!limit || !checker.sound("trainer.hang_timeout")) return;
+  const auto seconds = parse_duration(*limit);
+  if (seconds && *seconds >= 1) return;
+  checker.error(
+      "trainer.hang_timeout",
+      fmt::format("'hang_timeout' must be a span of time of at least a second, found '{}'",
+                  printable(*limit)),
+      "write auto, or 90s, 5m, 1h30m, \"DD:HH:MM:SS\"");
+}
+
 void check_backend(Checker& checker) {
   const Experiment& experiment = checker.experiment();
   const Backend backend = experiment.distributed.backend;
@@ -116,6 +129,7 @@ void check_trainer(Checker& checker) {
   const Trainer& trainer = checker.experiment().trainer;
   check_devices(checker);
   check_limits(checker);
+  check_hang_timeout(checker);
   check_backend(checker);
   check_precision(checker);
   check_averaging(checker);

@@ -75,6 +75,25 @@ void describe_batches(config::Describe<Trainer>& options) {
       .at_least(0);
 }
 
+void describe_processes(config::Describe<Trainer>& options) {
+  options
+      .field("num_threads", &Trainer::num_threads,
+             "CPU threads of a process; auto: measured at the start.")
+      .at_least(1)
+      .at_most(1024)
+      .example("1");
+  options.field("allocator", &Trainer::allocator,
+                "Who answers malloc in the workers: the C library, or what Debian has as "
+                "libjemalloc2 or libmimalloc2.0.");
+  options
+      .field("hang_timeout", &Trainer::hang_timeout,
+             "Longest time without a step, in training and validation, before the run ends with "
+             "exit code 8: DD:HH:MM:SS, or 90s, 30m, 2h; auto: 60s, or ten steps if they take "
+             "longer.")
+      .not_empty()
+      .example("5m");
+}
+
 }  // namespace
 
 void Trainer::describe(config::Describe<Trainer>& options) {
@@ -129,15 +148,7 @@ void Trainer::describe(config::Describe<Trainer>& options) {
                 "Only kernels that give the same bits in every run.");
   options.field("detect_anomaly", &Trainer::detect_anomaly,
                 "Names the layer and the operation that first made a value not finite; slow.");
-  options
-      .field("num_threads", &Trainer::num_threads,
-             "CPU threads of a process; auto: measured at the start.")
-      .at_least(1)
-      .at_most(1024)
-      .example("1");
-  options.field("allocator", &Trainer::allocator,
-                "Who answers malloc in the workers: the C library, or what Debian has as "
-                "libjemalloc2 or libmimalloc2.0.");
+  describe_processes(options);
 }
 
 void Ema::describe(config::Describe<Ema>& options) {

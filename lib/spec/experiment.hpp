@@ -243,6 +243,7 @@ struct Trainer {
   bool detect_anomaly = false;
   config::Auto<int> num_threads;
   Allocator allocator = Allocator::system;
+  config::Auto<std::string> hang_timeout;  // a span of time
 
   /// As Lightning has it: max_epochs; without it 10, or no limit where max_steps or max_time ends
   /// the run.

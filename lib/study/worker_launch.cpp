@@ -1,6 +1,7 @@
 #include "study/worker_launch.hpp"
 
 #include "launch/environment.hpp"
+#include "spec/duration.hpp"
 #include "study/allocators.hpp"
 
 #include <algorithm>
@@ -47,6 +48,8 @@ launch::LaunchSpec worker_launch(const WorkerLaunch& wish) {
   add_allocator(wish.trainer.allocator, launch);
   if (wish.trainer.num_threads.is_auto()) launch.keep_users.emplace_back(kThreads);
   launch.log_folder = wish.folder / "logs";
+  if (const auto& limit = wish.trainer.hang_timeout.value)
+    launch.hang_timeout_s = spec::parse_duration(*limit);
   return launch;
 }
 

@@ -83,6 +83,7 @@ void Trainer::sanity_check() {
 
 bool Trainer::train_epoch() {
   phase_ = events::Phase::train;
+  beat(events::Phase::load);
   timer_.begin_epoch();
   reporter_.begin_epoch();
   cpu_before_ = device::cpu_seconds();
@@ -250,6 +251,7 @@ void Trainer::finish_profile() {
 
 std::optional<events::Metrics> Trainer::validate(std::optional<std::int64_t> limit) {
   phase_ = events::Phase::validate;
+  beat(events::Phase::load);
   timer_.enter(Part::eval);
   Position shown = position_;
   shown.steps_in_epoch = limit.value_or(session_.validation->batches_per_epoch());
@@ -265,6 +267,11 @@ std::optional<events::Metrics> Trainer::validate(std::optional<std::int64_t> lim
   });
   timer_.enter(Part::other);
   return metrics;
+}
+
+/// Tells the supervisor, which counts the seconds since then, where the phase has a limit.
+void Trainer::beat(events::Phase phase) const {
+  if (session_.heartbeat != nullptr) session_.heartbeat->stamp(phase, position_.global_step);
 }
 
 bool Trainer::finish_epoch() {
@@ -295,9 +302,9 @@ bool Trainer::finish_epoch() {
   judge(ended.metrics, ended);
   timer_.enter(Part::checkpoint);
   phase_ = events::Phase::checkpoint;
-  // From here to the next epoch's first step the supervisor does not count the seconds.
-  if (session_.heartbeat != nullptr) session_.heartbeat->stamp(phase_, position_.global_step);
+  beat(phase_);
   keeper_.save_due(position_.epoch);
+  beat(events::Phase::load);  // a rank that has not saved waits for those that do
   timer_.enter(Part::other);
   if (stop_ == Stop::none) stop_ = agreement_.settle(timer_.last_reading());
   ended.data_digest = epoch_digest();

@@ -58,6 +58,7 @@ class Trainer {
 
   /// Validation, best weights, early stopping, the event. Returns false after a signal.
   bool finish_epoch();
+  void beat(events::Phase phase) const;
   std::optional<events::Metrics> validate(std::optional<std::int64_t> limit);
   void judge_step(std::optional<double> loss);
   void judge(const events::Metrics& metrics, events::EpochEnded& ended);

@@ -3,21 +3,26 @@
 // tests can kill that as well.
 
 #include "base/clock.hpp"
+#include "base/stack_signal.hpp"
 #include "events/heartbeat.hpp"
 #include "events/pipe.hpp"
+#include "launch/stack_answer.hpp"
 #include "launch/store.hpp"
 #include "launch/supervisor.hpp"
 #include "launch/worker_env.hpp"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -84,6 +89,49 @@ class Worker {
     linger();
   }
 
+  // Returns once the thread is there, named, and about to do it.
+  static void start_thread(const char* name, const std::function<void()>& body) {
+    std::atomic<bool> ready = false;
+    std::thread([&ready, name, body] {
+      ::pthread_setname_np(::pthread_self(), name);
+      ready = true;
+      body();
+    }).detach();
+    while (!ready) std::this_thread::yield();
+  }
+
+  static void block() {
+    static std::mutex mutex;
+    mutex.lock();
+    start_thread("blocked", [] { const std::lock_guard lock(mutex); });
+  }
+
+  static void spin() {
+    start_thread("spinning", [] {
+      while (steady_clock().now() >= 0) {
+      }
+    });
+  }
+
+  static void be_deaf() {
+    sigset_t all;
+    sigset_t before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_BLOCK, &all, &before);
+    start_thread("deaf", [] {
+      while (true) ::pause();
+    });
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  static void start_idlers(int number) {
+    for (int i = 0; i < number; ++i) {
+      start_thread("idle", [] {
+        while (true) ::pause();
+      });
+    }
+  }
+
   void meet() {
     launch::StoreClient store(env_.store_fd);
     store.set("rank" + std::to_string(env_.rank), "here");
@@ -121,7 +169,15 @@ class Worker {
        [this](const auto&) { events_.write(events::Finished{.stop_reason = "max_epochs"}); }},
       {"warn", [this](const auto& text) { events_.write(events::Warning{text}); }},
       {"step", [this](const auto& n) { page_.get().stamp(events::Phase::train, std::stoll(n)); }},
+      {"save",
+       [this](const auto& n) { page_.get().stamp(events::Phase::checkpoint, std::stoll(n)); }},
       {"train", [this](const auto&) { train(); }},
+      {"block", [](const auto&) { block(); }},
+      {"spin", [](const auto&) { spin(); }},
+      {"deaf", [](const auto&) { be_deaf(); }},
+      {"idlers", [](const auto& number) { start_idlers(std::stoi(number)); }},
+      {"mute", [](const auto&) { ::signal(stack_signal(), [](int) {}); }},
+      {"stop", [](const auto&) { ::kill(::getpid(), SIGSTOP); }},
       {"fail", [this](const auto& kind) { fail(std::stoi(kind)); }},
       {"write_error",
        [this](const auto& folder) {
@@ -192,7 +248,9 @@ int supervise_words(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   if (argc > 3 && std::string(argv[1]) == "supervise") return supervise_words(argc, argv);
-  Worker worker(launch::read_worker_env());
+  const launch::WorkerEnv env = launch::read_worker_env();
+  launch::answer_with_stacks(env.stacks_fd);
+  Worker worker(env);
   for (int i = 1; i < argc; ++i) worker.obey(argv[i]);
   return 0;
 }

@@ -4,6 +4,9 @@
 #include "launch/job.hpp"
 #include "support/catch.hpp"
 
+#include <algorithm>
+#include <utility>
+
 namespace trainctl::launch {
 namespace {
 
@@ -12,6 +15,7 @@ using events::Phase;
 /// A rank whose stamps are seen at invented times.
 class Watched {
  public:
+  explicit Watched(Pulse pulse = Pulse()) : pulse_(std::move(pulse)) {}
   void stamp(Phase phase, double at) {
     page_.phase = static_cast<std::int32_t>(phase);
     page_.monotonic_ns = ++stamps_;
@@ -28,11 +32,15 @@ class Watched {
   Pulse pulse_;
 };
 
-/// Runs twenty times as fast: a minute of silence is three seconds, more than the rank that goes on
-/// is kept waiting for a core.
+/// Runs twenty times as fast, or more: a minute of silence is three seconds, more than the rank
+/// that goes on is kept waiting for a core.
 class FastClock final : public Clock {
  public:
-  [[nodiscard]] double now() const override { return 20 * steady_clock().now(); }
+  explicit FastClock(double factor = 20) : factor_(factor) {}
+  [[nodiscard]] double now() const override { return factor_ * steady_clock().now(); }
+
+ private:
+  double factor_;
 };
 
 }  // namespace
@@ -61,14 +69,45 @@ TEST_CASE("a first step that is longer than a minute gives the second ten times 
   CHECK(rank.is_silent(90 + 901));
 }
 
-TEST_CASE("start, saving and the end may take as long as they like") {
-  for (const Phase phase : {Phase::startup, Phase::checkpoint, Phase::shutdown}) {
+TEST_CASE("start and loading may take as long as they like") {
+  for (const Phase phase : {Phase::startup, Phase::load}) {
     Watched rank;
     rank.stamp(Phase::train, 1);
     rank.stamp(phase, 2);
     CHECK_FALSE(rank.is_silent(1e6));
   }
   CHECK_FALSE(Watched().is_silent(1e6));
+}
+
+TEST_CASE("saving and the end have ten minutes, or the limit of a step if that is more") {
+  for (const Phase phase : {Phase::checkpoint, Phase::shutdown}) {
+    for (const double limit : {5.0, 1000.0}) {
+      Watched rank{Pulse(limit)};
+      rank.stamp(Phase::train, 1);
+      rank.stamp(phase, 2);
+      const double longest = std::max(limit, 600.0);
+      CHECK_FALSE(rank.is_silent(2 + longest));
+      CHECK(rank.is_silent(2 + longest + 1));
+    }
+  }
+}
+
+TEST_CASE("a limit that was set holds, however long the steps before") {
+  Watched rank{Pulse(5)};
+  for (int i = 0; i < 10; ++i) rank.stamp(Phase::train, i * 20);
+  CHECK_FALSE(rank.is_silent(180 + 5));
+  CHECK(rank.is_silent(180 + 5.5));
+}
+
+TEST_CASE("the sentence about a silence names the phase and its limit") {
+  CHECK(sentence_of({61, 60, Phase::train}) ==
+        "it has shown no sign of life for 1 min 01 s in training, where the limit is 1 min 00 s "
+        "(trainer.hang_timeout)");
+  CHECK_THAT(sentence_of({605, 600, Phase::checkpoint}),
+             Contains("while saving, where the limit is 10 min 00 s") && !Contains("hang_timeout"));
+}
+
+TEST_CASE("a validation that stamps no more is silent, too") {
   Watched validating;
   validating.stamp(Phase::validate, 1);
   CHECK(validating.is_silent(100));
@@ -95,6 +134,20 @@ TEST_CASE("a job whose rank hangs ends with 8 and names it; one that goes on is 
   CHECK(outcome.first_failure->step == 41);
   CHECK_THAT(outcome.message, Contains("no sign of life"));
   CHECK(job.survivors() == 0);
+}
+
+TEST_CASE("a rank that waits for one that saves is not blamed; one that saves for ever is") {
+  const FastClock clock(300);
+  Job job({"catch_term", "hello", "0:step=41", "1:save=41", "wait"}, 2);
+  job.spec.grace_s = 20;
+  job.spec.init_timeout_s = 60'000;
+  job.spec.hang_timeout_s = 1;
+  const Outcome outcome = job.run({}, clock);
+  CHECK(outcome.exit_code == 8);
+  REQUIRE(outcome.first_failure);
+  CHECK(outcome.first_failure->rank == 1);
+  CHECK(outcome.first_failure->phase == "checkpoint");
+  CHECK_THAT(outcome.message, Contains("while saving"));
 }
 
 }  // namespace trainctl::launch

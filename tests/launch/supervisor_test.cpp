@@ -155,7 +155,7 @@ TEST_CASE("workers are given their place, policies and descriptors, and no other
                "CUBLAS_WORKSPACE_CONFIG=:4096:8\nTRAINCTL_ENV_READY=1\n"
                "LD_LIBRARY_PATH=/opt/a:/opt/b:/of/the/user\nOMP_NUM_THREADS=3\n"));
   CHECK(std::ranges::count(log.substr(log.find("fd ")), '\n') ==
-        6);  // 0, 1, 2, events, heartbeat, store
+        7);  // 0, 1, 2, events, heartbeat, store, stacks
 }
 
 TEST_CASE("threads spin before they sleep where the job asks for that and the user does not") {

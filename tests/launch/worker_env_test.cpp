@@ -32,9 +32,9 @@ class Environment {
   }
 
  private:
-  static constexpr std::array kNames{kRank,           kWorldSize,     kLocalRank,
-                                     kLocalWorldSize, kEventFd,       kHeartbeatFd,
-                                     kStoreFd,        kSupervisorPid, kAccelerator};
+  static constexpr std::array kNames{kRank,          kWorldSize,   kLocalRank, kLocalWorldSize,
+                                     kEventFd,       kHeartbeatFd, kStoreFd,   kStacksFd,
+                                     kSupervisorPid, kAccelerator};
   Fd open_{::dup(STDOUT_FILENO)};
 };
 
@@ -60,6 +60,7 @@ TEST_CASE("a worker reads its place from the environment") {
   CHECK(env.event_fd > 2);
   CHECK(env.heartbeat_fd == -1);
   CHECK(env.store_fd == -1);
+  CHECK(env.stacks_fd == -1);
   CHECK(env.accelerator.empty());
 }
 

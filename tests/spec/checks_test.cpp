@@ -216,6 +216,12 @@ TEST_CASE("trainer keys that contradict one another are told", "[spec]") {
   CHECK_THAT(problems_of({"trainer.max_time=soon"}),
              Contains("'max_time' must be a span of time, found 'soon'"));
   CHECK(problems_of({"trainer.max_time=00:12:00:00"}).empty());
+  for (const char* text : {"soon", "0s", "0.5s", "30", "-5m"}) {
+    CHECK_THAT(problems_of({std::string("trainer.hang_timeout=") + text}),
+               Contains("'hang_timeout' must be"));
+  }
+  for (const char* text : {"auto", "1s", "90s", "00:05:00"})
+    CHECK(problems_of({std::string("trainer.hang_timeout=") + text}).empty());
   CHECK_THAT(problems_of({"trainer.overfit_batches=1", "trainer.limit_train_batches=2"}),
              Contains("both say how long an epoch is"));
   CHECK_THAT(problems_of({"trainer.gradient_clip_algorithm=value"}),
