@@ -25,6 +25,7 @@ struct RunFlags {
   ConfigArguments config;
   std::string out = "runs";
   std::string run_dir;
+  bool break_lock = false;
   std::string profile;  // "true": as the file or the defaults say
 };
 
@@ -62,6 +63,7 @@ study::RunRequest request_for(const RunFlags& flags, const std::vector<std::stri
       request_of(profiled(load_checked(config, context), flags.profile), flags.config, context);
   request.folder.root = flags.out;
   if (!flags.run_dir.empty()) request.folder.fixed = flags.run_dir;
+  if (flags.break_lock) request.folder.if_locked = study::IfLocked::take_over;
   return request;
 }
 
@@ -153,6 +155,8 @@ void add_run(CLI::App& program, Context& context) {
       ->capture_default_str();
   verb.add_option("--run-dir", flags->run_dir, "write into this folder, which must be empty or new")
       ->type_name("DIR");
+  verb.add_flag("--break-lock", flags->break_lock,
+                "take the folder from a run that holds it but is gone");
   verb.add_flag("--profile", flags->profile,
                 "record what a few steps do; --profile=WAIT,WARMUP,ACTIVE says which");
 }

@@ -2,10 +2,8 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "base/machine.hpp"
 #include "base/strings.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,27 +38,15 @@ void point_latest_at(const fs::path& folder) {
   if (failure) fs::remove(temporary, failure);
 }
 
-constexpr const char* kLockName = ".lock";
-
-std::string holder(const fs::path& lock) {
-  constexpr std::uint64_t kMostBytes = 1 << 12;
-  try {
-    const std::string text = read_file(lock, kMostBytes, ReadFailure::resource);
-    return text.empty() ? "another run" : printable(split(text, '\n').front());
-  } catch (const Error&) {
-    return "another run";
-  }
-}
-
 bool is_empty_but_for_the_lock(const fs::path& folder) {
   return std::ranges::all_of(fs::directory_iterator(folder), [](const auto& entry) {
-    return entry.path().filename() == kLockName;
+    return entry.path().filename() == FolderLock::kFileName;
   });
 }
 
-RunFolder use_fixed(const fs::path& folder) {
+RunFolder use_fixed(const fs::path& folder, IfLocked if_locked) {
   make_folder(folder);
-  RunFolder made{fs::absolute(folder), FolderLock(folder)};
+  RunFolder made{fs::absolute(folder), FolderLock(folder, if_locked)};
   ENSURE(config, is_empty_but_for_the_lock(folder),
          "the run folder {} is not empty; choose another --run-dir, or remove it",
          printable(folder.string()));
@@ -68,24 +54,6 @@ RunFolder use_fixed(const fs::path& folder) {
 }
 
 }  // namespace
-
-FolderLock::FolderLock(const fs::path& folder) : path_(fs::absolute(folder) / kLockName) {
-  const Fd fd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  ENSURE(resource, fd.valid() || errno == EEXIST,
-         "cannot write {}: {}; choose a writable folder with --out", path_.string(),
-         std::strerror(errno));
-  ENSURE(resource, fd.valid(),
-         "the run folder {} is in use by {}; choose another --run-dir, or remove {} if that "
-         "process is gone",
-         folder.string(), holder(path_), path_.string());
-  const std::string text =
-      fmt::format("pid {} on {} since {}\n", ::getpid(), read_machine().host, utc_timestamp());
-  write_all(fd.get(), text, path_.string());
-}
-
-FolderLock::~FolderLock() {
-  if (!path_.empty()) ::unlink(path_.c_str());
-}
 
 std::string folder_name(const std::string& name) {
   std::string safe;
@@ -99,7 +67,7 @@ std::string folder_name(const std::string& name) {
 }
 
 RunFolder make_run_folder(const FolderRequest& request) {
-  if (request.fixed) return use_fixed(*request.fixed);
+  if (request.fixed) return use_fixed(*request.fixed, request.if_locked);
   const fs::path parent = fs::absolute(request.root) / folder_name(request.name);
   make_folder(parent);
   std::random_device random;

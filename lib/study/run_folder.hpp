@@ -1,31 +1,19 @@
 #pragma once
 
 #include "base/files.hpp"
+#include "study/folder_lock.hpp"
 
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <utility>
 
 namespace trainctl::study {
 
 struct FolderRequest {
-  std::string name;               // the experiment's name
-  fs::path root = "runs";         // --out
-  std::optional<fs::path> fixed;  // --run-dir: this folder, not a fresh one
-};
-
-/// While it lives the folder is one run's alone: a file `.lock` in it says whose.
-class FolderLock {
- public:
-  /// Throws Error(resource) naming the holder where another run has it.
-  explicit FolderLock(const fs::path& folder);
-  ~FolderLock();
-  FolderLock(FolderLock&& other) noexcept : path_(std::exchange(other.path_, fs::path())) {}
-  FolderLock& operator=(FolderLock&&) = delete;
-
- private:
-  fs::path path_;  // empty: moved from
+  std::string name;                       // the experiment's name
+  fs::path root = "runs";                 // --out
+  std::optional<fs::path> fixed;          // --run-dir: this folder, not a fresh one
+  IfLocked if_locked = IfLocked::refuse;  // the fixed one
 };
 
 struct RunFolder {
