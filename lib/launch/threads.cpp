@@ -35,7 +35,7 @@ std::optional<pid_t> number(const std::string& text) {
 bool holds_stack_signal(std::string_view hex) {
   std::uint64_t mask = 0;
   std::from_chars(hex.data(), hex.data() + hex.size(), mask, 16);
-  return (mask >> (stack_signal() - 1) & 1) != 0;
+  return ((mask >> (stack_signal() - 1)) & 1) != 0;
 }
 
 // Lines "State:\tS (sleeping)".

@@ -1,6 +1,5 @@
 #include "launch/stacks.hpp"
 
-#include "base/stack_signal.hpp"
 #include "launch/job.hpp"
 #include "launch/threads.hpp"
 #include "support/catch.hpp"
