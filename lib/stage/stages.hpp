@@ -103,12 +103,14 @@ class Optimizer {
   /// One update from the parameters' gradients; undefined gradients are left out.
   virtual void step() = 0;
   /// The same, but nothing changes where `found_inf` (float32 [1], on the parameters' device) is
-  /// not 0. Waits for the device, unless the kernels take the flag.
+  /// not 0. Waits for the device, unless skips_on_device().
   virtual void step_unless(const at::Tensor& found_inf) {
     if (found_inf.item<float>() == 0) step();
   }
   /// Whether `step_unless` leaves a step out without waiting for the device.
   [[nodiscard]] virtual bool skips_on_device() const { return false; }
+  /// Whether that costs no more than `step` either, as where the kernels take the flag.
+  [[nodiscard]] virtual bool skips_for_nothing() const { return false; }
   virtual void zero_grad() = 0;
   /// Whether a step that was recorded on a GPU does the same as a new one: what changes from step
   /// to step is on the device, and set_lr with the rate that is set already does nothing.

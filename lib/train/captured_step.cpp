@@ -28,7 +28,7 @@ std::string reason_of(const std::exception& error) {
       fmt::format("trainer.cuda_graphs is true, but {}: set trainer.cuda_graphs=auto", reason));
 }
 
-/// A step that is left out is seen on the host, unless the kernels of the optimizer take the flag.
+/// A step that is left out is seen on the host, unless the optimizer leaves it to the device.
 bool waits_for_flag(const Session& session, const Options& options) {
   const bool leaves_out =
       options.may_skip > 0 || options.forward.precision == spec::Precision::fp16_mixed;

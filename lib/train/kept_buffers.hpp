@@ -1,10 +1,9 @@
 #pragma once
 
+#include "stage/kept_tensors.hpp"
 #include "stage/stages.hpp"
 
 #include <ATen/core/Tensor.h>
-
-#include <vector>
 
 namespace trainctl::train {
 
@@ -15,13 +14,12 @@ class KeptBuffers {
   explicit KeptBuffers(const stage::Model& model);
 
   /// Before the first forward pass of the step.
-  void take();
+  void take() { kept_.take(); }
   /// Puts them back where `found_inf` (float32 [1], on their device) is not 0. A GPU does not wait.
   void put_back_if(const at::Tensor& found_inf);
 
  private:
-  std::vector<at::Tensor> floats_, float_copies_;
-  std::vector<at::Tensor> others_, other_copies_;
+  stage::KeptTensors kept_;
 };
 
 }  // namespace trainctl::train

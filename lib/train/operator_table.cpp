@@ -13,8 +13,9 @@ namespace {
 
 constexpr double kMsOfNs = 1e-6;
 
-double duration_ms(const OperatorCall& call) {
-  return static_cast<double>(call.end_ns - call.start_ns) * kMsOfNs;
+/// A call whose end was not seen took no time.
+std::uint64_t duration_ns(const OperatorCall& call) {
+  return call.end_ns > call.start_ns ? call.end_ns - call.start_ns : 0;
 }
 
 std::string text_of(const std::vector<std::vector<std::int64_t>>& shapes) {
@@ -23,29 +24,40 @@ std::string text_of(const std::vector<std::vector<std::int64_t>>& shapes) {
   return fmt::format("{}", fmt::join(parts, " "));
 }
 
-/// What each call spends, and allocates, outside its children.
+/// What each call spends, and allocates, outside its children. Where two of them overlap their
+/// parent has lost that time once only.
 struct Own {
-  double ms = 0;
+  std::uint64_t ns = 0;
   std::int64_t bytes = 0;
+};
+
+/// A call that others may lie within.
+struct Open {
+  std::size_t call = 0;
+  std::uint64_t covered_to_ns = 0;  // by its children so far, or nothing: its start
 };
 
 std::vector<Own> own_shares(const std::vector<OperatorCall>& calls) {
   std::vector<Own> own(calls.size());
-  std::vector<std::size_t> open;  // the calls that enclose the next one
+  std::vector<Open> open;  // the calls that enclose the next one
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const OperatorCall& call = calls[i];
     const auto encloses = [&](const OperatorCall& outer) {
       return outer.thread == call.thread && outer.on_device == call.on_device &&
              outer.end_ns >= call.end_ns;
     };
-    while (!open.empty() && !encloses(calls[open.back()])) open.pop_back();
+    while (!open.empty() && !encloses(calls[open.back().call])) open.pop_back();
     if (call.name == kMemoryCall) {
-      if (!open.empty()) own[open.back()].bytes += call.bytes;
+      if (!open.empty()) own[open.back().call].bytes += call.bytes;
       continue;
     }
-    own[i].ms += duration_ms(call);
-    if (!open.empty()) own[open.back()].ms -= duration_ms(call);
-    open.push_back(i);
+    own[i].ns = duration_ns(call);
+    if (!open.empty()) {
+      auto& [outer, covered] = open.back();
+      own[outer].ns -= call.end_ns - std::min(std::max(covered, call.start_ns), call.end_ns);
+      covered = std::max(covered, call.end_ns);
+    }
+    open.push_back({i, call.start_ns});
   }
   return own;
 }
@@ -88,8 +100,8 @@ std::vector<OperatorRow> operator_rows(std::vector<OperatorCall> calls) {
     row.shapes = shapes;
     row.on_device = call.on_device;
     add(row, {.calls = 1,
-              .self_ms = own[i].ms,
-              .total_ms = duration_ms(call),
+              .self_ms = static_cast<double>(own[i].ns) * kMsOfNs,
+              .total_ms = static_cast<double>(duration_ns(call)) * kMsOfNs,
               .gflops = static_cast<double>(call.flops) * 1e-9,
               .mbytes = static_cast<double>(own[i].bytes) * 1e-6});
   }

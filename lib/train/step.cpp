@@ -70,7 +70,7 @@ void StepRunner::make_scaler(const Options& options) {
     kept_.emplace(session_.model);
   } else if (!on_cpu_ && !options.detect_anomaly) {
     scaler_.emplace(options.device, scaling, GradScaler::AfterBad::stays_out);
-    keeps_weights_ = session_.optimizer.skips_on_device();
+    keeps_weights_ = session_.optimizer.skips_for_nothing();
   }
 }
 

@@ -55,8 +55,8 @@ class StepRunner {
   [[nodiscard]] const Norms& norms() const { return norms_; }
   /// Null where a step that is not finite ends the run at once.
   [[nodiscard]] const GradScaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
-  /// Whether a step that is not finite never reaches the weights. A GPU would have to wait for that
-  /// where the optimizer's kernels take no flag.
+  /// Whether a step that is not finite never reaches the weights. A GPU would need copies for that
+  /// where the optimizer's kernels take no flag: too dear for a run that ends with that step.
   [[nodiscard]] bool keeps_weights() const { return keeps_weights_; }
   /// With detect_anomaly: where this rank's last batch, or the one that spoilt the gradient,
   /// brought up the first value that is not finite.

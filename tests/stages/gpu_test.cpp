@@ -4,9 +4,13 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+
+#include <limits>
 
 using namespace trainctl;
 using stages_test::difference;
@@ -54,6 +58,35 @@ TEST_CASE("a GPU trains as the CPU does, with each optimizer") {
     for (std::size_t i = 0; i < host.size(); ++i) {
       INFO(type << " step " << i);
       CHECK(device[i] == Approx(host[i]).epsilon(1e-3));
+    }
+  }
+}
+
+TEST_CASE("a step that is left out on a GPU changes nothing, whatever the optimizer") {
+  if (!at::globalContext().hasCUDA()) skip("no GPU");
+  const auto flag = [](float bad) { return at::full({1}, bad, at::TensorOptions(at::kCUDA)); };
+  const auto optimizers = stages::builtin_catalogue().optimizers;
+  for (const std::string& type : optimizers.names()) {
+    INFO(type);
+    const at::Tensor weight = at::rand({8, 4}).cuda().requires_grad_(true);
+    const std::string momentum = type == "sgd" ? ", momentum: 0.9, dampening: 0.5" : "";
+    const auto optimizer = optimizers.build(
+        stages_test::stage("optimizer", type, "{lr: 0.1" + momentum + "}"), {{{"weight", weight}}});
+    const auto state = [&] {
+      std::vector<at::Tensor> all{weight.detach().cpu()};
+      for (const auto& [name, tensor] : optimizer->state()) all.push_back(tensor.cpu());
+      return all;
+    };
+    for (int step = 0; step < 3; ++step) {
+      const std::vector<at::Tensor> before = state();
+      weight.mutable_grad() =
+          at::full_like(weight.detach(), std::numeric_limits<double>::quiet_NaN());
+      optimizer->step_unless(flag(1));
+      const std::vector<at::Tensor> after = state();
+      for (std::size_t i = 0; i < before.size(); ++i) CHECK(after[i].equal(before[i]));
+      weight.mutable_grad() = at::full_like(weight.detach(), 0.5);
+      optimizer->step_unless(flag(0));
+      CHECK_FALSE(state().front().equal(before.front()));
     }
   }
 }

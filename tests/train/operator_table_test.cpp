@@ -2,6 +2,9 @@
 
 #include "support/catch.hpp"
 
+#include <cmath>
+#include <string>
+
 using namespace trainctl::train;
 
 namespace {
@@ -32,6 +35,48 @@ TEST_CASE("what an operator spends in those it calls is theirs") {
   CHECK(row(rows, "t").calls == 2);
   CHECK(row(rows, "t").self_ms == Approx(1.5));
   CHECK(rows.front().name == "addmm");
+}
+
+TEST_CASE("calls that overlap take their time from the one around them once only") {
+  const auto rows = operator_rows({call("step", 0, 10'000), call("a", 1000, 8000),
+                                   call("b", 5000, 10'000), call("c", 6000, 7000)});
+  CHECK(row(rows, "step").self_ms == Approx(1));
+  CHECK(row(rows, "a").self_ms == Approx(7));
+  CHECK(row(rows, "b").self_ms == Approx(4));
+  CHECK(row(rows, "c").self_ms == Approx(1));
+}
+
+TEST_CASE("no operator has less than no time of its own, nor one whose end was not seen") {
+  const auto rows = operator_rows({call("whole", 0, 3000), call("a", 0, 1000),
+                                   call("b", 1000, 3000), call("endless", 2000, 500)});
+  CHECK(row(rows, "whole").self_ms == 0);
+  CHECK(row(rows, "endless").self_ms == 0);
+  CHECK(row(rows, "endless").total_ms == 0);
+  CHECK(row(rows, "b").self_ms == Approx(2));
+  CHECK_THAT(operators_as_text(rows), !Contains("-"));
+}
+
+TEST_CASE("the operators' shares of the time are 100 % together") {
+  std::vector<OperatorCall> calls{call("outer", 0, 997), call("inner", 3, 500)};
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    const std::string name = "op" + std::to_string(i);
+    calls.push_back(call(name.c_str(), 10 + 7 * i, 900 - 3 * i));
+    calls.push_back(call(name.c_str(), 2000 + 40 * i, 2000 + 41 * i, 2));
+    calls.back().on_device = i % 2 == 0;
+  }
+  const std::string text = operators_as_text(operator_rows(calls));
+  double sum = 0;
+  int rows = 0;
+  for (std::size_t sign = text.find('%'); sign != std::string::npos;
+       sign = text.find('%', sign + 1)) {
+    const double share = std::stod(text.substr(sign - 5, 5));
+    CHECK(share >= 0);
+    CHECK(share <= 100);
+    sum += share;
+    ++rows;
+  }
+  CHECK(rows == 32);
+  CHECK(std::abs(sum - 100) <= 0.05 * rows + 1e-9);
 }
 
 TEST_CASE("memory is the operator's within which it was allocated or freed") {

@@ -54,8 +54,7 @@ struct Base {
         .field("layer_decay", &Base::layer_decay,
                "Layer-wise rates (Clark et al. 2020): each layer's rate is that of the layer above "
                "times this. A layer is what shares a name up to its first number; all before the "
-               "first "
-               "such layer is one.")
+               "first such layer is one.")
         .above(0)
         .at_most(1)
         .example("0.75");

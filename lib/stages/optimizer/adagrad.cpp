@@ -38,7 +38,7 @@ class FusedAdagrad final : public FusedOptimizer {
     step();
     found_inf_.reset();
   }
-  [[nodiscard]] bool skips_on_device() const override { return true; }
+  [[nodiscard]] bool skips_for_nothing() const override { return true; }
 
   void add_state_of(std::size_t group, std::vector<stage::NamedTensor>& all) const override {
     counts_[group].add_state(groups()[group], all);

@@ -141,6 +141,31 @@ void FusedOptimizer::step() {
   for (ParameterGroup& group : groups_) group.release();
 }
 
+void FusedOptimizer::step_unless(const at::Tensor& found_inf) {
+  if (found_inf.is_cpu()) {
+    stage::Optimizer::step_unless(found_inf);
+  } else {
+    step_by_selection(found_inf);
+  }
+}
+
+// A factor of 0 would not do: 0 times what is not finite is NaN.
+void FusedOptimizer::step_by_selection(const at::Tensor& found_inf) {
+  if (!kept_) kept_.emplace(parameters_and_state());
+  kept_->take();
+  step();
+  kept_->put_back_where(found_inf.squeeze().ne(0));
+}
+
+std::vector<at::Tensor> FusedOptimizer::parameters_and_state() const {
+  std::vector<at::Tensor> all;
+  for (const ParameterGroup& group : groups_) {
+    for (std::size_t i = 0; i < group.size(); ++i) all.push_back(group.parameter(i));
+  }
+  for (const auto& [name, tensor] : state()) all.push_back(tensor);
+  return all;
+}
+
 void FusedOptimizer::zero_grad() {
   const at::NoGradGuard guard;
   for (ParameterGroup& group : groups_) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "stage/kept_tensors.hpp"
 #include "stage/stages.hpp"
 #include "stages/optimizer/parameter_rules.hpp"
 
@@ -42,6 +43,10 @@ class ParameterGroup {
   [[nodiscard]] at::Device device() const { return members_.front().tensor.device(); }
 
   [[nodiscard]] std::size_t state_kinds() const { return state_.size(); }
+  /// Whether it has a gradient or not.
+  [[nodiscard]] const at::Tensor& parameter(std::size_t member) const {
+    return members_[member].tensor;
+  }
   [[nodiscard]] const std::string& name(std::size_t member) const { return members_[member].name; }
   /// Every member's state, whether it has a gradient or not: "fc1.weight.exp_avg".
   void add_state(std::vector<stage::NamedTensor>& all) const;
@@ -74,6 +79,13 @@ class FusedOptimizer : public stage::Optimizer {
                  const std::vector<ParameterSetting>& settings);
 
   void step() final;
+  /// On the CPU a look at the flag is free; elsewhere step_by_selection(). Those whose kernels take
+  /// the flag hand it to them.
+  void step_unless(const at::Tensor& found_inf) override;
+  [[nodiscard]] bool skips_on_device() const final { return true; }
+  /// Takes the step, and puts parameters and state back where `found_inf` is not 0: for that it
+  /// keeps copies of them. Without a look at the flag, on any device.
+  void step_by_selection(const at::Tensor& found_inf);
   /// Gradients become zero in place: they may be views into a reducer's bucket.
   void zero_grad() override;
   void set_lr(double lr) override;
@@ -93,10 +105,13 @@ class FusedOptimizer : public stage::Optimizer {
   [[nodiscard]] const std::vector<ParameterGroup>& groups() const { return groups_; }
 
  private:
+  [[nodiscard]] std::vector<at::Tensor> parameters_and_state() const;
+
   std::vector<ParameterGroup> groups_;
   double initial_lr_;
   double lr_;
-  std::optional<double> momentum_;  // as a scheduler set it; none: that of the options
+  std::optional<double> momentum_;          // as a scheduler set it; none: that of the options
+  std::optional<stage::KeptTensors> kept_;  // from the first step_by_selection on
 };
 
 }  // namespace trainctl::stages

@@ -46,7 +46,7 @@ class FusedAdam final : public FusedOptimizer {
     step();
     found_inf_.reset();
   }
-  [[nodiscard]] bool skips_on_device() const override { return true; }
+  [[nodiscard]] bool skips_for_nothing() const override { return true; }
 
   [[nodiscard]] bool has_momentum() const override { return true; }
   void add_state_of(std::size_t group, std::vector<stage::NamedTensor>& all) const override {

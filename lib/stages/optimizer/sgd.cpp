@@ -1,7 +1,7 @@
 #include "spec/optimizer/sgd.hpp"
 
 #include "stages/builtin.hpp"
-#include "stages/optimizer/fused.hpp"
+#include "stages/optimizer/dampened_sgd.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_sgd.h>
@@ -30,7 +30,8 @@ class FusedSgd final : public FusedOptimizer {
            "dampening 0",
            options.momentum, options.dampening);
     for (const ParameterGroup& group : groups())
-      started_.push_back(at::zeros({static_cast<std::int64_t>(group.size())}, at::kBool));
+      started_.push_back(at::zeros({static_cast<std::int64_t>(group.size())},
+                                   at::TensorOptions(at::kBool).device(group.device())));
   }
 
   void take_step() override {
@@ -39,18 +40,20 @@ class FusedSgd final : public FusedOptimizer {
       ParameterGroup& group = groups()[i];
       group.collect();
       if (group.none_active()) continue;
-      if (dampens() && any_first(group, started_[i])) {
+      if (dampens() && !group.device().is_cpu()) {
+        dampened_step(group, started_[i], {options_.momentum, options_.dampening});
+      } else if (dampens() && any_first(group, started_[i])) {
         step_one_by_one(group, started_[i]);
-        continue;
+      } else {
+        const at::TensorList buffers =
+            options_.momentum > 0 ? at::TensorList(group.state(0)) : at::TensorList();
+        update(group, {group.parameters(), group.gradients(), buffers}, FirstStep::no);
       }
-      const at::TensorList buffers =
-          options_.momentum > 0 ? at::TensorList(group.state(0)) : at::TensorList();
-      update(group, {group.parameters(), group.gradients(), buffers}, FirstStep::no);
     }
   }
 
   void step_unless(const at::Tensor& found_inf) override {
-    if (!skips_on_device()) {
+    if (!skips_for_nothing()) {
       FusedOptimizer::step_unless(found_inf);
       return;
     }
@@ -59,7 +62,7 @@ class FusedSgd final : public FusedOptimizer {
     found_inf_.reset();
   }
   /// With dampening it must be known which step is the first.
-  [[nodiscard]] bool skips_on_device() const override { return !dampens(); }
+  [[nodiscard]] bool skips_for_nothing() const override { return !dampens(); }
 
   [[nodiscard]] bool has_momentum() const override { return has_momentum_; }
   void add_state_of(std::size_t group, std::vector<stage::NamedTensor>& all) const override {
@@ -74,6 +77,7 @@ class FusedSgd final : public FusedOptimizer {
  private:
   [[nodiscard]] bool dampens() const { return options_.momentum > 0 && options_.dampening > 0; }
 
+  /// On the CPU.
   static bool any_first(const ParameterGroup& group, const at::Tensor& started) {
     const bool* flags = started.const_data_ptr<bool>();
     return std::any_of(group.active().begin(), group.active().end(),
@@ -104,7 +108,7 @@ class FusedSgd final : public FusedOptimizer {
 
   spec::optimizer::Sgd options_;
   bool has_momentum_;                    // and a buffer for it
-  std::vector<at::Tensor> started_;      // bool [members] of each group, on the host
+  std::vector<at::Tensor> started_;      // bool [members] of each group, on its device
   std::optional<at::Tensor> found_inf_;  // set during step_unless
 };
 

@@ -1,0 +1,105 @@
+#include "stages/builtin.hpp"
+#include "stages/optimizer/dampened_sgd.hpp"
+#include "stages/optimizer_training.hpp"
+#include "stages/support.hpp"
+#include "support/catch.hpp"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
+#include <set>
+
+using namespace trainctl;
+using namespace stages_test;
+
+TEST_CASE("a step that selection leaves out changes no bit, though its gradients are NaN") {
+  for (const Variant& variant : variants()) {
+    INFO(variant.type << " " << variant.options);
+    for (const int before : {0, 4, 11}) {
+      INFO("after " << before << " steps");
+      Training training(variant);
+      training.steps(0, before);
+      const Kept kept = training.keep();
+      for (int again = 0; again < 2; ++again) {
+        training.give_gradients(before);
+        training.spoil_gradients();
+        training.optimizer().step_by_selection(at::ones({1}));
+      }
+      const Kept found = training.keep();
+      CHECK(differing(kept.weights, found.weights).empty());
+      CHECK(differing(kept.state, found.state).empty());
+      CHECK(kept.memo == found.memo);
+    }
+  }
+}
+
+TEST_CASE("20 steps by selection are the plain ones bit for bit, less those that are left out") {
+  const std::set<int> left_out{0, 5, 6, 8, 13};
+  for (const Variant& variant : variants()) {
+    INFO(variant.type << " " << variant.options);
+    Training plain(variant);
+    Training selected(variant);
+    for (int step = 0; step < 20; ++step) {
+      const bool is_left_out = left_out.contains(step);
+      selected.give_gradients(step);
+      if (is_left_out) selected.spoil_gradients();
+      selected.optimizer().step_by_selection(at::full({1}, is_left_out ? 1.0F : 0.0F));
+      if (is_left_out) continue;
+      plain.give_gradients(step);
+      plain.optimizer().step();
+    }
+    const Kept expected = plain.keep();
+    const Kept found = selected.keep();
+    CHECK(differing(expected.weights, found.weights).empty());
+    CHECK(differing(expected.state, found.state).empty());
+  }
+}
+
+TEST_CASE("every optimizer leaves a step out without a look at the flag, some for nothing") {
+  for (const Variant& variant : variants()) {
+    INFO(variant.type << " " << variant.options);
+    const std::string& type = variant.type;
+    const bool has_kernel =
+        type == "adam" || type == "adamw" || type == "adagrad" ||
+        (type == "sgd" && variant.options.find("dampening") == std::string::npos);
+    Training training(variant);
+    CHECK(training.optimizer().skips_on_device());
+    CHECK(training.optimizer().skips_for_nothing() == has_kernel);
+  }
+}
+
+TEST_CASE("dampening that only the device sees the first steps of gives the kernel's weights") {
+  const auto leaves = [] {
+    Tensors all{{"early", at::arange(6, at::kFloat).view({2, 3})}, {"late", at::ones({4})}};
+    for (const auto& [name, tensor] : all) tensor.requires_grad_(true);
+    return all;
+  };
+  const Tensors expected = leaves();
+  const Tensors found = leaves();
+  const auto optimizer = stages::builtin_catalogue().optimizers.build(
+      stages_test::stage("optimizer", "sgd",
+                         "{lr: 0.1, momentum: 0.9, dampening: 0.5, weight_decay: 0.1}"),
+      {expected});
+  stages::ParameterGroup group(found, {.weight_decay = 0.1, .state = {"momentum_buffer"}});
+  group.set_lr(0.1);
+  const at::Tensor started = at::zeros({2}, at::kBool);
+  for (int step = 0; step < 5; ++step) {
+    for (const Tensors& tensors : {expected, found}) {
+      for (const auto& [name, tensor] : tensors) {
+        if (name == "early" || step > 1) tensor.mutable_grad() = tensor.detach() * 0.3 + step;
+      }
+    }
+    optimizer->step();
+    group.collect();
+    stages::dampened_step(group, started, {.momentum = 0.9, .dampening = 0.5});
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      INFO(found[i].name << " after step " << step);
+      CHECK(found[i].tensor.detach().allclose(expected[i].tensor.detach(), 1e-5, 1e-6));
+    }
+    CHECK(started[0].item<bool>());
+    CHECK(started[1].item<bool>() == (step > 1));
+  }
+}
