@@ -7,12 +7,14 @@
 #include "context.hpp"
 #include "report/summary.hpp"
 #include "run_request.hpp"
+#include "spec/load.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,32 +27,36 @@ struct LrFindFlags {
   std::string out = "runs";
 };
 
+/// Of the experiment as it is, before the sweep sets its rates. What is wrong with it the sweep's
+/// own reading tells.
+std::optional<study::SecondRate> second_rate_of(const ConfigArguments& config) {
+  if (config.file.empty()) return std::nullopt;
+  config::Diagnostics unheard;
+  return study::second_rate(
+      spec::read_experiment(config.file, config.overrides, unheard).experiment);
+}
+
 study::RunRequest request_for(const LrFindFlags& flags, Context& context) {
   ConfigArguments config = flags.config;
-  const std::vector<std::string> sweep = study::lr_sweep(flags.range);
+  const std::vector<std::string> sweep = study::lr_sweep(flags.range, second_rate_of(config));
   config.overrides.insert(config.overrides.end(), sweep.begin(), sweep.end());
   study::RunRequest request = request_of(load_checked(config, context), config, context);
   request.folder.root = fs::path(flags.out) / "lr-find";
   return request;
 }
 
-/// The override that the finding comes down to; empty where nothing is suggested.
-std::string override_of(const report::LrCurve& curve) {
-  return curve.steepest ? "optimizer.lr=" + report::rate_of(*curve.steepest) : "";
-}
-
 std::string next_command(const LrFindFlags& flags, const Context& context,
-                         const std::string& added) {
+                         const std::vector<std::string>& added) {
   std::vector<std::string> words{context.argv.front(), "run", flags.config.file};
   for (const std::string& word : flags.config.overrides) words.push_back(word);
-  words.push_back(added);
+  words.insert(words.end(), added.begin(), added.end());
   for (std::string& word : words) word = shell_word(word);
   return join(words, " ");
 }
 
 Json document(const LrFindFlags& flags, const study::LrFinding& finding) {
   Json json = report::lr_curve_json(finding.curve);
-  const std::string found = override_of(finding.curve);
+  const std::vector<std::string> found = study::overrides_of(finding);
   json["schema"] = "trainctl.lr_find/1";
   json["config"] = flags.config.file;
   json["exit_code"] = study::exit_code_of(finding);
@@ -58,15 +64,16 @@ Json document(const LrFindFlags& flags, const study::LrFinding& finding) {
   json["tried"] = finding.tried;
   json["stopped_early"] = finding.stopped_early;
   json["csv"] = (finding.run.folder / "lr_find.csv").string();
-  json["override"] = found.empty() ? Json(nullptr) : Json(found);
+  json["override"] = found.empty() ? Json(nullptr) : Json(found.front());
+  json["overrides"] = found;
   return json;
 }
 
 void print_finding(const LrFindFlags& flags, const study::LrFinding& finding,
                    const Context& context) {
-  const std::string found = override_of(finding.curve);
+  const std::vector<std::string> found = study::overrides_of(finding);
   if (context.quiet) {
-    if (!found.empty()) print(found);
+    if (!found.empty()) print(join(found, " "));
     return;
   }
   const report::Style style = style_for(context, stdout);
@@ -79,6 +86,9 @@ void print_finding(const LrFindFlags& flags, const study::LrFinding& finding,
   if (finding.stopped_early)
     fact("stopped", fmt::format("early, after {} of {} rates: the loss was out of hand",
                                 finding.tried, flags.range.steps));
+  if (finding.second)
+    fact("with it", fmt::format("{} rises, {:.3g} times the rate", finding.second->key,
+                                finding.second->ratio));
   fact("losses", (finding.run.folder / "lr_find.csv").string());
   if (!found.empty()) fact("next", next_command(flags, context, found));
   writer_for(stdout)(text);

@@ -44,20 +44,20 @@ std::size_t planned_steps(const RunRequest& request) {
   return static_cast<std::size_t>(request.loaded.experiment.trainer.max_steps.value_or(kNoLimit));
 }
 
-/// The rate of Muon's other half would rise by the same factor from its own value, to no sense.
-void check_one_rate(const spec::Experiment& experiment) {
-  const config::Stage& optimizer = experiment.optimizer;
-  if (optimizer.options_type != typeid(spec::optimizer::Muon)) return;
-  ENSURE(config, !optimizer.as<spec::optimizer::Muon>().adamw_lr,
-         "the sweep raises optimizer.lr many times, and optimizer.adamw_lr would rise with it from "
-         "where it is: add optimizer.adamw_lr=~, and scale it with what is found");
-}
-
 bool diverged(int exit_code) { return exit_code == static_cast<int>(ErrorKind::diverged); }
 
 }  // namespace
 
-std::vector<std::string> lr_sweep(const LrRange& range) {
+std::optional<SecondRate> second_rate(const spec::Experiment& experiment) {
+  const config::Stage& optimizer = experiment.optimizer;
+  if (optimizer.options_type != typeid(spec::optimizer::Muon)) return std::nullopt;
+  const auto& muon = optimizer.as<spec::optimizer::Muon>();
+  if (!muon.adamw_lr) return std::nullopt;
+  return SecondRate{"optimizer.adamw_lr", *muon.adamw_lr / muon.lr};
+}
+
+// The scheduler multiplies both rates alike, so that both have to start as far apart as they were.
+std::vector<std::string> lr_sweep(const LrRange& range, const std::optional<SecondRate>& second) {
   ENSURE(config, std::isfinite(range.high) && range.low > 0 && range.low < range.high,
          "--min is {:g} and --max is {:g}: rates rise from one above 0 to a higher one", range.low,
          range.high);
@@ -70,20 +70,23 @@ std::vector<std::string> lr_sweep(const LrRange& range) {
       "min_delta: {:g}, patience: 1, smoothing: {:g}, skip_first: {}}}",
       report::kOutOfHand, report::kLeastRise, report::kSmoothing, report::kFewestRates - 1));
   overrides.push_back(fmt::format("++optimizer.lr={:.17g}", range.low));
+  if (second)
+    overrides.push_back(fmt::format("++{}={:.17g}", second->key, range.low * second->ratio));
   overrides.push_back(
       fmt::format("++scheduler={{type: exponential_lr, gamma: {:.17g}, interval: step}}", gamma));
   return overrides;
 }
 
 LrFinding find_lr(const RunRequest& request, const Clock& clock) {
-  check_one_rate(request.loaded.experiment);
   std::vector<report::RateStep> steps;
   const auto make_sinks = [&](const fs::path& /*run_dir*/) {
     Sinks sinks;
     sinks.push_back(std::make_unique<RateSink>(steps));
     return sinks;
   };
-  LrFinding finding{.run = run_experiment(request, make_sinks, clock), .curve = {}};
+  LrFinding finding{.run = run_experiment(request, make_sinks, clock),
+                    .curve = {},
+                    .second = second_rate(request.loaded.experiment)};
   finding.tried = steps.size();
   finding.curve = report::read_lr_curve(steps);
   if (diverged(finding.run.ending.exit_code)) {
@@ -96,6 +99,15 @@ LrFinding find_lr(const RunRequest& request, const Clock& clock) {
   }
   write_atomically(finding.run.folder / "lr_find.csv", report::lr_curve_csv(finding.curve));
   return finding;
+}
+
+std::vector<std::string> overrides_of(const LrFinding& finding) {
+  if (!finding.curve.steepest) return {};
+  const double lr = *finding.curve.steepest;
+  std::vector<std::string> found{"optimizer.lr=" + report::rate_of(lr)};
+  if (finding.second)
+    found.push_back(finding.second->key + "=" + report::rate_of(lr * finding.second->ratio));
+  return found;
 }
 
 int exit_code_of(const LrFinding& finding) {

@@ -4,6 +4,7 @@
 #include "study/run.hpp"
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,14 +17,24 @@ struct LrRange {
   int steps = 100;
 };
 
+/// A rate beside optimizer.lr, which rises with it.
+struct SecondRate {
+  std::string key;   // "optimizer.adamw_lr"
+  double ratio = 1;  // over optimizer.lr, before, during and after the sweep
+};
+
+/// That of the experiment, if it gives one.
+std::optional<SecondRate> second_rate(const spec::Experiment& experiment);
+
 /// What turns an experiment into the sweep: the scheduler, the length, an end where the smoothed
 /// loss is out of hand, and neither validation nor anything that would be kept. Throws
 /// Error(config) where the range is none.
-std::vector<std::string> lr_sweep(const LrRange& range);
+std::vector<std::string> lr_sweep(const LrRange& range, const std::optional<SecondRate>& second);
 
 struct LrFinding {
   RunOutcome run;  // exit code 6 is how a sweep usually ends
   report::LrCurve curve;
+  std::optional<SecondRate> second;
   std::size_t tried = 0;       // rates whose loss is known
   bool stopped_early = false;  // since the loss was out of hand
 };
@@ -31,6 +42,9 @@ struct LrFinding {
 /// Runs `request`, an experiment with the overrides of lr_sweep(), in fresh processes, and writes
 /// lr_find.csv into its run folder.
 LrFinding find_lr(const RunRequest& request, const Clock& clock);
+
+/// The overrides that the finding comes down to; none where nothing is suggested.
+std::vector<std::string> overrides_of(const LrFinding& finding);
 
 /// 0 where a rate is suggested; else the run's own, or 4: what it told is not enough.
 int exit_code_of(const LrFinding& finding);

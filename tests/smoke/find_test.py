@@ -124,6 +124,17 @@ class LearningRates(Smoke):
         self.assertRegex(out, r"stopped +early, after \d+ of 300 rates")
         self.assertRegex(out, r"optimizer\.lr=[0-9.e-]+\n")
 
+    def test_a_second_rate_is_swept_and_suggested_with_the_first(self):
+        words = ["optimizer={type: muon, lr: 0.02, adamw_lr: 0.001}", "--steps", "30", "--min", "1e-5"]
+        found = json.loads(self.find(*words, "--json")[0])
+        rates = [float(word.split("=")[1]) for word in found["overrides"]]
+        self.assertEqual([word.split("=")[0] for word in found["overrides"]], ["optimizer.lr", "optimizer.adamw_lr"])
+        self.assertAlmostEqual(rates[1] / rates[0], 0.05, delta=0.001)
+        self.assertEqual(found["override"], found["overrides"][0])
+        out, _ = self.find(*words)
+        self.assertRegex(out, r"optimizer\.adamw_lr rises, 0\.05 times the rate\n")
+        self.assertRegex(out, r"optimizer\.lr=[0-9.e-]+ optimizer\.adamw_lr=[0-9.e-]+\n")
+
     def test_a_sweep_that_runs_through_says_nothing_of_it(self):
         found = json.loads(self.find("--steps", "30", "--min", "1e-5", "--max", "0.01", "--json")[0])
         self.assertEqual((found["stopped_early"], found["tried"]), (False, 30))

@@ -1,6 +1,7 @@
 #include "study/lr_find.hpp"
 
 #include "base/error.hpp"
+#include "spec/optimizer/muon.hpp"
 #include "spec/scheduler/exponential_lr.hpp"
 #include "spec/stopper/divergence.hpp"
 #include "study/fake_run.hpp"
@@ -18,7 +19,8 @@ spec::Experiment swept(const std::string& more, const study::LrRange& range) {
       "model: { type: linear }\noptimizer: { type: sgd, lr: 0.1 }\n" +
       more;
   config::Diagnostics diagnostics;
-  return spec::load_experiment_text("a.yaml", text, study::lr_sweep(range), diagnostics).experiment;
+  return spec::load_experiment_text("a.yaml", text, study::lr_sweep(range, {}), diagnostics)
+      .experiment;
 }
 
 /// What a worker says whose loss falls, and then what it ends with.
@@ -54,21 +56,41 @@ std::string diverged() {
 
 }  // namespace
 
-TEST_CASE("a sweep of one rate refuses a second that would rise with it") {
-  const TempFolder folder;
-  study::RunRequest request = fake_run::request(folder, sweep_of(40, ""));
-  const auto with = [&](const std::string& muon) {
+TEST_CASE("a second rate is swept beside the first, as far from it as the experiment has it") {
+  const auto with = [](const std::string& muon, const std::vector<std::string>& overrides) {
     config::Diagnostics diagnostics;
-    request.loaded.experiment.optimizer =
-        spec::load_experiment_text("a.yaml",
-                                   "dataset: { train: { type: synthetic_digits } }\nmodel: linear\n"
-                                   "optimizer: " +
-                                       muon + "\ncheckpoint: { monitor: train/loss }\n",
-                                   {}, diagnostics)
-            .experiment.optimizer;
+    return spec::load_experiment_text("a.yaml",
+                                      "dataset: { train: { type: synthetic_digits }, "
+                                      "val: { type: synthetic_digits } }\n"
+                                      "model: linear\noptimizer: " +
+                                          muon + "\n",
+                                      overrides, diagnostics)
+        .experiment;
   };
-  with("{ type: muon, lr: 0.02, adamw_lr: 0.001 }");
-  CHECK_THROWS_WITH(study::find_lr(request, steady_clock()), Contains("optimizer.adamw_lr=~"));
+  CHECK_FALSE(study::second_rate(with("{ type: muon, lr: 0.02 }", {})));
+  CHECK_FALSE(study::second_rate(with("{ type: sgd, lr: 0.02 }", {})));
+
+  const std::string both = "{ type: muon, lr: 0.02, adamw_lr: 0.001 }";
+  const auto second = study::second_rate(with(both, {}));
+  REQUIRE(second);
+  CHECK(second->key == "optimizer.adamw_lr");
+  CHECK(second->ratio == Approx(0.05));
+
+  const spec::Experiment experiment = with(both, study::lr_sweep({.low = 1e-6}, second));
+  const auto& muon = experiment.optimizer.as<spec::optimizer::Muon>();
+  CHECK(muon.lr == Approx(1e-6));
+  CHECK(*muon.adamw_lr == Approx(5e-8));
+  CHECK(study::second_rate(experiment)->ratio == Approx(0.05));
+}
+
+TEST_CASE("what is proposed names each rate that was swept") {
+  study::LrFinding finding;
+  CHECK(study::overrides_of(finding).empty());
+  finding.curve.steepest = 0.0123456;
+  CHECK(study::overrides_of(finding) == std::vector<std::string>{"optimizer.lr=0.0123"});
+  finding.second = study::SecondRate{"optimizer.adamw_lr", 0.05};
+  CHECK(study::overrides_of(finding) ==
+        std::vector<std::string>{"optimizer.lr=0.0123", "optimizer.adamw_lr=0.000617"});
 }
 
 TEST_CASE("a sweep rises from one rate to the other in its steps, whatever the experiment asks") {
@@ -99,7 +121,7 @@ TEST_CASE("a range that is none is refused with its numbers") {
   for (const study::LrRange range :
        {study::LrRange{.low = 0}, study::LrRange{.low = 1, .high = 0.1}, study::LrRange{.steps = 3},
         study::LrRange{.low = std::nan("")}, study::LrRange{.high = HUGE_VAL}})
-    CHECK_THROWS_AS(study::lr_sweep(range), Error);
+    CHECK_THROWS_AS(study::lr_sweep(range, {}), Error);
 }
 
 TEST_CASE("the losses until a run diverges count") {
