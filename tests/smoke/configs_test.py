@@ -12,7 +12,7 @@ import unittest
 from unittest import mock
 
 from convnets_test import cifar_records
-from run_test import SOURCE, Smoke, run
+from support import SOURCE, Smoke, run
 
 CONFIGS = SOURCE / "configs"
 sys.path.insert(0, str(CONFIGS))

@@ -5,7 +5,7 @@ import pathlib
 import unittest
 from unittest import mock
 
-from run_test import SOURCE, Smoke, run
+from support import SOURCE, Smoke, run
 
 
 def cifar_records(count):

@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from run_test import Smoke, run, start
+from support import Smoke, run, start
 
 METRICS = "metrics=[accuracy, f1, confusion_matrix]"
 TEST_SPLIT = "++dataset.test={type: synthetic_digits, split: test, samples: 77, transforms: [{type: normalize, mean: [0.2], std: [0.3]}]}"

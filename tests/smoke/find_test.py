@@ -9,7 +9,7 @@ import os
 import unittest
 from unittest import mock
 
-from run_test import Smoke, run
+from support import Smoke, run
 
 RECORDER = os.environ.get("TRAINCTL_NVTX_RECORDER", "")
 LIBRARIES = {"jemalloc": ("libjemalloc.so.2", "libjemalloc2"), "mimalloc": ("libmimalloc.so.2", "libmimalloc2.0")}

@@ -10,7 +10,7 @@ import tempfile
 import unittest
 from unittest import mock
 
-from run_test import SOURCE, Smoke, run
+from support import SOURCE, Smoke, run
 
 EXAMPLE = SOURCE / "examples/plugin"
 BUILD = pathlib.Path(os.environ["TRAINCTL_BUILD"])

@@ -8,7 +8,7 @@ import struct
 import unittest
 import zlib
 
-from run_test import Smoke, run
+from support import Smoke, run
 
 SIZE = 12
 TRANSFORMS = "[{type: center_crop, size: 8}, {type: normalize, mean: [0.5, 0.5, 0.5], std: [0.3, 0.3, 0.3]}]"

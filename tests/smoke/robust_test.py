@@ -4,7 +4,7 @@ import json
 import resource
 import unittest
 
-from run_test import Smoke, run, start
+from support import Smoke, run, start
 
 SHORT = ["trainer.max_epochs=1", "+trainer.limit_train_batches=10"]
 

@@ -8,7 +8,7 @@ import random
 import unittest
 from unittest import mock
 
-from run_test import SOURCE, Smoke, run, write_miniature_mnist
+from support import SOURCE, Smoke, run, write_miniature_mnist
 
 SCRIPT = SOURCE / "tests/golden/torch/script.pt"
 SCRIPT_SHA256 = hashlib.sha256(SCRIPT.read_bytes()).hexdigest()

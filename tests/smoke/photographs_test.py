@@ -1,0 +1,82 @@
+"""Real photographs, whatever keeps them. Needs TRAINCTL_BINARY and the pictures."""
+
+import json
+import os
+import pathlib
+import shutil
+from unittest import mock
+
+from support import SOURCE, Smoke, main, run
+
+
+class RealPhotographs(Smoke):
+    """One experiment on real JPEGs: whatever keeps the samples, the same batches and the same losses."""
+
+    CONFIG = SOURCE / "configs/imagenet-sample/lenet.yaml"
+
+    def setUp(self):
+        super().setUp()
+        if not (pathlib.Path(os.environ.get("TRAINCTL_DATA", "")) / "imagenet-sample").is_dir():
+            self.skipTest("set TRAINCTL_DATA to a folder with imagenet-sample/")
+
+    def outcome(self, name, *words):
+        run_dir = self.folder / name
+        code, out, err = run(self.folder, "run", self.CONFIG, "trainer.max_epochs=2", "trainer.num_threads=1", *words, "--run-dir",
+                             run_dir)
+        self.assertEqual(code, 0, err + out)
+        result = json.loads((run_dir / "result.json").read_text())
+        return result["data_digest"], self.losses(run_dir)
+
+    def packed(self, mode):
+        file = self.folder / f"{mode}.pack"
+        code, out, err = run(self.folder, "data", "pack", self.CONFIG, "--out", file, "--mode", mode, "--workers", "2")
+        self.assertEqual(code, 0, err + out)
+        transforms = "[{type: random_resized_crop, size: 32}, random_horizontal_flip, {type: normalize, mean: %s, std: %s}]" % (
+            "[0.485, 0.456, 0.406]", "[0.229, 0.224, 0.225]")
+        return (f"dataset.train={{type: pack, path: {file}, transforms: {transforms}}}",)
+
+    def test_every_tier_and_worker_count_gives_the_same_run(self):
+        expected = self.outcome("none", "dataset.cache.mode=none", "loader.num_workers=0")
+        for tier, workers in (("encoded", 2), ("decoded", 0), ("decoded", 2), ("auto", 1)):
+            found = self.outcome(f"{tier}{workers}", f"dataset.cache.mode={tier}", f"loader.num_workers={workers}")
+            self.assertEqual(found, expected, f"{tier}, {workers} workers")
+        for mode in ("keep", "raw"):
+            self.assertEqual(self.outcome(mode, *self.packed(mode)), expected, f"a pack of mode {mode}")
+
+    def test_auto_gives_photographs_threads_and_digits_none(self):
+        expected = self.outcome("none", "dataset.cache.mode=none", "loader.num_workers=0")
+        self.assertEqual(self.outcome("auto", "dataset.cache.mode=none"), expected)
+        chosen = json.loads((self.folder / "auto" / "manifest.json").read_text())["num_workers"]
+        self.assertGreaterEqual(chosen["value"], 1, chosen)
+        self.assertRegex(chosen["why"], r"^probe: a batch takes .* to make and a step ")
+        self.train()
+        chosen = json.loads((self.run_dir / "manifest.json").read_text())["num_workers"]
+        self.assertEqual(chosen["value"], 0, chosen)
+
+    def test_a_damaged_picture_ends_the_run_or_is_replaced(self):
+        data = self.folder / "data"
+        shutil.copytree(pathlib.Path(os.environ["TRAINCTL_DATA"]) / "imagenet-sample", data / "imagenet-sample")
+        victim = sorted((data / "imagenet-sample/animal").iterdir())[7]
+        os.chmod(victim, 0o644)
+        victim.write_bytes(victim.read_bytes()[:5000])
+        with mock.patch.dict(os.environ, TRAINCTL_DATA=str(data)):
+            code, _, err = run(self.folder, "run", self.CONFIG, "trainer.max_epochs=1", "--run-dir", self.folder / "fail")
+            self.assertEqual(code, 9, err)
+            self.assertIn(victim.name, err)
+            results = []
+            for workers in (0, 2):
+                run_dir = self.folder / f"skip{workers}"
+                code, out, err = run(self.folder, "run", self.CONFIG, "trainer.max_epochs=1", "dataset.on_error=skip",
+                                   f"loader.num_workers={workers}", "--run-dir", run_dir)
+                self.assertEqual(code, 0, err)
+                self.assertEqual(err.count(victim.name), 1, "named once")
+                result = json.loads((run_dir / "result.json").read_text())
+                self.assertEqual(result["skipped_samples"], 1)
+                self.assertIn("1 damaged sample, named in logs/rank_0.log", out)
+                self.assertIn(victim.name, (run_dir / "logs/rank_0.log").read_text())
+                results.append(result["data_digest"])
+            self.assertEqual(results[0], results[1])
+
+
+if __name__ == "__main__":
+    main()

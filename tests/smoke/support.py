@@ -1,0 +1,113 @@
+"""What the smoke tests share: the program as a user starts it, in a folder of its own. Needs TRAINCTL_BINARY."""
+
+import csv
+import gzip
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+BINARY = os.environ["TRAINCTL_BINARY"]
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+DIGITS = """\
+name: smoke
+seed: 7
+dataset:
+  train: {type: synthetic_digits, split: train, samples: 2000, transforms: [{type: normalize, mean: [0.2], std: [0.3]}]}
+  val: {type: synthetic_digits, split: test, samples: 500, transforms: [{type: normalize, mean: [0.2], std: [0.3]}]}
+loader: {batch_size: 50}
+model: {type: mlp, hidden: [32]}
+optimizer: {type: adam, lr: 0.002}
+metrics: [accuracy]
+trainer: {max_epochs: 3, accelerator: cpu, devices: 1, num_threads: 1}
+"""
+# Enough work to be interrupted, whatever the machine's speed.
+ENDLESS = ["trainer.max_epochs=100000", "++early_stopping=~"]
+
+
+def start(folder, *words, **options):
+    return subprocess.Popen([BINARY, *map(str, words)], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, **options)
+
+
+def run(folder, *words, timeout=480):
+    process = start(folder, *words)
+    out, err = process.communicate(timeout=timeout)
+    return process.returncode, out, err
+
+
+def marked(mark):
+    """Processes that carry the mark in their environment: everything a run has started."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
+            if f"SMOKE_MARK={mark}".encode() in (entry / "environ").read_bytes() and state != "Z":
+                found.append(int(entry.name))
+        except OSError:
+            pass
+    return found
+
+
+def worker_of(run_dir, mark, process, rank=0, timeout=120):
+    """Waits until the run trains, then gives the pid of a rank's worker."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            if (run_dir / "epochs.csv").read_text().count("\n") >= 2:
+                for pid in marked(mark):
+                    environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+                    if pid != process.pid and f"RANK={rank}".encode() in environment:
+                        return pid
+        except OSError:
+            pass
+        time.sleep(0.05)
+    out, err = process.communicate(timeout=10) if process.poll() is not None else ("", "")
+    raise AssertionError("the run did not start to train: " + out + err)
+
+
+def write_miniature_mnist(folder):
+    """A few hundred made-up digits: each class has its own bright band."""
+    mnist = folder / "mnist"
+    mnist.mkdir(parents=True)
+    for prefix, count in (("train", 640), ("t10k", 100)):
+        labels = bytes(i % 10 for i in range(count))
+        images = b"".join(bytes(200 if 2 * label <= i // 28 < 2 * label + 4 else (i * 7 + label) % 50 for i in range(784))
+                          for label in labels)
+        (mnist / f"{prefix}-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, count, 28, 28) + images)
+        with gzip.open(mnist / f"{prefix}-labels-idx1-ubyte.gz", "wb") as file:
+            file.write(struct.pack(">2I", 0x801, count) + labels)
+
+
+class Smoke(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory(prefix="trainctl-smoke-")
+        self.addCleanup(self.scratch.cleanup)
+        self.folder = pathlib.Path(self.scratch.name)
+        (self.folder / "digits.yaml").write_text(DIGITS)
+
+    def train(self, *words, config="digits.yaml", code=0, **options):
+        """Runs to the end in a fresh run folder; returns that folder's result.json."""
+        run_dir = pathlib.Path(tempfile.mkdtemp(dir=self.folder, prefix="run-"))
+        returned, out, err = run(self.folder, "run", config, *words, "--run-dir", run_dir, **options)
+        self.assertEqual(returned, code, out + err)
+        self.out, self.err, self.run_dir = out, err, run_dir
+        return json.loads((run_dir / "result.json").read_text())
+
+    def losses(self, run_dir):
+        with open(run_dir / "epochs.csv", newline="") as rows:
+            return [(row["train/loss"], row.get("val/loss")) for row in csv.DictReader(rows)]
+
+
+def main():
+    """4 where every test was skipped: CTest shows it so."""
+    program = unittest.main(verbosity=2, exit=False)
+    failed = not program.result.wasSuccessful()
+    all_skipped = len(program.result.skipped) == program.result.testsRun
+    raise SystemExit(1 if failed else 4 if all_skipped else 0)
