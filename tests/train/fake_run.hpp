@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -135,6 +136,7 @@ struct FakeSgd final : trainctl::stage::Optimizer {
   void set_momentum(double momentum) override { momenta.push_back(momentum); }
   bool skips = false;
   [[nodiscard]] bool skips_on_device() const override { return skips; }
+  [[nodiscard]] bool skips_for_nothing() const override { return skips; }
   bool repeatable = false;
   [[nodiscard]] bool is_repeatable() const override { return repeatable; }
 };
@@ -304,4 +306,14 @@ inline double value_of(const trainctl::events::EpochEnded& epoch, const std::str
     if (key == name) return value;
   }
   return std::nan("");
+}
+
+/// What ends a run that does not come to its own end.
+inline trainctl::Error error_of(FakeRun& run) {
+  try {
+    run.run();
+  } catch (const trainctl::Error& error) {
+    return error;
+  }
+  throw std::runtime_error("nothing was thrown");
 }

@@ -16,11 +16,31 @@ std::function<at::Tensor(const at::Tensor&, int)> broken(int first, int count) {
   };
 }
 
+/// Six steps, of which so many in a row may be left out; none: the first such step ends the run.
+struct SixSteps : FakeRun {
+  explicit SixSteps(std::int64_t may_skip = 0)
+      : FakeRun({.samples = 24, .batch = 4, .val_samples = 0}) {
+    options.may_skip = may_skip;
+  }
+};
+
+void move_to_gpu(FakeRun& run) {
+  run.model.weight = run.model.weight.detach().cuda().requires_grad_();
+  run.model.bias = run.model.bias.detach().cuda().requires_grad_();
+  run.optimizer.parameters = {run.model.weight, run.model.bias};
+  run.options.device = at::Device(at::kCUDA, 0);
+}
+
+std::string divergence_of(FakeRun& run) {
+  const Error error = error_of(run);
+  CHECK(error.kind() == ErrorKind::diverged);
+  return error.what();
+}
+
 }  // namespace
 
 TEST_CASE("a step that is not finite is left out, told, and not counted in the loss") {
-  FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
-  run.options.may_skip = 2;
+  SixSteps run(2);
   run.loss.after = broken(2, 2);
   run.run();
   CHECK(run.optimizer.steps == 4);
@@ -34,8 +54,7 @@ TEST_CASE("a step that is not finite is left out, told, and not counted in the l
 }
 
 TEST_CASE("a loss that is infinite is left out though its gradient is finite") {
-  FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
-  run.options.may_skip = 2;
+  SixSteps run(2);
   run.loss.after = [](const at::Tensor& loss, int call) {
     return call == 2 ? loss + std::numeric_limits<double>::infinity() : loss;
   };
@@ -47,8 +66,7 @@ TEST_CASE("a loss that is infinite is left out though its gradient is finite") {
 }
 
 TEST_CASE("a step that is left out leaves no mark in buffers and metrics") {
-  FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
-  run.options.may_skip = 2;
+  SixSteps run(2);
   run.loss.after = broken(2, 2);
   run.run();
   CHECK(run.model.batches.item<int>() == 4);
@@ -58,8 +76,7 @@ TEST_CASE("a step that is left out leaves no mark in buffers and metrics") {
 }
 
 TEST_CASE("a log point whose losses were all left out has no loss, and stops nothing") {
-  FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
-  run.options.may_skip = 2;
+  SixSteps run(2);
   run.options.log_every = 2;
   run.loss.after = broken(2, 2);
   run.run();
@@ -71,16 +88,9 @@ TEST_CASE("a log point whose losses were all left out has no loss, and stops not
 }
 
 TEST_CASE("more such steps in a row than allowed end the run, with the last good weights") {
-  FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
-  run.options.may_skip = 2;
+  SixSteps run(2);
   run.loss.after = broken(1, 3);
-  std::string message;
-  try {
-    run.run();
-  } catch (const Error& error) {
-    CHECK(error.kind() == ErrorKind::diverged);
-    message = error.what();
-  }
+  const std::string message = divergence_of(run);
   CHECK_THAT(message, Contains("gradients of 3 steps in a row were not finite at step 4"));
   CHECK(run.optimizer.steps == 1);
   CHECK(run.model.weight.isfinite().all().item<bool>());
@@ -90,23 +100,14 @@ TEST_CASE("a GPU leaves out the bad step and all after it, and names it at the l
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   const auto [log_every, seen] = GENERATE(table<std::int64_t, std::string>({{4, "4"}, {50, "6"}}));
   const bool skips = GENERATE(true, false);
-  FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
-  run.model.weight = run.model.weight.detach().cuda().requires_grad_();
-  run.model.bias = run.model.bias.detach().cuda().requires_grad_();
-  run.optimizer.parameters = {run.model.weight, run.model.bias};
+  SixSteps run;
+  move_to_gpu(run);
   run.optimizer.skips = skips;
-  run.options.device = at::Device(at::kCUDA, 0);
   run.options.log_every = log_every;
   run.loss.after = [](const at::Tensor& loss, int call) {
     return call == 1 ? loss + at::sqrt(loss * 0) * 0 : loss;  // finite, its gradient is not
   };
-  std::string message;
-  try {
-    run.run();
-  } catch (const Error& error) {
-    CHECK(error.kind() == ErrorKind::diverged);
-    message = error.what();
-  }
+  const std::string message = divergence_of(run);
   CHECK_THAT(message, Contains("the gradient is not finite at step 1 of epoch 1, seen after step " +
                                seen + "; the weights " +
                                (skips ? "are those before it" : "have taken it in since")));
@@ -116,30 +117,20 @@ TEST_CASE("a GPU leaves out the bad step and all after it, and names it at the l
 
 TEST_CASE("a signal between two log points does not hide that a GPU's run has diverged") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
-  FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
-  run.model.weight = run.model.weight.detach().cuda().requires_grad_();
-  run.model.bias = run.model.bias.detach().cuda().requires_grad_();
-  run.optimizer.parameters = {run.model.weight, run.model.bias};
+  SixSteps run;
+  move_to_gpu(run);
   run.optimizer.skips = true;
-  run.options.device = at::Device(at::kCUDA, 0);
   run.loss.after = [&](const at::Tensor& loss, int call) {
     if (call == 3) run.stop_signal = 15;
     return call == 1 ? loss * std::nan("") : loss;
   };
-  std::string message;
-  try {
-    run.run();
-  } catch (const Error& error) {
-    CHECK(error.kind() == ErrorKind::diverged);
-    message = error.what();
-  }
+  const std::string message = divergence_of(run);
   CHECK_THAT(message, Contains("not finite at step 1 of epoch 1, seen after step 4"));
   CHECK_FALSE(std::filesystem::exists(run.folder / "checkpoints/last.safetensors"));
 }
 
 TEST_CASE("an accumulated step is left out as a whole") {
-  FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
-  run.options.may_skip = 1;
+  SixSteps run(1);
   run.options.accumulate = 2;
   run.loss.after = broken(3, 1);
   run.run();
@@ -158,7 +149,7 @@ TEST_CASE("without such steps the weights have the same bits as without the watc
 }
 
 TEST_CASE("the lengths of gradient and weights are logged at the log points") {
-  FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
+  SixSteps run;
   run.options.log_every = 3;
   run.options.log_norms = true;
   run.options.clip = 1e-3;

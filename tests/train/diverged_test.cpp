@@ -1,0 +1,122 @@
+#include "base/error.hpp"
+#include "fake_run.hpp"
+#include "support/catch.hpp"
+#include "train/trainer.hpp"
+
+#include <filesystem>
+#include <limits>
+
+using namespace trainctl;
+
+// Runs that end since something is not finite.
+
+TEST_CASE("a loss that is not finite ends the run before it reaches a weight") {
+  FakeRun run;
+  run.loss.after = [](const at::Tensor& loss, int call) {
+    return call == 3 ? loss * std::nan("") : loss;
+  };
+  const Error error = error_of(run);
+  CHECK(error.kind() == ErrorKind::diverged);
+  CHECK_THAT(error.what(), Contains("not finite at step 3 of epoch 1") && Contains("optimizer.lr"));
+  CHECK(run.optimizer.steps == 3);
+  CHECK(run.model.weight.isfinite().all().item<bool>());
+}
+
+TEST_CASE("a gradient that is not finite ends the run before it reaches a weight") {
+  // Without a bound, with one of the norm, and with one of each element, which hides an infinity.
+  const auto [clip, algorithm] =
+      GENERATE(table<double, spec::ClipAlgorithm>({{0, spec::ClipAlgorithm::norm},
+                                                   {0.5, spec::ClipAlgorithm::norm},
+                                                   {0.5, spec::ClipAlgorithm::value}}));
+  const double bad = GENERATE(std::numeric_limits<double>::infinity(), std::nan(""));
+  const auto prepare = [clip = clip, algorithm = algorithm](FakeRun& run) {
+    if (clip > 0) run.options.clip = clip;
+    run.options.clip_algorithm = algorithm;
+  };
+  FakeRun before;
+  before.options.max_steps = 3;
+  prepare(before);
+  before.run();
+  FakeRun run;
+  prepare(run);
+  run.loss.after = [&](const at::Tensor& loss, int call) {
+    if (call == 3)
+      run.model.weight.register_hook([bad](const at::Tensor& g) {
+        at::Tensor spoilt = g.clone();
+        spoilt.view({-1})[17] = bad;
+        return spoilt;
+      });
+    return loss;
+  };
+  const Error error = error_of(run);
+  CHECK(error.kind() == ErrorKind::diverged);
+  CHECK_THAT(error.what(), Contains("the gradient is not finite at step 3 of epoch 1: lower"));
+  CHECK(run.optimizer.steps == 3);
+  CHECK(torch::equal(run.model.weight, before.model.weight));
+  CHECK(torch::equal(run.model.bias, before.model.bias));
+  CHECK_FALSE(std::filesystem::exists(run.folder / "checkpoints/last.safetensors"));
+}
+
+TEST_CASE("a gradient whose squares overflow is finite") {
+  FakeRun run({.samples = 4, .batch = 4, .val_samples = 0});
+  run.scheduler.rate = 1e-30;
+  run.loss.after = [](const at::Tensor& loss, int) { return loss * 1e30; };
+  CHECK_NOTHROW(run.run());
+  CHECK(run.optimizer.steps == 1);
+}
+
+TEST_CASE("a gradient whose squares overflow moves the weights by its bound") {
+  FakeRun run({.samples = 4, .batch = 4, .val_samples = 0});
+  run.options.clip = 0.5;
+  run.scheduler.rate = 0.25;
+  run.loss.after = [](const at::Tensor& loss, int) { return loss * 1e30; };
+  const at::Tensor weight = run.model.weight.detach().clone();
+  const at::Tensor bias = run.model.bias.detach().clone();
+  run.run();
+  CHECK(run.optimizer.steps == 1);
+  const at::Tensor moved =
+      at::cat({(run.model.weight.detach() - weight).flatten(), run.model.bias.detach() - bias});
+  CHECK(moved.norm().item<double>() == Approx(0.5 * 0.25).epsilon(1e-4));
+}
+
+TEST_CASE("one bad batch of an accumulated step is seen at its end") {
+  FakeRun run({.samples = 24, .batch = 4, .val_samples = 0});
+  run.options.accumulate = 2;
+  run.loss.after = [](const at::Tensor& loss, int call) {
+    return call == 2 ? loss + at::sqrt(loss * 0) * 0 : loss;  // finite, its gradient is not
+  };
+  const Error error = error_of(run);
+  CHECK_THAT(error.what(), Contains("the gradient is not finite at step 1 of epoch 1"));
+  CHECK(run.optimizer.steps == 1);
+}
+
+TEST_CASE("weights that are not finite are never judged or written") {
+  FakeRun run({.samples = 4,
+               .batch = 4,
+               .val_samples = 8});  // one step: its loss is that of the first weights
+  run.scheduler.rate = std::numeric_limits<double>::infinity();
+  const Error error = error_of(run);
+  CHECK(error.kind() == ErrorKind::diverged);
+  CHECK_THAT(error.what(), Contains("'weight' holds values that are not finite at step 1"));
+  CHECK_FALSE(std::filesystem::exists(run.folder / "checkpoints"));
+}
+
+TEST_CASE("a validation loss that is not finite ends the run as diverged") {
+  FakeRun run({.samples = 4, .batch = 4, .val_samples = 4});
+  run.loss.after = [](const at::Tensor& loss, int call) {
+    return call == 1 ? loss * std::nan("") : loss;
+  };
+  const Error error = error_of(run);
+  CHECK(error.kind() == ErrorKind::diverged);
+  CHECK_THAT(error.what(), Contains("the validation loss is nan"));
+  CHECK_FALSE(std::filesystem::exists(run.folder / "checkpoints"));
+}
+
+TEST_CASE("detect_anomaly names the operation whose gradient is not finite") {
+  FakeRun run;
+  run.options.detect_anomaly = true;
+  run.loss.after = [](const at::Tensor& loss, int) { return loss + at::sqrt(loss * 0).sum() * 0; };
+  const Error error = error_of(run);
+  CHECK(error.kind() == ErrorKind::diverged);
+  CHECK_THAT(error.what(), Contains("SqrtBackward0"));
+}

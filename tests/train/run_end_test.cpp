@@ -1,0 +1,177 @@
+#include "base/error.hpp"
+#include "base/safetensors.hpp"
+#include "fake_run.hpp"
+#include "support/catch.hpp"
+#include "train/trainer.hpp"
+
+#include <filesystem>
+
+using namespace trainctl;
+
+// When a run ends, and which weights it leaves.
+
+TEST_CASE("early stopping ends the run and says why") {
+  FakeRun run;
+  run.options.max_epochs = 9;
+  run.has_stopper = true;
+  run.stopper.stop_in_epoch = 2;
+  const events::Finished finished = run.run();
+  CHECK(finished.epochs == 3);
+  CHECK(finished.stop_reason == "early_stopping");
+  REQUIRE(run.all<events::StoppedEarly>().size() == 1);
+  CHECK(run.all<events::StoppedEarly>()[0].reason == "enough");
+  CHECK(run.all<events::StoppedEarly>()[0].epoch == 2);
+}
+
+TEST_CASE(
+    "the best weights are saved, and the stopper's best ones are the last where it asks for it") {
+  // Which epoch improves for the stopper, whose monitor is another one than the checkpoint's: it
+  // improves in epoch 1.
+  using Epochs = std::set<std::int64_t>;
+  const auto [improves_in, restored] = GENERATE(table<Epochs, std::size_t>({{Epochs{0, 1}, 1},
+                                                                            {Epochs{0}, 0},
+                                                                            {Epochs{2}, 2},
+                                                                            {Epochs{0, 1, 3}, 3},
+                                                                            {Epochs{0, 2}, 2},
+                                                                            {Epochs{}, 3}}));
+  const bool restores = GENERATE(true, false);
+  const bool saves_best = GENERATE(true, false);
+  FakeRun run;
+  run.stopper.improves_in = improves_in;
+  run.options.save_best = saves_best;
+  run.options.max_epochs = 4;
+  run.options.monitor = "val/score";
+  run.options.mode = spec::Mode::max;
+  run.metric().script = {0.5, 0.9, 0.7, 0.8};
+  run.has_stopper = true;
+  run.stopper.restores = restores;
+  std::vector<at::Tensor> weights;
+  run.on_event = [&](const events::Event& event) {
+    if (std::holds_alternative<events::EpochEnded>(event))
+      weights.push_back(run.model.weight.detach().clone());
+  };
+  run.run();
+
+  REQUIRE(weights.size() == 4);
+  const std::size_t kept = restores ? restored : 3;
+  CHECK(torch::equal(run.model.weight, weights[kept]));
+  const safetensors::File last(run.folder / "checkpoints/last.safetensors");
+  CHECK(std::memcmp(last.tensors()[0].bytes.data(), weights[kept].const_data_ptr(), 18 * 4) == 0);
+  CHECK(last.metadata().at("epoch") == std::to_string(kept));
+  const auto epochs = run.all<events::EpochEnded>();
+  CHECK((epochs[0].improved && epochs[1].improved && !epochs[2].improved && !epochs[3].improved));
+
+  if (!saves_best) return;
+  const safetensors::File best(run.folder / "checkpoints/best.safetensors");
+  CHECK(best.metadata().at("epoch") == "1");
+  CHECK(best.metadata().at("value") == "0.9");
+  CHECK(best.tensors()[0].name == "weight");
+  CHECK(best.tensors()[2].name == "batches");
+  CHECK(std::memcmp(best.tensors()[0].bytes.data(), weights[1].const_data_ptr(), 18 * 4) == 0);
+  const auto saved = run.all<events::CheckpointSaved>();
+  CHECK(saved.back().path == "checkpoints/last.safetensors");
+  CHECK(saved[saved.size() - 2].metric == "val/score");
+}
+
+TEST_CASE("checkpoints are written every so many epochs, and at the end what is new") {
+  FakeRun run;
+  run.options.max_epochs = 5;
+  run.options.monitor = "val/score";
+  run.options.mode = spec::Mode::max;
+  run.options.save_every = 2;
+  run.options.save_last = false;
+  run.metric().script = {0.1, 0.2, 0.3, 0.25, 0.4};
+  run.run();
+  std::vector<std::int64_t> epochs;
+  for (const auto& saved : run.all<events::CheckpointSaved>()) epochs.push_back(saved.epoch);
+  CHECK(epochs == std::vector<std::int64_t>{1, 2, 4});
+  CHECK_FALSE(std::filesystem::exists(run.folder / "checkpoints/last.safetensors"));
+}
+
+TEST_CASE("a score that is not a number is never the best") {
+  FakeRun run;
+  run.options.max_epochs = 2;
+  run.options.monitor = "val/score";
+  run.metric().script = {std::nan(""), 0.3};
+  run.run();
+  CHECK_FALSE(run.all<events::EpochEnded>()[0].improved);
+  CHECK(run.all<events::EpochEnded>()[1].improved);
+}
+
+TEST_CASE("max_steps ends the run within an epoch") {
+  FakeRun run;
+  run.options.max_epochs = 10;
+  run.options.max_steps = 7;
+  const events::Finished finished = run.run();
+  CHECK(finished.global_step == 7);
+  CHECK(finished.epochs == 2);
+  CHECK(finished.stop_reason == "max_steps");
+  CHECK(run.optimizer.steps == 7);
+  CHECK(run.all<events::EpochEnded>()[1].timing.samples == 8);
+}
+
+TEST_CASE("without max_epochs a run goes on to max_steps") {
+  FakeRun run;
+  run.options.max_epochs = std::nullopt;
+  run.options.max_steps = 58;
+  const events::Finished finished = run.run();
+  CHECK(finished.global_step == 58);
+  CHECK(finished.epochs == 12);
+}
+
+TEST_CASE("max_time ends the run at a step") {
+  FakeRun run;
+  const auto clock = std::make_shared<ManualClock>();
+  run.clock = clock;
+  run.loss.after = [clock](const at::Tensor& loss, int) {
+    clock->advance(1);
+    return loss;
+  };
+  run.options.max_epochs = 100;
+  run.options.max_time_s = 9.5;
+  const events::Finished finished = run.run();
+  CHECK(finished.stop_reason == "max_time");
+  CHECK(finished.global_step < 10);
+  CHECK(finished.global_step >= 7);
+}
+
+TEST_CASE("a run that ends by an error saves the weights that are worth it") {
+  const auto [kind, saves_last] =
+      GENERATE(table<ErrorKind, bool>({{ErrorKind::data, true}, {ErrorKind::diverged, false}}));
+  FakeRun run;
+  run.options.max_epochs = 9;
+  run.options.save_every = 8;
+  run.loss.after = [kind = kind](const at::Tensor& loss, int call) {
+    if (call == 16) throw Error(kind, "broken");  // 5 steps and 2 validation batches make an epoch
+    return loss;
+  };
+  CHECK(error_of(run).kind() == kind);
+  CHECK(std::filesystem::exists(run.folder / "checkpoints/best.safetensors"));
+  CHECK(std::filesystem::exists(run.folder / "checkpoints/last.safetensors") == saves_last);
+}
+
+TEST_CASE("a signal ends the run after the step, without the epoch's validation") {
+  FakeRun run;
+  run.options.max_epochs = 5;
+  run.loss.after = [&run](const at::Tensor& loss, int call) {
+    if (call == 8) run.stop_signal = 15;  // 5 steps and 2 validation batches make the first epoch
+    return loss;
+  };
+  const events::Finished finished = run.run();
+  CHECK(finished.stop_reason == "signal");
+  CHECK(finished.global_step == 7);
+  CHECK(run.all<events::EpochEnded>().size() == 1);
+  CHECK(std::filesystem::exists(run.folder / "checkpoints/last.safetensors"));
+}
+
+TEST_CASE("a signal during validation ends the run at once") {
+  FakeRun run;
+  run.options.max_epochs = 5;
+  run.loss.after = [&run](const at::Tensor& loss, int call) {
+    if (call == 5) run.stop_signal = 2;
+    return loss;
+  };
+  CHECK(run.run().stop_reason == "signal");
+  CHECK(run.loss.calls == 6);
+  CHECK(run.all<events::EpochEnded>().empty());
+}
