@@ -20,19 +20,82 @@ struct RankRun {
 
 using Prepare = std::function<void(FakeRun& run, int rank)>;
 
+/// Three epochs whose every step is logged, or as `prepare` has it.
+RankRun result_of(FakeRun& run, int rank, const Prepare& prepare) {
+  run.options.max_epochs = 3;
+  run.options.log_every = 1;
+  if (prepare) prepare(run, rank);
+  RankRun result;
+  result.finished = run.run();
+  result.epochs = run.all<events::EpochEnded>();
+  for (const auto& step : run.all<events::StepLogged>()) result.logged.push_back(step.loss);
+  result.weight = run.model.weight.detach().clone();
+  return result;
+}
+
+RankRun run_alone(FakeRun::Sizes sizes, const Prepare& prepare = {}) {
+  FakeRun run(sizes);
+  return result_of(run, 0, prepare);
+}
+
 std::vector<RankRun> run_ranks(int world, FakeRun::Sizes sizes, const Prepare& prepare) {
   std::vector<RankRun> out(static_cast<std::size_t>(world));
   RankGroup group(world);
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
     FakeRun run(sizes, std::move(communicator));
-    run.options.max_epochs = 3;
-    run.options.log_every = 1;
-    prepare(run, rank);
-    RankRun& mine = out[static_cast<std::size_t>(rank)];
-    mine.finished = run.run();
-    mine.epochs = run.all<events::EpochEnded>();
-    for (const auto& step : run.all<events::StepLogged>()) mine.logged.push_back(step.loss);
-    mine.weight = run.model.weight.detach().clone();
+    out[static_cast<std::size_t>(rank)] = result_of(run, rank, prepare);
+  });
+  return out;
+}
+
+void check_metrics(const RankRun& found, const RankRun& expected) {
+  REQUIRE(found.epochs.size() == expected.epochs.size());
+  for (std::size_t e = 0; e < expected.epochs.size(); ++e) {
+    for (const auto& [name, value] : expected.epochs[e].metrics)
+      CHECK(value_of(found.epochs[e], name) == Approx(value).epsilon(1e-5));
+  }
+}
+
+void check_losses(const RankRun& found, const RankRun& expected) {
+  REQUIRE(found.logged.size() == expected.logged.size());
+  for (std::size_t i = 0; i < expected.logged.size(); ++i)
+    CHECK(found.logged[i] == Approx(expected.logged[i]).epsilon(1e-5));
+}
+
+bool same_weights(const RankRun& found, const RankRun& expected) {
+  return torch::allclose(found.weight, expected.weight, 1e-5, 1e-7);
+}
+
+/// What rank 1 meets in the third batch.
+struct Bad {
+  bool in_loss = false;
+  std::int64_t accumulate = 1;
+  bool detect_anomaly = false;
+};
+
+struct Diverged {
+  std::string message;
+  at::Tensor before;  // the weights at that batch
+  at::Tensor after;   // and at the end
+};
+
+std::array<Diverged, 2> diverged_ranks(const Bad& bad) {
+  std::array<Diverged, 2> out;
+  RankGroup group(2);
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    FakeRun run({.samples = 48, .batch = 4, .val_samples = 0}, std::move(communicator));
+    Diverged& mine = out[static_cast<std::size_t>(rank)];
+    run.options.accumulate = bad.accumulate;
+    run.options.detect_anomaly = bad.detect_anomaly;
+    run.loss.after = [&, rank](const at::Tensor& loss, int call) {
+      if (call == 2) mine.before = run.model.weight.detach().clone();
+      if (rank == 0 || call != 2) return loss;
+      return bad.in_loss ? loss * std::nan("") : loss + at::sqrt(loss * 0) * 0;
+    };
+    const Error error = error_of(run);
+    expect(error.kind() == ErrorKind::diverged, error.what());
+    mine.message = error.what();
+    mine.after = run.model.weight.detach().clone();
   });
   return out;
 }
@@ -41,96 +104,64 @@ std::vector<RankRun> run_ranks(int world, FakeRun::Sizes sizes, const Prepare& p
 
 TEST_CASE("two ranks with batch b train like one with batch 2b, the uneven last batch included") {
   const std::int64_t samples = GENERATE(24, 21, 19);
-  FakeRun one({.samples = samples, .batch = 6, .val_samples = 7});
-  one.options.max_epochs = 3;
-  one.options.log_every = 1;
-  const events::Finished alone = one.run();
-  const auto steps = one.all<events::StepLogged>();
-  const auto epochs = one.all<events::EpochEnded>();
-
+  const RankRun alone = run_alone({.samples = samples, .batch = 6, .val_samples = 7});
   const auto ranks =
       run_ranks(2, {.samples = samples, .batch = 3, .val_samples = 7}, [](FakeRun& run, int rank) {
         if (rank == 1) run.model.weight.data().add_(5);  // rank 0's weights count
       });
   CHECK(ranks[0].finished.parameter_digest == ranks[1].finished.parameter_digest);
-  CHECK(ranks[0].finished.data_digest == alone.data_digest);
-  CHECK(ranks[1].finished.data_digest == alone.data_digest);
-  CHECK(torch::allclose(ranks[0].weight, one.model.weight, 1e-5, 1e-7));
-  REQUIRE(ranks[0].logged.size() == steps.size());
-  for (std::size_t i = 0; i < steps.size(); ++i)
-    CHECK(ranks[0].logged[i] == Approx(steps[i].loss).epsilon(1e-5));
+  CHECK(ranks[0].finished.data_digest == alone.finished.data_digest);
+  CHECK(ranks[1].finished.data_digest == alone.finished.data_digest);
+  CHECK(same_weights(ranks[0], alone));
+  check_losses(ranks[0], alone);
+  check_metrics(ranks[0], alone);
   REQUIRE(ranks[0].epochs.size() == 3);
-  for (std::size_t e = 0; e < 3; ++e) {
-    for (const auto& [name, value] : epochs[e].metrics)
-      CHECK(value_of(ranks[0].epochs[e], name) == Approx(value).epsilon(1e-5));
-    CHECK(ranks[0].epochs[e].timing.samples == samples);
-  }
+  for (const auto& epoch : ranks[0].epochs) CHECK(epoch.timing.samples == samples);
   CHECK(ranks[1].epochs.empty());  // rank 0 speaks
 }
 
 TEST_CASE("two ranks mix and train like one, over windows and an uneven last batch") {
   const std::int64_t samples = GENERATE(24, 21, 19);
   const std::int64_t accumulate = GENERATE(1, 2);
-  FakeRun one({.samples = samples, .batch = 8, .val_samples = 7, .mixup_alpha = 0.4});
-  one.options.max_epochs = 3;
-  one.options.log_every = 1;
-  one.options.accumulate = accumulate;
-  const events::Finished alone = one.run();
-  const auto steps = one.all<events::StepLogged>();
-  const auto epochs = one.all<events::EpochEnded>();
+  const auto prepare = [&](FakeRun& run, int) { run.options.accumulate = accumulate; };
+  const RankRun alone =
+      run_alone({.samples = samples, .batch = 8, .val_samples = 7, .mixup_alpha = 0.4}, prepare);
   const auto ranks =
-      run_ranks(2, {.samples = samples, .batch = 4, .val_samples = 7, .mixup_alpha = 0.4},
-                [&](FakeRun& run, int) { run.options.accumulate = accumulate; });
-  CHECK(ranks[0].finished.data_digest == alone.data_digest);
-  CHECK(torch::allclose(ranks[0].weight, one.model.weight, 1e-5, 1e-7));
-  REQUIRE(ranks[0].logged.size() == steps.size());
-  for (std::size_t i = 0; i < steps.size(); ++i)
-    CHECK(ranks[0].logged[i] == Approx(steps[i].loss).epsilon(1e-5));
-  for (std::size_t e = 0; e < 3; ++e) {
-    for (const auto& [name, value] : epochs[e].metrics)
-      CHECK(value_of(ranks[0].epochs[e], name) == Approx(value).epsilon(1e-5));
-  }
+      run_ranks(2, {.samples = samples, .batch = 4, .val_samples = 7, .mixup_alpha = 0.4}, prepare);
+  CHECK(ranks[0].finished.data_digest == alone.finished.data_digest);
+  CHECK(same_weights(ranks[0], alone));
+  check_losses(ranks[0], alone);
+  check_metrics(ranks[0], alone);
 }
 
 TEST_CASE("three ranks accumulate like one large batch") {
-  FakeRun one({.samples = 26, .batch = 12, .val_samples = 0});
-  one.options.max_epochs = 3;
-  one.run();
+  const RankRun alone = run_alone({.samples = 26, .batch = 12, .val_samples = 0});
   const auto ranks = run_ranks(3, {.samples = 26, .batch = 2, .val_samples = 0},
                                [](FakeRun& run, int) { run.options.accumulate = 2; });
   CHECK(ranks[0].finished.global_step == 9);
-  CHECK(torch::allclose(ranks[0].weight, one.model.weight, 1e-5, 1e-7));
+  CHECK(same_weights(ranks[0], alone));
   CHECK(torch::equal(ranks[0].weight, ranks[2].weight));
 }
 
 TEST_CASE("class weights mean the same over ranks and windows, a rank without rows included") {
   const std::int64_t accumulate = GENERATE(1, 2);
   const at::Tensor weight = torch::tensor({20.0F, 1.0F, 0.0F});
-  FakeRun one({.samples = 17, .batch = 8, .val_samples = 9});
-  one.loss.class_weight = weight;
-  one.options.max_epochs = 3;
-  one.run();
-  const auto epochs = one.all<events::EpochEnded>();
+  const RankRun alone = run_alone({.samples = 17, .batch = 8, .val_samples = 9},
+                                  [&](FakeRun& run, int) { run.loss.class_weight = weight; });
   const auto ranks = run_ranks(2, {.samples = 17, .batch = 4 / accumulate, .val_samples = 9},
                                [&](FakeRun& run, int) {
                                  run.loss.class_weight = weight;
                                  run.options.accumulate = accumulate;
                                });
-  CHECK(torch::allclose(ranks[0].weight, one.model.weight, 1e-5, 1e-7));
+  CHECK(same_weights(ranks[0], alone));
   CHECK(torch::equal(ranks[0].weight, ranks[1].weight));
-  for (std::size_t e = 0; e < 3; ++e) {
-    for (const auto& [name, value] : epochs[e].metrics)
-      CHECK(value_of(ranks[0].epochs[e], name) == Approx(value).epsilon(1e-5));
-  }
+  check_metrics(ranks[0], alone);
 }
 
 TEST_CASE("a rank without rows in the last batch takes part with weight nought") {
-  FakeRun one({.samples = 9, .batch = 8, .val_samples = 0});
-  one.options.max_epochs = 3;
-  one.run();
-  const auto ranks =
-      run_ranks(2, {.samples = 9, .batch = 4, .val_samples = 0}, [](FakeRun&, int) {});
-  CHECK(torch::allclose(ranks[1].weight, one.model.weight, 1e-5, 1e-7));
+  const RankRun alone = run_alone({.samples = 9, .batch = 8, .val_samples = 0});
+  const auto ranks = run_ranks(2, {.samples = 9, .batch = 4, .val_samples = 0}, {});
+  CHECK(same_weights(ranks[1], alone));
 }
 
 TEST_CASE("every rank ends an epoch with the buffers of rank 0") {
@@ -199,59 +230,30 @@ TEST_CASE("early stopping ends all ranks in the same epoch with the same best we
 TEST_CASE("what is not finite on one rank stops all at the same step, before a weight changes") {
   const bool in_loss = GENERATE(true, false);
   const std::int64_t accumulate = GENERATE(1, 2);
-  std::array<at::Tensor, 2> weights;
-  std::array<std::string, 2> messages;
-  RankGroup group(2);
-  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
-    FakeRun run({.samples = 48, .batch = 4, .val_samples = 0}, std::move(communicator));
-    run.options.accumulate = accumulate;
-    at::Tensor before;
-    run.loss.after = [&, rank](const at::Tensor& loss, int call) {
-      if (call == 2) before = run.model.weight.detach().clone();
-      if (rank == 0 || call != 2) return loss;
-      return in_loss ? loss * std::nan("") : loss + at::sqrt(loss * 0) * 0;
-    };
-    try {
-      run.run();
-    } catch (const Error& error) {
-      expect(error.kind() == ErrorKind::diverged, error.what());
-      messages[static_cast<std::size_t>(rank)] = error.what();
-    }
-    expect(torch::equal(before, run.model.weight), "the weights are those before the step");
-    weights[static_cast<std::size_t>(rank)] = run.model.weight.detach().clone();
-  });
+  const auto ranks = diverged_ranks({.in_loss = in_loss, .accumulate = accumulate});
   const std::string step = accumulate == 1 ? "2" : "1";
-  CHECK_THAT(messages[0], Contains("the gradient is not finite at step " + step + " of epoch 1"));
-  CHECK(messages[1] == messages[0]);
-  CHECK(weights[0].isfinite().all().item<bool>());
-  CHECK(torch::equal(weights[0], weights[1]));
+  for (const Diverged& rank : ranks) {
+    CHECK_THAT(rank.message,
+               Contains("the gradient is not finite at step " + step + " of epoch 1"));
+    CHECK(rank.after.isfinite().all().item<bool>());
+    CHECK(torch::equal(rank.before, rank.after));
+  }
+  CHECK(ranks[1].message == ranks[0].message);
+  CHECK(torch::equal(ranks[0].after, ranks[1].after));
 }
 
 TEST_CASE("a rank that is watched for anomalies stops with all others, and names the layer") {
   const bool in_loss = GENERATE(true, false);
   const std::int64_t accumulate = GENERATE(1, 2);
-  std::array<std::string, 2> messages;
-  RankGroup group(2);
-  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
-    FakeRun run({.samples = 48, .batch = 4, .val_samples = 0}, std::move(communicator));
-    run.options.accumulate = accumulate;
-    run.options.detect_anomaly = true;
-    run.loss.after = [in_loss, rank](const at::Tensor& loss, int call) {
-      if (rank == 0 || call != 2) return loss;
-      return in_loss ? loss * std::nan("") : loss + at::sqrt(loss * 0) * 0;
-    };
-    try {
-      run.run();
-    } catch (const Error& error) {
-      expect(error.kind() == ErrorKind::diverged, error.what());
-      messages[static_cast<std::size_t>(rank)] = error.what();
-    }
-    expect(run.model.weight.isfinite().all().item<bool>(), "no weight has changed");
-  });
+  const auto ranks =
+      diverged_ranks({.in_loss = in_loss, .accumulate = accumulate, .detect_anomaly = true});
   const std::string step = accumulate == 1 ? "2" : "1";
-  for (const std::string& message : messages)
-    CHECK_THAT(message, Contains("the gradient is not finite at step " + step + " of epoch 1"));
-  CHECK_THAT(messages[0], !Contains("the first value"));
-  CHECK_THAT(messages[1], Contains("the first value that is not finite: ") &&
-                              Contains(in_loss ? "the loss (mul)" : "(SqrtBackward0)"));
+  for (const Diverged& rank : ranks) {
+    CHECK_THAT(rank.message,
+               Contains("the gradient is not finite at step " + step + " of epoch 1"));
+    CHECK(rank.after.isfinite().all().item<bool>());
+  }
+  CHECK_THAT(ranks[0].message, !Contains("the first value"));
+  CHECK_THAT(ranks[1].message, Contains("the first value that is not finite: ") &&
+                                   Contains(in_loss ? "the loss (mul)" : "(SqrtBackward0)"));
 }
