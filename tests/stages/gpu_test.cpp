@@ -65,17 +65,18 @@ TEST_CASE("a GPU trains as the CPU does, with each optimizer") {
 TEST_CASE("a step that is left out on a GPU changes nothing, whatever the optimizer") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   const auto flag = [](float bad) { return at::full({1}, bad, at::TensorOptions(at::kCUDA)); };
-  const auto optimizers = stages::builtin_catalogue().optimizers;
-  for (const std::string& type : optimizers.names()) {
+  const stage::Catalogue all = stages::builtin_catalogue();
+  for (const std::string& type : all.optimizers.names()) {
     INFO(type);
     const at::Tensor weight = at::rand({8, 4}).cuda().requires_grad_(true);
+    const std::vector<stage::NamedTensor> parameters{{"weight", weight}};
     const std::string momentum = type == "sgd" ? ", momentum: 0.9, dampening: 0.5" : "";
-    const auto optimizer = optimizers.build(
-        stages_test::stage("optimizer", type, "{lr: 0.1" + momentum + "}"), {{{"weight", weight}}});
+    const auto optimizer = all.optimizers.build(
+        stages_test::stage("optimizer", type, "{lr: 0.1" + momentum + "}"), {parameters});
     const auto state = [&] {
-      std::vector<at::Tensor> all{weight.detach().cpu()};
-      for (const auto& [name, tensor] : optimizer->state()) all.push_back(tensor.cpu());
-      return all;
+      std::vector<at::Tensor> tensors{weight.detach().cpu()};
+      for (const auto& [name, tensor] : optimizer->state()) tensors.push_back(tensor.cpu());
+      return tensors;
     };
     for (int step = 0; step < 3; ++step) {
       const std::vector<at::Tensor> before = state();
