@@ -61,13 +61,6 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
          std::memcmp(one.const_data_ptr(), other.const_data_ptr(), one.nbytes()) == 0;
 }
 
-std::unique_ptr<stages::FusedOptimizer> fused(std::unique_ptr<stage::Optimizer> optimizer) {
-  auto* one = dynamic_cast<stages::FusedOptimizer*>(optimizer.get());
-  REQUIRE(one != nullptr);
-  optimizer.release();
-  return std::unique_ptr<stages::FusedOptimizer>(one);
-}
-
 }  // namespace
 
 std::vector<std::string> differing(const Tensors& a, const Tensors& b) {
@@ -81,8 +74,8 @@ std::vector<std::string> differing(const Tensors& a, const Tensors& b) {
 
 Training::Training(const Variant& variant)
     : weights_(network()),
-      optimizer_(fused(stages::builtin_catalogue().optimizers.build(
-          stage("optimizer", variant.type, variant.options), {weights_}))) {}
+      optimizer_(stages::builtin_catalogue().optimizers.build(
+          stage("optimizer", variant.type, variant.options), {weights_})) {}
 
 void Training::steps(int from, int to) {
   for (int step = from; step < to; ++step) take(step);

@@ -46,13 +46,15 @@ class Training {
   [[nodiscard]] Kept keep() const;
   void take_back(const Kept& kept, const std::string& left_out = "");
 
-  trainctl::stages::FusedOptimizer& optimizer() { return *optimizer_; }
+  trainctl::stages::FusedOptimizer& optimizer() {
+    return dynamic_cast<trainctl::stages::FusedOptimizer&>(*optimizer_);
+  }
 
  private:
   void take(int step);
 
   Tensors weights_;
-  std::unique_ptr<trainctl::stages::FusedOptimizer> optimizer_;
+  std::unique_ptr<trainctl::stage::Optimizer> optimizer_;
 };
 
 }  // namespace stages_test
