@@ -87,7 +87,8 @@ void redirect(const Prepared& child) {
   close_others_on_exec(child);
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGCHLD, SIGPIPE, SIGQUIT}) {
+  // Not SIGHUP: under nohup workers ignore it as well; exec resets what is not ignored.
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGCHLD, SIGPIPE, SIGQUIT}) {
     ::sigaction(signal, &standard, nullptr);
   }
   ::pthread_sigmask(SIG_SETMASK, &child.plan.mask, nullptr);

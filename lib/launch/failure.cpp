@@ -8,40 +8,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <deque>
 #include <fstream>
-#include <sstream>
-#include <string_view>
 
 namespace trainctl::launch {
-namespace {
-
-// "oom_kill 3" among other lines.
-std::optional<std::uint64_t> counter(const fs::path& path) {
-  std::ifstream file(path);
-  std::string name;
-  std::uint64_t value = 0;
-  while (file >> name >> value) {
-    if (name == "oom_kill") return value;
-  }
-  return std::nullopt;
-}
-
-// Lines of /proc/self/cgroup: "4:memory:/path" (version 1) or "0::/path" (version 2).
-std::optional<std::uint64_t> cgroup_counter(const fs::path& root, std::string_view line) {
-  const std::size_t first = line.find(':');
-  const std::size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
-  if (second == std::string_view::npos) return std::nullopt;
-  const std::string_view controllers = line.substr(first + 1, second - first - 1);
-  const fs::path group = fs::path(line.substr(second + 1)).relative_path();
-  if (controllers == "memory")
-    return counter(root / "sys/fs/cgroup/memory" / group / "memory.oom_control");
-  if (controllers.empty()) return counter(root / "sys/fs/cgroup" / group / "memory.events");
-  return std::nullopt;
-}
-
-}  // namespace
 
 fs::path error_path(const fs::path& log_folder, int rank) {
   return log_folder / fmt::format("rank_{}.error.json", rank);
@@ -103,14 +73,6 @@ std::string log_tail(const fs::path& log) {
   if (cut && lines.size() < kMaxLines && lines.size() > 1)
     lines.pop_front();  // it begins in the middle
   return fmt::format("{}", fmt::join(lines, "\n"));
-}
-
-std::optional<std::uint64_t> memory_kills(const fs::path& root) {
-  std::ifstream groups(root / "proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    if (const auto count = cgroup_counter(root, line)) return count;
-  }
-  return counter(root / "proc/vmstat");
 }
 
 }  // namespace trainctl::launch

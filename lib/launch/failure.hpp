@@ -26,8 +26,4 @@ std::filesystem::path log_path(const std::filesystem::path& log_folder, int rank
 /// The last lines of a log, safe to print; empty where there is none.
 std::string log_tail(const std::filesystem::path& log);
 
-/// Processes that the kernel has killed for memory, in our cgroup or else on the machine; nothing
-/// where it does not tell. `root` stands for "/" in tests.
-std::optional<std::uint64_t> memory_kills(const std::filesystem::path& root = "/");
-
 }  // namespace trainctl::launch

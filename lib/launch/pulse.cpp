@@ -49,15 +49,19 @@ void Pulse::see(const events::Heartbeat& page, double now) {
   if (takes_steps(phase) && (takes_steps(phase_) || (gaps_.empty() && stamp_ != 0)))
     gaps_.push_back(now - seen_at_);
   if (gaps_.size() > kRemembered) gaps_.pop_front();
+  if (phase == Phase::checkpoint && phase_ != phase) saves_since_ = now;
+  if (phase_ == Phase::checkpoint) longest_save_s_ = std::max(longest_save_s_, now - saves_since_);
   stamp_ = stamp;
   phase_ = phase;
   seen_at_ = now;
 }
 
+double Pulse::step_s() const {
+  return gaps_.empty() ? 0 : median(std::vector<double>(gaps_.begin(), gaps_.end()));
+}
+
 double Pulse::step_limit_s() const {
-  if (hang_timeout_s_) return *hang_timeout_s_;
-  if (gaps_.empty()) return kShortestLimit;
-  return std::max(kShortestLimit, kSteps * median(std::vector<double>(gaps_.begin(), gaps_.end())));
+  return hang_timeout_s_ ? *hang_timeout_s_ : std::max(kShortestLimit, kSteps * step_s());
 }
 
 std::optional<double> Pulse::limit_s() const {

@@ -39,6 +39,12 @@ class Pulse {
   /// Since the last new stamp, where that is more than the limit.
   [[nodiscard]] std::optional<Silence> silence(double now) const;
   [[nodiscard]] events::Phase phase() const { return phase_; }
+  /// When the last new stamp was seen.
+  [[nodiscard]] double seen_at() const { return seen_at_; }
+  /// Between two stamps in training and validation, the median; 0: not known yet.
+  [[nodiscard]] double step_s() const;
+  /// The longest save so far; 0: there was none.
+  [[nodiscard]] double longest_save_s() const { return longest_save_s_; }
   /// Of that phase; nothing: it is not watched.
   [[nodiscard]] std::optional<double> limit_s() const;
 
@@ -49,6 +55,8 @@ class Pulse {
   std::int64_t stamp_ = 0;
   events::Phase phase_ = events::Phase::startup;
   double seen_at_ = 0;
+  double saves_since_ = 0;
+  double longest_save_s_ = 0;
   std::deque<double> gaps_;  // within training and validation
 };
 

@@ -52,6 +52,10 @@ class Rank {
   [[nodiscard]] bool is_between_steps() const {
     return alive_ && !end_.finished && !takes_steps(pulse_.phase());
   }
+  [[nodiscard]] bool is_saving() const {
+    return alive_ && pulse_.phase() == events::Phase::checkpoint;
+  }
+  [[nodiscard]] const Pulse& pulse() const { return pulse_; }
   /// Said beside a SIGKILL that nobody claims.
   void hint_at_memory(std::string hint) { end_.memory_hint = std::move(hint); }
 

@@ -2,8 +2,10 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "launch/ending.hpp"
 #include "launch/failure.hpp"
 #include "launch/leftovers.hpp"
+#include "launch/memory_watch.hpp"
 #include "launch/rank.hpp"
 #include "launch/signals.hpp"
 #include "launch/stacks.hpp"
@@ -30,6 +32,8 @@ constexpr double kTickS = 0.2;
 constexpr double kExitS = 10;
 // After SIGKILL a process may stay in an uninterruptible wait: it is left behind.
 constexpr double kBurialS = 5;
+// A rank may tell that it has lost another one before the kernel has buried that.
+constexpr double kPatienceS = 0.2;
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -53,7 +57,7 @@ class Watch {
         on_event_(on_event),
         on_tick_(on_tick),
         clock_(clock),
-        memory_kills_before_(memory_kills()) {}
+        ending_(spec.grace_s) {}
 
   void start();
   Outcome run();
@@ -69,12 +73,13 @@ class Watch {
   void check_pulses();
   void check_deadlines();
   void check_failures();
-  void begin_stop();
+  void follow(const RankEnd& end);
+  void terminate_all();
   void kill_all();
   void report_cuts();
   void blame_for_hang(Rank& rank, const std::string& sentence);
   [[nodiscard]] std::string write_all_stacks(const Rank& blamed) const;
-  [[nodiscard]] std::string memory_hint(const Rank& rank) const;
+  [[nodiscard]] double allowance_s() const;
   [[nodiscard]] bool is_over() const;
   [[nodiscard]] Outcome conclude() const;
 
@@ -82,7 +87,7 @@ class Watch {
   const EventHandler& on_event_;
   const TickHandler& on_tick_;
   const Clock& clock_;
-  std::optional<std::uint64_t> memory_kills_before_;
+  MemoryWatch memory_;
 
   // Destroyed from the last to the first: ranks die while orphans are kept and signals are blocked.
   SignalGuard signals_;
@@ -93,8 +98,8 @@ class Watch {
   int round_ = 1;
   double started_at_ = 0;
   double next_tick_ = 0;
-  std::optional<int> stop_signal_;
-  std::optional<double> kill_at_;  // set: the job is ending
+  Ending ending_;
+  std::optional<double> failed_at_;
   std::optional<double> killed_at_;
   std::vector<std::optional<double>> finished_at_;
   bool all_started_ = false;
@@ -151,13 +156,29 @@ void Watch::tick() {
 
 void Watch::take_signals() {
   for (const int signal : signals_.take()) {
-    if (kill_at_) {
-      kill_all();
-    } else {
-      stop_signal_ = signal;
-      begin_stop();
+    const double allowed_s = allowance_s();
+    switch (ending_.ask(signal, clock_.now(), allowed_s)) {
+      case Ending::Demand::stop:
+        log::get().info("{}: the run is asked to save and to end within {}; a second signal ends "
+                        "it at once",
+                        signal_name(signal), human_duration(allowed_s));
+        terminate_all();
+        break;
+      case Ending::Demand::kill: kill_all(); break;
+      case Ending::Demand::nothing: break;
     }
   }
+}
+
+double Watch::allowance_s() const {
+  if (spec_.stop_grace_s) return *spec_.stop_grace_s;
+  double step_s = 0;
+  double save_s = 0;
+  for (const auto& rank : ranks_) {
+    step_s = std::max(step_s, rank->pulse().step_s());
+    save_s = std::max(save_s, rank->pulse().longest_save_s());
+  }
+  return stop_allowance(step_s, save_s);
 }
 
 void Watch::look_for_the_dead() {
@@ -169,30 +190,25 @@ void Watch::look_for_the_dead() {
     log::get().debug("rank {} has gone: {}", end.rank,
                      end.exit_code ? fmt::format("exit code {}", *end.exit_code)
                                    : fmt::format("signal {}", end.signal.value_or(0)));
-    if (end.signal == SIGKILL && !end.killed_by_us) rank->hint_at_memory(memory_hint(*rank));
-    // Somebody stopped the workers themselves, as Slurm does: the job ends as if we had been asked.
-    if (!kill_at_ && end.exit_code && is_stop_code(*end.exit_code) && !is_failure(end)) {
-      stop_signal_ = *end.exit_code == static_cast<int>(ErrorKind::interrupted) ? SIGINT : SIGTERM;
-      begin_stop();
-    }
+    if (end.signal == SIGKILL && !end.killed_by_us)
+      rank->hint_at_memory(memory_.explain_kill(static_cast<double>(rank->peak_rss_kib()) * 1024));
+    follow(end);
   }
 }
 
-std::string Watch::memory_hint(const Rank& rank) const {
-  const double peak_bytes = static_cast<double>(rank.peak_rss_kib()) * 1024;
-  const auto now = memory_kills();
-  if (memory_kills_before_ && now && *now > *memory_kills_before_) {
-    return fmt::format(" for want of memory: the kernel's oom_kill counter rose; its peak was {}",
-                       human_bytes(peak_bytes));
+// Somebody stopped the workers themselves, as Slurm does: the job ends as if we had been asked.
+void Watch::follow(const RankEnd& end) {
+  const auto signal = stop_signal_of(end);
+  if (!signal) return;
+  if (!ending_.has_begun()) {
+    ending_.follow(*signal, clock_.now(), allowance_s());
+    terminate_all();
   }
-  return fmt::format(
-      ", sent by another process or by the kernel (perhaps out of memory: its peak was {}; see "
-      "`dmesg`)",
-      human_bytes(peak_bytes));
+  if (left_unsaved(end)) ending_.hurry(clock_.now());
 }
 
 void Watch::check_start() {
-  if (all_started_ || kill_at_) return;
+  if (all_started_ || ending_.has_begun()) return;
   std::vector<std::string> missing;
   Rank* first = nullptr;
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
@@ -211,7 +227,10 @@ void Watch::check_start() {
 // blame, but none that may be waiting for one that saves or loads.
 void Watch::check_pulses() {
   const double now = clock_.now();
-  for (const auto& rank : ranks_) rank->feel_pulse(now);
+  for (const auto& rank : ranks_) {
+    rank->feel_pulse(now);
+    if (rank->is_saving()) ending_.extend(rank->pulse().seen_at());
+  }
   const bool awaited =
       std::ranges::any_of(ranks_, [](const auto& rank) { return rank->is_between_steps(); });
   Rank* first = nullptr;
@@ -223,7 +242,7 @@ void Watch::check_pulses() {
     longest = *silence;
     first = rank.get();
   }
-  if (first == nullptr || kill_at_ || hangs_) return;
+  if (first == nullptr || ending_.has_begun() || hangs_) return;
   blame_for_hang(*first, sentence_of(longest));
 }
 
@@ -255,17 +274,25 @@ void Watch::check_exits() {
 }
 
 void Watch::check_failures() {
-  const bool failed =
-      std::ranges::any_of(ranks_, [](const auto& rank) { return rank->has_failed(); });
-  if (failed && !kill_at_) begin_stop();
+  bool failed = false;
+  bool explained = false;
+  for (const auto& rank : ranks_) {
+    failed = failed || rank->has_failed();
+    explained = explained || (rank->has_failed() && !lost_peer(rank->end()));
+  }
+  if (!failed || ending_.in_hurry()) return;
+  const double now = clock_.now();
+  if (!failed_at_) failed_at_ = now;
+  if (!explained && now - *failed_at_ < kPatienceS) return;
+  ending_.hurry(now);
+  terminate_all();
 }
 
 void Watch::check_deadlines() {
-  if (kill_at_ && !killed_at_ && clock_.now() >= *kill_at_) kill_all();
+  if (!killed_at_ && ending_.is_due(clock_.now())) kill_all();
 }
 
-void Watch::begin_stop() {
-  kill_at_ = clock_.now() + spec_.grace_s;
+void Watch::terminate_all() {
   for (const auto& rank : ranks_) rank->terminate();
 }
 
@@ -289,7 +316,7 @@ bool Watch::is_over() const {
 
 Outcome Watch::conclude() const {
   JobEnd job;
-  job.stop_signal = stop_signal_;
+  job.stop_signal = ending_.signal();
   job.host = host_name();
   for (const auto& rank : ranks_) {
     RankEnd end = rank->end();

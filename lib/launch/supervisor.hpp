@@ -32,7 +32,8 @@ struct LaunchSpec {
   std::vector<std::string> library_path;  // folders put before the user's LD_LIBRARY_PATH
   std::filesystem::path log_folder;       // rank_N.log, rank_N.error.json, rank_N.stacks.txt
   double init_timeout_s = 300;            // until every rank has said Hello
-  double grace_s = 4;                     // SIGTERM to SIGKILL
+  double grace_s = 4;                     // SIGTERM to SIGKILL, once a rank has failed
+  std::optional<double> stop_grace_s;     // the same after a stop signal; absent: stop_allowance()
   std::optional<double> hang_timeout_s;   // without a sign of life; absent: see Pulse
 };
 
@@ -54,12 +55,13 @@ struct RankFailure {
 /// passed through.
 struct Outcome {
   int exit_code = 0;
-  std::string verdict;  // ok, failed, diverged, hang, interrupted, terminated
+  std::string verdict;  // ok, failed, diverged, hang, stopped, interrupted, terminated
   std::string message;  // one line for people: rank, host, step and cause, or what ended the job;
                         // empty for ok
   std::optional<RankFailure> first_failure;
   std::vector<RankFailure> consequences;
-  std::optional<int> stopped_by_signal;  // SIGINT, SIGTERM ... that the supervisor got
+  std::optional<int> stopped_by_signal;  // that the supervisor got; SIGINT or SIGTERM where only a
+                                         // worker got one
 };
 
 /// Called on the supervisor's thread for every event of every rank, in order of arrival.
@@ -72,14 +74,16 @@ std::string signal_name(int signal);
 
 /// Starts the workers, forwards their events, and returns when no process of the job is left.
 /// SIGINT, SIGTERM, SIGUSR1, SIGUSR2 (and SIGHUP, unless ignored as under nohup) are blocked in
-/// this thread while it runs and end the job cleanly: workers get SIGTERM and `grace_s` to end; a
-/// second signal kills them at once. Other threads of the process must have these signals blocked
+/// this thread while it runs and stop the job: workers get SIGTERM, and `stop_grace_s` to save and
+/// end, longer while they get on with saving; a second signal kills them at once (see Ending). So
+/// does a stop signal that reaches only a worker, which tells by its exit code: 75 where a
+/// checkpoint was saved, 130 or 143. Other threads of the process must have these signals blocked
 /// too, and start no child processes meanwhile: what is left of the job is told by parentage. A
 /// worker that ends by itself says Finished and exits with 0; anything else is a failure of the
 /// job, and so are a line on its event pipe that is no event and a step that does not end (see
-/// Pulse), where the stacks of all ranks are written first. What a handler throws ends the job and
-/// leaves this function. Throws Error(resource) where a worker could not be started; then none is
-/// left.
+/// Pulse), where the stacks of all ranks are written first; the others then have `grace_s`. What a
+/// handler throws ends the job and leaves this function. Throws Error(resource) where a worker
+/// could not be started; then none is left.
 Outcome supervise(const LaunchSpec& spec, const EventHandler& on_event, const TickHandler& on_tick,
                   const Clock& clock);
 

@@ -72,38 +72,86 @@ RankFailure failure_of(const RankEnd& end, const std::string& host) {
   return failure;
 }
 
-bool was_killed_by_others(const RankEnd& end) { return end.signal == SIGKILL && !end.killed_by_us; }
+// No abort: libraries end so when they lose a peer.
+bool crashed(const RankEnd& end) {
+  constexpr std::array kCrashes{SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+  if (!end.signal || end.report) return false;
+  if (*end.signal == SIGKILL) return !end.killed_by_us;
+  return std::ranges::find(kCrashes, *end.signal) != kCrashes.end();
+}
 
 // A rank that lost its peer reports that first when the kernel takes longer to bury the peer: such
 // a report gives way to what killed the peer.
 std::size_t first_cause(const std::vector<RankEnd>& failures) {
   const RankEnd& first = failures.front();
-  const bool lost_peer = first.report && kind_of(first) == kRankFailed;
   const bool may_be_consequence =
-      lost_peer || (!first.signal && kind_of(first) == kUnexpected) ||
+      lost_peer(first) || (!first.signal && kind_of(first) == kUnexpected) ||
       (!first.report && first.exit_code && kind_of(first) == kRankFailed);
   for (std::size_t i = 1; i < failures.size(); ++i) {
-    const bool reports_lost_peer = failures[i].report && kind_of(failures[i]) == kRankFailed;
-    if (lost_peer && !reports_lost_peer) return i;
-    if (may_be_consequence && was_killed_by_others(failures[i])) return i;
+    if (lost_peer(first) && !lost_peer(failures[i])) return i;
+    if (may_be_consequence && crashed(failures[i])) return i;
   }
   return 0;
+}
+
+bool is_stop_signal(int signal) {
+  constexpr std::array kSignals{SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP};
+  return std::ranges::find(kSignals, signal) != kSignals.end();
+}
+
+bool said_saved(const RankEnd& end) { return end.exit_code == code_of(ErrorKind::stopped); }
+
+// A rank that had finished all the same does not gainsay the others.
+bool all_saved(const JobEnd& job) {
+  return std::ranges::any_of(job.ranks, said_saved) &&
+         std::ranges::all_of(job.ranks, [](const RankEnd& end) {
+           return !is_failure(end) && (said_saved(end) || (end.exit_code == 0 && end.finished));
+         });
+}
+
+// Nothing where no signal asked for the end.
+std::optional<ErrorKind> stopped_as(const JobEnd& job) {
+  if (!job.stop_signal) return std::nullopt;
+  const bool interrupted =
+      *job.stop_signal == SIGINT || std::ranges::any_of(job.ranks, [](const RankEnd& end) {
+        return stop_signal_of(end) == SIGINT;
+      });
+  if (interrupted) return ErrorKind::interrupted;
+  return all_saved(job) ? ErrorKind::stopped : ErrorKind::terminated;
 }
 
 std::string verdict_of(int code) {
   switch (static_cast<ErrorKind>(code)) {
     case ErrorKind::diverged: return "diverged";
     case ErrorKind::hang: return "hang";
+    case ErrorKind::stopped: return "stopped";
     case ErrorKind::interrupted: return "interrupted";
     case ErrorKind::terminated: return "terminated";
     default: return code == 0 ? "ok" : "failed";
   }
 }
 
-std::string message_of(const Outcome& outcome) {
+std::string ranks_that(const JobEnd& job, bool (*did)(const RankEnd&)) {
+  std::vector<std::string> ranks;
+  for (const RankEnd& end : job.ranks) {
+    if (did(end)) ranks.push_back(std::to_string(end.rank));
+  }
+  return ranks.empty() ? "" : (ranks.size() == 1 ? "rank " : "ranks ") + join(ranks, ", ");
+}
+
+std::string stop_text(const JobEnd& job) {
+  std::string text = fmt::format("stopped by {}", signal_name(*job.stop_signal));
+  const auto finished = [](const RankEnd& end) { return end.finished && end.exit_code == 0; };
+  if (all_saved(job)) return text + " after a checkpoint was saved";
+  if (std::ranges::all_of(job.ranks, finished)) return text + ", but all ranks had finished";
+  const std::string killed = ranks_that(
+      job, [](const RankEnd& end) { return end.signal == SIGKILL && end.killed_by_us; });
+  return killed.empty() ? text : text + "; killed before the end: " + killed;
+}
+
+std::string message_of(const Outcome& outcome, const JobEnd& job) {
   std::string message;
-  if (outcome.stopped_by_signal)
-    message = fmt::format("stopped by {}", signal_name(*outcome.stopped_by_signal));
+  if (job.stop_signal) message = stop_text(job);
   if (outcome.first_failure) {
     const RankFailure& failure = *outcome.first_failure;
     if (!message.empty()) message += "; meanwhile ";
@@ -125,10 +173,23 @@ bool is_stop_code(int code) {
          code == code_of(ErrorKind::terminated);
 }
 
+std::optional<int> stop_signal_of(const RankEnd& end) {
+  if (end.report) return std::nullopt;
+  if (end.signal && is_stop_signal(*end.signal)) return *end.signal == SIGINT ? SIGINT : SIGTERM;
+  if (!end.exit_code || !is_stop_code(*end.exit_code)) return std::nullopt;
+  return *end.exit_code == code_of(ErrorKind::interrupted) ? SIGINT : SIGTERM;
+}
+
+bool left_unsaved(const RankEnd& end) {
+  return stop_signal_of(end) && (end.signal || end.exit_code == code_of(ErrorKind::terminated));
+}
+
+bool lost_peer(const RankEnd& end) { return end.report && kind_of(end) == kRankFailed; }
+
 bool is_failure(const RankEnd& end) {
   if (end.report) return true;
   if (end.signal == SIGKILL) return !end.killed_by_us;
-  if (end.signal == SIGTERM) return !end.told_to_stop;
+  if (end.signal && is_stop_signal(*end.signal)) return false;
   if (end.exit_code == 0) return !end.finished && !end.told_to_stop;
   if (end.exit_code) return !is_stop_code(*end.exit_code);
   return true;
@@ -145,22 +206,21 @@ Outcome judge(const JobEnd& job) {
     const auto cause = failures.begin() + static_cast<std::ptrdiff_t>(first_cause(failures));
     std::rotate(failures.begin(), cause, cause + 1);
   }
+  // Whom a rank has left that was asked to stop, that one has not failed by itself.
+  const bool left = job.stop_signal && std::ranges::any_of(job.ranks, left_unsaved);
   for (const RankEnd& end : failures) {
     const RankFailure failure = failure_of(end, job.host);
-    if (outcome.first_failure) {
+    if (outcome.first_failure || (left && lost_peer(end))) {
       outcome.consequences.push_back(failure);
     } else {
       outcome.first_failure = failure;
     }
   }
   if (outcome.first_failure) outcome.exit_code = outcome.first_failure->kind;
-  if (job.stop_signal) {
-    outcome.stopped_by_signal = job.stop_signal;
-    outcome.exit_code =
-        code_of(*job.stop_signal == SIGINT ? ErrorKind::interrupted : ErrorKind::terminated);
-  }
+  outcome.stopped_by_signal = job.stop_signal;
+  if (const auto stopped = stopped_as(job)) outcome.exit_code = code_of(*stopped);
   outcome.verdict = verdict_of(outcome.exit_code);
-  outcome.message = message_of(outcome);
+  outcome.message = message_of(outcome, job);
   return outcome;
 }
 

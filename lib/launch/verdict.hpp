@@ -33,8 +33,17 @@ struct RankEnd {
   std::string phase;
 };
 
-/// Exit codes by which a worker says that it ended on a stop signal: 75, 130, 143.
+/// Exit codes by which a worker says that it ended on a stop signal: 75 (after a checkpoint), 130
+/// (SIGINT), 143 (no checkpoint could be saved).
 bool is_stop_code(int code);
+
+/// SIGINT or SIGTERM where the rank ended because it was asked to stop: by such an exit code, or
+/// killed by a stop signal for which it had no handler yet. Nothing: otherwise.
+std::optional<int> stop_signal_of(const RankEnd& end);
+/// It ended so, and nothing can have been saved: by 143, or killed by the signal.
+bool left_unsaved(const RankEnd& end);
+/// All it tells is that it lost another rank, which is for that one to explain.
+bool lost_peer(const RankEnd& end);
 
 /// Whether this rank's end is a failure and not the consequence of our own signals.
 bool is_failure(const RankEnd& end);
@@ -46,7 +55,9 @@ struct JobEnd {
   std::string host;
 };
 
-/// Exit code, verdict, first cause and consequences. Log tails are left empty.
+/// Exit code, verdict, first cause and consequences. Log tails are left empty. After a stop signal:
+/// 130 for SIGINT, else 75 where the ranks say that a checkpoint was saved and none says otherwise,
+/// else 143.
 Outcome judge(const JobEnd& job);
 
 }  // namespace trainctl::launch

@@ -6,10 +6,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <charconv>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <limits>
 #include <optional>
 #include <type_traits>
@@ -20,7 +23,34 @@ namespace {
 static_assert(std::is_same_v<std::sig_atomic_t, int>);
 volatile std::sig_atomic_t stop_flag = 0;
 
-extern "C" void note_stop_signal(int signal) { stop_flag = signal; }
+// Who passes on what others may have sent to this process, too.
+pid_t supervisor_pid = 0;
+volatile std::sig_atomic_t heard = 0;  // from anybody else
+volatile std::int64_t heard_at_ns = 0;
+
+// ---- Async-signal-safe; the stop signals do not interrupt each other.
+
+std::int64_t now_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+extern "C" void note_stop_signal(int signal, siginfo_t* info, void* /*context*/) {
+  constexpr std::int64_t kEchoNs = 200'000'000;
+  if (stop_flag == 0) stop_flag = signal;
+  if (supervisor_pid != 0 && info->si_pid == supervisor_pid) return;
+  const std::int64_t now = now_ns();
+  if (heard == 0) {
+    heard = signal;
+    heard_at_ns = now;
+  } else if (signal != heard || now - heard_at_ns >= kEchoNs) {
+    const bool interrupted = stop_flag == SIGINT;
+    ::_exit(static_cast<int>(interrupted ? ErrorKind::interrupted : ErrorKind::terminated));
+  }
+}
+
+// ----
 
 struct Range {
   int least;
@@ -91,10 +121,20 @@ WorkerEnv read_worker_env() {
 }
 
 void install_stop_flag() {
+  if (const char* text = std::getenv(kSupervisorPid)) 
+    supervisor_pid = static_cast<pid_t>(std::strtol(text, nullptr, 10));
   struct sigaction action {};
-  action.sa_handler = note_stop_signal;
-  action.sa_flags = SA_RESTART;
-  for (const int signal : {SIGTERM, SIGINT}) ::sigaction(signal, &action, nullptr);
+  action.sa_sigaction = note_stop_signal;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
+  constexpr std::array kSignals{SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP};
+  ::sigemptyset(&action.sa_mask);
+  for (const int signal : kSignals) ::sigaddset(&action.sa_mask, signal);
+  for (const int signal : kSignals) {
+    struct sigaction before {};
+    ::sigaction(signal, nullptr, &before);
+    const bool kept = signal == SIGHUP && before.sa_handler == SIG_IGN;  // nohup
+    if (!kept) ::sigaction(signal, &action, nullptr);
+  }
 }
 
 const volatile int* stop_signal() { return &stop_flag; }

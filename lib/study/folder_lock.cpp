@@ -13,7 +13,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <string_view>
+#include <system_error>
 #include <thread>
+#include <vector>
 
 namespace trainctl::study {
 namespace {
@@ -78,6 +81,27 @@ void overwrite(int fd, const fs::path& path, const std::string& line) {
          "cannot write {}: {}", path.string(), std::strerror(errno));
 }
 
+// ".result.json.tmp.123", as write_atomically names what it has not finished.
+bool is_temporary(const std::string& name) {
+  constexpr std::string_view kMark = ".tmp.";
+  const std::size_t mark = name.rfind(kMark);
+  if (!name.starts_with('.') || mark == std::string::npos || mark == 0) return false;
+  const std::string_view pid = std::string_view(name).substr(mark + kMark.size());
+  return !pid.empty() && pid.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// Of a holder that is gone, whose processes ended with it. What cannot be removed stays.
+void remove_temporaries(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code failure;
+  fs::recursive_directory_iterator entry(folder, fs::directory_options::skip_permission_denied,
+                                         failure);
+  for (; !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
+    if (is_temporary(entry->path().filename().string())) found.push_back(entry->path());
+  }
+  for (const fs::path& path : found) ::unlink(path.c_str());
+}
+
 struct Claim {
   fs::path path;
   std::string line;
@@ -111,6 +135,7 @@ struct Claim {
     if (!gone && if_locked == IfLocked::refuse) refuse(content);
     overwrite(fd.get(), path, line);
     say(content, gone.value_or("--break-lock asks for it"));
+    if (gone) remove_temporaries(path.parent_path());
     return true;
   }
 };

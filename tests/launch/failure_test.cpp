@@ -48,19 +48,4 @@ TEST_CASE("the tail of a log is its last twenty lines, safe to print") {
   CHECK(log_tail(folder.path()).empty());
 }
 
-TEST_CASE("kills for memory are counted in the cgroup, or else on the machine") {
-  const TempFolder root;
-  CHECK_FALSE(memory_kills(root.path()));
-  write(root / "proc/vmstat", "nr_free_pages 5\noom_kill 3\n");
-  CHECK(memory_kills(root.path()) == 3U);
-  write(root / "proc/self/cgroup", "0::/job/1\n");
-  CHECK(memory_kills(root.path()) == 3U);
-  write(root / "sys/fs/cgroup/job/1/memory.events", "low 0\noom 1\noom_kill 8\n");
-  CHECK(memory_kills(root.path()) == 8U);
-  write(root / "proc/self/cgroup", "9:cpu:/\n4:memory:/old\n0::/\n");
-  write(root / "sys/fs/cgroup/memory/old/memory.oom_control",
-        "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
-  CHECK(memory_kills(root.path()) == 2U);
-}
-
 }  // namespace trainctl::launch

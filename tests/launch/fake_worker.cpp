@@ -4,6 +4,7 @@
 
 #include "base/clock.hpp"
 #include "base/stack_signal.hpp"
+#include "events/codec.hpp"
 #include "events/heartbeat.hpp"
 #include "events/pipe.hpp"
 #include "launch/stack_answer.hpp"
@@ -12,8 +13,10 @@
 #include "launch/worker_env.hpp"
 
 #include <dirent.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -23,6 +26,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -52,8 +56,67 @@ class Worker {
       page_.get().stamp(events::Phase::train, step);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+    leave(143);
+  }
+
+  [[noreturn]] void leave(int code) {
     events_.write(events::Finished{.stop_reason = "signal"});
-    ::_exit(128 + *launch::stop_signal());
+    ::_exit(*launch::stop_signal() == SIGINT ? 130 : code);
+  }
+
+  launch::StoreClient& store() {
+    if (!store_) store_.emplace(env_.store_fd);
+    return *store_;
+  }
+
+  // Like the ranks of a run: one that is told to stop tells the others at its next step.
+  void agree_in(const std::string& name) {
+    const events::Phase phase = phase_called(name);
+    events_.write(events::Progress{.phase = phase});
+    for (std::int64_t step = 1;; ++step) {
+      page_.get().stamp(phase, step);
+      const bool told = *launch::stop_signal() != 0;
+      if (env_.world_size == 1 ? told : store().add("stop", told ? 1 : 0) > 0) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  // A checkpoint is whole when all ranks have written their parts.
+  void save_for(int ms) {
+    const double until = steady_clock().now() + ms / 1000.0;
+    for (std::int64_t part = 1; steady_clock().now() < until; ++part) {
+      page_.get().stamp(events::Phase::checkpoint, part);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    if (env_.world_size == 1) return;
+    store().add("saved", 1);
+    while (store().add("saved", 0) < env_.world_size) {
+      page_.get().stamp(events::Phase::checkpoint, 0);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  // As a collective ends when a peer has gone.
+  void lose(const std::string& peer, int kind) {
+    const auto key = "pid" + peer;
+    store().wait({key}, std::chrono::seconds(30));
+    const auto pid = std::stoi(store().look(key).value());
+    const auto fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+    pollfd end{fd, POLLIN, 0};
+    while (fd >= 0 && ::poll(&end, 1, -1) < 0) {
+    }
+    events_.write(events::Failed{env_.rank, kind, "connection reset by peer", 3,
+                                 events::Phase::train});
+    ::_exit(kind);
+  }
+
+  static events::Phase phase_called(const std::string& name) {
+    using events::Phase;
+    for (const Phase phase : {Phase::startup, Phase::train, Phase::validate, Phase::checkpoint,
+                              Phase::shutdown, Phase::load}) {
+      if (name == events::phase_name(phase)) return phase;
+    }
+    ::_exit(98);
   }
 
   void fail(int kind) {
@@ -133,7 +196,7 @@ class Worker {
   }
 
   void meet() {
-    launch::StoreClient store(env_.store_fd);
+    launch::StoreClient& store = this->store();
     store.set("rank" + std::to_string(env_.rank), "here");
     std::vector<std::string> keys;
     for (int rank = 0; rank < env_.world_size; ++rank)
@@ -162,6 +225,7 @@ class Worker {
   launch::WorkerEnv env_;
   events::EventWriter events_;
   events::HeartbeatPage page_;
+  std::optional<launch::StoreClient> store_;
   std::map<std::string, Action> actions_{
       {"hello",
        [this](const auto&) { events_.write(events::Hello{.rank = env_.rank, .pid = ::getpid()}); }},
@@ -172,6 +236,16 @@ class Worker {
       {"save",
        [this](const auto& n) { page_.get().stamp(events::Phase::checkpoint, std::stoll(n)); }},
       {"train", [this](const auto&) { train(); }},
+      {"announce", [this](const auto&) { events_.write(events::Progress{}); }},
+      {"agree_in", [this](const auto& phase) { agree_in(phase); }},
+      {"save_for", [this](const auto& ms) { save_for(std::stoi(ms)); }},
+      {"leave", [this](const auto& code) { leave(std::stoi(code)); }},
+      {"tell_pid",
+       [this](const auto&) {
+         store().set("pid" + std::to_string(env_.rank), std::to_string(::getpid()));
+       }},
+      {"lose", [this](const auto& peer) { lose(peer, 7); }},
+      {"lose_oddly", [this](const auto& peer) { lose(peer, 1); }},
       {"block", [](const auto&) { block(); }},
       {"spin", [](const auto&) { spin(); }},
       {"deaf", [](const auto&) { be_deaf(); }},
@@ -241,7 +315,9 @@ int supervise_words(int argc, char** argv) {
     std::printf("hello %d\n", rank);
     std::fflush(stdout);
   };
-  return launch::supervise(spec, announce, {}, steady_clock()).exit_code;
+  const launch::Outcome outcome = launch::supervise(spec, announce, {}, steady_clock());
+  std::printf("%s: %s\n", outcome.verdict.c_str(), outcome.message.c_str());
+  return outcome.exit_code;
 }
 
 }  // namespace

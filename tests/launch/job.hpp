@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -34,6 +35,7 @@ class Job {
     spec.log_folder = folder / "logs";
     spec.environment["TRAINCTL_TEST_MARK"] = folder.path().string();
     spec.grace_s = 30;  // who heeds the stop has time on a busy machine; other jobs say less
+    spec.stop_grace_s = 60;
     spec.init_timeout_s = 60;
   }
 
@@ -86,6 +88,14 @@ class Job {
   std::vector<std::pair<int, events::Event>> events;
   int ticks = 0;
 };
+
+/// How often a thing is tried at random: what the variable says, else `often`, where
+/// TRAINCTL_LONG=1 asks for it, or `few`.
+inline int repetitions(const char* variable, int few, int often) {
+  if (const char* text = std::getenv(variable)) return std::atoi(text);
+  const char* text = std::getenv("TRAINCTL_LONG");
+  return text != nullptr && std::string(text) == "1" ? often : few;
+}
 
 inline std::size_t open_descriptors() {
   std::size_t number = 0;

@@ -1,18 +1,12 @@
 #include "base/files.hpp"
 #include "launch/job.hpp"
 #include "launch/signals.hpp"
+#include "launch/supervisor_process.hpp"
 #include "support/catch.hpp"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <spawn.h>
 #include <sys/wait.h>
 
-#include <algorithm>
-#include <array>
 #include <csignal>
-
-extern char** environ;
 
 namespace trainctl::launch {
 namespace {
@@ -40,51 +34,6 @@ TEST_CASE("a guard hears of a signal that a nested one has taken") {
   CHECK_FALSE(next.has_heard());
 }
 
-// A supervisor in a process of its own, ready when its ranks are.
-class SupervisorProcess {
- public:
-  SupervisorProcess(const Job& job, std::vector<std::string> words, int world) {
-    ::setenv("TRAINCTL_TEST_MARK", job.folder.path().c_str(), 1);
-    std::array<int, 2> ends{};
-    REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
-    words.insert(words.begin(), {TRAINCTL_FAKE_WORKER, "supervise", std::to_string(world),
-                                 job.spec.log_folder.string()});
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    REQUIRE(::posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(), environ) == 0);
-    posix_spawn_file_actions_destroy(&actions);
-    ::close(ends[1]);
-    ::unsetenv("TRAINCTL_TEST_MARK");
-    output_ = Fd(ends[0]);
-    await_hellos(world);
-  }
-
-  int wait() {
-    int status = 0;
-    ::waitpid(pid, &status, 0);
-    return status;
-  }
-
-  pid_t pid = 0;
-
- private:
-  void await_hellos(int world) const {
-    std::string text;
-    while (std::ranges::count(text, '\n') < world) {
-      std::array<char, 256> buffer;
-      const ssize_t count = ::read(output_.get(), buffer.data(), buffer.size());
-      REQUIRE(count > 0);
-      text.append(buffer.data(), static_cast<std::size_t>(count));
-    }
-  }
-
-  Fd output_;
-};
-
 }  // namespace
 
 TEST_CASE("a stop signal ends the job cleanly with its documented code") {
@@ -104,7 +53,7 @@ TEST_CASE("a stop signal ends the job cleanly with its documented code") {
 
 TEST_CASE("workers that do not heed the stop are killed after the grace time") {
   Job job({"ignore_term", "hello", "wait"}, 2);
-  job.spec.grace_s = 0.3;
+  job.spec.stop_grace_s = 0.3;
   const Outcome outcome = job.run(raise_when_ready(SIGTERM, 2));
   CHECK(outcome.exit_code == 143);
   CHECK_FALSE(outcome.first_failure);
@@ -113,7 +62,7 @@ TEST_CASE("workers that do not heed the stop are killed after the grace time") {
 
 TEST_CASE("a second signal kills at once") {
   Job job({"ignore_term", "hello", "wait"}, 2);
-  job.spec.grace_s = 600;
+  job.spec.stop_grace_s = 600;
   EventHandler twice = [ready = 0](int, const events::Event&) mutable {
     if (++ready < 2) return;
     std::raise(SIGINT);
@@ -171,24 +120,15 @@ TEST_CASE("a verb's own guard keeps late signals away until it has written its r
 TEST_CASE("Ctrl-C at a terminal reaches the supervisor only, so workers end cleanly") {
   Job job({});
   SupervisorProcess supervisor(job, {"catch_term", "hello", "train"}, 2);
+  supervisor.await_hellos(2);
   for (const int pid : job.processes()) {
-    if (pid != supervisor.pid) CHECK(::getpgid(pid) == pid);
+    if (pid != supervisor.pid()) CHECK(::getpgid(pid) == pid);
   }
-  ::kill(supervisor.pid, SIGINT);
+  ::kill(supervisor.pid(), SIGINT);
   const int status = supervisor.wait();
   REQUIRE(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 130);
   CHECK(job.survivors() == 0);
-}
-
-TEST_CASE("when the supervisor is killed its workers die as well") {
-  for (int i = 0; i < 20; ++i) {
-    Job job({});
-    SupervisorProcess supervisor(job, {"ignore_term", "hello", "wait"}, 2);
-    ::kill(supervisor.pid, SIGKILL);
-    supervisor.wait();
-    REQUIRE(job.survivors() == 0);
-  }
 }
 
 }  // namespace trainctl::launch

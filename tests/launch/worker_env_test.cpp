@@ -4,10 +4,12 @@
 #include "launch/environment.hpp"
 #include "support/catch.hpp"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <map>
+#include <vector>
 
 namespace trainctl::launch {
 namespace {
@@ -46,6 +48,27 @@ std::string refusal(std::map<std::string, std::string> changes) {
     return std::to_string(error.exit_code()) + " " + error.what();
   }
   return "accepted";
+}
+
+enum class From { others, supervisor };
+
+// The exit code of a worker that heeds a stop at its leisure: the flag, unless it ends before.
+int code_after(const std::vector<int>& signals, From from = From::others,
+               void (*hangup)(int) = SIG_DFL) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::signal(SIGHUP, hangup);
+    ::unsetenv(kSupervisorPid);
+    if (from == From::supervisor)
+      ::setenv(kSupervisorPid, std::to_string(::getpid()).c_str(), 1);
+    install_stop_flag();
+    for (const int signal : signals) std::raise(signal);
+    ::_exit(*stop_signal());
+  }
+  int status = 0;
+  REQUIRE(::waitpid(pid, &status, 0) == pid);
+  REQUIRE(WIFEXITED(status));
+  return WEXITSTATUS(status);
 }
 
 }  // namespace
@@ -99,15 +122,26 @@ TEST_CASE("a worker whose supervisor is gone does not start") {
   CHECK_THAT(refusal({{kSupervisorPid, std::to_string(::getpid())}}), Contains("7 the supervisor"));
 }
 
-TEST_CASE("the stop flag holds the signal that asks for a stop") {
-  install_stop_flag();
-  CHECK(*stop_signal() == 0);
-  std::raise(SIGTERM);
-  CHECK(*stop_signal() == SIGTERM);
-  std::raise(SIGINT);
-  CHECK(*stop_signal() == SIGINT);
-  ::signal(SIGTERM, SIG_DFL);
-  ::signal(SIGINT, SIG_DFL);
+TEST_CASE("the stop flag holds the first signal that asks for a stop") {
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP}) {
+    CHECK(code_after({signal}) == signal);
+    CHECK(code_after({signal, signal}) == signal);  // an echo
+  }
+}
+
+TEST_CASE("a second signal ends a worker at once") {
+  CHECK(code_after({SIGTERM, SIGUSR1}) == 143);
+  CHECK(code_after({SIGINT, SIGTERM}) == 130);
+  CHECK(code_after({SIGUSR2, SIGINT}) == 143);
+}
+
+TEST_CASE("what the supervisor passes on is no second signal") {
+  // The child signals itself: to itself it is the supervisor.
+  CHECK(code_after({SIGUSR1, SIGTERM, SIGTERM}, From::supervisor) == SIGUSR1);
+}
+
+TEST_CASE("a worker under nohup does not heed SIGHUP") {
+  CHECK(code_after({SIGHUP}, From::others, SIG_IGN) == 0);
 }
 
 }  // namespace trainctl::launch

@@ -126,6 +126,29 @@ TEST_CASE("a lock whose process has gone is taken over and removed at the end") 
   CHECK(fs::is_empty(folder.path()));
 }
 
+TEST_CASE("what a run that is gone had not finished to write goes with its lock") {
+  const TempFolder folder;
+  const std::vector<std::string> temporary{".result.json.tmp.17", "logs/.rank_0.error.json.tmp.4",
+                                           "checkpoints/epoch=0000-step=000003/.rank_0.part.tmp.99"};
+  const std::vector<std::string> kept{"result.json", ".tmp.7", "notes.tmp.7", ".notes.tmp.x",
+                                      ".notes.tmp.", "checkpoints/best.safetensors"};
+  const auto plant_all = [&](const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      fs::create_directories((folder / name).parent_path());
+      std::ofstream(folder / name) << "x";
+    }
+  };
+  const auto there = [&](const std::string& name) { return fs::exists(folder / name); };
+  plant_all(temporary);
+  plant_all(kept);
+  { const FolderLock unlocked(folder.path()); }
+  CHECK(std::ranges::all_of(temporary, there));  // nobody is known to be gone
+  plant(folder.path(), lock_line(dead_process()));
+  const FolderLock lock(folder.path());
+  CHECK(std::ranges::none_of(temporary, there));
+  CHECK(std::ranges::all_of(kept, there));
+}
+
 TEST_CASE("a lock of before the last boot is stale, whatever its process number") {
   LockHolder holder = this_process();
   holder.host = "node7";

@@ -1,0 +1,179 @@
+#include "launch/job.hpp"
+#include "support/catch.hpp"
+
+#include <sys/wait.h>
+
+#include <csignal>
+#include <map>
+#include <string>
+#include <vector>
+
+// Stop signals in every phase, to whomever they are sent.
+
+namespace trainctl::launch {
+namespace {
+
+enum class Target { supervisor, worker, group };
+
+const char* name_of(Target target) {
+  switch (target) {
+    case Target::supervisor: return "the supervisor";
+    case Target::worker: return "one worker";
+    case Target::group: return "all";
+  }
+  return "?";
+}
+
+/// Sends `signal` once every rank is in its phase.
+EventHandler send(int signal, Target target, int world) {
+  return [=, pids = std::map<int, pid_t>(), ready = 0](int rank,
+                                                      const events::Event& event) mutable {
+    if (const auto* hello = std::get_if<events::Hello>(&event))
+      pids[rank] = static_cast<pid_t>(hello->pid);
+    if (!std::holds_alternative<events::Progress>(event) || ++ready < world) return;
+    if (target == Target::worker) ::kill(pids.at(world - 1), signal);
+    if (target == Target::group) {
+      for (const auto& [each, pid] : pids) ::kill(pid, signal);
+    }
+    if (target != Target::worker) std::raise(signal);
+  };
+}
+
+void check_clean(const Job& job) {
+  CHECK(job.survivors() == 0);
+  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
+}
+
+struct PhaseCase {
+  std::string phase;
+  std::vector<std::string> afterwards;  // what ranks do once they agree
+  int code;
+};
+
+const std::vector<PhaseCase>& phases() {
+  static const std::vector<PhaseCase> all{
+      {"startup", {"leave=143"}, 143},
+      {"load", {"leave=143"}, 143},
+      {"train", {"save_for=5", "leave=75"}, 75},
+      {"validate", {"save_for=5", "leave=75"}, 75},
+      {"checkpoint", {"save_for=5", "leave=75"}, 75},
+      {"shutdown", {"finish", "exit=0"}, 143},
+  };
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a stop signal in any phase, to anybody, is its documented code and leaves nothing") {
+  constexpr int kWorld = 2;
+  for (const PhaseCase& each : phases()) {
+    for (const Target target : {Target::supervisor, Target::worker, Target::group}) {
+      for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2, SIGINT}) {
+        CAPTURE(each.phase, name_of(target), signal_name(signal));
+        std::vector<std::string> words{"catch_term", "hello", "agree_in=" + each.phase};
+        words.insert(words.end(), each.afterwards.begin(), each.afterwards.end());
+        Job job(words, kWorld);
+        const Outcome outcome = job.run(send(signal, target, kWorld));
+        // Where one rank alone knows of the signal and finishes all the same, nobody tells of it.
+        const bool untold = each.phase == "shutdown" && target == Target::worker;
+        const int code = untold ? 0 : signal == SIGINT ? 130 : each.code;
+        CHECK(outcome.exit_code == code);
+        CHECK(outcome.verdict == (code == 0     ? "ok"
+                                  : code == 130 ? "interrupted"
+                                  : code == 75  ? "stopped"
+                                                : "terminated"));
+        CHECK_FALSE(outcome.first_failure);
+        CHECK(outcome.consequences.empty());
+        check_clean(job);
+      }
+    }
+  }
+}
+
+TEST_CASE("a stop signal before a worker can heed it is a stop without a checkpoint") {
+  for (const Target target : {Target::supervisor, Target::worker, Target::group}) {
+    for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGINT}) {
+      CAPTURE(name_of(target), signal_name(signal));
+      Job job({"hello", "announce", "wait"}, 2);
+      const Outcome outcome = job.run(send(signal, target, 2));
+      CHECK(outcome.exit_code == (signal == SIGINT ? 130 : 143));
+      CHECK_FALSE(outcome.first_failure);
+      check_clean(job);
+    }
+  }
+}
+
+TEST_CASE("a rank that cannot save makes it a stop without a checkpoint") {
+  Job job({"catch_term", "hello", "agree_in=train", "0:leave=75", "1:leave=143"}, 2);
+  const Outcome outcome = job.run(send(SIGTERM, Target::supervisor, 2));
+  CHECK(outcome.exit_code == 143);
+  CHECK(outcome.verdict == "terminated");
+  CHECK(outcome.message == "stopped by SIGTERM");
+  check_clean(job);
+}
+
+TEST_CASE("a checkpoint that was saved is told of with the stop") {
+  Job job({"catch_term", "hello", "agree_in=train", "save_for=5", "leave=75"}, 2);
+  const Outcome outcome = job.run(send(SIGUSR1, Target::supervisor, 2));
+  CHECK(outcome.stopped_by_signal == SIGUSR1);
+  CHECK(outcome.message == "stopped by SIGUSR1 after a checkpoint was saved");
+}
+
+TEST_CASE("a save that gets on is not cut short by the grace time") {
+  Job job({"catch_term", "hello", "agree_in=train", "save_for=4000", "leave=75"}, 2);
+  job.spec.stop_grace_s = 1.5;
+  CHECK(job.run(send(SIGTERM, Target::supervisor, 2)).exit_code == 75);
+  check_clean(job);
+}
+
+TEST_CASE("a save that does not get on is killed after the grace time") {
+  Job job({"catch_term", "hello", "agree_in=train", "save=5", "linger"}, 2);
+  job.spec.stop_grace_s = 0.3;
+  const Outcome outcome = job.run(send(SIGTERM, Target::supervisor, 2));
+  CHECK(outcome.exit_code == 143);
+  CHECK_THAT(outcome.message, Contains("killed before the end: ranks 0, 1"));
+  CHECK_FALSE(outcome.first_failure);
+  check_clean(job);
+}
+
+TEST_CASE("a failure in a stop leaves the others the short grace") {
+  Job job({"catch_term", "hello", "agree_in=train", "0:linger", "1:fail=9"}, 2);
+  job.spec.stop_grace_s = 600;
+  job.spec.grace_s = 0.3;
+  const Outcome outcome = job.run(send(SIGTERM, Target::supervisor, 2));
+  CHECK(outcome.exit_code == 143);
+  REQUIRE(outcome.first_failure);
+  CHECK(outcome.first_failure->rank == 1);
+  check_clean(job);
+}
+
+TEST_CASE("a second signal to one worker ends all at once") {
+  Job job({"catch_term", "hello", "announce", "0:ignore_term", "wait"}, 2);
+  job.spec.stop_grace_s = 600;
+  job.spec.grace_s = 0.3;
+  const Outcome outcome = job.run([&job, ready = 0](int, const events::Event& event) mutable {
+    if (!std::holds_alternative<events::Progress>(event) || ++ready < 2) return;
+    for (const auto& [rank, each] : job.events) {
+      const auto* hello = std::get_if<events::Hello>(&each);
+      if (rank != 1 || hello == nullptr) continue;
+      ::kill(static_cast<pid_t>(hello->pid), SIGTERM);
+      ::kill(static_cast<pid_t>(hello->pid), SIGUSR1);
+    }
+  });
+  CHECK(outcome.exit_code == 143);
+  CHECK_FALSE(outcome.first_failure);
+  check_clean(job);
+}
+
+TEST_CASE("who loses a rank that was stopped has not failed by itself") {
+  Job job({"hello", "tell_pid", "announce", "0:lose=1", "wait"}, 2);
+  const Outcome outcome = job.run(send(SIGTERM, Target::worker, 2));
+  CHECK(outcome.exit_code == 143);
+  CHECK_FALSE(outcome.first_failure);
+  REQUIRE(outcome.consequences.size() == 1);
+  CHECK(outcome.consequences[0].rank == 0);
+  CHECK(outcome.message == "stopped by SIGTERM");
+  check_clean(job);
+}
+
+}  // namespace trainctl::launch
