@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include <csignal>
 #include <memory>
 #include <string>
 
@@ -39,7 +40,10 @@ int start_engine(const std::string& run_dir, const launch::WorkerEnv& environmen
   log::get().debug("rank {} of {}: the engine is loaded", environment.rank, environment.world_size);
   const int exit_code = engine(&request);
   log::get().debug("rank {}: the engine ended with {}", environment.rank, exit_code);
-  return exit_code;
+  // Too late to be heeded: who asked is told so, as when the supervisor is asked.
+  const int signal = *launch::stop_signal();
+  if (exit_code != 0 || signal == 0) return exit_code;
+  return static_cast<int>(signal == SIGINT ? ErrorKind::interrupted : ErrorKind::terminated);
 }
 
 int work(const std::string& run_dir) {

@@ -49,6 +49,7 @@ void Pulse::see(const events::Heartbeat& page, double now) {
   if (takes_steps(phase) && (takes_steps(phase_) || (gaps_.empty() && stamp_ != 0)))
     gaps_.push_back(now - seen_at_);
   if (gaps_.size() > kRemembered) gaps_.pop_front();
+  has_stepped_ = has_stepped_ || takes_steps(phase);
   if (phase == Phase::checkpoint && phase_ != phase) saves_since_ = now;
   if (phase_ == Phase::checkpoint) longest_save_s_ = std::max(longest_save_s_, now - saves_since_);
   stamp_ = stamp;

@@ -43,6 +43,8 @@ class Pulse {
   [[nodiscard]] double seen_at() const { return seen_at_; }
   /// Between two stamps in training and validation, the median; 0: not known yet.
   [[nodiscard]] double step_s() const;
+  /// There has been a step: something may be worth saving.
+  [[nodiscard]] bool has_stepped() const { return has_stepped_; }
   /// The longest save so far; 0: there was none.
   [[nodiscard]] double longest_save_s() const { return longest_save_s_; }
   /// Of that phase; nothing: it is not watched.
@@ -55,6 +57,7 @@ class Pulse {
   std::int64_t stamp_ = 0;
   events::Phase phase_ = events::Phase::startup;
   double seen_at_ = 0;
+  bool has_stepped_ = false;
   double saves_since_ = 0;
   double longest_save_s_ = 0;
   std::deque<double> gaps_;  // within training and validation

@@ -172,13 +172,15 @@ void Watch::take_signals() {
 
 double Watch::allowance_s() const {
   if (spec_.stop_grace_s) return *spec_.stop_grace_s;
+  bool stepped = false;
   double step_s = 0;
   double save_s = 0;
   for (const auto& rank : ranks_) {
+    stepped = stepped || rank->pulse().has_stepped();
     step_s = std::max(step_s, rank->pulse().step_s());
     save_s = std::max(save_s, rank->pulse().longest_save_s());
   }
-  return stop_allowance(step_s, save_s);
+  return stepped ? stop_allowance(step_s, save_s) : spec_.grace_s;
 }
 
 void Watch::look_for_the_dead() {

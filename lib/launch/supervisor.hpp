@@ -33,7 +33,8 @@ struct LaunchSpec {
   std::filesystem::path log_folder;       // rank_N.log, rank_N.error.json, rank_N.stacks.txt
   double init_timeout_s = 300;            // until every rank has said Hello
   double grace_s = 4;                     // SIGTERM to SIGKILL, once a rank has failed
-  std::optional<double> stop_grace_s;     // the same after a stop signal; absent: stop_allowance()
+  std::optional<double> stop_grace_s;     // the same after a stop signal; absent: that of a failure
+                                          // before the first step, then stop_allowance()
   std::optional<double> hang_timeout_s;   // without a sign of life; absent: see Pulse
 };
 

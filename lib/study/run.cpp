@@ -47,6 +47,8 @@ launch::LaunchSpec launch_spec(const RunRequest& request, const fs::path& folder
       worker_launch({request.executable, folder, trainer, machine, devices});
   launch.argv.insert(launch.argv.end(), static_cast<std::size_t>(request.verbosity), "-v");
   launch.world_size = devices.ranks;
+  const bool saves = request.task.kind == spec::TaskKind::train;
+  if (!saves) launch.stop_grace_s = launch.grace_s;
   return launch;
 }
 

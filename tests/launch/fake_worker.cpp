@@ -239,6 +239,11 @@ class Worker {
       {"announce", [this](const auto&) { events_.write(events::Progress{}); }},
       {"agree_in", [this](const auto& phase) { agree_in(phase); }},
       {"save_for", [this](const auto& ms) { save_for(std::stoi(ms)); }},
+      {"end",
+       [](const auto&) {
+         const int signal = *launch::stop_signal();
+         ::_exit(signal == 0 ? 0 : signal == SIGINT ? 130 : 143);
+       }},
       {"leave", [this](const auto& code) { leave(std::stoi(code)); }},
       {"tell_pid",
        [this](const auto&) {

@@ -57,7 +57,7 @@ const std::vector<PhaseCase>& phases() {
       {"train", {"save_for=5", "leave=75"}, 75},
       {"validate", {"save_for=5", "leave=75"}, 75},
       {"checkpoint", {"save_for=5", "leave=75"}, 75},
-      {"shutdown", {"finish", "exit=0"}, 143},
+      {"shutdown", {"finish", "end"}, 143},
   };
   return all;
 }
@@ -74,14 +74,11 @@ TEST_CASE("a stop signal in any phase, to anybody, is its documented code and le
         words.insert(words.end(), each.afterwards.begin(), each.afterwards.end());
         Job job(words, kWorld);
         const Outcome outcome = job.run(send(signal, target, kWorld));
-        // Where one rank alone knows of the signal and finishes all the same, nobody tells of it.
-        const bool untold = each.phase == "shutdown" && target == Target::worker;
-        const int code = untold ? 0 : signal == SIGINT ? 130 : each.code;
+        const int code = signal == SIGINT ? 130 : each.code;
         CHECK(outcome.exit_code == code);
-        CHECK(outcome.verdict == (code == 0     ? "ok"
-                                  : code == 130 ? "interrupted"
-                                  : code == 75  ? "stopped"
-                                                : "terminated"));
+        CHECK(outcome.verdict == (code == 130  ? "interrupted"
+                                  : code == 75 ? "stopped"
+                                               : "terminated"));
         CHECK_FALSE(outcome.first_failure);
         CHECK(outcome.consequences.empty());
         check_clean(job);
@@ -166,7 +163,7 @@ TEST_CASE("a second signal to one worker ends all at once") {
 }
 
 TEST_CASE("who loses a rank that was stopped has not failed by itself") {
-  Job job({"hello", "tell_pid", "announce", "0:lose=1", "wait"}, 2);
+  Job job({"0:catch_term", "hello", "tell_pid", "announce", "0:lose=1", "wait"}, 2);
   const Outcome outcome = job.run(send(SIGTERM, Target::worker, 2));
   CHECK(outcome.exit_code == 143);
   CHECK_FALSE(outcome.first_failure);

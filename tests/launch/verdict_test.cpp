@@ -54,11 +54,66 @@ TEST_CASE("what our own signals do is no failure") {
   CHECK_FALSE(is_failure({.signal = SIGKILL, .killed_by_us = true}));
   CHECK_FALSE(is_failure({.exit_code = 0, .told_to_stop = true}));
   CHECK_FALSE(is_failure({.exit_code = 143, .told_to_stop = true}));
-  CHECK(is_failure({.signal = SIGTERM}));
   CHECK(is_failure({.signal = SIGKILL, .told_to_stop = true}));
   CHECK(is_failure({.signal = SIGSEGV, .told_to_stop = true, .killed_by_us = true}));
   CHECK(is_failure({.exit_code = 0}));
   CHECK(is_failure({.exit_code = 9, .told_to_stop = true}));
+}
+
+TEST_CASE("a rank that was asked to stop, by whomever, has not failed") {
+  for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2, SIGHUP}) {
+    CHECK_FALSE(is_failure({.signal = signal}));
+    CHECK(stop_signal_of({.signal = signal}) == SIGTERM);
+    CHECK(left_unsaved({.signal = signal}));
+  }
+  CHECK(stop_signal_of({.signal = SIGINT}) == SIGINT);
+  CHECK(stop_signal_of({.exit_code = 130}) == SIGINT);
+  CHECK(stop_signal_of({.exit_code = 75}) == SIGTERM);
+  CHECK_FALSE(left_unsaved({.exit_code = 75}));
+  CHECK_FALSE(left_unsaved({.exit_code = 130}));
+  CHECK(left_unsaved({.exit_code = 143}));
+  CHECK_FALSE(stop_signal_of({.signal = SIGTERM, .report = Report{8, "hangs"}}));
+  CHECK_FALSE(stop_signal_of({.signal = SIGKILL}));
+  CHECK_FALSE(stop_signal_of({.exit_code = 0}));
+}
+
+TEST_CASE("a stop is 75 only where every rank says so, and 130 for SIGINT") {
+  const auto code = [](std::vector<RankEnd> ends, int signal = SIGTERM) {
+    return judge({std::move(ends), signal, "host"}).exit_code;
+  };
+  const RankEnd saved{.exit_code = 75, .finished = true};
+  const RankEnd unsaved{.exit_code = 143};
+  CHECK(code({saved, saved}) == 75);
+  CHECK(code({saved, saved}, SIGUSR1) == 75);
+  CHECK(code({saved, saved}, SIGINT) == 130);
+  CHECK(code({saved, unsaved}) == 143);
+  CHECK(code({saved, {.exit_code = 130}}) == 130);
+  CHECK(code({saved, finished(1)}) == 75);
+  CHECK(code({finished(0), finished(1)}) == 143);
+  CHECK(code({saved, {.signal = SIGKILL, .killed_by_us = true}}) == 143);
+  CHECK(code({saved, killed(1, 3)}) == 143);
+  CHECK(code({saved, {.signal = SIGTERM, .told_to_stop = true}}) == 143);
+}
+
+TEST_CASE("the words of a stop tell what became of the ranks") {
+  const auto text = [](std::vector<RankEnd> ends) {
+    return judge({std::move(ends), SIGTERM, "host"}).message;
+  };
+  CHECK(text({{.exit_code = 75}}) == "stopped by SIGTERM after a checkpoint was saved");
+  CHECK(text({{.exit_code = 143}}) == "stopped by SIGTERM");
+  CHECK(text({finished(0)}) == "stopped by SIGTERM, but all ranks had finished");
+  CHECK(text({{.rank = 0, .exit_code = 143},
+              {.rank = 1, .signal = SIGKILL, .killed_by_us = true}}) ==
+        "stopped by SIGTERM; killed before the end: rank 1");
+}
+
+TEST_CASE("a crash is the cause of an error that nobody expected, an abort is not") {
+  const auto crashed = [](int signal) {
+    return RankEnd{.rank = 1, .seen_in_round = 9, .signal = signal};
+  };
+  CHECK(first_rank({reported(0, 3, {1, "reset by peer"}), crashed(SIGSEGV)}) == 1);
+  CHECK(first_rank({reported(0, 3, {1, "reset by peer"}), crashed(SIGABRT)}) == 0);
+  CHECK(first_rank({reported(0, 3, {7, "reset by peer"}), crashed(SIGABRT)}) == 1);
 }
 
 TEST_CASE("a process that could not be ended is told of") {
