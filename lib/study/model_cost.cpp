@@ -9,6 +9,7 @@
 #include "launch/supervisor.hpp"
 #include "spec/task.hpp"
 #include "study/devices.hpp"
+#include "study/folder_lock.hpp"
 #include "study/scratch_folder.hpp"
 #include "study/worker_launch.hpp"
 
@@ -80,6 +81,7 @@ Error failure_of(const launch::Outcome& outcome) {
 events::Measured measure_model(const MeasureRequest& request) {
   const launch::SignalGuard guard;
   const ScratchFolder folder(temporary_folder());
+  const FolderLock lock(folder.path());
   make_folder(folder.path() / "logs");
   write_atomically(folder.path() / "config.resolved.yaml", spec::dump_resolved(request.loaded));
   const auto kind = request.times_steps ? spec::TaskKind::probe : spec::TaskKind::measure;

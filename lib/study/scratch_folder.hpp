@@ -8,7 +8,8 @@ namespace trainctl::study {
 /// it was kept for somebody to look into.
 class ScratchFolder {
  public:
-  /// Made in `parent`. Throws Error(resource) where that cannot be written.
+  /// Made in `parent`; those there whose run was killed, as their stale `.lock` tells, are removed.
+  /// Throws Error(resource) where it cannot be written.
   explicit ScratchFolder(const fs::path& parent);
   ~ScratchFolder();
   ScratchFolder(const ScratchFolder&) = delete;

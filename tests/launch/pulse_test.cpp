@@ -21,6 +21,7 @@ class Watched {
     page_.monotonic_ns = ++stamps_;
     pulse_.see(page_, at);
   }
+  [[nodiscard]] const Pulse& pulse() const { return pulse_; }
   [[nodiscard]] bool is_silent(double at) {
     pulse_.see(page_, at);
     return pulse_.silence(at).has_value();
@@ -111,6 +112,26 @@ TEST_CASE("a validation that stamps no more is silent, too") {
   Watched validating;
   validating.stamp(Phase::validate, 1);
   CHECK(validating.is_silent(100));
+}
+
+TEST_CASE("a pulse tells how long steps and saves take") {
+  Watched rank;
+  rank.stamp(Phase::startup, 1);
+  rank.stamp(Phase::load, 5);
+  CHECK_FALSE(rank.pulse().has_stepped());
+  CHECK(rank.pulse().step_s() == 0);
+  for (int i = 0; i < 9; ++i) rank.stamp(Phase::train, 10 + i * 2);
+  CHECK(rank.pulse().has_stepped());
+  CHECK(rank.pulse().step_s() == 2);
+  CHECK(rank.pulse().longest_save_s() == 0);
+  rank.stamp(Phase::checkpoint, 30);
+  rank.stamp(Phase::checkpoint, 33);
+  rank.stamp(Phase::train, 37);
+  CHECK(rank.pulse().longest_save_s() == 7);
+  rank.stamp(Phase::checkpoint, 40);
+  rank.stamp(Phase::train, 41);
+  CHECK(rank.pulse().longest_save_s() == 7);
+  CHECK(rank.pulse().seen_at() == 41);
 }
 
 TEST_CASE("a supervisor that was stopped itself looks again before it blames") {
