@@ -5,6 +5,7 @@
 #include "config_arguments.hpp"
 #include "console.hpp"
 #include "context.hpp"
+#include "launch/signals.hpp"
 #include "report/summary.hpp"
 #include "run_request.hpp"
 #include "study/batch_search.hpp"
@@ -128,6 +129,7 @@ void print_ending(const study::RunOutcome& run, const Context& context) {
 }
 
 int run(const RunFlags& flags, Context& context) {
+  const launch::SignalGuard guard;  // a signal while the file is read stops the run as it starts
   study::RunRequest request = request_for(flags, {}, context);
   if (request.loaded.experiment.loader.batch_size.automatic)
     request = with_found_batch(flags, request, context);
