@@ -129,8 +129,9 @@ void print_ending(const study::RunOutcome& run, const Context& context) {
 }
 
 int run(const RunFlags& flags, Context& context) {
-  const launch::SignalGuard guard;  // a signal while the file is read stops the run as it starts
+  launch::end_on_stop_signals();  // nothing has begun that could be saved
   study::RunRequest request = request_for(flags, {}, context);
+  const launch::SignalGuard guard;  // also between the parts of it
   if (request.loaded.experiment.loader.batch_size.automatic)
     request = with_found_batch(flags, request, context);
   print_warnings(context);

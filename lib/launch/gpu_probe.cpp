@@ -41,8 +41,9 @@ std::string ask_driver(const std::string& library) {
   return std::to_string(found);
 }
 
-[[noreturn]] void answer(int fd, const std::string& library) {
+[[noreturn]] void answer(int fd, const std::string& library, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);  // it died before the line above
   const Fd nowhere(::open("/dev/null", O_RDWR | O_CLOEXEC));
   ::dup2(nowhere.get(), STDOUT_FILENO);
   ::dup2(nowhere.get(), STDERR_FILENO);
@@ -95,9 +96,10 @@ GpuProbe probe_gpus(const std::string& library, double timeout_s) {
     return {0, "no pipe could be made to ask the CUDA driver"};
   const Fd reading(ends[0]);
   Fd writing(ends[1]);
+  const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return {0, "no process could be started to ask the CUDA driver"};
-  if (pid == 0) answer(writing.get(), library);
+  if (pid == 0) answer(writing.get(), library, parent);
   writing.reset();
   const std::string text = read_answer(reading.get(), timeout_s);
   bury(pid);

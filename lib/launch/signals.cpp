@@ -24,10 +24,25 @@ sigset_t watched_signals() {
   return set;
 }
 
+extern "C" void end_at_once(int signal) {
+  ::_exit(static_cast<int>(signal == SIGINT ? ErrorKind::interrupted : ErrorKind::terminated));
+}
+
 // Of this thread.
 thread_local SignalGuard* innermost = nullptr;
 
 }  // namespace
+
+void end_on_stop_signals() {
+  struct sigaction action {};
+  action.sa_handler = end_at_once;
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP}) {
+    struct sigaction before {};
+    const bool ignored =
+        ::sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
+    if (!ignored) ::sigaction(signal, &action, nullptr);
+  }
+}
 
 SignalGuard::SignalGuard() : watched_(watched_signals()) {
   fd_ = Fd(::signalfd(-1, &watched_, SFD_CLOEXEC | SFD_NONBLOCK));

@@ -7,6 +7,10 @@
 
 namespace trainctl::launch {
 
+/// From here on the signals that stop a job, but those that are ignored, end the process at once with
+/// 130 (SIGINT) or 143, where nothing blocks or handles them.
+void end_on_stop_signals();
+
 /// Blocks the signals that stop a job, for the calling thread, and delivers them (and SIGCHLD)
 /// through a descriptor. Those that arrived meanwhile are dropped at the end, then mask and
 /// dispositions are as before. Guards may be nested: an outer one lets a verb write its results

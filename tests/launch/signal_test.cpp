@@ -36,6 +36,24 @@ TEST_CASE("a guard hears of a signal that a nested one has taken") {
 
 }  // namespace
 
+TEST_CASE("before there is anything to save a stop signal is its code at once") {
+  const std::vector<std::pair<int, int>> codes{
+      {SIGINT, 130}, {SIGTERM, 143}, {SIGUSR1, 143}, {SIGUSR2, 143}, {SIGHUP, 0}};
+  for (const auto& [signal, code] : codes) {
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      ::signal(SIGHUP, SIG_IGN);
+      end_on_stop_signals();
+      std::raise(signal);
+      ::_exit(0);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(pid, &status, 0) == pid);
+    REQUIRE(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == code);
+  }
+}
+
 TEST_CASE("a stop signal ends the job cleanly with its documented code") {
   const std::vector<std::pair<int, int>> codes{
       {SIGINT, 130}, {SIGTERM, 143}, {SIGUSR1, 143}, {SIGUSR2, 143}, {SIGHUP, 143}};
