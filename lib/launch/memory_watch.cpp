@@ -43,8 +43,7 @@ std::optional<std::uint64_t> memory_kills(const fs::path& root) {
   return counter(root / "proc/vmstat");
 }
 
-MemoryWatch::MemoryWatch(fs::path root)
-    : root_(std::move(root)), explained_(memory_kills(root_)) {}
+MemoryWatch::MemoryWatch(fs::path root) : root_(std::move(root)), explained_(memory_kills(root_)) {}
 
 std::string MemoryWatch::explain_kill(double peak_bytes) {
   const auto now = memory_kills(root_);

@@ -38,8 +38,7 @@ void end_on_stop_signals() {
   action.sa_handler = end_at_once;
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP}) {
     struct sigaction before {};
-    const bool ignored =
-        ::sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
+    const bool ignored = ::sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
     if (!ignored) ::sigaction(signal, &action, nullptr);
   }
 }

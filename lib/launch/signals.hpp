@@ -7,8 +7,8 @@
 
 namespace trainctl::launch {
 
-/// From here on the signals that stop a job, but those that are ignored, end the process at once with
-/// 130 (SIGINT) or 143, where nothing blocks or handles them.
+/// From here on the signals that stop a job, but those that are ignored, end the process at once
+/// with 130 (SIGINT) or 143, where nothing blocks or handles them.
 void end_on_stop_signals();
 
 /// Blocks the signals that stop a job, for the calling thread, and delivers them (and SIGCHLD)

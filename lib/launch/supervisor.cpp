@@ -53,11 +53,7 @@ class Watch {
  public:
   Watch(const LaunchSpec& spec, const EventHandler& on_event, const TickHandler& on_tick,
         const Clock& clock)
-      : spec_(spec),
-        on_event_(on_event),
-        on_tick_(on_tick),
-        clock_(clock),
-        ending_(spec.grace_s) {}
+      : spec_(spec), on_event_(on_event), on_tick_(on_tick), clock_(clock), ending_(spec.grace_s) {}
 
   void start();
   Outcome run();
@@ -159,9 +155,10 @@ void Watch::take_signals() {
     const double allowed_s = allowance_s();
     switch (ending_.ask(signal, clock_.now(), allowed_s)) {
       case Ending::Demand::stop:
-        log::get().info("{}: the run is asked to save and to end within {}; a second signal ends "
-                        "it at once",
-                        signal_name(signal), human_duration(allowed_s));
+        log::get().info(
+            "{}: the run is asked to save and to end within {}; a second signal ends "
+            "it at once",
+            signal_name(signal), human_duration(allowed_s));
         terminate_all();
         break;
       case Ending::Demand::kill: kill_all(); break;

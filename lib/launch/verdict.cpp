@@ -144,8 +144,8 @@ std::string stop_text(const JobEnd& job) {
   const auto finished = [](const RankEnd& end) { return end.finished && end.exit_code == 0; };
   if (all_saved(job)) return text + " after a checkpoint was saved";
   if (std::ranges::all_of(job.ranks, finished)) return text + ", but all ranks had finished";
-  const std::string killed = ranks_that(
-      job, [](const RankEnd& end) { return end.signal == SIGKILL && end.killed_by_us; });
+  const std::string killed =
+      ranks_that(job, [](const RankEnd& end) { return end.signal == SIGKILL && end.killed_by_us; });
   return killed.empty() ? text : text + "; killed before the end: " + killed;
 }
 

@@ -121,7 +121,7 @@ WorkerEnv read_worker_env() {
 }
 
 void install_stop_flag() {
-  if (const char* text = std::getenv(kSupervisorPid)) 
+  if (const char* text = std::getenv(kSupervisorPid))
     supervisor_pid = static_cast<pid_t>(std::strtol(text, nullptr, 10));
   struct sigaction action {};
   action.sa_sigaction = note_stop_signal;

@@ -30,9 +30,9 @@ struct WorkerEnv {
 WorkerEnv read_worker_env();
 
 /// From here on SIGTERM, SIGINT, SIGUSR1, SIGUSR2 and SIGHUP (unless ignored) only set the number
-/// that stop_signal() points to, the first of them; the training thread polls it. Does not interrupt
-/// system calls (SA_RESTART). A second one ends the process at once with 130 (SIGINT) or 143; what
-/// the supervisor passes on is none, nor is the same signal within 0.2 s.
+/// that stop_signal() points to, the first of them; the training thread polls it. Does not
+/// interrupt system calls (SA_RESTART). A second one ends the process at once with 130 (SIGINT) or
+/// 143; what the supervisor passes on is none, nor is the same signal within 0.2 s.
 void install_stop_flag();
 /// 0, or the signal that asks for a stop. To be handed to the engine, which has no state in common
 /// with the front half.

@@ -105,8 +105,8 @@ class Worker {
     pollfd end{fd, POLLIN, 0};
     while (fd >= 0 && ::poll(&end, 1, -1) < 0) {
     }
-    events_.write(events::Failed{env_.rank, kind, "connection reset by peer", 3,
-                                 events::Phase::train});
+    events_.write(
+        events::Failed{env_.rank, kind, "connection reset by peer", 3, events::Phase::train});
     ::_exit(kind);
   }
 

@@ -88,20 +88,20 @@ namespace {
 
 struct Fault {
   const char* word;
-  int code;         // of the job
-  int signal = 0;   // 0: it exits by itself
+  int code;        // of the job
+  int signal = 0;  // 0: it exits by itself
   int own_exit = 0;
 };
 
 constexpr std::array<Fault, 9> kFaults{{{"kill=9", 7, SIGKILL},
-                                    {"kill=11", 7, SIGSEGV},
-                                    {"kill=6", 7, SIGABRT},
-                                    {"kill=7", 7, SIGBUS},
-                                    {"kill=8", 7, SIGFPE},
-                                    {"exit=3", 7, 0, 3},
-                                    {"fail=9", 9, 0, 9},
-                                    {"fail=6", 6, 0, 6},
-                                    {"exit=0", 7, 0, 0}}};
+                                        {"kill=11", 7, SIGSEGV},
+                                        {"kill=6", 7, SIGABRT},
+                                        {"kill=7", 7, SIGBUS},
+                                        {"kill=8", 7, SIGFPE},
+                                        {"exit=3", 7, 0, 3},
+                                        {"fail=9", 9, 0, 9},
+                                        {"fail=6", 6, 0, 6},
+                                        {"exit=0", 7, 0, 0}}};
 
 struct Plan {
   Fault fault;
@@ -162,8 +162,7 @@ TEST_CASE("of mixed faults the first cause is named, with rank, signal or code, 
 
 TEST_CASE("a crash is the cause, though a peer told of its loss before and in words of its own") {
   for (const int signal : {SIGKILL, SIGSEGV}) {
-    Job job({"hello", "tell_pid", "1:step=7", "0:lose_oddly=1",
-             "1:kill=" + std::to_string(signal)},
+    Job job({"hello", "tell_pid", "1:step=7", "0:lose_oddly=1", "1:kill=" + std::to_string(signal)},
             2);
     const Outcome outcome = job.run();
     CHECK(outcome.exit_code == 7);

@@ -26,17 +26,17 @@ const char* name_of(Target target) {
 
 /// Sends `signal` once every rank is in its phase.
 EventHandler send(int signal, Target target, int world) {
-  return [=, pids = std::map<int, pid_t>(), ready = 0](int rank,
-                                                      const events::Event& event) mutable {
-    if (const auto* hello = std::get_if<events::Hello>(&event))
-      pids[rank] = static_cast<pid_t>(hello->pid);
-    if (!std::holds_alternative<events::Progress>(event) || ++ready < world) return;
-    if (target == Target::worker) ::kill(pids.at(world - 1), signal);
-    if (target == Target::group) {
-      for (const auto& [each, pid] : pids) ::kill(pid, signal);
-    }
-    if (target != Target::worker) std::raise(signal);
-  };
+  return
+      [=, pids = std::map<int, pid_t>(), ready = 0](int rank, const events::Event& event) mutable {
+        if (const auto* hello = std::get_if<events::Hello>(&event))
+          pids[rank] = static_cast<pid_t>(hello->pid);
+        if (!std::holds_alternative<events::Progress>(event) || ++ready < world) return;
+        if (target == Target::worker) ::kill(pids.at(world - 1), signal);
+        if (target == Target::group) {
+          for (const auto& [each, pid] : pids) ::kill(pid, signal);
+        }
+        if (target != Target::worker) std::raise(signal);
+      };
 }
 
 void check_clean(const Job& job) {

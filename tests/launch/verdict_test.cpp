@@ -102,9 +102,9 @@ TEST_CASE("the words of a stop tell what became of the ranks") {
   CHECK(text({{.exit_code = 75}}) == "stopped by SIGTERM after a checkpoint was saved");
   CHECK(text({{.exit_code = 143}}) == "stopped by SIGTERM");
   CHECK(text({finished(0)}) == "stopped by SIGTERM, but all ranks had finished");
-  CHECK(text({{.rank = 0, .exit_code = 143},
-              {.rank = 1, .signal = SIGKILL, .killed_by_us = true}}) ==
-        "stopped by SIGTERM; killed before the end: rank 1");
+  CHECK(
+      text({{.rank = 0, .exit_code = 143}, {.rank = 1, .signal = SIGKILL, .killed_by_us = true}}) ==
+      "stopped by SIGTERM; killed before the end: rank 1");
 }
 
 TEST_CASE("a crash is the cause of an error that nobody expected, an abort is not") {

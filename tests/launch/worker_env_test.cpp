@@ -59,8 +59,7 @@ int code_after(const std::vector<int>& signals, From from = From::others,
   if (pid == 0) {
     ::signal(SIGHUP, hangup);
     ::unsetenv(kSupervisorPid);
-    if (from == From::supervisor)
-      ::setenv(kSupervisorPid, std::to_string(::getpid()).c_str(), 1);
+    if (from == From::supervisor) ::setenv(kSupervisorPid, std::to_string(::getpid()).c_str(), 1);
     install_stop_flag();
     for (const int signal : signals) std::raise(signal);
     ::_exit(*stop_signal());
