@@ -1,4 +1,3 @@
-#include "base/files.hpp"
 #include "launch/job.hpp"
 #include "launch/signals.hpp"
 #include "launch/supervisor_process.hpp"
