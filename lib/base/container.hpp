@@ -40,6 +40,10 @@ void write_to(int fd, std::span<const Entry> entries, const Json& meta, const st
 /// Bytes that the file will take.
 std::uint64_t file_bytes(std::span<const Entry> entries, const Json& meta);
 
+/// What File::header_checksum() gives for the file, from its first bytes alone: nothing is checked
+/// but them. Throws Error(checkpoint), Error(resource).
+std::uint32_t stored_checksum(const std::filesystem::path& path);
+
 /// What a file holds. The entries point into the bytes that were parsed.
 struct Contents {
   std::vector<Entry> entries;          // in the order of the data

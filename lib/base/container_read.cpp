@@ -110,6 +110,17 @@ File::Buffer File::allocate(std::size_t size) {
   return Buffer(static_cast<std::byte*>(memory));
 }
 
+std::uint32_t stored_checksum(const std::filesystem::path& path) {
+  return in_context(printable(path.string()), [&] {
+    const Fd fd = open_file(path);
+    const std::size_t size = size_of(fd.get());
+    std::array<std::byte, kPrefixBytes> head{};
+    const auto start = std::span(head).first(std::min(size, head.size()));
+    read_start(fd.get(), start);
+    return read_prefix(start, size).checksum;
+  });
+}
+
 // Read and not mapped: touching a mapped file that became shorter would end the process, and what
 // was checked could change.
 File::File(const std::filesystem::path& path) {

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <string>
 
 namespace trainctl::dist {
 
@@ -28,6 +29,9 @@ class GradSync {
   /// Runs loss.backward(); on return every gradient holds the average over the ranks. Returns the
   /// seconds that the exchange took after the last gradient was computed.
   virtual double backward(const at::Tensor& loss) = 0;
+  /// The buckets in the order of the exchange, each as parameters x elements: "2x1300,14x25600".
+  /// Empty where nothing is exchanged.
+  [[nodiscard]] virtual std::string layout() const { return {}; }
 };
 
 }  // namespace trainctl::dist

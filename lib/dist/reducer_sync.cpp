@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include <algorithm>
+#include <string>
 
 namespace trainctl::dist {
 namespace {
@@ -30,11 +31,29 @@ class StampedHook final : public c10d::CppCommHookInterface<Group> {
   double& last_launch_;
 };
 
-std::shared_ptr<c10d::Reducer> frozen_reducer(const std::vector<at::Tensor>& parameters,
-                                              const Group& group, const BucketOptions& options) {
+using Layout = std::vector<std::vector<std::size_t>>;
+
+Layout layout_of(const std::vector<at::Tensor>& parameters, const BucketOptions& options) {
   auto layout = std::get<0>(c10d::compute_bucket_assignment_by_size(
       parameters, {options.first_bytes, options.cap_bytes}));
   std::reverse(layout.begin(), layout.end());  // backward reaches the last parameters first
+  return layout;
+}
+
+std::string text_of(const Layout& layout, const std::vector<at::Tensor>& parameters) {
+  std::string text;
+  for (const std::vector<std::size_t>& bucket : layout) {
+    std::int64_t elements = 0;
+    for (const std::size_t i : bucket) elements += parameters[i].numel();
+    text += (text.empty() ? "" : ",") + std::to_string(bucket.size()) + "x" +
+            std::to_string(elements);
+  }
+  return text;
+}
+
+std::shared_ptr<c10d::Reducer> frozen_reducer(const std::vector<at::Tensor>& parameters,
+                                              const Group& group, const BucketOptions& options) {
+  const Layout layout = layout_of(parameters, options);
   return std::make_shared<c10d::Reducer>(
       parameters, layout, group, std::vector<bool>(parameters.size(), false),
       static_cast<std::int64_t>(options.cap_bytes), /*find_unused_parameters=*/false,
@@ -48,12 +67,9 @@ std::shared_ptr<c10d::Reducer> frozen_reducer(const std::vector<at::Tensor>& par
 /// the order of addition.
 void freeze(c10d::Reducer& reducer, const std::vector<at::Tensor>& parameters,
             const BucketOptions& options) {
-  auto layout = std::get<0>(c10d::compute_bucket_assignment_by_size(
-      parameters, {options.first_bytes, options.cap_bytes}));
-  std::reverse(layout.begin(), layout.end());
   reducer.push_rebuilt_params_for_all_indices();
   reducer.rebuild_buckets();
-  reducer.initialize_buckets(std::move(layout));
+  reducer.initialize_buckets(layout_of(parameters, options));
 }
 
 class ReducerSync final : public GradSync {
@@ -68,6 +84,7 @@ class ReducerSync final : public GradSync {
     reducer_ = frozen_reducer(parameters, group, options);
     reducer_->register_comm_hook(std::make_unique<StampedHook>(group, last_launch_));
     freeze(*reducer_, parameters, options);
+    layout_ = text_of(layout_of(parameters, options), parameters);
   }
 
   void before_forward() override { reducer_->prepare_for_forward(); }
@@ -78,8 +95,11 @@ class ReducerSync final : public GradSync {
     return steady_clock().now() - last_launch_;
   }
 
+  [[nodiscard]] std::string layout() const override { return layout_; }
+
  private:
   Place place_;
+  std::string layout_;
   double last_launch_ = 0;
   std::shared_ptr<c10d::Reducer> reducer_;
 };

@@ -143,7 +143,7 @@ events::Measured measured_on(const MeasureSetup& setup, const data::Pipeline& pi
   measured.gradient_bytes = meter.kept().gradients;
   measured.optimizer_bytes = meter.kept().optimizer;
   measured.average_bytes = train::averaging_of(experiment.trainer) ? measured.weight_bytes : 0;
-  measured.best_bytes = experiment.checkpoint.save_top_k > 0 ? measured.weight_bytes : 0;
+  measured.best_bytes = experiment.checkpoint.save_top_k != 0 ? measured.weight_bytes : 0;
   measured.activation_bytes = steps.cost.activation_bytes;
   measured.batch_bytes = steps.cost.batch_bytes;
   measured.kernel_bytes = std::max<std::int64_t>(taken - tensors, 0);

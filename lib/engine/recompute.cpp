@@ -49,7 +49,7 @@ StepCost cost_of_batch(ModelMeter& meter, std::int64_t rows) {
 std::int64_t kept_bytes(const KeptBytes& kept, const spec::Experiment& experiment,
                         at::Device device) {
   std::int64_t copies = train::averaging_of(experiment.trainer) ? 1 : 0;
-  if (device.is_cpu() && experiment.checkpoint.save_top_k > 0) ++copies;
+  if (device.is_cpu() && experiment.checkpoint.save_top_k != 0) ++copies;
   return kept.weights * (1 + copies) + kept.gradients + kept.optimizer;
 }
 

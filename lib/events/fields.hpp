@@ -119,6 +119,17 @@ void each_field(Like<CheckpointSaved> auto& r, auto&& visit) {
   visit("global_step", r.global_step);
   visit("metric", r.metric);
   visit("value", r.value);
+  visit("verified", r.verified);
+  visit("exposed_s", r.exposed_s);
+}
+
+void each_field(Like<Resumed> auto& r, auto&& visit) {
+  visit("path", r.path);
+  visit("epoch", r.epoch);
+  visit("step_in_epoch", r.step_in_epoch);
+  visit("global_step", r.global_step);
+  visit("bitwise", r.bitwise);
+  visit("why_not", r.why_not);
 }
 
 void each_field(Like<StoppedEarly> auto& r, auto&& visit) {

@@ -136,6 +136,18 @@ struct CheckpointSaved {
   std::int64_t global_step = 0;
   std::string metric;  // "val/loss"; empty if it was not about a metric
   double value = 0;
+  bool verified = false;  // a checkpoint's folder, which was read back
+  double exposed_s = 0;   // that the training waited for it
+};
+
+/// Rank 0, after RunStarted, where the run goes on from a checkpoint.
+struct Resumed {
+  std::string path;                // its folder
+  std::int64_t epoch = 0;          // with which it goes on
+  std::int64_t step_in_epoch = 0;  // batches of that epoch that were trained on
+  std::int64_t global_step = 0;
+  bool bitwise = true;  // every number is as if the run had never stopped
+  std::string why_not;  // "the world size was 2 and is 1"
 };
 
 struct StoppedEarly {
@@ -211,6 +223,6 @@ struct Measured {
 
 using Event =
     std::variant<Hello, WeightsSet, RunStarted, Progress, StepLogged, EpochEnded, TableRow,
-                 CheckpointSaved, StoppedEarly, Evaluated, Warning, Failed, Finished, Measured>;
+                 CheckpointSaved, StoppedEarly, Evaluated, Warning, Failed, Finished, Measured, Resumed>;
 
 }  // namespace trainctl::events

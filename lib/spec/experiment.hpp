@@ -286,6 +286,10 @@ struct Checkpoint {
   int save_top_k = 1;
   bool save_last = true;
   std::int64_t every_n_epochs = 1;
+  std::optional<std::int64_t> every_n_steps;
+  std::optional<std::string> every_t;  // a span of time
+  bool save_weights_only = false;
+  bool asynchronous = true;
 
   static void describe(config::Describe<Checkpoint>& options);  // experiment.cpp
 };

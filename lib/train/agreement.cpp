@@ -12,7 +12,7 @@ Agreement::Agreement(dist::Communicator& communicator, StopSources sources, Cade
       sources_(sources),
       cadence_(cadence),
       alone_(communicator.place().world_size == 1),
-      wishes_(at::zeros({2}, at::kInt)) {}
+      wishes_(at::zeros({3}, at::kInt)) {}
 
 Agreement::~Agreement() {
   try {
@@ -29,6 +29,7 @@ Stop Agreement::own(double now) const {
 Stop Agreement::read() {
   std::exchange(pending_, nullptr)->wait();
   const auto* wishes = wishes_.const_data_ptr<std::int32_t>();
+  save_agreed_ = wishes[2] > 0;
   if (wishes[0] > 0) return Stop::signal;
   return wishes[1] > 0 ? Stop::time : Stop::none;
 }
@@ -38,10 +39,13 @@ void Agreement::start(double now) {
   auto* wishes = wishes_.mutable_data_ptr<std::int32_t>();
   wishes[0] = wish == Stop::signal ? 1 : 0;
   wishes[1] = wish == Stop::time ? 1 : 0;
+  // What was agreed just now is still to be done: it is no new wish.
+  wishes[2] = wishes_save_ && !save_agreed_ && communicator_.place().rank == 0 ? 1 : 0;
   pending_ = communicator_.start_sum(wishes_, "agreement on stopping");
 }
 
 Stop Agreement::after_step(At at, double now) {
+  save_agreed_ = alone_ && wishes_save_;
   if (alone_) return own(now);
   if (cadence_ == Cadence::log_points) return at == At::log_point ? settle(now) : Stop::none;
   const Stop agreed = pending_ ? read() : Stop::none;

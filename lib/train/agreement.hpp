@@ -17,7 +17,8 @@ struct StopSources {
   double deadline = 0;                   // on the clock of the timer; 0: none
 };
 
-/// Lets all ranks end after the same step, whoever was asked. With several ranks on CPUs the wishes
+/// Lets all ranks end after the same step, whoever was asked, and save after the same one, which
+/// rank 0's clock decides. With several ranks on CPUs the wishes
 /// are summed in the background of each step and read one step later; on GPUs they are exchanged at
 /// log points only, where the host waits for the device anyway.
 class Agreement {
@@ -32,6 +33,10 @@ class Agreement {
   enum class At { step, log_point };
   /// At the end of a step or of a batch of validation; `now` as of the timer.
   Stop after_step(At at, double now);
+  /// What rank 0 says from now on of whether a save is due; the others are not asked.
+  void wish_save(bool due) { wishes_save_ = due; }
+  /// Whether all ranks save after the step that was given last: once for each wish.
+  [[nodiscard]] bool save_agreed() const { return save_agreed_; }
   /// Waits for all ranks: between epochs.
   Stop settle(double now);
   /// This rank's own wish, without asking the others.
@@ -45,7 +50,9 @@ class Agreement {
   StopSources sources_;
   Cadence cadence_;
   bool alone_;
-  at::Tensor wishes_;  // int32: [signal, time]
+  at::Tensor wishes_;  // int32: [signal, time, save]
+  bool wishes_save_ = false;
+  bool save_agreed_ = false;
   std::unique_ptr<dist::Pending> pending_;
 };
 

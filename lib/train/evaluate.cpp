@@ -69,7 +69,10 @@ std::optional<events::Metrics> Evaluator::run(std::optional<std::int64_t> limit,
       }
       if (batch.valid > 0 && outputs) outputs(loaded, logits);
     }
-    if (!watch(i)) return std::nullopt;
+    if (!watch(i)) {
+      --runs_;  // it is to be done again
+      return std::nullopt;
+    }
   }
   if (!on_.labelled) return events::Metrics();
   tables_ = collect_tables(on_);

@@ -78,6 +78,15 @@ void LossMeter::reset() {
   weight_ = 0;
 }
 
+void LossMeter::add(const LossMeter& other) {
+  if (device_total_.defined()) {
+    device_total_.add_(other.device_total_);
+    device_weight_.add_(other.device_weight_);
+  }
+  total_ += other.total_;
+  weight_ += other.weight_;
+}
+
 std::vector<stage::NamedTensor> LossMeter::state() const {
   if (!device_total_.defined()) return {};
   return {{"total", device_total_}, {"weight", device_weight_}};

@@ -30,6 +30,9 @@ class LossMeter {
   [[nodiscard]] bool leaves_out() const { return leaves_out_; }
   void reset();
 
+  /// Adds what another one of the same device has summed.
+  void add(const LossMeter& other);
+
   /// The sums of a GPU, live; none on a CPU.
   [[nodiscard]] std::vector<stage::NamedTensor> state() const;
   /// Those of the host.

@@ -12,6 +12,20 @@ namespace {
 /// The scale of float16 gradients halves from 65,536 to 1 in 16 steps that are not finite.
 constexpr std::int64_t kSkippedWhileScaling = 100;
 
+double seconds_of(const char* key, const std::string& text) {
+  const std::optional<double> seconds = spec::parse_duration(text);
+  ENSURE(config, seconds.has_value(), "{} '{}' is not a duration", key, text);
+  return *seconds;
+}
+
+std::optional<Saving> saving_of(const spec::Checkpoint& checkpoint) {
+  const bool keeps = checkpoint.save_last || checkpoint.save_top_k != 0;
+  if (!keeps || checkpoint.save_weights_only) return std::nullopt;
+  Saving saving{checkpoint.asynchronous, checkpoint.save_top_k, checkpoint.every_n_steps, {}};
+  if (checkpoint.every_t) saving.every_s = seconds_of("checkpoint.every_t", *checkpoint.every_t);
+  return saving;
+}
+
 }  // namespace
 
 Options options_from(const spec::Experiment& experiment, at::Device device, int ranks) {
@@ -20,11 +34,7 @@ Options options_from(const spec::Experiment& experiment, at::Device device, int 
   options.device = device;
   options.max_epochs = trainer.epoch_limit();
   options.max_steps = trainer.max_steps;
-  if (trainer.max_time) {
-    options.max_time_s = spec::parse_duration(*trainer.max_time);
-    ENSURE(config, options.max_time_s.has_value(), "trainer.max_time '{}' is not a duration",
-           *trainer.max_time);
-  }
+  if (trainer.max_time) options.max_time_s = seconds_of("trainer.max_time", *trainer.max_time);
   options.accumulate = trainer.accumulate_grad_batches;
   options.clip = trainer.gradient_clip_val;
   options.clip_algorithm = trainer.gradient_clip_algorithm;
@@ -43,13 +53,15 @@ Options options_from(const spec::Experiment& experiment, at::Device device, int 
   options.pin_memory = experiment.loader.pin_memory.value_or(true);
   options.monitor = spec::checkpoint_monitor(experiment);
   options.mode = spec::resolve_mode(experiment.checkpoint.mode, options.monitor);
-  options.save_best = experiment.checkpoint.save_top_k > 0;
+  options.save_best = experiment.checkpoint.save_top_k != 0;
   options.save_last = experiment.checkpoint.save_last;
   options.save_every = experiment.checkpoint.every_n_epochs;
+  options.saving = saving_of(experiment.checkpoint);
   if (trainer.fast_dev_run) {  // does it run at all? leaves nothing behind
     options.max_epochs = 1;
     options.sanity_steps = 0;
     options.save_best = options.save_last = false;
+    options.saving.reset();
   }
   return options;
 }

@@ -13,6 +13,15 @@
 
 namespace trainctl::train {
 
+/// Which checkpoints of the whole state are written, beside those after epochs. The weights that
+/// people take away are another matter.
+struct Saving {
+  bool asynchronous = true;
+  std::int64_t top_k = 1;  // of the best are kept; -1: all that were ever written
+  std::optional<std::int64_t> every_n_steps;
+  std::optional<double> every_s;
+};
+
 /// What the loop does, with every `auto` and every implication of the experiment resolved.
 struct Options {
   at::Device device = at::kCPU;
@@ -38,7 +47,8 @@ struct Options {
   spec::Mode mode = spec::Mode::min;
   bool save_best = true;
   bool save_last = true;
-  std::int64_t save_every = 1;  // epochs
+  std::int64_t save_every = 1;   // epochs
+  std::optional<Saving> saving;  // absent: no run can go on from this one
 };
 
 /// On one of `ranks`.

@@ -27,6 +27,11 @@ void Reporter::begin_epoch() {
   log_mark_ = {};
 }
 
+void Reporter::begin_at(const LossMeter& meter) {
+  log_mark_ = {meter.total(), meter.weight()};
+  progress_mark_ = log_mark_;
+}
+
 void Reporter::emit(const events::Event& event) const { session_.emit(event); }
 
 void Reporter::memorise(Memo& memo) {

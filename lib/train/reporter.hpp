@@ -17,6 +17,8 @@ class Reporter {
 
   /// Begins an epoch: `meter` starts from nothing.
   void begin_epoch();
+  /// Goes on in the middle of an epoch as if `meter` had been told so far.
+  void begin_at(const LossMeter& meter);
   void step(events::Phase phase, const Position& position, double now, const LossMeter* meter);
   /// A log point: all ranks call it at the same step. Returns the mean loss since the last one;
   /// nothing, and logs NaN, where every loss since then was left out.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "checkpoint/manifest.hpp"
 #include "data/loader.hpp"
 #include "dist/communicator.hpp"
 #include "events/heartbeat.hpp"
@@ -48,6 +49,7 @@ struct Session {
   events::Heartbeat* heartbeat = nullptr;
   const volatile int* stop_signal = nullptr;
   std::filesystem::path run_dir;  // checkpoints/ is written below it
+  checkpoint::Manifest origin = {};  // version, config_hash and facts, as each manifest tells them
 };
 
 /// Where the run stands.

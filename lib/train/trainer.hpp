@@ -10,14 +10,18 @@
 #include "train/profiler.hpp"
 #include "train/reporter.hpp"
 #include "train/run_digest.hpp"
+#include "train/run_state.hpp"
+#include "train/saver.hpp"
 #include "train/session.hpp"
 #include "train/skipped_report.hpp"
 #include "train/step.hpp"
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace trainctl::train {
 
@@ -27,6 +31,10 @@ class Trainer {
   /// Gives every rank rank 0's weights. `session` outlives the trainer.
   Trainer(const Session& session, Options options);
 
+  /// Before run(): goes on from a checkpoint, with the next batch. On as many ranks as wrote it all
+  /// numbers are as if the run had never stopped. Throws Error(checkpoint) naming what does not fit,
+  /// Error(config) where another number of ranks cannot go on at that batch.
+  void resume(const std::filesystem::path& checkpoint);
   /// Trains to the end and returns the last event. Throws Error(diverged) for a loss, a gradient
   /// or weights that are not finite, Error(data) from the loader, Error(rank_failed) or Error(hang)
   /// where another rank is lost.
@@ -37,12 +45,23 @@ class Trainer {
 
   [[nodiscard]] std::int64_t global_step() const { return position_.global_step; }
   [[nodiscard]] events::Phase phase() const { return phase_; }
+  /// Where it goes on or stands: epoch and batches of it, as a manifest tells them.
+  [[nodiscard]] Position next() const;
+  /// Buckets in which gradients are exchanged, see GradSync::layout().
+  [[nodiscard]] std::string buckets() const { return sync_->layout(); }
+  /// After run(): a checkpoint of exactly where it ended is committed. All ranks agree.
+  [[nodiscard]] bool saved_the_end() const { return saved_the_end_; }
 
  private:
   void sanity_check();
   /// Returns false where the epoch is not to be finished: a signal.
   bool train_epoch();
+  /// Returns its first batch, which in an epoch that goes on is a later one.
+  std::int64_t begin_epoch();
+  /// Returns false where there is none.
+  bool next_epoch();
   void train_batch(std::int64_t index);
+  void open_window(std::int64_t first);
   void after_step();
   void check_loss(const char* which, double loss) const;
   void check_weights() const;
@@ -58,6 +77,26 @@ class Trainer {
 
   /// Validation, best weights, early stopping, the event. Returns false after a signal.
   bool finish_epoch();
+  /// The first half of it: what the epoch's metrics are and lead to. Returns false after a signal
+  /// during validation, which then is to be done again.
+  bool judge_epoch(events::EpochEnded& ended);
+  void keep_best();
+  void settle_stop_reason();
+  void time_epoch(events::EpochEnded& ended);
+
+  // trainer_state.cpp
+  void memorise(Memo& memo);
+  void memorise_stages(Memo& memo);
+  [[nodiscard]] std::vector<StateTensor> state();
+  void take_over_other_world(const SavedState& saved);
+  void fit_position(const checkpoint::Manifest& manifest);
+  [[nodiscard]] checkpoint::Moment moment() const;
+  void begin_saving();
+  void save_if_due();
+  void take_state();
+  void write_state(const char* reason);
+  void save_end();
+  [[nodiscard]] std::uint64_t state_bytes();
   void beat(events::Phase phase) const;
   std::optional<events::Metrics> validate(std::optional<std::int64_t> limit);
   void judge_step(std::optional<double> loss);
@@ -73,6 +112,7 @@ class Trainer {
   const Session& session_;
   Options options_;
   PartTimer timer_;
+  std::unique_ptr<Saver> saver_;  // null: none are written. Before ranks meet
   std::unique_ptr<dist::GradSync> sync_;
   std::unique_ptr<device::Feed> feed_;
   StepRunner step_;
@@ -93,12 +133,24 @@ class Trainer {
   std::int64_t epochs_done_ = 0;
   std::int64_t window_rows_ = 0;
   std::int64_t rows_in_epoch_ = 0;
+  std::int64_t rows_before_ = 0;  // of these: before this process
+  bool resumed_ = false;
+  bool goes_on_ = false;     // the epoch that comes next was begun by another process
+  bool epoch_done_ = false;  // the epoch of position_, with all that comes behind it
+  bool stepped_ = false;     // this process has begun a step
+  bool saved_the_end_ = false;
+  std::filesystem::path resumed_from_;
+  double saved_at_ = 0;                // on the session's clock
+  std::optional<double> epoch_value_;  // of the monitor, in the epoch that is done
   double lr_ = 0;
   std::uint64_t digest_ = 0;  // of the epoch, this rank's part
   RunDigest run_digest_;
   double cpu_before_ = 0;
   std::int64_t read_before_ = 0;
 };
+
+/// Running statistics are of the samples that a rank saw: those of rank 0 count.
+void share_buffers(const Session& session);
 
 /// Weights and buffers of rank 0 on every rank, and what exchanges the gradients.
 std::unique_ptr<dist::GradSync> synchronise(const Session& session);

@@ -26,7 +26,7 @@ void scale_steps(GradScaler& scaler, int from, int to) {
 
 std::vector<double> numbers_of(const GradScaler& scaler) {
   return {scaler.current_scale(), static_cast<double>(scaler.skipped()),
-          static_cast<double>(scaler.skipped_in_a_row()), scaler.found_inf().item<double>()};
+          static_cast<double>(scaler.most_skipped_in_a_row()), scaler.found_inf().item<double>()};
 }
 
 std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }

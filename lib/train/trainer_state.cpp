@@ -1,0 +1,257 @@
+#include "train/trainer.hpp"
+
+#include "base/json_memo.hpp"
+#include "train/rng.hpp"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+// What a checkpoint of a run holds, when one is written, and how a run goes on from it.
+
+namespace trainctl::train {
+namespace {
+
+/// All that the model's weights are; kept once more where the best of them are.
+std::uint64_t bytes_of(const std::vector<stage::NamedTensor>& tensors) {
+  constexpr std::uint64_t kOfHeader = 200;  // a tensor's entry and its padding
+  std::uint64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) bytes += tensor.nbytes() + kOfHeader;
+  return bytes;
+}
+
+std::set<std::string> buffer_names(const stage::Model& model) {
+  std::set<std::string> names;
+  for (stage::NamedTensor& buffer : model.buffers()) names.insert(std::move(buffer.name));
+  return names;
+}
+
+/// The largest batch of one rank with which windows end where the rows do; 0: there is none.
+std::int64_t fitting_batch(std::int64_t rows, std::int64_t most, std::int64_t batches) {
+  for (std::int64_t batch = most; batch > 0; --batch) {
+    if (rows % (batch * batches) == 0) return batch;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void Trainer::memorise(Memo& memo) {
+  memo.group("position", [&] { position_.memorise(memo); });
+  memo.value("epoch_done", &epoch_done_);
+  memo.value("epochs_done", &epochs_done_);
+  memo.value("rows_in_epoch", &rows_in_epoch_);
+  memo.value("epoch_value", &epoch_value_);
+  memo.value("early_reason", &early_reason_);
+  memo.value("lr", &lr_);
+  memo.value("digest", &digest_);
+  memo.group("run_digest", [&] { run_digest_.memorise(memo); });
+  memo.group("meter", [&] { step_.meter().memorise(memo); });
+  memo.group("reporter", [&] { reporter_.memorise(memo); });
+  memo.group("keeper", [&] { keeper_.memorise(memo); });
+  if (averager_) memo.group("averager", [&] { averager_->memorise(memo); });
+  if (evaluator_) memo.group("evaluator", [&] { evaluator_->memorise(memo); });
+  memorise_stages(memo);
+}
+
+void Trainer::memorise_stages(Memo& memo) {
+  memo.group("optimizer", [&] { session_.optimizer.memorise(memo); });
+  memo.group("scheduler", [&] { session_.scheduler.memorise(memo); });
+  if (session_.stopper != nullptr)
+    memo.group("stopper", [&] { session_.stopper->memorise(memo); });
+}
+
+/// Parameters, and what follows from the gradients that all ranks share, are alike on all of them.
+std::vector<StateTensor> Trainer::state() {
+  enum class Of { all, rank };
+  std::vector<StateTensor> all;
+  const auto add = [&](const char* group, const std::vector<stage::NamedTensor>& tensors, Of of) {
+    for (const auto& [name, tensor] : tensors)
+      all.push_back({std::string(group) + "/" + name, tensor, of == Of::rank});
+  };
+  add("model", session_.model.parameters(), Of::all);
+  add("model", session_.model.buffers(), Of::rank);
+  add("optimizer", session_.optimizer.state(), Of::all);
+  if (step_.scaler() != nullptr) add("scaler", step_.scaler()->state(), Of::all);
+  add("keeper", keeper_.state(), Of::all);
+  add("meter", step_.meter().state(), Of::rank);
+  for (std::size_t i = 0; i < session_.metrics.size(); ++i) {
+    stage::Metric& metric = *session_.metrics[i];  // two of one name are allowed
+    add("metrics", {{fmt::format("{}.{}", i, metric.name()), metric.sums()}}, Of::rank);
+  }
+  if (!averager_) return all;
+  const std::set<std::string> buffers = buffer_names(session_.model);
+  for (const auto& average : averager_->state())
+    add("averager", {average}, buffers.contains(average.name) ? Of::rank : Of::all);
+  return all;
+}
+
+Position Trainer::next() const {
+  Position next = position_;
+  if (epoch_done_) {
+    ++next.epoch;
+    next.step_in_epoch = 0;
+  }
+  return next;
+}
+
+checkpoint::Moment Trainer::moment() const { return {position_.global_step, next().epoch}; }
+
+std::uint64_t Trainer::state_bytes() {
+  std::uint64_t bytes = bytes_of(saved_by(state(), 0));
+  const bool keeps = options_.save_best ||
+                     (session_.stopper != nullptr && session_.stopper->restore_best());
+  if (keeps && keeper_.state().empty()) bytes += bytes_of(weights_of(session_.model));
+  return bytes;
+}
+
+void Trainer::begin_saving() {
+  saved_at_ = session_.clock.now();
+  if (!saver_) return;
+  saver_->begin(resumed_from_);
+  if (session_.communicator.place().rank == 0) saver_->check_space(state_bytes());
+}
+
+void Trainer::save_if_due() {
+  saver_->poll();
+  const auto& every = options_.saving->every_n_steps;
+  const bool by_steps = every && position_.global_step % *every == 0;
+  if (!by_steps && !agreement_.save_agreed()) return;
+  const events::Phase phase = std::exchange(phase_, events::Phase::checkpoint);
+  take_state();
+  write_state(by_steps ? "every_n_steps" : "every_t");
+  phase_ = phase;
+  beat(phase_);
+  timer_.enter(Part::other);
+}
+
+void Trainer::take_state() {
+  timer_.enter(Part::checkpoint);
+  beat(events::Phase::checkpoint);
+  if (!epoch_done_) {  // else they were looked at a moment ago
+    check_skipped();
+    check_weights();
+  }
+  const dist::Place place = session_.communicator.place();
+  std::vector<stage::NamedTensor> tensors = saved_by(state(), place.rank);
+  for (const auto& [name, random] : random_states(options_.device))
+    tensors.push_back({"rng/" + name, random});
+  MemoWriter memo;
+  memorise(memo);
+  const Position at = next();
+  Json meta = Json::object();
+  meta["rank"] = place.rank;
+  meta["world_size"] = place.world_size;
+  meta["position"] = {{"epoch", at.epoch},
+                      {"step_in_epoch", at.step_in_epoch},
+                      {"global_step", at.global_step}};
+  meta["training"] = memo.json();
+  saver_->take(tensors, std::move(meta));
+  saved_at_ = session_.clock.now();
+}
+
+void Trainer::write_state(const char* reason) {
+  timer_.enter(Part::checkpoint);
+  const Position at = next();
+  saver_->write({.moment = moment(),
+                 .step_in_epoch = at.step_in_epoch,
+                 .samples_in_epoch = epoch_done_ ? 0 : rows_in_epoch_,
+                 .reason = reason,
+                 .value = epoch_done_ ? epoch_value_ : std::nullopt,
+                 .told_epoch = position_.epoch,
+                 .buckets = sync_->layout()});
+}
+
+/// The last one is waited for, and all ranks learn whether it is there.
+void Trainer::save_end() {
+  phase_ = events::Phase::checkpoint;
+  beat(phase_);
+  saver_->tolerate_failures();
+  saver_->settle();
+  const bool asked = stop_ == Stop::signal;
+  if (!saver_->has(moment())) {
+    take_state();
+    write_state(asked ? "signal" : "exit");
+    saver_->settle();
+  }
+  saved_the_end_ = saver_->has(moment());
+  ENSURE(resource, saved_the_end_ || asked,
+         "the run came to its end, but its last checkpoint could not be saved");
+}
+
+void Trainer::resume(const std::filesystem::path& checkpoint) {
+  const dist::Place place = session_.communicator.place();
+  const SavedState saved(checkpoint, place);
+  in_context("the values in " + checkpoint.string(), [&] {
+    MemoReader memo(saved.values());
+    memorise(memo);
+    memo.finish();
+  });
+  saved.copy_into(state());
+  if (saved.same_world() || place.rank == 0)
+    set_random_states(options_.device, saved.tensors("rng/"));
+  if (!saved.same_world()) take_over_other_world(saved);
+  resumed_ = true;
+  resumed_from_ = checkpoint;
+  goes_on_ = !epoch_done_;
+  if (goes_on_) fit_position(saved.manifest());
+  if (!early_reason_.empty()) stop_reason_ = "early_stopping";
+  if (epoch_done_ && at_step_limit()) stop_reason_ = "max_steps";
+}
+
+/// What every rank has summed of the epoch so far, rank 0 takes over.
+void Trainer::take_over_other_world(const SavedState& saved) {
+  const at::NoGradGuard guard;
+  if (session_.communicator.place().rank != 0) {
+    for (const auto& metric : session_.metrics) metric->reset();
+    step_.meter().reset();
+    digest_ = 0;
+  }
+  for (std::size_t part = 1; part <= saved.others(); ++part) {
+    const std::vector<stage::NamedTensor> sums = saved.tensors_of(part, "metrics/");
+    for (std::size_t i = 0; i < std::min(sums.size(), session_.metrics.size()); ++i) {
+      at::Tensor& own = session_.metrics[i]->sums();
+      own.add_(sums[i].tensor.to(own.device()));
+    }
+    LossMeter meter(options_.device);
+    recall(meter, saved.values_of(part).at("meter"));
+    const std::vector<stage::NamedTensor> totals = saved.tensors_of(part, "meter/");
+    for (std::size_t i = 0; i < std::min(totals.size(), meter.state().size()); ++i)
+      meter.state()[i].tensor.copy_(totals[i].tensor);
+    step_.meter().add(meter);
+    digest_ += saved.values_of(part).at("digest").get<std::uint64_t>();
+  }
+  reporter_.begin_at(step_.meter());
+}
+
+/// The next batch is the one behind the rows that were trained on: a whole number of windows of
+/// batches, of which each rank now takes its share.
+void Trainer::fit_position(const checkpoint::Manifest& manifest) {
+  const int world = session_.communicator.place().world_size;
+  const std::int64_t full = session_.batch_size * world;
+  position_.steps_in_epoch = session_.train.batches_per_epoch();
+  const std::int64_t all = std::min(session_.train.samples(), position_.steps_in_epoch * full);
+  if (rows_in_epoch_ >= all) {
+    position_.step_in_epoch = position_.steps_in_epoch;
+    return;
+  }
+  const std::int64_t window = full * options_.accumulate;
+  if (rows_in_epoch_ % window != 0) {
+    const std::int64_t batch =
+        fitting_batch(rows_in_epoch_, session_.batch_size, world * options_.accumulate);
+    throw Error(
+        ErrorKind::config,
+        fmt::format("{} samples of epoch {} are trained on, which is no whole number of steps of "
+                    "{} ranks with loader.batch_size {}: {}",
+                    rows_in_epoch_, position_.epoch + 1, world, session_.batch_size,
+                    batch > 0 ? fmt::format("set loader.batch_size={}", batch)
+                              : fmt::format("go on with {} ranks, or from a checkpoint at the end "
+                                            "of an epoch",
+                                            manifest.world_size)));
+  }
+  position_.step_in_epoch = rows_in_epoch_ / full;
+}
+
+}  // namespace trainctl::train
