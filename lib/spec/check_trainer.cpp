@@ -68,6 +68,26 @@ void check_hang_timeout(Checker& checker) {
       "write auto, or 90s, 5m, 1h30m, \"DD:HH:MM:SS\"");
 }
 
+void check_checkpoints(Checker& checker) {
+  const Checkpoint& checkpoint = checker.experiment().checkpoint;
+  const auto& every = checkpoint.every_t;
+  if (every && checker.sound("checkpoint.every_t") && !parse_duration(*every)) {
+    checker.error("checkpoint.every_t",
+                  fmt::format("'every_t' must be a span of time, found '{}'", printable(*every)),
+                  "write \"DD:HH:MM:SS\", or 90s, 30m, 1h30m, 2d");
+  }
+  const bool sound = checker.sound({"checkpoint.save_weights_only", "trainer.max_restarts"});
+  const int restarts = checker.experiment().trainer.max_restarts;
+  if (sound && checkpoint.save_weights_only && restarts > 0) {
+    checker.warning(
+        "checkpoint.save_weights_only",
+        fmt::format("no run can go on from weights alone: each of the {} restart(s) of "
+                    "'trainer.max_restarts' would begin at the first step",
+                    restarts),
+        "remove one of them");
+  }
+}
+
 void check_backend(Checker& checker) {
   const Experiment& experiment = checker.experiment();
   const Backend backend = experiment.distributed.backend;
@@ -130,6 +150,7 @@ void check_trainer(Checker& checker) {
   check_devices(checker);
   check_limits(checker);
   check_hang_timeout(checker);
+  check_checkpoints(checker);
   check_backend(checker);
   check_precision(checker);
   check_averaging(checker);

@@ -92,6 +92,13 @@ void describe_processes(config::Describe<Trainer>& options) {
              "longer.")
       .not_empty()
       .example("5m");
+  options
+      .field("max_restarts", &Trainer::max_restarts,
+             "How often a run goes on from its newest checkpoint after a process failed or hung "
+             "(exit codes 7 and 8).")
+      .at_least(0)
+      .at_most(1000)
+      .example("3");
 }
 
 }  // namespace
@@ -175,12 +182,30 @@ void Checkpoint::describe(config::Describe<Checkpoint>& options) {
           "The value that decides which weights are best; absent: early stopping's, else the loss.")
       .example("val/accuracy");
   options.field("mode", &Checkpoint::mode, "min: lower is better; max: higher; auto: by the name.");
-  options.field("save_top_k", &Checkpoint::save_top_k, "How many of the best are kept; 0: none.")
-      .at_least(0)
-      .at_most(1);
-  options.field("save_last", &Checkpoint::save_last, "Keeps the newest weights too.");
+  options
+      .field("save_top_k", &Checkpoint::save_top_k,
+             "How many of the best are kept; 0: none; -1: all.")
+      .at_least(-1)
+      .at_most(10'000);
+  options.field("save_last", &Checkpoint::save_last,
+                "Writes the newest weights to last.safetensors too.");
   options.field("every_n_epochs", &Checkpoint::every_n_epochs, "Epochs between two saves.")
       .at_least(1);
+  options
+      .field("every_n_steps", &Checkpoint::every_n_steps,
+             "Steps between two saves, beside those of every_n_epochs; absent: none.")
+      .at_least(1)
+      .example("1000");
+  options
+      .field("every_t", &Checkpoint::every_t,
+             "Time between two saves, beside those of every_n_epochs: DD:HH:MM:SS, or 90s, 30m, "
+             "2h; absent: none.")
+      .not_empty()
+      .example("15m");
+  options.field("save_weights_only", &Checkpoint::save_weights_only,
+                "Leaves out all but the weights: less space, and no run can go on from it.");
+  options.field("async", &Checkpoint::asynchronous,
+                "Copies the state in the step and writes it beside the training.");
 }
 
 void Remote::describe(config::Describe<Remote>& options) {
@@ -288,7 +313,7 @@ void Experiment::describe(config::Describe<Experiment>& options) {
       .example("[accuracy]");
   options.field("trainer", &Experiment::trainer, "The training loop.");
   options.field("distributed", &Experiment::distributed, "How ranks exchange gradients.");
-  options.field("checkpoint", &Experiment::checkpoint, "Which weights are kept.");
+  options.field("checkpoint", &Experiment::checkpoint, "When state is saved, and what is kept.");
   options.field("profiler", &Experiment::profiler,
                 "Records what a few steps do into profile/; absent: nothing.");
   options.field("loggers", &Experiment::loggers, "Where the progress is written.");

@@ -244,6 +244,7 @@ struct Trainer {
   config::Auto<int> num_threads;
   Allocator allocator = Allocator::system;
   config::Auto<std::string> hang_timeout;  // a span of time
+  int max_restarts = 0;
 
   /// As Lightning has it: max_epochs; without it 10, or no limit where max_steps or max_time ends
   /// the run.
@@ -279,7 +280,7 @@ struct Distributed {
 };
 
 struct Checkpoint {
-  static constexpr auto kSummary = "Which weights are kept.";
+  static constexpr auto kSummary = "When the state of the training is saved, and what is kept.";
 
   std::optional<std::string> monitor;
   config::Auto<Mode> mode;

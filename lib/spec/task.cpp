@@ -14,7 +14,7 @@ namespace trainctl::spec {
 namespace {
 
 constexpr const char* kSchema = "trainctl.task/1";
-constexpr std::array kKeys{"schema", "kind", "split", "weights", "input", "learnt"};
+constexpr std::array kKeys{"schema", "kind", "split", "weights", "input", "learnt", "resume"};
 constexpr std::array kLearntKeys{"targets", "outputs", "labelled"};
 constexpr std::array kSplits{"train", "val", "test"};
 
@@ -73,6 +73,7 @@ std::string dump_task(const Task& task) {
             {"weights", task.weights.string()}};
   if (!task.input.empty()) json["input"] = task.input.string();
   if (task.learnt) json["learnt"] = json_of(*task.learnt);
+  if (!task.resume.empty()) json["resume"] = task.resume.string();
   return to_pretty(json) + "\n";
 }
 
@@ -86,6 +87,11 @@ Task parse_task(std::string_view text) {
          "{}: there is no split '{}'", kTaskFile, printable(task.split));
   if (json.contains("input")) task.input = text_of(json, "input");
   if (json.contains("learnt")) task.learnt = parse_learnt(json["learnt"]);
+  if (json.contains("resume")) task.resume = text_of(json, "resume");
+  ENSURE(config, task.resume.empty() || task.resume.is_absolute(),
+         "{}: 'resume' is no absolute path", kTaskFile);
+  ENSURE(config, task.resume.empty() || task.kind == TaskKind::train,
+         "{}: only training can be resumed", kTaskFile);
   return task;
 }
 

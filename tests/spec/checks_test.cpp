@@ -230,6 +230,22 @@ TEST_CASE("trainer keys that contradict one another are told", "[spec]") {
   CHECK_THAT(problems_of({"trainer.devices=1000"}), Contains("warning: 1000 processes share"));
 }
 
+TEST_CASE("checkpoint keys that cannot be, or work against restarts, are told", "[spec]") {
+  for (const char* text : {"soon", "0s", "30", "-5m"}) {
+    CHECK_THAT(problems_of({std::string("checkpoint.every_t=") + text}),
+               Contains("'every_t' must be a span of time"));
+  }
+  for (const char* sound :
+       {"checkpoint.every_t=15m", "checkpoint.every_n_steps=1", "checkpoint.save_top_k=-1",
+        "checkpoint.save_top_k=3", "checkpoint.save_weights_only=true", "trainer.max_restarts=3",
+        "checkpoint.async=false"})
+    CHECK(problems_of({sound}).empty());
+  CHECK_THAT(problems_of({"checkpoint.every_n_steps=0"}), Contains("'every_n_steps' must be"));
+  CHECK_THAT(problems_of({"trainer.max_restarts=-1"}), Contains("'max_restarts' must be"));
+  CHECK_THAT(problems_of({"checkpoint.save_weights_only=true", "trainer.max_restarts=2"}),
+             Contains("warning: no run can go on from weights alone") && Contains("2 restart(s)"));
+}
+
 TEST_CASE("a mistake elsewhere in a section does not hide a contradiction", "[spec]") {
   CHECK_THAT(problems_of({"optimizer={type: sgd, learning_rate: 1, nesterov: true}"}),
              Contains("nesterov needs") && Contains("2 errors"));

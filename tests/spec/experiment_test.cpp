@@ -82,7 +82,7 @@ TEST_CASE("what this release does not do is refused, not ignored", "[spec]") {
   CHECK_THAT(problems_of({"trainer.amp=true"}), Contains("write 'trainer.precision: 16-mixed'"));
   CHECK_THAT(problems_of({"loggers=[tensorboard]"}),
              Contains("'loggers' must be one of console, csv, jsonl"));
-  CHECK_THAT(problems_of({"checkpoint.save_top_k=3"}), Contains("'save_top_k' must be"));
+  CHECK_THAT(problems_of({"checkpoint.save_top_k=-2"}), Contains("'save_top_k' must be"));
 }
 
 TEST_CASE("loader threads and batches ahead are numbers in their range, or auto", "[spec]") {
