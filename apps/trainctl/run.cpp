@@ -26,8 +26,10 @@ struct RunFlags {
   ConfigArguments config;
   std::string out = "runs";
   std::string run_dir;
+  std::string resume;  // auto, last, best or a path; empty: a new run
   bool break_lock = false;
-  std::string profile;  // "true": as the file or the defaults say
+  int max_restarts = -1;  // -1: as the file says
+  std::string profile;    // "true": as the file or the defaults say
 };
 
 /// The `profiler` section as `--profile=WAIT,WARMUP,ACTIVE` asks for it.
@@ -59,11 +61,14 @@ spec::Loaded profiled(spec::Loaded loaded, const std::string& flag) {
 study::RunRequest request_for(const RunFlags& flags, const std::vector<std::string>& added,
                               Context& context) {
   ConfigArguments config = flags.config;
+  if (flags.max_restarts >= 0)
+    config.overrides.push_back(fmt::format("++trainer.max_restarts={}", flags.max_restarts));
   config.overrides.insert(config.overrides.end(), added.begin(), added.end());
   study::RunRequest request =
       request_of(profiled(load_checked(config, context), flags.profile), flags.config, context);
   request.folder.root = flags.out;
   if (!flags.run_dir.empty()) request.folder.fixed = flags.run_dir;
+  if (!flags.resume.empty()) request.resume = study::parse_resume(flags.resume);
   if (flags.break_lock) request.folder.if_locked = study::IfLocked::take_over;
   return request;
 }
@@ -75,6 +80,7 @@ void say(const Context& context, const std::string& line) {
 study::BatchResult try_batch(std::int64_t batch, const RunFlags& flags, Context& context) {
   RunFlags trial = flags;
   trial.profile.clear();
+  trial.resume.clear();
   study::RunRequest request = request_for(trial, study::batch_trial(batch), context);
   request.folder.root = fs::path(flags.out) / "batch-size";
   request.folder.fixed.reset();
@@ -86,9 +92,16 @@ study::BatchResult try_batch(std::int64_t batch, const RunFlags& flags, Context&
   return result;
 }
 
-/// The same request with the number that trials find in the place of `auto`.
+/// The same request with the number of the run that goes on, or that trials find, in the place of
+/// `auto`.
 study::RunRequest with_found_batch(const RunFlags& flags, const study::RunRequest& request,
                                    Context& context) {
+  const auto before =
+      request.resume ? study::resumed_batch(request.folder, *request.resume) : std::nullopt;
+  if (before) {
+    context.diagnostics = {};
+    return request_for(flags, {fmt::format("++loader.batch_size={}", *before)}, context);
+  }
   const double budget = study::batch_budget(request.loaded.experiment.trainer);
   const study::BatchChoice choice = study::choose_batch(
       budget, [&](std::int64_t batch) { return try_batch(batch, flags, context); });
@@ -128,8 +141,30 @@ void print_ending(const study::RunOutcome& run, const Context& context) {
   }
 }
 
-int run(const RunFlags& flags, Context& context) {
+/// Without an experiment file, or with a run folder in its place, the run of that folder goes on by
+/// its own resolved file.
+RunFlags with_config(RunFlags flags) {
+  std::error_code ignored;
+  const bool is_folder = fs::is_directory(flags.config.file, ignored);
+  if (flags.resume.empty() || !(flags.config.file.empty() || is_folder)) return flags;
+  std::string& folder = flags.run_dir;
+  if (is_folder) {
+    folder = flags.config.file;
+  } else if (folder.empty()) {
+    folder = study::run_folder_of(study::parse_resume(flags.resume)).string();
+    flags.resume = fs::equivalent(folder, flags.resume, ignored) ? "last" : flags.resume;
+  }
+  const fs::path resolved = fs::canonical(folder, ignored);  // `latest` may move meanwhile
+  if (!ignored) folder = resolved.string();
+  flags.config.file = (fs::path(folder) / "config.resolved.yaml").string();
+  ENSURE(config, fs::is_regular_file(flags.config.file, ignored),
+         "{} is no run folder: it has no config.resolved.yaml", printable(folder));
+  return flags;
+}
+
+int run(const RunFlags& typed, Context& context) {
   launch::end_on_stop_signals();  // nothing has begun that could be saved
+  const RunFlags flags = with_config(typed);
   study::RunRequest request = request_for(flags, {}, context);
   const launch::SignalGuard guard;  // also between the parts of it
   if (request.loaded.experiment.loader.batch_size.automatic)
@@ -156,8 +191,18 @@ void add_run(CLI::App& program, Context& context) {
   verb.add_option("--out", flags->out, "folder that holds the runs")
       ->type_name("DIR")
       ->capture_default_str();
-  verb.add_option("--run-dir", flags->run_dir, "write into this folder, which must be empty or new")
+  verb.add_option("--run-dir", flags->run_dir,
+                  "write into this folder, which must be empty or new, or be resumed")
       ->type_name("DIR");
+  verb.add_option(
+          "--resume", flags->resume,
+          "go on with a run: auto (from its newest checkpoint if there is one), last, best, "
+          "or the folder of a run or a checkpoint; CONFIG may be left out before a folder")
+      ->type_name("WHICH");
+  verb.add_option("--max-restarts", flags->max_restarts,
+                  "start again from the newest checkpoint after a process failed or hung, so often")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1000));
   verb.add_flag("--break-lock", flags->break_lock,
                 "take the folder from a run that holds it but is gone");
   verb.add_flag("--profile", flags->profile,

@@ -10,8 +10,9 @@ namespace {
 
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30;
 
-// The cells of one line; the reverse of csv_line for cells without line ends.
-std::vector<std::string> parse_line(std::string_view line) {
+}  // namespace
+
+std::vector<std::string> csv_cells(std::string_view line) {
   std::vector<std::string> cells(1);
   bool quoted = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -28,14 +29,12 @@ std::vector<std::string> parse_line(std::string_view line) {
   return cells;
 }
 
-}  // namespace
-
 void CsvFile::open(std::span<const CsvField> row) {
   std::error_code ignored;
   const bool exists = fs::file_size(path_, ignored) > 0 && !ignored;
   if (exists) {
     const std::string text = read_file(path_, kMaxBytes, ReadFailure::resource);
-    columns_ = parse_line(std::string_view(text).substr(0, text.find('\n')));
+    columns_ = csv_cells(std::string_view(text).substr(0, text.find('\n')));
     // A last line that a dying process cut off must not swallow the next one.
     if (text.back() != '\n') write_atomically(path_, text + '\n');
   }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trainctl::report {
@@ -14,6 +15,9 @@ struct CsvField {
   std::string name;
   std::string cell;
 };
+
+/// The cells of one line; the reverse of csv_line() for cells without line ends.
+std::vector<std::string> csv_cells(std::string_view line);
 
 /// A CSV file that grows by rows, each one write(). An existing file is continued: its header says
 /// the columns. A column it does not have yet is added at the end of every line, empty in the old

@@ -48,16 +48,25 @@ struct Attempt {
   std::string message;
 };
 
+/// The state of a training on the disk.
+struct SavedState {
+  std::string path;  // below the run folder where it lies there
+  std::int64_t step = 0;
+  bool verified = false;  // it was read back
+};
+
 /// How a run ended, beside what its events tell: filled in by the composition root from the
 /// supervisor's outcome.
 struct Ending {
   std::string verdict = "ok";  // ok, failed, diverged, stopped, hang, interrupted, terminated
   int exit_code = 0;
-  std::string message;     // one sentence; empty for ok
-  std::string started_at;  // UTC, ISO 8601
-  double wall_s = 0;       // from argv to the last process gone
-  int restarts = 0;
-  std::vector<Attempt> attempts;  // of a run with trainer.on_divergence, this one last
+  std::string message;                     // one sentence; empty for ok
+  std::string started_at;                  // UTC, ISO 8601
+  double wall_s = 0;                       // from argv to the last process gone
+  int restarts = 0;                        // of this command
+  std::optional<SavedState> resumed_from;  // by the last start; absent: it began at the first step
+  std::optional<SavedState> checkpoint;    // the newest from which a run can go on
+  std::vector<Attempt> attempts;           // of a run with trainer.on_divergence, this one last
   Levers levers;
   std::optional<FirstFailure> first_failure;
   std::string run_dir;

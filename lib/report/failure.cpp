@@ -1,3 +1,4 @@
+#include "base/error.hpp"
 #include "base/strings.hpp"
 #include "report/summary.hpp"
 
@@ -31,7 +32,11 @@ std::string where_text(const FirstFailure& failure) {
   return text;
 }
 
-std::string saved_text(const RunRecord& record) {
+std::string saved_text(const RunRecord& record, const Ending& ending) {
+  if (const auto& state = ending.checkpoint) {
+    return fmt::format("{} (step {}){}", printable(state->path), with_thousands(state->step),
+                       state->verified ? ", verified" : "");
+  }
   std::string text;
   for (const events::CheckpointSaved& kept : kept_checkpoints(record)) {
     text += fmt::format("{}{} (step {})", text.empty() ? "" : ", ", printable(kept.path),
@@ -62,7 +67,9 @@ std::string tail_text(const std::string& log_tail, const Style& style) {
 }  // namespace
 
 std::string failure_text(const RunRecord& record, const Ending& ending, const Style& style) {
-  const std::string label = paint("error:", Ink::red, style);
+  const bool as_asked = ending.exit_code == static_cast<int>(ErrorKind::stopped);
+  const std::string label =
+      as_asked ? paint("stopped:", Ink::yellow, style) : paint("error:", Ink::red, style);
   std::string text;
   if (!ending.first_failure) {
     text = fmt::format("{} {}\n", label, printable(ending.message));
@@ -77,7 +84,9 @@ std::string failure_text(const RunRecord& record, const Ending& ending, const St
     text +=
         fact("process", fmt::format("pid {} on {}", failure.pid, printable(failure.host)), style);
   }
-  if (ending.trains) text += fact("saved", saved_text(record), style);
+  if (ending.restarts > 0)
+    text += fact("restarts", fmt::format("{}, none of which helped", ending.restarts), style);
+  if (ending.trains) text += fact("saved", saved_text(record, ending), style);
   if (ending.first_failure && !ending.first_failure->log_tail.empty()) {
     text += fact("log", fmt::format("end of logs/rank_{}.log:", ending.first_failure->rank), style);
     text += tail_text(ending.first_failure->log_tail, style);

@@ -84,6 +84,10 @@ std::vector<events::CheckpointSaved> kept_checkpoints(const RunRecord& record) {
   return kept;
 }
 
+std::int64_t epochs_done(const RunRecord& record) {
+  return record.epochs.empty() ? 0 : record.epochs.back().epoch + 1;
+}
+
 std::span<const events::EpochEnded> steady_epochs(const RunRecord& record) {
   const std::span<const events::EpochEnded> all = record.epochs;
   return all.size() > 1 ? all.subspan(1) : all;

@@ -47,6 +47,9 @@ std::optional<Best> best_of(const RunRecord& record);
 /// weights only: no run can continue from them.
 std::vector<events::CheckpointSaved> kept_checkpoints(const RunRecord& record);
 
+/// Epochs that are complete, those before a resume among them.
+std::int64_t epochs_done(const RunRecord& record);
+
 /// The epochs after the first; the first itself if there is no other. Warm-up is told apart from
 /// them.
 std::span<const events::EpochEnded> steady_epochs(const RunRecord& record);

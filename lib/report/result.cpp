@@ -61,7 +61,13 @@ Json attempts_json(const std::vector<Attempt>& attempts) {
   return list;
 }
 
-Json checkpoint_json(const RunRecord& record) {
+Json state_json(const std::optional<SavedState>& state) {
+  if (!state) return nullptr;
+  return {{"path", state->path}, {"step", state->step}, {"verified", state->verified}};
+}
+
+Json checkpoint_json(const RunRecord& record, const Ending& ending) {
+  if (ending.checkpoint) return state_json(ending.checkpoint);
   const auto kept = kept_checkpoints(record);
   if (kept.empty()) return nullptr;
   return {{"path", kept.back().path}, {"step", kept.back().global_step}, {"verified", false}};
@@ -85,7 +91,7 @@ Json result_document(const RunRecord& record, const Ending& ending) {
   document["message"] = ending.message;
   document["started_at"] = ending.started_at;
   document["wall_s"] = ending.wall_s;
-  document["epochs"] = record.epochs.size();
+  document["epochs"] = epochs_done(record);
   document["steps"] = record.last_step;
   document["samples_per_s"] = json_number(steady.samples_per_s);
   document["train"] = metrics_json(last_metrics(record, "train/"));
@@ -98,9 +104,10 @@ Json result_document(const RunRecord& record, const Ending& ending) {
   document["world_size"] = record.started ? record.started->world_size
                                           : std::max(1, static_cast<int>(record.hellos.size()));
   document["restarts"] = ending.restarts;
+  document["resumed_from"] = state_json(ending.resumed_from);
   if (!ending.attempts.empty()) document["attempts"] = attempts_json(ending.attempts);
   document["first_failure"] = failure_json(ending.first_failure);
-  document["checkpoint"] = checkpoint_json(record);
+  document["checkpoint"] = checkpoint_json(record, ending);
   document["resume_command"] =
       ending.resume_command.empty() ? Json(nullptr) : Json(ending.resume_command);
   return document;

@@ -20,7 +20,7 @@ std::string fact(const char* label, const std::string& text, const Style& style)
 }
 
 std::string headline(const RunRecord& record, const Ending& ending, const Style& style) {
-  const std::size_t epochs = record.epochs.size();
+  const std::int64_t epochs = epochs_done(record);
   std::string reason;
   if (record.stopped_early) {
     reason = ", stopped early: " + record.stopped_early->reason;

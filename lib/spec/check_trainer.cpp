@@ -79,12 +79,11 @@ void check_checkpoints(Checker& checker) {
   const bool sound = checker.sound({"checkpoint.save_weights_only", "trainer.max_restarts"});
   const int restarts = checker.experiment().trainer.max_restarts;
   if (sound && checkpoint.save_weights_only && restarts > 0) {
-    checker.warning(
-        "checkpoint.save_weights_only",
-        fmt::format("no run can go on from weights alone: each of the {} restart(s) of "
-                    "'trainer.max_restarts' would begin at the first step",
-                    restarts),
-        "remove one of them");
+    checker.warning("checkpoint.save_weights_only",
+                    fmt::format("no run can go on from weights alone: each of the {} restart(s) of "
+                                "'trainer.max_restarts' would begin at the first step",
+                                restarts),
+                    "remove one of them");
   }
 }
 

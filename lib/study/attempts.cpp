@@ -42,6 +42,7 @@ std::optional<RunRequest> Attempts::after(const report::Ending& ending) {
 
 RunRequest Attempts::changed(const std::vector<std::string>& changes) const {
   RunRequest next = request_;
+  next.task.resume.clear();
   config::Diagnostics problems;  // were found when the file was read
   next.loaded = spec::overridden(request_.loaded, changes, problems);
   problems.throw_if_errors();

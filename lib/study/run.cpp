@@ -6,14 +6,17 @@
 #include "launch/supervisor.hpp"
 #include "log/log.hpp"
 #include "report/evaluation.hpp"
-#include "report/profile.hpp"
 #include "report/result.hpp"
 #include "report/weights.hpp"
 #include "spec/monitor.hpp"
 #include "study/attempts.hpp"
+#include "study/continuation.hpp"
 #include "study/devices.hpp"
+#include "study/history.hpp"
 #include "study/manifest.hpp"
 #include "study/plugin_files.hpp"
+#include "study/restarts.hpp"
+#include "study/run_ending.hpp"
 #include "study/run_log.hpp"
 #include "study/worker_launch.hpp"
 #include "weights/import.hpp"
@@ -52,39 +55,6 @@ launch::LaunchSpec launch_spec(const RunRequest& request, const fs::path& folder
   return launch;
 }
 
-report::FirstFailure told(const launch::RankFailure& failure) {
-  return {.rank = failure.rank,
-          .host = failure.host,
-          .pid = failure.pid,
-          .signal = failure.signal,
-          .signal_name = failure.signal_name,
-          .exit_code = failure.exit_code,
-          .step = failure.step,
-          .phase = failure.phase,
-          .message = failure.message,
-          .log_tail = failure.log_tail};
-}
-
-report::Command typed(const RunRequest& request) {
-  report::Command command;
-  if (!request.argv.empty()) command.program = request.argv.front();
-  command.config = request.config_file.string();
-  command.overrides = request.overrides;
-  const fs::path& out = request.folder.root;
-  if (!request.folder.fixed && out != FolderRequest().root) command.out = out.string();
-  return command;
-}
-
-report::Levers levers(const spec::Experiment& experiment, const Machine& machine) {
-  const spec::CacheMode mode = experiment.dataset.cache.mode;
-  const auto modes = enum_names(mode);
-  return {.cpu_cores = machine.cores,
-          .checkpoint_every = experiment.checkpoint.every_n_epochs,
-          .validate_every = experiment.trainer.check_val_every_n_epoch,
-          .cache_mode = modes.at(static_cast<std::size_t>(mode)),
-          .cache_modes = {modes.begin(), modes.end()}};
-}
-
 std::string resolved(const RunRequest& request) {
   const std::string text = spec::dump_resolved(request.loaded);
   if (request.batch_size_why.empty()) return text;
@@ -98,34 +68,37 @@ FoundBatch found_batch(const RunRequest& request) {
   return {request.loaded.experiment.loader.batch_size.samples, request.batch_size_why};
 }
 
-// Empty where nothing was recorded.
-std::string profile_of(const fs::path& run_dir) {
-  constexpr std::uint64_t kMostBytes = 64 << 20;
-  std::error_code ignored;
-  const fs::path table = run_dir / "profile" / "operators.csv";
-  const std::uint64_t bytes = fs::exists(table, ignored) ? fs::file_size(table, ignored) : 0;
-  if (bytes == 0 || bytes > kMostBytes) return "";
-  const std::string top = report::top_operator(read_file(table, kMostBytes, ReadFailure::resource));
-  return "profile/trace.json, operators.txt and layers.txt" + (top.empty() ? "" : "; " + top);
-}
+// A start of the run: what is asked for, and what came before it.
+struct Start {
+  RunRequest request;
+  Continuation past;
+};
+
+// What decides whether there is another start.
+struct Course {
+  const Attempts& attempts;
+  Restarts& restarts;
+};
 
 // One run from its folder to result.json.
 class Run {
  public:
-  Run(const RunRequest& request, const fs::path& folder, const Attempts& attempts,
-      const Clock& clock)
-      : request_(request),
-        attempts_(attempts),
+  Run(const Start& start, const fs::path& folder, const Course& course, const Clock& clock)
+      : request_(start.request),
+        past_(start.past),
+        attempts_(course.attempts),
+        restarts_(course.restarts),
         clock_(clock),
         started_(clock.now()),
         machine_(read_machine()),
-        git_(git_state(request.config_file.parent_path())),
+        git_(git_state(start.request.config_file.parent_path())),
         log_(folder / "logs") {
     outcome_.folder = folder;
     outcome_.ending.started_at = utc_timestamp();
     outcome_.ending.run_dir = outcome_.folder.string();
-    outcome_.ending.command = typed(request);
-    outcome_.ending.levers = levers(request.loaded.experiment, machine_);
+    outcome_.ending.command = typed(request_);
+    outcome_.ending.levers = levers(request_.loaded.experiment, machine_);
+    outcome_.ending.resumed_from = state_of(past_.origin, folder);
     outcome_.ending.trains = trains();
   }
 
@@ -133,7 +106,7 @@ class Run {
     keep_failure([&] {
       write_inputs();
       sinks_ = make_sinks(outcome_.folder);
-      if (attempts_.is_another()) on_event(0, events::Warning{attempts_.notice(), {}});
+      say_what_was();
       import_weights();
       supervise();
     });
@@ -158,6 +131,32 @@ class Run {
     } catch (const std::exception& error) {
       fail_with(Error(ErrorKind::unexpected, error.what()));
     }
+  }
+
+  void say_what_was() {
+    recall_epochs();
+    if (attempts_.is_another()) on_event(0, events::Warning{attempts_.notice(), {}});
+    for (const std::string& notice : past_.notices) {
+      log_.tell(0, notice);
+      on_event(0, events::Warning{notice, {}});
+    }
+  }
+
+  // Totals and the best epoch are those of the whole run; its file is written when a better comes.
+  void recall_epochs() {
+    report::RunRecord& record = outcome_.record;
+    for (const events::EpochEnded& epoch : past_.epochs) {
+      record.add(0, epoch);
+      if (!epoch.improved || !fs::exists(outcome_.folder / kBestWeights)) continue;
+      const std::string monitor = spec::checkpoint_monitor(request_.loaded.experiment);
+      record.add(0, events::CheckpointSaved{
+                        .path = kBestWeights,
+                        .epoch = epoch.epoch,
+                        .global_step = epoch.global_step,
+                        .metric = monitor,
+                        .value = report::find_metric(epoch.metrics, monitor).value_or(0)});
+    }
+    record.last_step = std::max(record.last_step, past_.origin.manifest.global_step);
   }
 
   void supervise() {
@@ -194,15 +193,29 @@ class Run {
   void write_inputs() {
     reserved_.emplace(outcome_.folder / "result.json", kResultBytes);
     make_folder(outcome_.folder / "logs");
-    if (trains()) {
-      make_folder(outcome_.folder / "checkpoints");
-    } else {
-      write_atomically(outcome_.folder / spec::kTaskFile, spec::dump_task(request_.task));
-    }
-    write_atomically(outcome_.folder / "config.yaml", as_written(request_.loaded.files));
+    if (trains()) make_folder(outcome_.folder / "checkpoints");
+    write_task();
+    const fs::path written = outcome_.folder / "config.yaml";
+    std::error_code failure;  // none: it goes on by the resolved file, which is in the folder
+    const bool is_there =
+        past_.in_place && fs::exists(written) &&
+        fs::equivalent(request_.config_file.parent_path(), outcome_.folder, failure);
+    if (!is_there) write_atomically(written, as_written(request_.loaded.files));
     write_atomically(outcome_.folder / "config.resolved.yaml", resolved(request_));
     plugins_ = plugin_files(request_.loaded.experiment.plugins);
     write_manifest();
+  }
+
+  // Of an earlier start neither task nor result may be taken for this one's.
+  void write_task() const {
+    std::error_code ignored;
+    if (past_.in_place) fs::remove(outcome_.folder / "result.json", ignored);
+    const fs::path file = outcome_.folder / spec::kTaskFile;
+    if (request_.task == spec::Task{}) {
+      fs::remove(file, ignored);
+    } else {
+      write_atomically(file, spec::dump_task(request_.task));
+    }
   }
 
   void write_manifest() {
@@ -211,7 +224,7 @@ class Run {
                         .version = request_.version,
                         .started_at = outcome_.ending.started_at,
                         .library_versions = {},
-                        .data_fingerprints = {},
+                        .data_fingerprints = past_.fingerprints,
                         .threads = {},
                         .thread_waiting = thread_waiting_,
                         .workers = {},
@@ -240,8 +253,11 @@ class Run {
   void on_event(int rank, const events::Event& event) {
     outcome_.record.add(rank, event);
     log_.on_event(rank, event);
-    // Only now are versions and data known; before, the manifest told what was asked for.
-    if (std::holds_alternative<events::RunStarted>(event)) write_manifest();
+    if (const auto* started = std::get_if<events::RunStarted>(&event)) {
+      expect_same_data(past_.fingerprints, started->data_fingerprints);
+      // Only now are versions and data known; before, the manifest told what was asked for.
+      write_manifest();
+    }
     for (const auto& sink : sinks_) sink->on_event(rank, event);
   }
 
@@ -265,8 +281,14 @@ class Run {
   }
 
   void write_result() {
-    outcome_.ending.wall_s = clock_.now() - started_;
-    outcome_.ending.attempts = attempts_.with_last(outcome_.ending);
+    report::Ending& ending = outcome_.ending;
+    ending.wall_s = clock_.now() - started_;
+    if (trains()) {
+      restarts_.judge(ending);
+      ending.checkpoint = newest_state(outcome_.folder);
+      ending.resume_command = resume_command(request_, ending);
+    }
+    ending.attempts = attempts_.with_last(outcome_.ending);
     outcome_.result = document();
     try {
       ENSURE(resource, reserved_.has_value(), "no space could be reserved for result.json");
@@ -285,9 +307,12 @@ class Run {
   }
 
   static constexpr std::uint64_t kResultBytes = 1 << 16;
+  static constexpr const char* kBestWeights = "checkpoints/best.safetensors";
 
   const RunRequest& request_;
+  const Continuation& past_;
   const Attempts& attempts_;
+  Restarts& restarts_;
   const Clock& clock_;
   double started_;
   Machine machine_;
@@ -299,6 +324,24 @@ class Run {
   RunLog log_;
   std::optional<ReservedFile> reserved_;
 };
+
+// It begins with a checkpoint, or at the first step.
+Start start_at(RunRequest request, const fs::path& folder, Origin origin) {
+  request.task.resume = origin.checkpoint;
+  Continuation past = continue_run(request.loaded, folder, std::move(origin));
+  return {std::move(request), std::move(past)};
+}
+
+Start first_start(const RunRequest& request, const fs::path& folder) {
+  if (!request.resume) return {request, {}};
+  return start_at(request, folder, choose_checkpoint(folder, *request.resume));
+}
+
+Start restarted(const RunRequest& request, const fs::path& folder, const Restarts& restarts) {
+  Start start = start_at(request, folder, *restarts.next());
+  start.past.notices.insert(start.past.notices.begin(), restarts.notice());
+  return start;
+}
 
 }  // namespace
 
@@ -315,21 +358,28 @@ RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks
          "loader.batch_size is auto, which only 'trainctl run' finds out: add a number, as in "
          "loader.batch_size=64");
   launch::SignalGuard guard;  // a signal after the last worker has gone must not cost the result
-  const RunFolder folder = make_run_folder(request.folder);
+  const RunFolder folder = make_run_folder(
+      request.resume ? resumed_folder(request.folder, *request.resume) : request.folder);
+  Start start = first_start(request, folder.path);
   Attempts attempts(request, folder.path);
-  RunOutcome outcome = Run(request, folder.path, attempts, clock).execute(make_sinks);
-  const auto next_attempt = [&]() -> std::optional<RunRequest> {
-    if (guard.has_heard()) return std::nullopt;  // also one that came while the workers ended
+  Restarts restarts(request.loaded.experiment.trainer.max_restarts, folder.path, start.past.origin);
+  for (;;) {
+    RunOutcome outcome = Run(start, folder.path, {attempts, restarts}, clock).execute(make_sinks);
+    if (guard.has_heard()) return outcome;  // also one that came while the workers ended
     try {
-      return attempts.after(outcome.ending);
+      if (auto again = attempts.after(outcome.ending)) {
+        start = {std::move(*again), {}};
+        restarts.begin_anew();
+      } else if (restarts.next()) {
+        start = restarted(start.request, folder.path, restarts);
+      } else {
+        return outcome;
+      }
     } catch (const Error& error) {
       log::get().warn("there is no further attempt: {}", error.what());
-      return std::nullopt;
+      return outcome;
     }
-  };
-  while (const auto next = next_attempt())
-    outcome = Run(*next, folder.path, attempts, clock).execute(make_sinks);
-  return outcome;
+  }
 }
 
 }  // namespace trainctl::study

@@ -8,10 +8,12 @@
 #include "report/sink.hpp"
 #include "spec/load.hpp"
 #include "spec/task.hpp"
+#include "study/resume.hpp"
 #include "study/run_folder.hpp"
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,9 +25,10 @@ struct RunRequest {
   fs::path config_file;
   std::vector<std::string> overrides;  // as typed, for the command that is proposed at the end
   FolderRequest folder;
-  spec::Task task;                // training, unless told otherwise
-  std::vector<std::string> argv;  // for the manifest
-  fs::path executable;            // started again as `trainctl worker`
+  spec::Task task;                   // training, unless told otherwise
+  std::optional<ResumeWish> resume;  // of training: go on with the run of a folder
+  std::vector<std::string> argv;     // for the manifest
+  fs::path executable;               // started again as `trainctl worker`
   std::string version;
   std::string batch_size_why;  // where loader.batch_size was auto and trials found it
   int verbosity = 0;           // number of -v, which the workers are given too
@@ -48,8 +51,10 @@ using MakeSinks = std::function<Sinks(const fs::path& run_dir)>;
 std::vector<std::string> metric_columns(const spec::Experiment& experiment);
 
 /// The one door through which every run starts: makes the run folder, starts and watches the
-/// workers, feeds their events to the sinks, and writes result.json whatever happens after. Throws
-/// where no run folder could be made; what goes wrong later is told by the ending.
+/// workers, feeds their events to the sinks, and writes result.json whatever happens after. A run
+/// that goes on does so in its folder, whose files grow; one that fails or hangs is started again
+/// from its newest checkpoint, `trainer.max_restarts` times. Throws where no run folder could be
+/// made, or nothing in it can be gone on from; what goes wrong later is told by the ending.
 RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks,
                           const Clock& clock);
 

@@ -44,11 +44,13 @@ bool is_empty_but_for_the_lock(const fs::path& folder) {
   });
 }
 
-RunFolder use_fixed(const fs::path& folder, IfLocked if_locked) {
+RunFolder use_fixed(const FolderRequest& request) {
+  const fs::path& folder = *request.fixed;
   make_folder(folder);
-  RunFolder made{fs::absolute(folder), FolderLock(folder, if_locked)};
-  ENSURE(config, is_empty_but_for_the_lock(folder),
-         "the run folder {} is not empty; choose another --run-dir, or remove it",
+  RunFolder made{fs::absolute(folder), FolderLock(folder, request.if_locked)};
+  ENSURE(config, request.if_used == IfUsed::go_on || is_empty_but_for_the_lock(folder),
+         "the run folder {} is not empty; go on with its run by --resume auto, choose another "
+         "--run-dir, or remove it",
          printable(folder.string()));
   return made;
 }
@@ -67,7 +69,7 @@ std::string folder_name(const std::string& name) {
 }
 
 RunFolder make_run_folder(const FolderRequest& request) {
-  if (request.fixed) return use_fixed(*request.fixed, request.if_locked);
+  if (request.fixed) return use_fixed(request);
   const fs::path parent = fs::absolute(request.root) / folder_name(request.name);
   make_folder(parent);
   std::random_device random;

@@ -9,11 +9,15 @@
 
 namespace trainctl::study {
 
+/// go_on: what lies in the fixed folder is a run that is resumed.
+enum class IfUsed { refuse, go_on };
+
 struct FolderRequest {
   std::string name;                       // the experiment's name
   fs::path root = "runs";                 // --out
   std::optional<fs::path> fixed;          // --run-dir: this folder, not a fresh one
   IfLocked if_locked = IfLocked::refuse;  // the fixed one
+  IfUsed if_used = IfUsed::refuse;        // the fixed one
 };
 
 struct RunFolder {
@@ -23,7 +27,7 @@ struct RunFolder {
 
 /// Makes the run's folder, empty and ours: runs/<name>/<yyyymmdd-hhmmss>-<4 hex>/, and points
 /// runs/<name>/latest at it. Throws Error(resource) where the root cannot be written or another run
-/// is using a fixed folder, Error(config) where that is not empty.
+/// is using a fixed folder, Error(config) where that is not empty and not to be resumed.
 RunFolder make_run_folder(const FolderRequest& request);
 
 /// The experiment's name as a single folder name: letters, digits, '.', '-', '_'.

@@ -18,10 +18,10 @@ class RunLog {
   void starts(const launch::LaunchSpec& launch) const;
   /// Throws Error(resource) where the log cannot be written.
   void on_event(int rank, const events::Event& event) const;
-
- private:
+  /// A line of the supervisor's own. Throws as on_event().
   void tell(int rank, const std::string& line) const;
 
+ private:
   std::filesystem::path folder_;
 };
 

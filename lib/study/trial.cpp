@@ -10,8 +10,9 @@ namespace {
 
 Sinks no_sinks(const fs::path& /*run_dir*/) { return {}; }
 
-/// A second attempt would be timed as the first, with another configuration.
+/// A second attempt or a restart would be timed as the first.
 RunRequest one_attempt(RunRequest request) {
+  request.loaded.experiment.trainer.max_restarts = 0;
   request.loaded.experiment.trainer.on_divergence.clear();
   return request;
 }

@@ -1,0 +1,82 @@
+#include "study/continuation.hpp"
+
+#include "base/strings.hpp"
+#include "checkpoint/store.hpp"
+#include "config/yaml.hpp"
+#include "report/epoch_history.hpp"
+#include "report/record.hpp"
+#include "spec/monitor.hpp"
+#include "study/config_changes.hpp"
+#include "study/history.hpp"
+
+#include <optional>
+#include <system_error>
+#include <utility>
+
+namespace trainctl::study {
+namespace {
+
+/// The run in which a checkpoint was made: its own, unless it was copied elsewhere.
+fs::path source_of(const Origin& origin, const fs::path& run_dir) {
+  const fs::path parent = origin.checkpoint.parent_path();
+  return parent.filename() == "checkpoints" ? parent.parent_path() : run_dir;
+}
+
+/// The resolved config of the checkpoint, or else of its run; empty where neither is there.
+std::string config_of(const Origin& origin, const fs::path& run_dir) {
+  const auto kept = origin.manifest.facts.find("config");
+  if (kept != origin.manifest.facts.end()) return kept->second;
+  std::error_code ignored;
+  const fs::path file = source_of(origin, run_dir) / "config.resolved.yaml";
+  return fs::is_regular_file(file, ignored)
+             ? read_file(file, config::kMaxFileBytes, ReadFailure::resource)
+             : std::string();
+}
+
+/// Says what passes; throws for the rest.
+std::string compare(const spec::Loaded& loaded, const Origin& origin, const fs::path& run_dir) {
+  const std::string before = config_of(origin, run_dir);
+  if (before.empty()) return "";
+  const auto changes = config_changes(before, loaded);
+  refuse_changes(changes, origin.checkpoint.string());
+  return changes_text(changes);
+}
+
+/// epochs.csv does not tell which epochs were the best so far: the values of the monitor do.
+void mark_improved(std::vector<events::EpochEnded>& epochs, const spec::Experiment& experiment) {
+  const std::string monitor = spec::checkpoint_monitor(experiment);
+  const spec::Mode mode = spec::resolve_mode(experiment.checkpoint.mode, monitor);
+  std::optional<double> best;
+  for (events::EpochEnded& epoch : epochs) {
+    const auto value = report::find_metric(epoch.metrics, monitor);
+    if (!value) continue;
+    epoch.improved = !best || (mode == spec::Mode::min ? *value < *best : *value > *best);
+    if (epoch.improved) best = value;
+  }
+}
+
+}  // namespace
+
+Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin) {
+  Continuation past;
+  past.notices = origin.damaged;
+  Point point;
+  if (!origin.checkpoint.empty()) {
+    const std::string changed = compare(loaded, origin, run_dir);
+    if (!changed.empty()) past.notices.push_back(changed);
+    past.fingerprints = recorded_fingerprints(source_of(origin, run_dir));
+    point = {origin.manifest.epoch, origin.manifest.global_step};
+  }
+  if (const auto aside = put_aside(run_dir, point)) {
+    past.in_place = true;
+    past.epochs = report::read_epochs(run_dir / "epochs.csv");
+    mark_improved(past.epochs, loaded.experiment);
+  }
+  const bool is_own = origin.checkpoint.parent_path() == run_dir / "checkpoints";
+  if (is_own && !origin.checkpoint.empty())
+    checkpoint::Store(run_dir / "checkpoints").point(checkpoint::Link::last, origin.checkpoint);
+  past.origin = std::move(origin);
+  return past;
+}
+
+}  // namespace trainctl::study

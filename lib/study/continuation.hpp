@@ -1,0 +1,28 @@
+#pragma once
+
+#include "events/records.hpp"
+#include "spec/load.hpp"
+#include "study/resume.hpp"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace trainctl::study {
+
+/// What a start of a run takes from those before it; empty where it is the first.
+struct Continuation {
+  Origin origin;
+  bool in_place = false;                            // the folder has been a run's before
+  std::vector<std::string> notices;                 // to be said as warnings
+  std::map<std::string, std::string> fingerprints;  // of the data; empty: nothing to compare with
+  std::vector<events::EpochEnded> epochs;           // complete by then, as epochs.csv tells
+};
+
+/// Readies the folder for a start at `origin`: compares the configs, says which damaged checkpoints
+/// are left out and what has changed, and puts aside what lies behind it. Throws Error(config)
+/// naming the values that cannot change, before anything is touched; Error(checkpoint),
+/// Error(resource).
+Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin);
+
+}  // namespace trainctl::study

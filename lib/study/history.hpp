@@ -1,0 +1,34 @@
+#pragma once
+
+#include "base/files.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace trainctl::study {
+
+/// Where a run goes on: `epoch`, from 0, is the first that is not complete.
+struct Point {
+  std::int64_t epoch = 0;
+  std::int64_t global_step = 0;
+};
+
+/// Makes the files of a run folder what they were at that point, so that what follows can be
+/// appended: rows of CSV files from `epoch` on, lines of metrics.jsonl behind `global_step` or of
+/// such an epoch, a last line that was cut off, and checkpoints of later steps. They are not lost:
+/// they move to superseded/N/, N from 1, and the files that every start writes anew (config.yaml,
+/// config.resolved.yaml, manifest.json, result.json) are copied there. Logs stay as they are. Says
+/// where it all is; nothing where there was nothing. Killed at any moment it loses no row. Throws
+/// Error(resource).
+std::optional<fs::path> put_aside(const fs::path& run_dir, const Point& point);
+
+/// data_fingerprints of manifest.json: split -> hex; empty where there are none.
+std::map<std::string, std::string> recorded_fingerprints(const fs::path& run_dir);
+
+/// Throws Error(checkpoint) that names each split whose data is not what it was.
+void expect_same_data(const std::map<std::string, std::string>& before,
+                      const std::map<std::string, std::string>& now);
+
+}  // namespace trainctl::study

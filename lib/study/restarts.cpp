@@ -1,0 +1,64 @@
+#include "study/restarts.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "log/log.hpp"
+
+#include <utility>
+
+namespace trainctl::study {
+namespace {
+
+std::optional<std::int64_t> step_of(const Origin& origin) {
+  return origin.checkpoint.empty() ? std::nullopt : std::optional(origin.manifest.global_step);
+}
+
+}  // namespace
+
+bool RestartPolicy::may_help(int exit_code) {
+  return exit_code == static_cast<int>(ErrorKind::rank_failed) ||
+         exit_code == static_cast<int>(ErrorKind::hang);
+}
+
+RestartPolicy::Answer RestartPolicy::after(int exit_code, std::optional<std::int64_t> newest) {
+  if (!may_help(exit_code)) return Answer::over;
+  if (newest > newest_) {
+    newest_ = newest;
+    idle_ = 0;
+  } else if (made_ > 0) {
+    ++idle_;
+  }
+  if (idle_ >= kMostIdle) return Answer::no_progress;
+  if (made_ >= most_) return Answer::over;
+  ++made_;
+  return Answer::again;
+}
+
+Restarts::Restarts(int most, fs::path run_dir, const Origin& origin)
+    : run_dir_(std::move(run_dir)), policy_(most, step_of(origin)) {}
+
+void Restarts::judge(report::Ending& ending) {
+  next_.reset();
+  ending.restarts = policy_.made();
+  if (policy_.most() == 0 || !RestartPolicy::may_help(ending.exit_code)) return;
+  Origin newest;
+  try {
+    newest = choose_checkpoint(run_dir_, {ResumeFrom::automatic, {}});
+  } catch (const Error& error) {
+    log::get().warn("there is no restart: {}", error.what());
+    return;
+  }
+  const auto answer = policy_.after(ending.exit_code, step_of(newest));
+  if (answer == RestartPolicy::Answer::no_progress) {
+    ending.message = fmt::format("{} restarts in a row have brought no newer checkpoint; {}",
+                                 RestartPolicy::kMostIdle, ending.message);
+    ending.exit_code = static_cast<int>(ErrorKind::no_progress);
+  } else if (answer == RestartPolicy::Answer::again) {
+    notice_ = fmt::format(
+        "{}; restart {} of {} goes on from {}", ending.message, policy_.made(), policy_.most(),
+        newest.checkpoint.empty() ? "the beginning" : printable(newest.checkpoint.string()));
+    next_ = std::move(newest);
+  }
+}
+
+}  // namespace trainctl::study

@@ -1,0 +1,205 @@
+#include "study/resume.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "checkpoint/store.hpp"
+#include "checkpoint/verify.hpp"
+#include "config/tree_path.hpp"
+#include "config/yaml.hpp"
+#include "spec/task.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
+namespace trainctl::study {
+namespace {
+
+constexpr const char* kCheckpoints = "checkpoints";
+constexpr const char* kResolved = "config.resolved.yaml";
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+bool is_checkpoint(const fs::path& path) {
+  return is_there(path / checkpoint::kManifestName) ||
+         checkpoint::parse_folder_name(path.filename().string()).has_value();
+}
+
+bool is_run_folder(const fs::path& path) { return is_there(path / kResolved); }
+
+/// The run that a checkpoint's folder belongs to; nothing where it lies elsewhere.
+std::optional<fs::path> run_of(const fs::path& checkpoint) {
+  const fs::path parent = checkpoint.parent_path();
+  if (parent.filename() != kCheckpoints) return std::nullopt;
+  return parent.parent_path();
+}
+
+/// `latest`, or where that is gone the last by name, which is the newest by time.
+std::optional<fs::path> newest_run(const FolderRequest& asked) {
+  const fs::path parent = fs::absolute(asked.root) / folder_name(asked.name);
+  std::error_code failure;
+  const fs::path latest = fs::canonical(parent / "latest", failure);
+  if (!failure && is_run_folder(latest)) return latest;
+  std::optional<fs::path> newest;
+  for (fs::directory_iterator at(parent, failure), end; !failure && at != end;
+       at.increment(failure)) {
+    const fs::path& path = at->path();
+    if (!at->is_symlink() && is_run_folder(path) && (!newest || *newest < path)) newest = path;
+  }
+  return newest;
+}
+
+FolderRequest within(FolderRequest asked, const fs::path& run_dir) {
+  asked.fixed = run_dir;
+  asked.if_used = IfUsed::go_on;
+  return asked;
+}
+
+void expect_training(const fs::path& run_dir) {
+  const std::string shown = printable(run_dir.string());
+  std::error_code ignored;
+  bool is_new = true;
+  for (fs::directory_iterator at(run_dir, ignored), end; is_new && at != end; at.increment(ignored))
+    is_new = at->path().filename() == FolderLock::kFileName;
+  ENSURE(config, is_new || is_run_folder(run_dir) || is_there(run_dir / kCheckpoints),
+         "{} is not empty and no run folder: nothing there can be resumed", shown);
+  ENSURE(config, spec::read_task(run_dir).kind == spec::TaskKind::train,
+         "{} is the folder of an evaluation: only training can be resumed", shown);
+}
+
+FolderRequest folder_of_path(const FolderRequest& asked, const fs::path& path) {
+  std::error_code failure;
+  const fs::path found = fs::canonical(path, failure);
+  ENSURE(checkpoint, !failure, "--resume: there is no {}; write auto, last, best or a folder",
+         printable(path.string()));
+  ENSURE(checkpoint, fs::is_directory(found, failure),
+         "--resume: {} is a file; a run goes on from the folder of a checkpoint or of a run. "
+         "Weights alone are what a new run may start from: weights={}",
+         printable(path.string()), printable(path.string()));
+  if (!is_checkpoint(found)) {
+    ENSURE(config, !asked.fixed || fs::equivalent(*asked.fixed, found, failure),
+           "--resume {} and --run-dir {} are two folders: leave one of them out",
+           printable(path.string()), printable(asked.fixed->string()));
+    return within(asked, found);
+  }
+  const std::optional<fs::path> run = run_of(found);
+  const bool elsewhere =
+      asked.fixed && (!run || !fs::equivalent(*asked.fixed, *run, failure) || failure);
+  if (elsewhere) return asked;
+  ENSURE(checkpoint, run.has_value(),
+         "--resume: {} lies in no run folder; say with --run-dir where the new run goes",
+         printable(path.string()));
+  return within(asked, *run);
+}
+
+/// Of a checkpoint that was found whole.
+Origin origin_at(const fs::path& checkpoint) {
+  Origin origin{fs::canonical(checkpoint), checkpoint::read_manifest(checkpoint), {}};
+  ENSURE(checkpoint, !has_weights_only(origin.manifest),
+         "{} holds weights only (checkpoint.save_weights_only): no run can go on from it",
+         printable(checkpoint.string()));
+  return origin;
+}
+
+Origin verified_at(const fs::path& checkpoint) {
+  checkpoint::verify(checkpoint);
+  return origin_at(checkpoint);
+}
+
+Origin newest_in(const fs::path& run_dir, bool must_be) {
+  checkpoint::Store store(run_dir / kCheckpoints);
+  std::vector<std::string> damaged;
+  const auto told = [&](const fs::path& moved, const std::string& why) {
+    damaged.push_back(fmt::format("a checkpoint is damaged: {}; it lies in {} now", why,
+                                  printable(moved.string())));
+  };
+  const std::optional<fs::path> newest = store.newest_valid(told);
+  ENSURE(checkpoint, newest || !must_be,
+         "there is no checkpoint in {}; --resume auto starts from the beginning",
+         printable((run_dir / kCheckpoints).string()));
+  Origin origin = newest ? origin_at(*newest) : Origin{};
+  if (newest && !damaged.empty())
+    damaged.back() += fmt::format("; {} is used", newest->filename().string());
+  origin.damaged = std::move(damaged);
+  return origin;
+}
+
+/// Never replaced by another: who asks for the best does not want the newest.
+Origin best_in(const fs::path& run_dir) {
+  const auto best = checkpoint::Store(run_dir / kCheckpoints).pointed(checkpoint::Link::best);
+  ENSURE(checkpoint, best.has_value(), "{} has no checkpoint 'best'; write --resume last",
+         printable((run_dir / kCheckpoints).string()));
+  return verified_at(*best);
+}
+
+}  // namespace
+
+bool has_weights_only(const checkpoint::Manifest& manifest) {
+  const auto fact = manifest.facts.find("weights_only");
+  return fact != manifest.facts.end() && fact->second == "true";
+}
+
+ResumeWish parse_resume(const std::string& text) {
+  if (text == "auto") return {ResumeFrom::automatic, {}};
+  if (text == "last") return {ResumeFrom::last, {}};
+  if (text == "best") return {ResumeFrom::best, {}};
+  ENSURE(config, !text.empty(), "--resume: write auto, last, best or a folder");
+  return {ResumeFrom::path, fs::absolute(text).lexically_normal()};
+}
+
+fs::path run_folder_of(const ResumeWish& wish) {
+  ENSURE(config, wish.from == ResumeFrom::path,
+         "no experiment file is given: write its path after the verb, or --run-dir with the folder "
+         "of the run");
+  return *folder_of_path({}, wish.path).fixed;
+}
+
+FolderRequest resumed_folder(const FolderRequest& asked, const ResumeWish& wish) {
+  FolderRequest folder = asked;
+  if (wish.from == ResumeFrom::path) {
+    folder = folder_of_path(asked, wish.path);
+  } else if (asked.fixed) {
+    folder = within(asked, *asked.fixed);
+  } else if (const auto newest = newest_run(asked)) {
+    folder = within(asked, *newest);
+  } else {
+    ENSURE(checkpoint, wish.from == ResumeFrom::automatic,
+           "there is no run of '{}' below {}; --resume auto starts one", printable(asked.name),
+           printable(asked.root.string()));
+  }
+  if (folder.if_used == IfUsed::go_on) expect_training(*folder.fixed);
+  return folder;
+}
+
+Origin choose_checkpoint(const fs::path& run_dir, const ResumeWish& wish) {
+  switch (wish.from) {
+    case ResumeFrom::automatic: return newest_in(run_dir, false);
+    case ResumeFrom::last: return newest_in(run_dir, true);
+    case ResumeFrom::best: return best_in(run_dir);
+    case ResumeFrom::path: break;
+  }
+  const fs::path found = fs::canonical(wish.path);
+  return is_checkpoint(found) ? verified_at(found) : newest_in(run_dir, true);
+}
+
+std::optional<std::int64_t> resumed_batch(const FolderRequest& asked, const ResumeWish& wish) {
+  const FolderRequest folder = resumed_folder(asked, wish);
+  if (folder.if_used != IfUsed::go_on || !is_run_folder(*folder.fixed)) return std::nullopt;
+  const std::string text =
+      read_file(*folder.fixed / kResolved, config::kMaxFileBytes, ReadFailure::config);
+  config::Diagnostics ignored;
+  const config::Node tree = config::parse_yaml(config::make_source(kResolved, text), text, ignored);
+  const config::Node* node = config::find_path(tree, "loader.batch_size");
+  std::int64_t size = 0;
+  if (node == nullptr) return std::nullopt;
+  const std::string& digits = node->text;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), size);
+  return error == std::errc() && end == digits.data() + digits.size() && size > 0
+             ? std::optional(size)
+             : std::nullopt;
+}
+
+}  // namespace trainctl::study

@@ -1,0 +1,53 @@
+#pragma once
+
+#include "checkpoint/manifest.hpp"
+#include "study/run_folder.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trainctl::study {
+
+/// automatic: the newest checkpoint, or the beginning; path: a run folder or a checkpoint's.
+enum class ResumeFrom { automatic, last, best, path };
+
+/// What `--resume` asks for.
+struct ResumeWish {
+  ResumeFrom from = ResumeFrom::automatic;
+  fs::path path;  // absolute
+};
+
+/// "auto", "last" and "best"; anything else is a path.
+ResumeWish parse_resume(const std::string& text);
+
+/// The request with the folder in which the run goes on: the one that `--run-dir` names, the one
+/// that the path lies in, or the newest run of that name. As it was where `auto` finds none, or
+/// where a checkpoint's path meets a `--run-dir` elsewhere: then a new run begins with it. Throws
+/// Error(checkpoint) where there is nothing to go on from, Error(config) where the folder is none
+/// of a training run.
+FolderRequest resumed_folder(const FolderRequest& asked, const ResumeWish& wish);
+
+/// The run folder that a path means, its own or that of a checkpoint. Throws Error(config) where
+/// the wish is none or the path means none.
+fs::path run_folder_of(const ResumeWish& wish);
+
+/// Where a run goes on.
+struct Origin {
+  fs::path checkpoint;  // absolute; empty: at the first step
+  checkpoint::Manifest manifest;
+  std::vector<std::string> damaged;  // newer ones: name, what is wrong, where it lies now
+};
+
+/// The checkpoint of `run_dir` that the wish means, verified. Damaged ones are moved aside and
+/// named. Throws Error(checkpoint) where there is none, or none is whole, or it has weights only.
+Origin choose_checkpoint(const fs::path& run_dir, const ResumeWish& wish);
+
+/// loader.batch_size of the run that goes on, for an experiment that says `auto`; nothing where no
+/// run does.
+std::optional<std::int64_t> resumed_batch(const FolderRequest& asked, const ResumeWish& wish);
+
+/// No run can go on from it.
+bool has_weights_only(const checkpoint::Manifest& manifest);
+
+}  // namespace trainctl::study

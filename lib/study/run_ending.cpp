@@ -1,0 +1,108 @@
+#include "study/run_ending.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "checkpoint/store.hpp"
+#include "log/log.hpp"
+#include "report/profile.hpp"
+
+#include <algorithm>
+#include <array>
+#include <system_error>
+#include <vector>
+
+namespace trainctl::study {
+namespace {
+
+constexpr std::array kRepeat{ErrorKind::config, ErrorKind::diverged, ErrorKind::checkpoint};
+
+std::string below(const fs::path& run_dir, const fs::path& path) {
+  const fs::path relative = path.lexically_relative(run_dir);
+  return relative.empty() || *relative.begin() == ".." ? path.string() : relative.string();
+}
+
+bool lies_in(const fs::path& file, const fs::path& folder) {
+  std::error_code failure;
+  return fs::equivalent(file.parent_path(), folder, failure) && !failure;
+}
+
+}  // namespace
+
+report::FirstFailure told(const launch::RankFailure& failure) {
+  return {.rank = failure.rank,
+          .host = failure.host,
+          .pid = failure.pid,
+          .signal = failure.signal,
+          .signal_name = failure.signal_name,
+          .exit_code = failure.exit_code,
+          .step = failure.step,
+          .phase = failure.phase,
+          .message = failure.message,
+          .log_tail = failure.log_tail};
+}
+
+report::Command typed(const RunRequest& request) {
+  report::Command command;
+  if (!request.argv.empty()) command.program = request.argv.front();
+  command.config = request.config_file.string();
+  command.overrides = request.overrides;
+  const fs::path& out = request.folder.root;
+  if (!request.folder.fixed && out != FolderRequest().root) command.out = out.string();
+  return command;
+}
+
+report::Levers levers(const spec::Experiment& experiment, const Machine& machine) {
+  const spec::CacheMode mode = experiment.dataset.cache.mode;
+  const auto modes = enum_names(mode);
+  return {.cpu_cores = machine.cores,
+          .checkpoint_every = experiment.checkpoint.every_n_epochs,
+          .validate_every = experiment.trainer.check_val_every_n_epoch,
+          .cache_mode = modes.at(static_cast<std::size_t>(mode)),
+          .cache_modes = {modes.begin(), modes.end()}};
+}
+
+std::string profile_of(const fs::path& run_dir) {
+  constexpr std::uint64_t kMostBytes = 64 << 20;
+  std::error_code ignored;
+  const fs::path table = run_dir / "profile" / "operators.csv";
+  const std::uint64_t bytes = fs::exists(table, ignored) ? fs::file_size(table, ignored) : 0;
+  if (bytes == 0 || bytes > kMostBytes) return "";
+  const std::string top = report::top_operator(read_file(table, kMostBytes, ReadFailure::resource));
+  return "profile/trace.json, operators.txt and layers.txt" + (top.empty() ? "" : "; " + top);
+}
+
+std::optional<report::SavedState> state_of(const Origin& origin, const fs::path& run_dir) {
+  if (origin.checkpoint.empty()) return std::nullopt;
+  return report::SavedState{below(run_dir, origin.checkpoint), origin.manifest.global_step, true};
+}
+
+std::optional<report::SavedState> newest_state(const fs::path& run_dir) {
+  try {
+    for (const checkpoint::Found& found : checkpoint::Store(run_dir / "checkpoints").list()) {
+      if (found.manifest && !has_weights_only(*found.manifest))
+        return report::SavedState{below(run_dir, found.path), found.moment.global_step, true};
+    }
+  } catch (const Error& error) {
+    log::get().warn("the checkpoints cannot be listed: {}", error.what());
+  }
+  return std::nullopt;
+}
+
+std::string resume_command(const RunRequest& request, const report::Ending& ending) {
+  const bool repeats = std::ranges::any_of(
+      kRepeat, [&](ErrorKind kind) { return static_cast<int>(kind) == ending.exit_code; });
+  if (ending.exit_code == 0 || repeats || !ending.checkpoint) return "";
+  const report::Command command = typed(request);
+  std::vector<std::string> words{command.program, "run"};
+  if (lies_in(request.config_file, ending.run_dir)) {  // the overrides are in that file
+    words.insert(words.end(), {"--resume", ending.run_dir});
+  } else {
+    words.push_back(command.config);
+    words.insert(words.end(), command.overrides.begin(), command.overrides.end());
+    words.insert(words.end(), {"--run-dir", ending.run_dir, "--resume", "auto"});
+  }
+  for (std::string& word : words) word = shell_word(word);
+  return join(words, " ");
+}
+
+}  // namespace trainctl::study

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "base/machine.hpp"
+#include "launch/supervisor.hpp"
+#include "report/ending.hpp"
+#include "study/resume.hpp"
+#include "study/run.hpp"
+
+#include <optional>
+#include <string>
+
+// What the ending of a run tells beside the events of its workers.
+
+namespace trainctl::study {
+
+report::FirstFailure told(const launch::RankFailure& failure);
+
+/// The command that was typed.
+report::Command typed(const RunRequest& request);
+
+report::Levers levers(const spec::Experiment& experiment, const Machine& machine);
+
+/// Where the profile of a run is, and its first line; empty where nothing was recorded.
+std::string profile_of(const fs::path& run_dir);
+
+/// The checkpoint of an origin; nothing for the first step.
+std::optional<report::SavedState> state_of(const Origin& origin, const fs::path& run_dir);
+
+/// The newest checkpoint of the folder. Each was read back before it got its manifest; it is not
+/// read again.
+std::optional<report::SavedState> newest_state(const fs::path& run_dir);
+
+/// What goes on with a run that ended so; empty where there is nothing to go on from, or where the
+/// same end would come again: a config error, a loss that is not finite, a checkpoint error.
+std::string resume_command(const RunRequest& request, const report::Ending& ending);
+
+}  // namespace trainctl::study
