@@ -46,6 +46,14 @@ std::string saved_text(const RunRecord& record, const Ending& ending) {
                       : text + "; weights only, not resumable";
 }
 
+std::string restarts_text(const Ending& ending) {
+  const bool in_vain = ending.exit_code == static_cast<int>(ErrorKind::no_progress);
+  return in_vain
+             ? fmt::format("{}, and the last ones brought no newer checkpoint: not to be requeued",
+                           ending.restarts)
+             : std::to_string(ending.restarts);
+}
+
 std::string cause_text(const FirstFailure& failure) {
   if (!failure.message.empty()) return printable(failure.message);
   if (failure.signal_name == "SIGKILL")
@@ -84,8 +92,7 @@ std::string failure_text(const RunRecord& record, const Ending& ending, const St
     text +=
         fact("process", fmt::format("pid {} on {}", failure.pid, printable(failure.host)), style);
   }
-  if (ending.restarts > 0)
-    text += fact("restarts", fmt::format("{}, none of which helped", ending.restarts), style);
+  if (ending.restarts > 0) text += fact("restarts", restarts_text(ending), style);
   if (ending.trains) text += fact("saved", saved_text(record, ending), style);
   if (ending.first_failure && !ending.first_failure->log_tail.empty()) {
     text += fact("log", fmt::format("end of logs/rank_{}.log:", ending.first_failure->rank), style);

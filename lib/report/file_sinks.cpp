@@ -10,8 +10,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <optional>
+#include <system_error>
 
 namespace trainctl::report {
 namespace {
@@ -89,9 +91,26 @@ class CsvSink final : public Sink {
   CsvFile timing_;
 };
 
+/// elapsed_s of the last epoch in metrics.jsonl; 0 where there is none.
+double elapsed_in(const fs::path& jsonl) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
+  std::error_code ignored;
+  if (!fs::is_regular_file(jsonl, ignored)) return 0;
+  const std::string text = read_file(jsonl, kMostBytes, ReadFailure::resource);
+  const std::size_t found = text.rfind(R"({"type":"epoch")");
+  if (found == std::string::npos) return 0;
+  const std::size_t end = text.find('\n', found);
+  const Json line = Json::parse(text.substr(found, end - found), nullptr, false);
+  return line.is_object() && line.contains("elapsed_s") && line["elapsed_s"].is_number()
+             ? line["elapsed_s"].get<double>()
+             : 0;
+}
+
 class JsonlSink final : public Sink {
  public:
-  explicit JsonlSink(const fs::path& run_dir) : file_(run_dir / "metrics.jsonl") {}
+  explicit JsonlSink(const fs::path& run_dir) : file_(run_dir / "metrics.jsonl") {
+    elapsed_s_ = elapsed_in(file_.path());
+  }
 
   void on_event(int rank, const events::Event& event) override {
     if (rank != 0) return;
@@ -123,7 +142,7 @@ class JsonlSink final : public Sink {
   }
 
   AppendFile file_;
-  double elapsed_s_ = 0;  // an epoch does not tell it: its epochs so far
+  double elapsed_s_ = 0;  // an epoch does not tell it: its epochs so far, over all starts
 };
 
 }  // namespace

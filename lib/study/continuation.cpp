@@ -72,8 +72,11 @@ Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, O
     past.epochs = report::read_epochs(run_dir / "epochs.csv");
     mark_improved(past.epochs, loaded.experiment);
   }
-  const bool is_own = origin.checkpoint.parent_path() == run_dir / "checkpoints";
-  if (is_own && !origin.checkpoint.empty())
+  std::error_code ignored;
+  const bool is_own =
+      !origin.checkpoint.empty() &&
+      fs::equivalent(origin.checkpoint.parent_path(), run_dir / "checkpoints", ignored);
+  if (is_own)
     checkpoint::Store(run_dir / "checkpoints").point(checkpoint::Link::last, origin.checkpoint);
   past.origin = std::move(origin);
   return past;

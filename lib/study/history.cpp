@@ -143,7 +143,8 @@ std::optional<fs::path> put_aside(const fs::path& run_dir, const Point& point) {
   Aside aside(run_dir);
   for (const std::string& name : checkpoint::names_in(run_dir)) {
     const fs::path file = run_dir / name;
-    const bool is_history = file.extension() == ".csv" && counts_epochs(file);
+    const bool is_history =
+        file.extension() == ".csv" && fs::is_regular_file(file) && counts_epochs(file);
     if (is_history)
       cut(
           file, true, [&](std::string_view line) { return csv_row_stays(line, point); }, aside);

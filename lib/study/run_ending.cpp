@@ -17,7 +17,9 @@ namespace {
 constexpr std::array kRepeat{ErrorKind::config, ErrorKind::diverged, ErrorKind::checkpoint};
 
 std::string below(const fs::path& run_dir, const fs::path& path) {
-  const fs::path relative = path.lexically_relative(run_dir);
+  std::error_code failure;
+  const fs::path real = fs::canonical(path, failure);
+  const fs::path relative = real.lexically_relative(fs::weakly_canonical(run_dir, failure));
   return relative.empty() || *relative.begin() == ".." ? path.string() : relative.string();
 }
 

@@ -1,0 +1,252 @@
+#include "base/error.hpp"
+#include "checkpoint/saves.hpp"
+#include "study/fake_run.hpp"
+#include "study/trial.hpp"
+#include "support/catch.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+using namespace trainctl;
+
+namespace {
+
+std::string text_of(const fs::path& path) {
+  return read_file(path, 1 << 20, ReadFailure::resource);
+}
+
+int lines_in(const fs::path& path) {
+  const std::string text = text_of(path);
+  return static_cast<int>(std::ranges::count(text, '\n'));
+}
+
+/// Checkpoints that a script copies: $CHECKPOINTS/<name>.
+std::string copy_checkpoint(const TempFolder& folder, std::int64_t step) {
+  checkpoint::Store store(folder / "made");
+  if (!fs::exists(folder / "made" / saves::name_of(step))) saves::save(store, step);
+  return "cp -r '" + (folder / "made" / saves::name_of(step)).string() + "' \"$3/checkpoints/\"\n";
+}
+
+/// Counts its starts in starts.txt of the test's folder, in $N.
+std::string counted(const TempFolder& folder, const std::string& script) {
+  const std::string file = "'" + (folder / "starts.txt").string() + "'";
+  return "echo start >> " + file + "\nN=$(wc -l < " + file + ")\n" + script;
+}
+
+study::RunRequest with(study::RunRequest request, const std::vector<std::string>& overrides) {
+  config::Diagnostics diagnostics;
+  request.loaded = spec::load_experiment(request.config_file, overrides, diagnostics);
+  request.overrides = overrides;
+  return request;
+}
+
+study::RunOutcome run(const study::RunRequest& request) {
+  const auto make_sinks = [](const fs::path& run_dir) {
+    study::Sinks sinks;
+    sinks.push_back(report::make_csv_sink(run_dir, {}));
+    sinks.push_back(report::make_jsonl_sink(run_dir));
+    return sinks;
+  };
+  return study::run_experiment(request, make_sinks, steady_clock());
+}
+
+std::string hello() {
+  return fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
+         fake_run::say(events::RunStarted{
+             .max_epochs = 3, .monitor = "train/loss", .data_fingerprints = {{"train", "aa"}}});
+}
+
+/// One epoch more at each start, until three are done.
+std::string an_epoch_a_start() {
+  std::string script = hello();
+  for (int i = 0; i < 3; ++i) {
+    script += "if [ $N = " + std::to_string(i + 1) + " ]; then\n" +
+              fake_run::say(invented::epoch(i)) + "fi\n";
+  }
+  return script;
+}
+
+const std::string kDie = "kill -9 $$\n";
+
+std::string finished() {
+  return fake_run::say(
+      events::Finished{.epochs = 3, .global_step = 2814, .stop_reason = "max_epochs"});
+}
+
+study::RunRequest resuming(study::RunRequest request, const fs::path& run_dir) {
+  request.folder.fixed = run_dir;
+  request.resume = study::parse_resume("auto");
+  return request;
+}
+
+}  // namespace
+
+TEST_CASE("a run that failed goes on in its folder, from its checkpoint, and the tables grow") {
+  TempFolder folder;
+  const std::string save = "if [ $N = 1 ]; then " + copy_checkpoint(folder, 10) + "fi\n";
+  const auto request = fake_run::request(
+      folder, counted(folder, "cp \"$3/task.json\" \"$3/task.$N\" 2>&1\n" + an_epoch_a_start() +
+                                  save + "if [ $N = 1 ]; then " + kDie + "fi\n" + finished()));
+  const auto failed = run(request);
+  CHECK(failed.ending.exit_code == 7);
+  CHECK(failed.result["resumed_from"].is_null());
+  CHECK(failed.result["checkpoint"]["path"] == "checkpoints/" + saves::name_of(10));
+  CHECK(failed.result["checkpoint"]["verified"] == true);
+  CHECK_THAT(failed.ending.resume_command,
+             StartsWith("trainctl run ") && EndsWith(failed.folder.string() + " --resume auto"));
+  CHECK_FALSE(fs::exists(failed.folder / "task.1"));
+
+  const auto resumed = run(resuming(request, failed.folder));
+  CHECK(resumed.folder == failed.folder);
+  CHECK(resumed.ending.exit_code == 0);
+  const std::string task = text_of(resumed.folder / "task.2");
+  CHECK(spec::parse_task(task).resume ==
+        fs::canonical(resumed.folder) / "checkpoints" / saves::name_of(10));
+  const Json& result = resumed.result;
+  CHECK(result["resumed_from"]["step"] == 10);
+  CHECK(result["resumed_from"]["path"] == "checkpoints/" + saves::name_of(10));
+  CHECK(result["epochs"] == 2);
+  CHECK(result["restarts"] == 0);
+  CHECK(result["resume_command"].is_null());
+  CHECK(lines_in(resumed.folder / "epochs.csv") == 3);
+  CHECK(lines_in(resumed.folder / "metrics.jsonl") == 2);
+  CHECK(Json::parse(text_of(resumed.folder / "superseded/1/result.json"))["exit_code"] == 7);
+  CHECK_FALSE(fs::exists(resumed.folder / ".lock"));
+}
+
+TEST_CASE("rows behind the checkpoint are not there twice") {
+  TempFolder folder;
+  // The checkpoint of step 10 begins epoch 2, so only one of three rows is complete.
+  const auto request = fake_run::request(
+      folder,
+      counted(folder, hello() + "if [ $N = 1 ]; then\n" + fake_run::say(invented::epoch(0)) +
+                          fake_run::say(invented::epoch(1)) + fake_run::say(invented::epoch(2)) +
+                          copy_checkpoint(folder, 10) + kDie + "fi\n" +
+                          fake_run::say(invented::epoch(1)) + fake_run::say(invented::epoch(2)) +
+                          finished()));
+  const auto failed = run(request);
+  const std::string before = text_of(failed.folder / "epochs.csv");
+  const auto resumed = run(resuming(request, failed.folder));
+  CHECK(text_of(resumed.folder / "epochs.csv") == before);
+  CHECK(lines_in(resumed.folder / "superseded/1/epochs.csv") == 3);
+  CHECK(resumed.result["epochs"] == 3);
+}
+
+TEST_CASE("auto in a folder without a checkpoint begins anew there") {
+  TempFolder folder;
+  const auto request = fake_run::request(
+      folder, counted(folder, hello() + fake_run::say(invented::epoch(0)) + "if [ $N = 1 ]; then " +
+                                  kDie + "fi\n" + finished()));
+  const auto failed = run(request);
+  CHECK(failed.result["checkpoint"].is_null());
+  CHECK(failed.result["resume_command"].is_null());
+  const auto resumed = run(resuming(request, failed.folder));
+  CHECK(resumed.ending.exit_code == 0);
+  CHECK(lines_in(resumed.folder / "epochs.csv") == 2);
+  CHECK_FALSE(fs::exists(resumed.folder / spec::kTaskFile));
+}
+
+TEST_CASE("another config stops before anything in the folder is touched") {
+  TempFolder folder;
+  const auto request =
+      fake_run::request(folder, counted(folder, hello() + copy_checkpoint(folder, 10) + kDie));
+  const auto failed = run(request);
+  const std::string result = text_of(failed.folder / "result.json");
+  auto changed =
+      resuming(with(request, {"optimizer.lr=0.5", "trainer.max_epochs=9"}), failed.folder);
+  try {
+    run(changed);
+    FAIL("nothing was thrown");
+  } catch (const Error& error) {
+    CHECK(error.exit_code() == 2);
+    CHECK_THAT(error.what(), Contains("optimizer.lr: 0.1 -> 0.5") && !Contains("max_epochs"));
+  }
+  CHECK(text_of(failed.folder / "result.json") == result);
+  CHECK_FALSE(fs::exists(failed.folder / "superseded"));
+  CHECK_FALSE(fs::exists(failed.folder / ".lock"));
+}
+
+TEST_CASE("a harmless change is told as a warning, on the console and in the log") {
+  TempFolder folder;
+  const auto request = fake_run::request(
+      folder, counted(folder, hello() + "if [ $N = 1 ]; then " + copy_checkpoint(folder, 10) +
+                                  kDie + "fi\n" + finished()));
+  const auto failed = run(request);
+  const auto resumed = run(resuming(with(request, {"trainer.max_epochs=9"}), failed.folder));
+  CHECK(resumed.ending.exit_code == 0);
+  REQUIRE(resumed.record.warnings.size() == 1);
+  CHECK_THAT(resumed.record.warnings[0], Contains("trainer.max_epochs: ~ -> 9"));
+  CHECK_THAT(text_of(resumed.folder / "logs/rank_0.log"), Contains("trainer.max_epochs: ~ -> 9"));
+}
+
+TEST_CASE("other data ends the run with exit code 10, and the fingerprints stay known") {
+  TempFolder folder;
+  const std::string other =
+      fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
+      fake_run::say(events::RunStarted{.data_fingerprints = {{"train", "bb"}}});
+  const auto request = fake_run::request(
+      folder, counted(folder, "if [ $N = 1 ]; then " + hello() + copy_checkpoint(folder, 10) +
+                                  kDie + "fi\n" + other + finished()));
+  const auto failed = run(request);
+  for (int i = 0; i < 2; ++i) {
+    const auto resumed = run(resuming(request, failed.folder));
+    CHECK(resumed.ending.exit_code == 10);
+    CHECK_THAT(resumed.ending.message, Contains("dataset.train: aa -> bb"));
+  }
+}
+
+TEST_CASE("a process that dies is started again from the newest checkpoint, within the budget") {
+  TempFolder folder;
+  std::string script = an_epoch_a_start();
+  for (const int step : {10, 20}) {
+    script += "if [ $N = " + std::to_string(step / 10) + " ]; then " +
+              copy_checkpoint(folder, step) + kDie + "fi\n";
+  }
+  const auto request = with(fake_run::request(folder, counted(folder, script + finished())),
+                            {"trainer.max_restarts=3"});
+  const auto outcome = run(request);
+  CHECK(outcome.ending.exit_code == 0);
+  CHECK(lines_in(folder / "starts.txt") == 3);
+  CHECK(outcome.result["restarts"] == 2);
+  CHECK(outcome.result["resumed_from"]["step"] == 20);
+  CHECK(outcome.result["epochs"] == 3);
+  CHECK(lines_in(outcome.folder / "epochs.csv") == 4);
+  REQUIRE(outcome.record.warnings.size() == 1);
+  CHECK_THAT(outcome.record.warnings[0], Contains("SIGKILL") &&
+                                             Contains("restart 2 of 3 goes on from ") &&
+                                             EndsWith(saves::name_of(20)));
+}
+
+TEST_CASE("the budget is exact, and what would repeat is not started again") {
+  for (const auto& [end, code, starts] :
+       {std::tuple{kDie, 7, 3},
+        std::tuple{fake_run::say(events::Failed{.kind = 9, .message = "no data"}) + "exit 9\n", 9,
+                   1}}) {
+    TempFolder folder;
+    const auto outcome = run(with(fake_run::request(folder, counted(folder, hello() + end)),
+                                  {"trainer.max_restarts=2"}));
+    CHECK(outcome.ending.exit_code == code);
+    CHECK(lines_in(folder / "starts.txt") == starts);
+    CHECK(outcome.result["restarts"] == starts - 1);
+  }
+}
+
+TEST_CASE("three restarts without a newer checkpoint end with 93") {
+  TempFolder folder;
+  const auto outcome = run(
+      with(fake_run::request(folder, counted(folder, hello() + copy_checkpoint(folder, 10) + kDie)),
+           {"trainer.max_restarts=9"}));
+  CHECK(outcome.ending.exit_code == 93);
+  CHECK(lines_in(folder / "starts.txt") == 4);
+  CHECK(outcome.result["restarts"] == 3);
+  CHECK_THAT(outcome.ending.message, StartsWith("3 restarts in a row") && Contains("SIGKILL"));
+  CHECK(outcome.result["exit_code"] == 93);
+}
+
+TEST_CASE("a trial is not started again") {
+  TempFolder folder;
+  const auto request =
+      with(fake_run::request(folder, counted(folder, hello() + kDie)), {"trainer.max_restarts=2"});
+  study::run_trial(request, steady_clock());
+  CHECK(lines_in(folder / "starts.txt") == 1);
+}
