@@ -1,0 +1,267 @@
+"""Drives `trainctl run --resume` as a user does: runs that are stopped, killed, damaged and changed. Needs TRAINCTL_BINARY."""
+
+import csv
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+BINARY = os.environ["TRAINCTL_BINARY"]
+DIGITS = """\
+name: smoke
+seed: 7
+dataset:
+  train: {type: synthetic_digits, split: train, samples: 2000}
+  val: {type: synthetic_digits, split: test, samples: 500}
+loader: {batch_size: 50}
+model: {type: mlp, hidden: [32]}
+optimizer: {type: adam, lr: 0.002}
+metrics: [accuracy]
+trainer: {max_epochs: 3, accelerator: cpu, devices: 1, num_threads: 1, log_every_n_steps: 10}
+checkpoint: {every_n_steps: 15}
+"""
+STEPS = 40  # an epoch
+DEADLINE = 240
+
+
+def start(folder, *words):
+    return subprocess.Popen([BINARY, *map(str, words)], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+
+
+def run(folder, *words):
+    process = start(folder, *words)
+    out, err = process.communicate(timeout=DEADLINE)
+    return process.returncode, out, err
+
+
+def rows(path):
+    with open(path, newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def worker_of(process):
+    """The pid of the one worker that a run has started."""
+    path = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    children = [int(pid) for entry in path.parent.parent.glob("*/children") for pid in entry.read_text().split()]
+    return children[0] if children else None
+
+
+class Resumes(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="trainctl-resume-")
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+        (self.folder / "digits.yaml").write_text(DIGITS)
+        self.run_dir = self.folder / "run"
+
+    def call(self, *words, code=0):
+        returned, self.out, self.err = run(self.folder, *words)
+        self.assertEqual(returned, code, self.out + self.err)
+
+    def go(self, *words, run_dir=None, code=0):
+        run_dir = run_dir or self.run_dir
+        self.call("run", "digits.yaml", *words, "--run-dir", run_dir, code=code)
+        return self.result(run_dir) if (run_dir / "result.json").exists() else None
+
+    def result(self, run_dir=None):
+        return json.loads(((run_dir or self.run_dir) / "result.json").read_text())
+
+    def kill(self, *words, wanted=1, victim="worker"):
+        """Starts a run and kills it by SIGKILL once it has `wanted` checkpoints."""
+        process = start(self.folder, "run", "digits.yaml", *words, "--run-dir", self.run_dir)
+        self.addCleanup(process.kill)
+        deadline = time.monotonic() + DEADLINE
+        while len(self.checkpoints()) < wanted or not worker_of(process):
+            if process.poll() is not None or time.monotonic() > deadline:
+                process.kill()
+                raise AssertionError("no checkpoint came: " + "".join(process.communicate()))
+            time.sleep(0.005)
+        os.kill(process.pid if victim == "supervisor" else worker_of(process), signal.SIGKILL)
+        _, err = process.communicate(timeout=DEADLINE)
+        return process.returncode, err
+
+    def checkpoints(self, prefix="epoch="):
+        found = self.run_dir.glob(f"checkpoints/{prefix}*/manifest")
+        return sorted(path.parent.name for path in found)
+
+    def whole(self):
+        """The same run, never stopped."""
+        other = self.folder / "whole"
+        self.go(run_dir=other)
+        return other
+
+    def assert_same_history(self, other):
+        for name, drop in (("epochs.csv", "_s$|_per_s$|cpu_percent|_mb|gpu"), ("metrics.jsonl", "elapsed_s")):
+            mine, theirs = ([{key: value for key, value in row.items() if not re.search(drop, key)} for row in self.read(d / name)]
+                            for d in (self.run_dir, other))
+            self.assertEqual(mine, theirs, name)
+
+    @staticmethod
+    def read(path):
+        if path.suffix == ".csv":
+            return rows(path)
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+class GoesOn(Resumes):
+    def test_a_killed_run_is_told_how_to_go_on_and_ends_as_if_it_had_not_been(self):
+        code, err = self.kill("trainer.max_epochs=1000", wanted=3)
+        self.assertEqual(code, 7, err)
+        failed = self.result()
+        self.assertTrue(failed["checkpoint"]["verified"])
+        self.assertRegex(failed["checkpoint"]["path"], r"^checkpoints/epoch=\d{4}-step=\d{6}$")
+        self.assertIn("--resume auto", failed["resume_command"])
+        self.assertIn(failed["resume_command"], err)
+        self.assertRegex(err, r"saved +checkpoints/epoch=\S+ \(step [\d,]+\), verified")
+        step = failed["checkpoint"]["step"]
+
+        result = self.go("--resume", "auto", f"trainer.max_steps={step + 2 * STEPS}")
+        self.assertEqual((result["verdict"], result["resumed_from"]["step"], result["restarts"]), ("ok", step, 0))
+        self.assertEqual(result["steps"], step + 2 * STEPS)
+        numbers = [int(row["epoch"]) for row in rows(self.run_dir / "epochs.csv")]
+        self.assertEqual(numbers, list(range(1, len(numbers) + 1)))
+        self.assertEqual(result["epochs"], len(numbers))
+        self.assertTrue((self.run_dir / "superseded" / "1" / "result.json").is_file())
+
+    def test_files_and_result_are_those_of_a_run_that_was_never_stopped(self):
+        code, _ = self.kill(wanted=2)
+        if code == 0:
+            self.skipTest("the run was faster than the kill")
+        result = self.go("--resume", "auto")
+        whole = self.whole()
+        self.assert_same_history(whole)
+        expected = self.result(whole)
+        for key in ("epochs", "steps", "train", "val", "data_digest"):
+            self.assertEqual(result[key], expected[key], key)
+        self.assertEqual((result["best"]["epoch"], result["best"]["value"]), (expected["best"]["epoch"], expected["best"]["value"]))
+        for name in ("best.safetensors", "last.safetensors"):
+            mine, theirs = ((d / "checkpoints" / name).read_bytes() for d in (self.run_dir, whole))
+            self.assertEqual(mine, theirs, name)
+
+    def test_a_killed_supervisor_leaves_a_folder_that_goes_on(self):
+        self.kill("trainer.max_epochs=1000", wanted=2, victim="supervisor")
+        self.assertFalse((self.run_dir / "result.json").exists())
+        epoch = int(re.search(r"epoch=(\d+)", self.checkpoints()[-1])[1])
+        result = self.go("--resume", "last", f"trainer.max_epochs={epoch + 1}")
+        self.assertEqual((result["verdict"], result["epochs"]), ("ok", epoch + 1))
+
+    def test_sigterm_asks_for_a_requeue_and_the_same_command_goes_on(self):
+        process = start(self.folder, "run", "digits.yaml", "trainer.max_epochs=1000", "--run-dir", self.run_dir, "--resume", "auto")
+        self.addCleanup(process.kill)
+        deadline = time.monotonic() + DEADLINE
+        while not self.checkpoints() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=DEADLINE)
+        self.assertEqual(process.returncode, 75, out + err)
+        self.assertIn("stopped:", err)
+        stopped = self.result()["checkpoint"]
+        self.assertTrue(stopped["verified"])
+        result = self.go("--resume", "auto", f"trainer.max_steps={stopped['step'] + 5}", "trainer.max_epochs=1000")
+        self.assertEqual((result["resumed_from"]["step"], result["steps"]), (stopped["step"], stopped["step"] + 5))
+
+    def test_longer_after_the_end_and_by_the_folder_alone(self):
+        self.go("trainer.max_epochs=1")
+        result = self.go("--resume", "auto", "trainer.max_epochs=2")
+        self.assertEqual((result["epochs"], result["steps"]), (2, 2 * STEPS))
+        self.assertIn("trainer.max_epochs: 1 -> 2", self.err)
+        self.call("run", "--resume", self.run_dir, "trainer.max_epochs=3")
+        self.assertEqual(self.result()["epochs"], 3)
+        self.assertEqual([row["epoch"] for row in rows(self.run_dir / "epochs.csv")], ["1", "2", "3"])
+
+    def test_without_a_folder_the_newest_run_of_that_name_goes_on(self):
+        self.call("run", "digits.yaml", "--resume", "auto", "trainer.max_epochs=1")
+        self.call("run", "digits.yaml", "--resume", "auto", "trainer.max_epochs=2")
+        folders = [path for path in (self.folder / "runs" / "smoke").iterdir() if not path.is_symlink()]
+        self.assertEqual(len(folders), 1)
+        self.assertEqual(self.result(folders[0])["epochs"], 2)
+
+
+class OtherWays(Resumes):
+    def test_the_best_goes_on_and_the_later_ones_step_aside(self):
+        self.go("checkpoint.save_top_k=-1")
+        best = os.readlink(self.run_dir / "checkpoints" / "best")
+        result = self.go("--resume", "best", "trainer.max_epochs=4", "checkpoint.save_top_k=-1")
+        self.assertEqual(result["resumed_from"]["path"], f"checkpoints/{best}")
+        self.assertEqual(result["epochs"], 4)
+
+    def test_a_checkpoint_may_begin_a_run_of_its_own(self):
+        self.go("trainer.max_epochs=1")
+        last = self.run_dir / "checkpoints" / os.readlink(self.run_dir / "checkpoints" / "last")
+        before = sorted(path.name for path in self.run_dir.rglob("*"))
+        result = self.go("--resume", last, "trainer.max_epochs=2", run_dir=self.folder / "fork")
+        self.assertEqual((result["steps"], result["resumed_from"]["step"]), (2 * STEPS, STEPS))
+        self.assertEqual(sorted(path.name for path in self.run_dir.rglob("*")), before)
+
+    def test_one_bit_is_noticed_and_the_checkpoint_before_is_used(self):
+        self.go("trainer.max_epochs=1")
+        names = self.checkpoints()
+        self.assertGreaterEqual(len(names), 2)
+        part = self.run_dir / "checkpoints" / names[-1] / "rank_0.part"
+        data = bytearray(part.read_bytes())
+        data[len(data) // 2] ^= 1
+        part.write_bytes(data)
+        result = self.go("--resume", "auto", "trainer.max_epochs=2")
+        self.assertEqual(result["resumed_from"]["path"], f"checkpoints/{names[-2]}")
+        self.assertRegex(self.err, rf"warning: a checkpoint is damaged: .*{names[-1]}")
+        self.assertIn("damaged", (self.run_dir / "logs" / "rank_0.log").read_text())
+        self.assertTrue((self.run_dir / "checkpoints" / f"corrupt-{names[-1]}").is_dir())
+        self.assertEqual(result["steps"], 2 * STEPS)
+
+    def test_another_config_is_refused_with_every_field(self):
+        self.go("trainer.max_epochs=1")
+        before = (self.run_dir / "result.json").read_bytes()
+        self.go("--resume", "auto", "seed=8", "optimizer.lr=0.1", "trainer.max_epochs=2", code=2)
+        self.assertIn("seed: 7 -> 8", self.err)
+        self.assertIn("optimizer.lr: 0.002 -> 0.1", self.err)
+        self.assertNotIn("max_epochs", self.err)
+        self.assertEqual((self.run_dir / "result.json").read_bytes(), before)
+
+    def test_what_cannot_be_gone_on_from_has_its_exit_code(self):
+        self.go("--resume", "last", code=10)
+        self.call("run", "digits.yaml", "--resume", self.folder / "nowhere", code=10)
+        self.call("run", "--resume", "auto", code=2)
+        (self.folder / "mine").mkdir()
+        (self.folder / "mine" / "thesis.tex").write_text("x")
+        self.go("--resume", "auto", run_dir=self.folder / "mine", code=2)
+        self.assertIn("no run folder", self.err)
+
+    def test_other_data_is_exit_10(self):
+        (self.folder / "digits.yaml").write_text(DIGITS)
+        self.go("trainer.max_epochs=1")
+        manifest = self.run_dir / "manifest.json"
+        document = json.loads(manifest.read_text())
+        document["data_fingerprints"]["train"] = "0" * 16
+        manifest.write_text(json.dumps(document))
+        self.go("--resume", "auto", "trainer.max_epochs=2", code=10)
+        self.assertIn("dataset.train: 0000000000000000 -> ", self.err)
+
+
+class Restarts(Resumes):
+    def test_a_killed_worker_is_replaced_and_the_run_ends_well(self):
+        process = start(self.folder, "run", "digits.yaml", "--max-restarts", 2, "trainer.max_epochs=20", "--run-dir", self.run_dir)
+        self.addCleanup(process.kill)
+        deadline = time.monotonic() + DEADLINE
+        while not self.checkpoints() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        os.kill(worker_of(process), signal.SIGKILL)
+        _, err = process.communicate(timeout=DEADLINE)
+        self.assertEqual(process.returncode, 0, err)
+        result = self.result()
+        self.assertEqual((result["restarts"], result["verdict"], result["epochs"]), (1, "ok", 20))
+        self.assertIn("restart 1 of 2 goes on from", err)
+        self.assertEqual([int(row["epoch"]) for row in rows(self.run_dir / "epochs.csv")], list(range(1, 21)))
+
+    def test_a_config_that_diverges_is_not_started_again(self):
+        result = self.go("--max-restarts", 3, "optimizer.type=sgd", "++optimizer.lr=1e30", code=6)
+        self.assertEqual((result["restarts"], result["resume_command"]), (0, None))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
