@@ -86,7 +86,10 @@ VerbWords words_of(const CLI::App& verb, const std::string& name) {
       for (const std::string& flag : option->get_lnames()) words.flags.push_back("--" + flag);
       continue;
     }
-    words.takes_files = words.takes_files || option->get_type_name().starts_with("CONFIG");
+    const std::string& type = option->get_type_name();
+    const bool takes_paths =
+        type.starts_with("CONFIG") || type.starts_with("PATH") || type.starts_with("FILE");
+    words.takes_files = words.takes_files || takes_paths;
     for (const std::string& word : argument_words(option->get_type_name()))
       words.values.push_back(word);
   }

@@ -2,6 +2,9 @@
 
 #include "base/clock.hpp"
 #include "base/strings.hpp"
+#include "checkpoint/folders.hpp"
+#include "checkpoint/names.hpp"
+#include "checkpoint_paths.hpp"
 #include "console.hpp"
 #include "context.hpp"
 #include "launch/verdict.hpp"
@@ -51,7 +54,11 @@ std::string checkpoints_in(const fs::path& folder) {
   std::vector<std::string> names;
   for (fs::directory_iterator at(folder, failure), end; !failure && at != end;
        at.increment(failure)) {
-    if (at->path().extension() == ".safetensors") names.push_back(at->path().stem().string());
+    const fs::path& path = at->path();
+    if (path.extension() == ".safetensors") names.push_back(path.stem().string());
+    const std::string name = path.filename().string();
+    if (checkpoint::parse_folder_name(name) && checkpoint::is_committed(path))
+      names.push_back(name);
   }
   std::ranges::sort(names);
   return names.empty() ? "none" : shortened(names);
@@ -65,18 +72,29 @@ fs::path of_run(const TaskArguments& arguments) {
   const fs::path folder = fs::path(arguments.run_dir) / "checkpoints";
   const fs::path file = folder / (arguments.checkpoint + ".safetensors");
   std::error_code ignored;
-  ENSURE(config, fs::is_regular_file(file, ignored), "{} does not exist; the run's checkpoints: {}",
+  if (fs::is_regular_file(file, ignored)) return file;
+  const auto linked = linked_checkpoint(arguments.run_dir, arguments.checkpoint);
+  ENSURE(config, linked.has_value(), "{} does not exist; the run's checkpoints: {}",
          printable(file.string()), checkpoints_in(folder));
-  return file;
+  return *linked;
+}
+
+fs::path of_folder(const std::string& wish) {
+  try {
+    return one_checkpoint(wish);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::config, std::string("--checkpoint: ") + error.what());
+  }
 }
 
 fs::path checkpoint_file(const TaskArguments& arguments) {
   const std::string& wish = arguments.checkpoint;
   ENSURE(config, !wish.empty(),
          "--checkpoint is missing: write best or last, of a run folder, or the path of a "
-         "safetensors or .pth file");
+         "checkpoint's folder, or of a safetensors or .pth file");
   if (wish == "best" || wish == "last") return fs::absolute(of_run(arguments));
   std::error_code ignored;
+  if (fs::is_directory(wish, ignored)) return of_folder(wish);
   ENSURE(config, fs::is_regular_file(wish, ignored),
          "--checkpoint: there is no file {}; write its path, or best or last of a run folder",
          printable(wish));
@@ -94,7 +112,7 @@ fs::path input_of(const TaskArguments& arguments) {
 void add_task_arguments(CLI::App& verb, TaskArguments& arguments) {
   add_config_arguments(verb, arguments.config);
   verb.add_option("--checkpoint", arguments.checkpoint,
-                  "best or last of the run, or a safetensors or .pth file")
+                  "best or last of the run, a checkpoint's folder, or a safetensors or .pth file")
       ->type_name("WHICH");
   verb.add_option("--run-dir", arguments.run_dir,
                   "the run whose best or last is meant; CONFIG may be that folder itself")

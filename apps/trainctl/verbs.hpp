@@ -16,6 +16,8 @@ void add_predict(CLI::App& program, Context& context);
 void add_worker(CLI::App& program, Context& context);
 void add_bench(CLI::App& program, Context& context);
 void add_lr_find(CLI::App& program, Context& context);
+void add_checkpoint(CLI::App& program, Context& context);
+void add_verify_resume(CLI::App& program, Context& context);
 void add_data(CLI::App& program, Context& context);
 void add_validate(CLI::App& program, Context& context);
 void add_plan(CLI::App& program, Context& context);

@@ -37,17 +37,6 @@ std::uint64_t readable_bytes(const fs::path& path) {
   return static_cast<std::uint64_t>(info.st_size);
 }
 
-void verify_part(const fs::path& path, const Manifest::Part& part) {
-  const std::string label = printable(path.string());
-  const std::uint64_t bytes = readable_bytes(path);
-  ENSURE(checkpoint, bytes == part.bytes, "{} has {} bytes, and {} were committed", label, bytes,
-         part.bytes);
-  const container::File file(path);
-  ENSURE(checkpoint, file.header_checksum() == part.checksum,
-         "{} is whole, but of another checkpoint: its checksum is {:08x}, and {:08x} was committed",
-         label, file.header_checksum(), part.checksum);
-}
-
 }  // namespace
 
 Manifest read_manifest(const fs::path& checkpoint) {
@@ -66,9 +55,22 @@ Manifest read_manifest(const fs::path& checkpoint) {
   return manifest;
 }
 
+container::File read_part(const fs::path& checkpoint, const Manifest::Part& part) {
+  const fs::path path = checkpoint / part.file;
+  const std::string label = printable(path.string());
+  const std::uint64_t bytes = readable_bytes(path);
+  ENSURE(checkpoint, bytes == part.bytes, "{} has {} bytes, and {} were committed", label, bytes,
+         part.bytes);
+  container::File file(path);
+  ENSURE(checkpoint, file.header_checksum() == part.checksum,
+         "{} is whole, but of another checkpoint: its checksum is {:08x}, and {:08x} was committed",
+         label, file.header_checksum(), part.checksum);
+  return file;
+}
+
 Manifest verify(const fs::path& checkpoint) {
   Manifest manifest = read_manifest(checkpoint);
-  for (const Manifest::Part& part : manifest.parts) verify_part(checkpoint / part.file, part);
+  for (const Manifest::Part& part : manifest.parts) (void)read_part(checkpoint, part);
   return manifest;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/container.hpp"
 #include "base/files.hpp"
 #include "checkpoint/manifest.hpp"
 
@@ -11,6 +12,9 @@ namespace trainctl::checkpoint {
 /// The manifest of a checkpoint's folder. Throws Error(checkpoint) where it is missing, damaged or
 /// says another step than the folder's name, Error(resource) where it may not be read.
 Manifest read_manifest(const fs::path& checkpoint);
+
+/// A rank's file, whole and the one that was committed. Throws as verify().
+container::File read_part(const fs::path& checkpoint, const Manifest::Part& part);
 
 /// Reads everything. Throws Error(checkpoint) naming the file and what is wrong with it,
 /// Error(resource) where it may not be read, which says nothing of the checkpoint.

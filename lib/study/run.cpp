@@ -1,6 +1,7 @@
 #include "study/run.hpp"
 
 #include "base/strings.hpp"
+#include "checkpoint/export.hpp"
 #include "config/load.hpp"
 #include "launch/signals.hpp"
 #include "launch/supervisor.hpp"
@@ -174,7 +175,7 @@ class Run {
   // A worker maps safetensors alone: what else it may be is read here, once for all ranks.
   void import_weights() const {
     if (!trains()) {
-      in_context("--checkpoint", [&] { import_torch_file(request_.task.weights); });
+      in_context("--checkpoint", [&] { take_weights(request_.task.weights); });
       return;
     }
     const auto& wish = request_.loaded.experiment.weights;
@@ -183,6 +184,13 @@ class Run {
       if (wish->sha256) weights::check_sha256(wish->path, *wish->sha256);
       import_torch_file(wish->path);
     });
+  }
+
+  /// Also out of a checkpoint, which is a folder.
+  void take_weights(const fs::path& path) const {
+    if (!fs::is_directory(path)) return import_torch_file(path);
+    checkpoint::export_weights(path, checkpoint::Weights::validated,
+                               outcome_.folder / weights::kImportedName);
   }
 
   void import_torch_file(const fs::path& file) const {

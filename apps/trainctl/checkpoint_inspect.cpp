@@ -1,0 +1,157 @@
+#include "base/strings.hpp"
+#include "checkpoint/contents.hpp"
+#include "checkpoint_paths.hpp"
+#include "checkpoint_verbs.hpp"
+#include "context.hpp"
+#include "report/table.hpp"
+#include "terminal.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trainctl::app {
+namespace {
+
+using checkpoint::Contents;
+using checkpoint::Manifest;
+using checkpoint::Tensor;
+
+/// Tensors and bytes of a group.
+struct Sum {
+  std::string group;
+  std::size_t tensors = 0;
+  std::uint64_t bytes = 0;
+};
+
+std::string group_name(const Tensor& tensor) {
+  return tensor.group.empty() ? "(none)" : tensor.group;
+}
+
+/// In the order in which the groups come up.
+std::vector<Sum> sums_of(const Contents& contents) {
+  std::vector<Sum> sums;
+  for (const Tensor& tensor : contents.tensors) {
+    const std::string group = group_name(tensor);
+    auto found = std::ranges::find(sums, group, &Sum::group);
+    if (found == sums.end()) found = sums.insert(sums.end(), Sum{group, 0, 0});
+    ++found->tensors;
+    found->bytes += tensor.bytes;
+  }
+  return sums;
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::vector<std::string> sizes;
+  for (const std::int64_t size : shape) sizes.push_back(std::to_string(size));
+  return "[" + join(sizes, ", ") + "]";
+}
+
+std::string bytes_text(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
+
+std::string facts_text(const fs::path& path, const Manifest& manifest, const report::Style& style) {
+  std::string text;
+  const auto fact = [&](const std::string& label, const std::string& value) {
+    if (value.empty()) return;
+    text += "  " +
+            report::paint(report::pad(label, 14, report::Align::left), report::Ink::cyan, style) +
+            printable(value) + '\n';
+  };
+  std::uint64_t bytes = 0;
+  for (const Manifest::Part& part : manifest.parts) bytes += part.bytes;
+  fact("checkpoint", path.string());
+  fact("step", fmt::format("{} (epoch {}, {} step{} of it done)", manifest.global_step,
+                           manifest.epoch + 1, manifest.step_in_epoch,
+                           manifest.step_in_epoch == 1 ? "" : "s"));
+  fact("saved", manifest.written_at + (manifest.reason.empty() ? "" : ", " + manifest.reason));
+  if (!manifest.monitor.empty())
+    fact("monitor", manifest.monitor + " " +
+                        (manifest.value ? report::metric_text(*manifest.value) : "not known"));
+  fact("world size", std::to_string(manifest.world_size));
+  fact("size", fmt::format("{} in {} part{}", bytes_text(bytes), manifest.parts.size(),
+                           manifest.parts.size() == 1 ? "" : "s"));
+  fact("trainctl", manifest.version);
+  fact("config hash", manifest.config_hash);
+  for (const auto& [key, value] : manifest.facts) {
+    const bool is_text = value.find('\n') != std::string::npos;  // the resolved experiment
+    fact(key, is_text ? fmt::format("({} lines)", std::ranges::count(value, '\n')) : value);
+  }
+  return text;
+}
+
+std::string tables_text(const Contents& contents, const report::Style& style) {
+  report::Table groups({{"group", report::Align::left}, {"tensors"}, {"size"}});
+  for (const Sum& sum : sums_of(contents))
+    groups.add({printable(sum.group), with_thousands(static_cast<long long>(sum.tensors)),
+                bytes_text(sum.bytes)});
+  const bool many_parts = contents.manifest.parts.size() > 1;
+  std::vector<report::Column> columns{{"group", report::Align::left},
+                                      {"tensor", report::Align::left},
+                                      {"dtype", report::Align::left},
+                                      {"shape", report::Align::left},
+                                      {"bytes"}};
+  if (many_parts) columns.push_back({"part", report::Align::left});
+  report::Table tensors(columns);
+  for (const Tensor& tensor : contents.tensors) {
+    std::vector<std::string> cells{printable(group_name(tensor)), printable(tensor.name),
+                                   tensor.dtype, shape_text(tensor.shape),
+                                   with_thousands(static_cast<long long>(tensor.bytes))};
+    if (many_parts) cells.push_back(tensor.part);
+    tensors.add(std::move(cells));
+  }
+  return "\n" + report::to_text(groups, style) + "\n" + report::to_text(tensors, style);
+}
+
+Json document(const fs::path& path, const Contents& contents) {
+  Json groups = Json::object();
+  for (const Sum& sum : sums_of(contents))
+    groups[sum.group] = {{"tensors", sum.tensors}, {"bytes", sum.bytes}};
+  Json tensors = Json::array();
+  for (const Tensor& tensor : contents.tensors)
+    tensors.push_back({{"part", tensor.part},
+                       {"group", tensor.group},
+                       {"name", tensor.name},
+                       {"dtype", tensor.dtype},
+                       {"shape", tensor.shape},
+                       {"bytes", tensor.bytes}});
+  return {{"schema", "trainctl.checkpoint_inspect/1"},
+          {"path", path.string()},
+          {"manifest", checkpoint::to_json(contents.manifest)},
+          {"groups", groups},
+          {"tensors", tensors},
+          {"training", contents.training}};
+}
+
+int inspect(const std::string& wish, Context& context) {
+  const fs::path path = one_checkpoint(wish);
+  const Contents contents = checkpoint::contents_of(path);
+  if (context.json) {
+    print_json(document(path, contents));
+    return 0;
+  }
+  const report::Style style = style_for(context, stdout);
+  std::string text = facts_text(path, contents.manifest, style);
+  if (!context.quiet) text += tables_text(contents, style);
+  writer_for(stdout)(text);
+  return 0;
+}
+
+}  // namespace
+
+void add_checkpoint_inspect(CLI::App& checkpoint, Context& context) {
+  const auto path = std::make_shared<std::string>();
+  CLI::App& verb =
+      add_verb(checkpoint, context,
+               {"inspect", "what a checkpoint holds and where it was made", kTrainGroup},
+               [path, &context] { return inspect(*path, context); });
+  verb.add_option("path", *path, "a checkpoint; a run folder stands for its newest one")
+      ->type_name("PATH")
+      ->required();
+}
+
+}  // namespace trainctl::app

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "base/files.hpp"
+#include "base/json.hpp"
+#include "checkpoint/manifest.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainctl::checkpoint {
+
+/// A tensor as the part of a rank lists it.
+struct Tensor {
+  std::string part;   // "rank_0.part"
+  std::string group;  // "model" of "model/fc1.weight"; empty: its name has none
+  std::string name;   // "fc1.weight"
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+  std::uint64_t bytes = 0;
+};
+
+/// What a checkpoint holds, beside the bytes.
+struct Contents {
+  Manifest manifest;
+  std::vector<Tensor> tensors;  // by rank, in the order of the files
+  Json training;                // the plain values of rank 0; null where there are none
+};
+
+/// "model" of "model/fc1.weight"; empty where there is no slash.
+std::string_view group_of(std::string_view name);
+
+/// Reads everything. Throws as verify().
+Contents contents_of(const fs::path& checkpoint);
+
+}  // namespace trainctl::checkpoint
