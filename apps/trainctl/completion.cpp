@@ -21,6 +21,7 @@ struct VerbWords {
   std::vector<std::string> flags;   // "--out"
   std::vector<std::string> values;  // what may stand as an argument, beside files
   bool takes_files = false;
+  bool takes_experiments = false;  // of these files only YAML
 };
 
 std::vector<config::KnownKey> keys() {
@@ -87,9 +88,9 @@ VerbWords words_of(const CLI::App& verb, const std::string& name) {
       continue;
     }
     const std::string& type = option->get_type_name();
-    const bool takes_paths =
-        type.starts_with("CONFIG") || type.starts_with("PATH") || type.starts_with("FILE");
-    words.takes_files = words.takes_files || takes_paths;
+    words.takes_experiments = words.takes_experiments || type.starts_with("CONFIG");
+    words.takes_files = words.takes_files || words.takes_experiments || type.starts_with("PATH") ||
+                        type.starts_with("FILE");
     for (const std::string& word : argument_words(option->get_type_name()))
       words.values.push_back(word);
   }
@@ -201,7 +202,9 @@ std::string zsh_case(const VerbWords& verb) {
   if (!verb.values.empty())
     text += fmt::format("      compadd {}-- {}\n", verb.takes_files ? "-S '' " : "",
                         spaced(verb.values));
-  return text + (verb.takes_files ? "      _files -g '*.y(a|)ml'\n      ;;\n" : "      ;;\n");
+  if (verb.takes_files)
+    text += verb.takes_experiments ? "      _files -g '*.y(a|)ml'\n" : "      _files\n";
+  return text + "      ;;\n";
 }
 
 std::string zsh_script(const std::vector<VerbWords>& verbs, const std::vector<FlagValues>& flags) {

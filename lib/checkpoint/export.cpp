@@ -65,7 +65,7 @@ Exported export_weights(const fs::path& checkpoint, Weights weights, const fs::p
                      {{"format", "pt"},
                       {"weights", name_of(weights)},
                       {"epoch", std::to_string(exported.manifest.epoch)},
-                      {"step", std::to_string(exported.manifest.global_step)}});
+                      {"global_step", std::to_string(exported.manifest.global_step)}});
   return exported;
 }
 

@@ -1,0 +1,92 @@
+#include "study/verify_resume.hpp"
+
+#include "base/clock.hpp"
+#include "base/strings.hpp"
+#include "config_arguments.hpp"
+#include "context.hpp"
+#include "launch/verdict.hpp"
+#include "run_request.hpp"
+#include "study/scratch_folder.hpp"
+#include "terminal.hpp"
+#include "verbs.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace trainctl::app {
+namespace {
+
+struct VerifyResumeFlags {
+  ConfigArguments config;
+  int kills = 5;
+  std::uint64_t seed = 0;
+};
+
+study::RunRequest request_for(const VerifyResumeFlags& flags, Context& context) {
+  ConfigArguments config = flags.config;
+  const std::vector<std::string> added = study::comparable_run();
+  config.overrides.insert(config.overrides.end(), added.begin(), added.end());
+  return request_of(load_checked(config, context), config, context);
+}
+
+/// What is left of a failure stays, unless a signal was the reason.
+report::ResumeCheck checked(const study::RunRequest& request, const study::VerifyResume& wish,
+                            study::ScratchFolder& scratch) {
+  try {
+    report::ResumeCheck check = study::verify_resume(request, wish, steady_clock());
+    if (!check.folder.empty()) scratch.keep();
+    return check;
+  } catch (const Error& error) {
+    if (launch::is_stop_code(error.exit_code()) || error.kind() == ErrorKind::config) throw;
+    scratch.keep();
+    throw Error(error.kind(),
+                fmt::format("{}; see {}", error.what(), printable(scratch.path().string())));
+  }
+}
+
+int verify(const VerifyResumeFlags& flags, Context& context) {
+  const study::RunRequest request = request_for(flags, context);
+  print_warnings(context);
+  study::ScratchFolder scratch(study::temporary_folder());
+  study::VerifyResume wish{
+      .kills = flags.kills, .seed = flags.seed, .scratch = scratch.path(), .say = {}};
+  wish.say = [&context](const std::string& line) {
+    if (progress_for(context) != report::ProgressMode::none) writer_for(stderr)(line + "\n");
+  };
+  const report::ResumeCheck check = checked(request, wish, scratch);
+  if (context.json) {
+    Json document = report::verify_resume_json(check);
+    document["config"] = flags.config.file;
+    print_json(document);
+  } else {
+    writer_for(stdout)(report::verify_resume_text(check, style_for(context, stdout)));
+  }
+  return report::exit_code_of(check);
+}
+
+}  // namespace
+
+void add_verify_resume(CLI::App& program, Context& context) {
+  const auto flags = std::make_shared<VerifyResumeFlags>();
+  CLI::App& verb = add_verb(program, context,
+                            {"verify-resume",
+                             "kill runs at random steps, resume them, compare them bit by bit",
+                             kTrainGroup},
+                            [flags, &context] { return verify(*flags, context); });
+  add_config_arguments(verb, flags->config);
+  verb.add_option("--kills", flags->kills, "runs that are killed, each at a step of its own")
+      ->check(whole_number(1, 10'000))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--seed", flags->seed, "draws the steps")->type_name("S")->capture_default_str();
+  verb.footer(
+      "Every run trains in a fresh process and in a temporary folder, which stays where something\n"
+      "differs. Weights and optimizer state are those of the last checkpoint, losses those of every\n"
+      "step. Exit codes: 0 all are identical; 3 one differs, or was not resumed to its end; 10 no\n"
+      "run could be resumed from a checkpoint.");
+}
+
+}  // namespace trainctl::app
