@@ -1,0 +1,88 @@
+"""Drives `trainctl verify-resume`, and `eval` on checkpoints that runs leave. Needs TRAINCTL_BINARY."""
+
+import json
+import pathlib
+import unittest
+
+from run_test import Smoke, run
+
+TINY = ["dataset.train.samples=500", "dataset.val.samples=200", "model.hidden=[8]", "trainer.max_epochs=2"]
+
+
+class CheckpointsOfRuns(Smoke):
+    def evaluate(self, checkpoint, *words):
+        code, out, err = run(self.folder, "eval", self.run_dir, "--checkpoint", checkpoint, "--json", *words)
+        self.assertEqual(code, 0, out + err)
+        return json.loads(out)
+
+    def folders(self):
+        return sorted(path for path in (self.run_dir / "checkpoints").iterdir() if path.is_dir() and not path.is_symlink())
+
+    def test_a_folder_is_evaluated_as_its_export(self):
+        for average in ([], ["+trainer.ema={decay: 0.9}"]):
+            self.train(*TINY, *average)
+            exported = self.evaluate("last")
+            last = (self.run_dir / "checkpoints" / "last").resolve()
+            self.assertIn(last, self.folders())
+            self.assertEqual(self.evaluate(last)["metrics"], exported["metrics"])
+            self.assertEqual(self.evaluate(self.run_dir)["metrics"], exported["metrics"])
+            (self.run_dir / "checkpoints" / "last.safetensors").unlink()
+            self.assertEqual(self.evaluate("last")["metrics"], exported["metrics"])
+
+    def test_a_damaged_folder_is_refused(self):
+        self.train(*TINY)
+        last = (self.run_dir / "checkpoints" / "last").resolve()
+        data = bytearray((last / "rank_0.part").read_bytes())
+        data[-1] ^= 1
+        (last / "rank_0.part").write_bytes(bytes(data))
+        code, out, err = run(self.folder, "eval", self.run_dir, "--checkpoint", last)
+        self.assertEqual(code, 10, out + err)
+        self.assertIn("rank_0.part", err)
+
+    def test_the_verbs_read_what_a_run_has_saved(self):
+        self.train(*TINY)
+        code, out, err = run(self.folder, "checkpoint", "verify", self.run_dir)
+        self.assertEqual(code, 0, out + err)
+        code, out, _ = run(self.folder, "checkpoint", "inspect", self.run_dir, "--json")
+        self.assertEqual(code, 0)
+        document = json.loads(out)
+        self.assertEqual(document["manifest"]["global_step"], 20)
+        self.assertIn("model", document["groups"])
+        self.assertIn("optimizer", document["groups"])
+
+
+class RunsThatAreResumed(Smoke):
+    def verify(self, *words, code=0):
+        returned, out, err = run(self.folder, "verify-resume", "digits.yaml", *words)
+        self.assertEqual(returned, code, out + err)
+        return out, err
+
+    def test_two_kills_are_identical_and_nothing_is_left(self):
+        before = {path.name for path in self.folder.iterdir()}
+        document = json.loads(self.verify("--kills", "2", "--seed", "3", "--json")[0])
+        self.assertEqual((document["schema"], document["exit_code"]), ("trainctl.verify_resume/1", 0))
+        self.assertEqual((document["kills"], document["identical"]), (2, 2))
+        self.assertEqual(document["uninterrupted"]["steps"], 120)
+        for row in document["rows"]:
+            self.assertEqual([row[name]["verdict"] for name in ("weights", "optimizer", "losses")], ["identical"] * 3)
+            self.assertGreaterEqual(row["died_at"], 1)
+        self.assertTrue(any(row["resumed_from"] for row in document["rows"]))
+        self.assertIsNone(document["folder"])
+        self.assertEqual({path.name for path in self.folder.iterdir()}, before)
+
+    def test_two_ranks(self):
+        out, err = self.verify("trainer.devices=2", "--kills", "3")
+        self.assertTrue(out.endswith("3 of 3 identical\n"), out + err)
+        for killed in ("rank 0", "rank 1", "all ranks"):
+            self.assertIn(killed, out)
+
+    def test_a_run_that_fails_or_is_too_short_proves_nothing(self):
+        self.verify("trainer.max_epochs=~", "+trainer.max_steps=3", "--kills", "9", code=2)
+        _, err = self.verify("optimizer.lr=1e30", "--kills", "1", code=6)
+        self.assertIn("the uninterrupted run failed", err)
+        kept = pathlib.Path(err.rsplit("see ", 1)[1].strip())
+        self.assertTrue((kept / "uninterrupted" / "result.json").is_file())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
