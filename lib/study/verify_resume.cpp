@@ -34,13 +34,9 @@ RunRequest overridden(RunRequest request, const std::vector<std::string>& overri
 
 /// The same run in the same folder, from its newest checkpoint that is whole; from the beginning
 /// where there is none.
-RunRequest resumed(RunRequest request, const std::optional<fs::path>& checkpoint) {
-  if (checkpoint) request.task.resume = fs::absolute(*checkpoint);
+RunRequest resumed(RunRequest request) {
+  request.resume = ResumeWish{};
   return request;
-}
-
-checkpoint::Store store_of(const fs::path& run_dir) {
-  return checkpoint::Store(run_dir / "checkpoints");
 }
 
 std::string why_of(const RunOutcome& run) {
@@ -151,27 +147,31 @@ class Verification {
   }
 
   void finish(const fs::path& folder, const RunOutcome& killed, Kill& kill) {
-    std::optional<fs::path> checkpoint;
     try {
-      checkpoint = store_of(folder).newest_valid(
-          [&](const fs::path& moved, const std::string& why) {
-            kill.failure = fmt::format("{} was damaged: {}", moved.filename().string(), why);
-          });
+      note_origin(folder, kill);
+      const RunOutcome run = started(resumed(killed_), folder, nullptr);
+      kill.ran_to_its_end = run.ending.exit_code == 0;
+      if (kill.ran_to_its_end) {
+        judge(folder, killed, run, kill);
+      } else {
+        kill.failure = "resumed: " + why_of(run);
+      }
     } catch (const Error& error) {
+      if (launch::is_stop_code(error.exit_code())) throw;
       kill.failure = error.what();
-      check_.folder = wish_.scratch.string();
-      return;
-    }
-    if (checkpoint) kill.resumed_from = checkpoint->filename().string();
-    const RunOutcome run = started(resumed(killed_, checkpoint), folder, nullptr);
-    kill.ran_to_its_end = run.ending.exit_code == 0;
-    if (kill.ran_to_its_end) {
-      judge(folder, killed, run, kill);
-    } else if (kill.failure.empty()) {
-      kill.failure = "resumed: " + why_of(run);
     }
     if (report::is_identical(kill)) return drop(folder);
     check_.folder = wish_.scratch.string();
+  }
+
+  /// A checkpoint that does not verify was lost: that counts, even where an older one is found.
+  static void note_origin(const fs::path& folder, Kill& kill) {
+    checkpoint::Store store(folder / "checkpoints");
+    const auto newest =
+        store.newest_valid([&](const fs::path& moved, const std::string& why) {
+          kill.failure = fmt::format("{} was damaged: {}", moved.filename().string(), why);
+        });
+    if (newest) kill.resumed_from = newest->filename().string();
   }
 
   void judge(const fs::path& folder, const RunOutcome& killed, const RunOutcome& run,

@@ -27,30 +27,18 @@ def crc32c(data):
 
 def container(entries, meta):
     """The bytes of a file of a checkpoint: entries as (name, dtype, shape, bytes). And its checksum."""
-    def layout(start):
-        listed, offset = [], start
-        for name, dtype, shape, data in entries:
-            offset = -(-offset // 64) * 64
-            listed.append({"name": name, "dtype": dtype, "shape": shape, "offset": offset, "length": len(data),
-                           "crc32c": f"{crc32c(data):08x}"})
-            offset += len(data)
-        return json.dumps({"meta": meta, "entries": listed}, separators=(",", ":")).encode()
-
-    header = layout(0)
-    while True:  # the offsets are a part of what they come behind
-        again = layout(-(-(32 + len(header)) // 64) * 64)
-        if len(again) == len(header):
-            header = again
-            break
-        header = again
-    body = b""
-    start = 32 + len(header)
-    for _, _, _, data in entries:
-        body += bytes(-(start + len(body)) % 64) + data
-    total = start + len(body)
+    listed, body = [], b""
+    for name, dtype, shape, data in entries:
+        body += bytes(-len(body) % 64)
+        listed.append({"name": name, "dtype": dtype, "shape": shape, "offset": len(body), "length": len(data),
+                       "crc32c": f"{crc32c(data):08x}"})
+        body += data
+    header = json.dumps({"meta": meta, "entries": listed}, separators=(",", ":")).encode()
+    if entries:
+        body = bytes(-(32 + len(header)) % 64) + body
 
     def prefix(checksum):
-        return b"TCTLCKPT" + struct.pack("<IIQQ", 1, checksum, total, len(header))
+        return b"TCTLCKPT" + struct.pack("<IIQQ", 1, checksum, 32 + len(header) + len(body), len(header))
 
     checksum = crc32c(prefix(0) + header)
     return prefix(checksum) + header + body, checksum
