@@ -47,13 +47,14 @@ std::string value_text(const Surveyed& row) {
 report::Table table_of(const std::vector<Surveyed>& rows) {
   const auto monitored = std::ranges::find_if(
       rows, [](const Surveyed& row) { return row.manifest && !row.manifest->monitor.empty(); });
-  report::Table table({{"name", report::Align::left},
-                       {"epoch"},
-                       {"step"},
-                       {"size"},
-                       {monitored == rows.end() ? "value" : printable(monitored->manifest->monitor)},
-                       {"state", report::Align::left},
-                       {"links", report::Align::left}});
+  report::Table table(
+      {{"name", report::Align::left},
+       {"epoch"},
+       {"step"},
+       {"size"},
+       {monitored == rows.end() ? "value" : printable(monitored->manifest->monitor)},
+       {"state", report::Align::left},
+       {"links", report::Align::left}});
   for (const Surveyed& row : rows) {
     table.add({printable(row.name),
                row.moment ? std::to_string(row.moment->epoch + 1) : std::string("-"),
@@ -119,8 +120,7 @@ std::vector<fs::path> meant_by(const std::string& path) {
   const fs::path one = one_checkpoint(path);
   if (fs::equivalent(one, path, ignored)) return {one};
   std::vector<fs::path> all;
-  for (const Surveyed& row :
-       checkpoint::survey(one.parent_path(), checkpoint::Depth::manifests)) {
+  for (const Surveyed& row : checkpoint::survey(one.parent_path(), checkpoint::Depth::manifests)) {
     if (row.state == State::committed || row.state == State::damaged)
       all.push_back(one.parent_path() / row.name);
   }
@@ -160,9 +160,8 @@ int verify(const std::vector<std::string>& paths, Context& context) {
     Json list = Json::array();
     for (const Verified& one : results)
       list.push_back({{"path", one.path}, {"ok", one.why.empty()}, {"message", one.why}});
-    print_json({{"schema", "trainctl.checkpoint_verify/1"},
-                {"exit_code", code},
-                {"checkpoints", list}});
+    print_json(
+        {{"schema", "trainctl.checkpoint_verify/1"}, {"exit_code", code}, {"checkpoints", list}});
     return code;
   }
   for (const Verified& one : results) {
@@ -186,9 +185,9 @@ void add_ls(CLI::App& checkpoint, Context& context) {
 
 void add_verify(CLI::App& checkpoint, Context& context) {
   const auto paths = std::make_shared<std::vector<std::string>>();
-  CLI::App& verb = add_verb(checkpoint, context,
-                            {"verify", "read all of a checkpoint and check every byte", kTrainGroup},
-                            [paths, &context] { return verify(*paths, context); });
+  CLI::App& verb = add_verb(
+      checkpoint, context, {"verify", "read all of a checkpoint and check every byte", kTrainGroup},
+      [paths, &context] { return verify(*paths, context); });
   verb.add_option("path", *paths, "checkpoints; a run folder stands for all of its own")
       ->type_name("PATH...")
       ->required();

@@ -130,10 +130,10 @@ void add_checkpoint_export(CLI::App& checkpoint, Context& context) {
 
 void add_checkpoint_import(CLI::App& checkpoint, Context& context) {
   const auto arguments = std::make_shared<ConvertArguments>();
-  CLI::App& verb =
-      add_verb(checkpoint, context,
-               {"import", "a state dict of torch.save as safetensors, read in a sandbox", kTrainGroup},
-               [arguments, &context] { return import_one(*arguments, context); });
+  CLI::App& verb = add_verb(
+      checkpoint, context,
+      {"import", "a state dict of torch.save as safetensors, read in a sandbox", kTrainGroup},
+      [arguments, &context] { return import_one(*arguments, context); });
   add_conversion(verb, *arguments, "FILE.pth");
 }
 

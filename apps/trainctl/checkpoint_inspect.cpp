@@ -9,7 +9,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -65,9 +64,9 @@ std::string facts_text(const fs::path& path, const Manifest& manifest, const rep
   std::uint64_t bytes = 0;
   for (const Manifest::Part& part : manifest.parts) bytes += part.bytes;
   fact("checkpoint", path.string());
-  fact("step", fmt::format("{} (epoch {}, {} step{} of it done)", manifest.global_step,
-                           manifest.epoch + 1, manifest.step_in_epoch,
-                           manifest.step_in_epoch == 1 ? "" : "s"));
+  fact("step",
+       fmt::format("{} (epoch {}, {} step{} of it done)", manifest.global_step, manifest.epoch + 1,
+                   manifest.step_in_epoch, manifest.step_in_epoch == 1 ? "" : "s"));
   fact("saved", manifest.written_at + (manifest.reason.empty() ? "" : ", " + manifest.reason));
   if (!manifest.monitor.empty())
     fact("monitor", manifest.monitor + " " +

@@ -71,11 +71,11 @@ int verify(const VerifyResumeFlags& flags, Context& context) {
 
 void add_verify_resume(CLI::App& program, Context& context) {
   const auto flags = std::make_shared<VerifyResumeFlags>();
-  CLI::App& verb = add_verb(program, context,
-                            {"verify-resume",
-                             "kill runs at random steps, resume them, compare them bit by bit",
-                             kTrainGroup},
-                            [flags, &context] { return verify(*flags, context); });
+  CLI::App& verb =
+      add_verb(program, context,
+               {"verify-resume", "kill runs at random steps, resume them, compare them bit by bit",
+                kTrainGroup},
+               [flags, &context] { return verify(*flags, context); });
   add_config_arguments(verb, flags->config);
   verb.add_option("--kills", flags->kills, "runs that are killed, each at a step of its own")
       ->check(whole_number(1, 10'000))
@@ -84,7 +84,8 @@ void add_verify_resume(CLI::App& program, Context& context) {
   verb.add_option("--seed", flags->seed, "draws the steps")->type_name("S")->capture_default_str();
   verb.footer(
       "Every run trains in a fresh process and in a temporary folder, which stays where something\n"
-      "differs. Weights and optimizer state are those of the last checkpoint, losses those of every\n"
+      "differs. Weights and optimizer state are those of the last checkpoint, losses those of "
+      "every\n"
       "step. Exit codes: 0 all are identical; 3 one differs, or was not resumed to its end; 10 no\n"
       "run could be resumed from a checkpoint.");
 }

@@ -43,12 +43,9 @@ Table table_of(const ResumeCheck& check) {
                {"losses", Align::left},
                {"batches", Align::left}});
   for (const Kill& kill : check.kills) {
-    std::vector<std::string> cells{std::to_string(kill.number),
-                                   printable(kill.killed),
-                                   with_thousands(kill.died_at),
-                                   std::to_string(kill.epoch + 1),
-                                   printable(kill.phase),
-                                   origin(kill)};
+    std::vector<std::string> cells{std::to_string(kill.number),  printable(kill.killed),
+                                   with_thousands(kill.died_at), std::to_string(kill.epoch + 1),
+                                   printable(kill.phase),        origin(kill)};
     for (const auto& [name, finding] : kFindings) cells.push_back(cell(kill, kill.*finding));
     table.add(std::move(cells));
   }
@@ -91,8 +88,7 @@ Json json_of(const Kill& kill) {
 bool is_identical(const Kill& kill) {
   const auto same = [](const Finding& one) { return one.sameness == Sameness::identical; };
   return kill.ran_to_its_end && kill.failure.empty() && same(kill.weights) &&
-         same(kill.optimizer) && same(kill.losses) &&
-         kill.batches.sameness != Sameness::different;
+         same(kill.optimizer) && same(kill.losses) && kill.batches.sameness != Sameness::different;
 }
 
 int exit_code_of(const ResumeCheck& check) {

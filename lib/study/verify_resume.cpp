@@ -95,9 +95,9 @@ class Verification {
     metrics_ = read_metrics(base_dir_);
     digests_ = batch_digests({&run.record});
     // What a run measures at its start to choose for itself might be chosen otherwise.
-    killed_ = overridden(request_,
-                         {fmt::format("++checkpoint.every_n_steps={}", check_.every_n_steps),
-                          fmt::format("++trainer.num_threads={}", began.num_threads)});
+    killed_ =
+        overridden(request_, {fmt::format("++checkpoint.every_n_steps={}", check_.every_n_steps),
+                              fmt::format("++trainer.num_threads={}", began.num_threads)});
   }
 
   /// One rank after the other, then all of them at once.
@@ -167,10 +167,9 @@ class Verification {
   /// A checkpoint that does not verify was lost: that counts, even where an older one is found.
   static void note_origin(const fs::path& folder, Kill& kill) {
     checkpoint::Store store(folder / "checkpoints");
-    const auto newest =
-        store.newest_valid([&](const fs::path& moved, const std::string& why) {
-          kill.failure = fmt::format("{} was damaged: {}", moved.filename().string(), why);
-        });
+    const auto newest = store.newest_valid([&](const fs::path& moved, const std::string& why) {
+      kill.failure = fmt::format("{} was damaged: {}", moved.filename().string(), why);
+    });
     if (newest) kill.resumed_from = newest->filename().string();
   }
 

@@ -33,8 +33,8 @@ fs::path save(const fs::path& folder, const Values& tensors, const Json& trainin
     entries.push_back({name, "F32", {2}, std::as_bytes(std::span(values))});
   const fs::path part = Store::part(checkpoint, 0);
   container::write(part, entries, {{"training", training}});
-  manifest.parts.push_back({part.filename().string(), fs::file_size(part),
-                            container::File(part).header_checksum()});
+  manifest.parts.push_back(
+      {part.filename().string(), fs::file_size(part), container::File(part).header_checksum()});
   store.commit(checkpoint, manifest);
   return checkpoint;
 }

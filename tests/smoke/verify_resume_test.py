@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 import unittest
 
 from run_test import Smoke, run
@@ -81,6 +82,7 @@ class RunsThatAreResumed(Smoke):
         _, err = self.verify("optimizer.lr=1e30", "--kills", "1", code=6)
         self.assertIn("the uninterrupted run failed", err)
         kept = pathlib.Path(err.rsplit("see ", 1)[1].strip())
+        self.addCleanup(shutil.rmtree, kept)
         self.assertTrue((kept / "uninterrupted" / "result.json").is_file())
 
 
