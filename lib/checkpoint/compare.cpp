@@ -2,6 +2,7 @@
 
 #include "base/container.hpp"
 #include "base/strings.hpp"
+#include "checkpoint/contents.hpp"
 #include "checkpoint/verify.hpp"
 
 #include <fmt/format.h>
@@ -22,16 +23,21 @@ Difference between(const container::Entry& expected, const container::Entry& fou
                      expected.bytes.size());
 }
 
+bool is_in(const container::Entry& entry, const std::vector<std::string>& groups) {
+  return std::ranges::find(groups, group_of(entry.name)) != groups.end();
+}
+
 Difference of_tensors(const container::File& expected, const container::File& found,
-                      const std::string& prefix) {
+                      const std::vector<std::string>& groups) {
   for (const container::Entry& entry : expected.entries()) {
-    if (!entry.name.starts_with(prefix)) continue;
+    if (!is_in(entry, groups)) continue;
     const container::Entry* other = found.find(entry.name);
-    const Difference difference = other == nullptr ? "is missing" : between(entry, *other);
+    const Difference difference =
+        other == nullptr ? Difference("is missing") : between(entry, *other);
     if (difference) return printable(entry.name) + " " + *difference;
   }
   for (const container::Entry& entry : found.entries()) {
-    if (entry.name.starts_with(prefix) && expected.find(entry.name) == nullptr)
+    if (is_in(entry, groups) && expected.find(entry.name) == nullptr)
       return printable(entry.name) + " is there, and was not";
   }
   return std::nullopt;
@@ -69,7 +75,7 @@ std::optional<std::string> first_difference(const fs::path& expected, const fs::
   for (std::size_t rank = 0; rank < wanted.parts.size(); ++rank) {
     const container::File a = read_part(expected, wanted.parts[rank]);
     const container::File b = read_part(found, got.parts[rank]);
-    Difference difference = of_tensors(a, b, section.prefix);
+    Difference difference = of_tensors(a, b, section.groups);
     if (!difference) difference = of_memos(a, b, section.memos);
     if (difference) return wanted.parts[rank].file + ": " + *difference;
   }

@@ -10,8 +10,8 @@ namespace trainctl::checkpoint {
 
 /// A part of the state, in every rank's file.
 struct Section {
-  std::string prefix;              // of the tensors: "optimizer/"
-  std::vector<std::string> memos;  // keys of the plain values under "training": "scheduler"
+  std::vector<std::string> groups;  // of the tensors: "optimizer"
+  std::vector<std::string> memos;   // keys of the plain values under "training": "scheduler"
 };
 
 /// The first difference between two checkpoints in a section: names, types, shapes, every byte;

@@ -175,13 +175,13 @@ class Verification {
 
   void judge(const fs::path& folder, const RunOutcome& killed, const RunOutcome& run,
              Kill& kill) const {
-    kill.weights = compare_section(base_dir_, folder, {"model/", {}});
+    kill.weights = compare_section(base_dir_, folder, {{"model", "averager", "keeper"}, {}});
     const std::string digest = parameter_digest_of(run);
     if (digest != check_.parameter_digest && kill.weights.sameness != Sameness::different)
       kill.weights = {Sameness::different, fmt::format("their digest is {} and was {}", digest,
                                                        check_.parameter_digest)};
     kill.optimizer =
-        compare_section(base_dir_, folder, {"optimizer/", {"optimizer", "scheduler", "scaler"}});
+        compare_section(base_dir_, folder, {{"optimizer", "scaler"}, {"optimizer", "scheduler"}});
     kill.losses = finding(first_difference(metrics_, read_metrics(folder)));
     kill.batches = compare(digests_, batch_digests({&killed.record, &run.record}));
   }

@@ -109,8 +109,8 @@ TEST_CASE("weights that a checkpoint lacks are refused, and no file is made") {
 TEST_CASE("two checkpoints differ in the section whose bytes or plain values differ") {
   const TempFolder folder;
   const fs::path expected = save(folder / "a", kTensors, averaged(3));
-  const Section model{"model/", {"averager"}};
-  const Section optimizer{"optimizer/", {"optimizer"}};
+  const Section model{{"model"}, {"averager"}};
+  const Section optimizer{{"optimizer"}, {"optimizer"}};
   const auto first = [&](const fs::path& found, const Section& section) {
     return first_difference(expected, found, section).value_or("");
   };

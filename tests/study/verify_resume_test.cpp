@@ -133,7 +133,7 @@ TEST_CASE("the digests of a run that was resumed are those of both of its parts"
 
 TEST_CASE("runs without a last checkpoint have no weights to compare") {
   const TempFolder folder;
-  CHECK(compare_section(folder / "a", folder / "b", {"model/", {}}).sameness == Sameness::untold);
+  CHECK(compare_section(folder / "a", folder / "b", {{"model"}, {}}).sameness == Sameness::untold);
 }
 
 TEST_CASE("processes are killed when the step is reached, and only those that are meant") {
