@@ -45,6 +45,7 @@ class Loader::Impl {
   void start_epoch(std::int64_t epoch, std::int64_t first_batch);
   const Batch* next();
 
+  [[nodiscard]] std::vector<RowSample> samples_of(const Batch& batch);
   [[nodiscard]] const TileMaker& maker() const { return maker_; }
   [[nodiscard]] const BatchPlan& plan() const { return plan_; }
   [[nodiscard]] const Orders& orders() const { return orders_; }
@@ -339,6 +340,19 @@ void Loader::Impl::fill_in(std::uint64_t number) {
   }
 }
 
+std::vector<RowSample> Loader::Impl::samples_of(const Batch& batch) {
+  const Dataset& dataset = *maker_.pipeline().dataset;
+  const auto order = orders_.get(batch.epoch);
+  const Extent extent = plan_.extent(batch.index);
+  std::vector<RowSample> samples;
+  for (std::int64_t row = 0; row < batch.valid; ++row) {
+    const std::int64_t index = sample_of(extent, row, order.get());
+    samples.push_back({index, dataset.images() != nullptr ? dataset.images()->name(index)
+                                                          : fmt::format("sample {}", index)});
+  }
+  return samples;
+}
+
 Loader::Loader(Pipeline pipeline, LoaderOptions options)
     : impl_(std::make_unique<Impl>(std::move(pipeline), std::move(options))) {}
 Loader::~Loader() = default;
@@ -355,6 +369,9 @@ std::int64_t Loader::samples() const { return impl_->orders().positions(); }
 std::int64_t Loader::batches_per_epoch() const { return impl_->plan().batches(); }
 std::vector<SkippedSample> Loader::skipped() const { return impl_->maker().skipped().list(); }
 std::span<const std::byte> Loader::memory() const { return impl_->arena().bytes(); }
+std::vector<RowSample> Loader::samples_of(const Batch& batch) const {
+  return impl_->samples_of(batch);
+}
 void Loader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
   impl_->start_epoch(epoch, first_batch);
 }

@@ -68,6 +68,12 @@ struct Pipeline {
   std::shared_ptr<const HeldImages> held;
 };
 
+/// What a row of a batch was made of.
+struct RowSample {
+  std::int64_t index = 0;  // in the data set
+  std::string name;        // a path, an entry of an archive, "sample 7"
+};
+
 /// Batches in an order fixed by (seed, epoch) alone: the same bytes for any worker count and
 /// prefetch depth. Owns the ring of slots and the threads, which live as long as the loader; one
 /// consumer. Workers expect epoch e + 1 behind epoch e and start on it early; any other epoch
@@ -99,6 +105,10 @@ class Loader {
   /// The next batch of the epoch, or nullptr at its end. Rethrows what a worker threw, with the
   /// sample's name; the call after that goes on with the next batch.
   const Batch* next();
+
+  /// The samples of the rows of a batch that count. One that could not be read is named though
+  /// another stands in its place.
+  [[nodiscard]] std::vector<RowSample> samples_of(const Batch& batch) const;
 
   /// The whole ring, for a layer above that page-locks it; every batch's fields lie in it.
   [[nodiscard]] std::span<const std::byte> memory() const;

@@ -15,7 +15,7 @@ namespace {
 constexpr std::array kNames{"hello",         "weights_set", "run_started", "progress",
                             "step_logged",   "epoch_ended", "table_row",   "checkpoint_saved",
                             "stopped_early", "evaluated",   "warning",     "failed",
-                            "finished",      "measured",    "resumed"};
+                             "finished",      "measured",    "resumed",   "replayed"};
 static_assert(kNames.size() == std::variant_size_v<Event>);
 
 // ---- writing
@@ -56,6 +56,12 @@ template <class Record>
 Json object_of(const Record& record);
 
 Json value_of(const Timing& timing) { return object_of(timing); }
+
+Json value_of(const std::vector<TensorSummary>& summaries) {
+  Json list = Json::array();
+  for (const TensorSummary& summary : summaries) list.push_back(object_of(summary));
+  return list;
+}
 
 template <class Record>
 Json object_of(const Record& record) {
@@ -167,6 +173,14 @@ void read(const Json& json, Timing& timing) {
   read_fields(json, timing);
 }
 
+void read(const Json& json, std::vector<TensorSummary>& summaries) {
+  demand(json.is_array(), "a list");
+  for (const Json& one : json) {
+    demand(one.is_object(), "a list of objects");
+    read_fields(one, summaries.emplace_back());
+  }
+}
+
 template <class Record>
 void read_fields(const Json& json, Record& record) {
   each_field(record, [&](const char* name, auto& value) {
@@ -228,5 +242,6 @@ Event decode(std::string_view line) {
 
 Json to_json(const Timing& timing) { return value_of(timing); }
 Json to_json(const Metrics& metrics) { return value_of(metrics); }
+Json to_json(const std::vector<TensorSummary>& summaries) { return value_of(summaries); }
 
 }  // namespace trainctl::events

@@ -25,5 +25,6 @@ const char* phase_name(Phase phase);
 /// The parts that other documents share (result.json, bench.json).
 Json to_json(const Timing& timing);
 Json to_json(const Metrics& metrics);
+Json to_json(const std::vector<TensorSummary>& summaries);
 
 }  // namespace trainctl::events

@@ -196,4 +196,36 @@ void each_field(Like<Measured> auto& r, auto&& visit) {
   visit("recomputes_why", r.recomputes_why);
 }
 
+void each_field(Like<TensorSummary> auto& r, auto&& visit) {
+  visit("name", r.name);
+  visit("dtype", r.dtype);
+  visit("shape", r.shape);
+  visit("nan_count", r.nan_count);
+  visit("inf_count", r.inf_count);
+  visit("min", r.min);
+  visit("max", r.max);
+  visit("mean", r.mean);
+}
+
+void each_field(Like<Replayed> auto& r, auto&& visit) {
+  visit("rank", r.rank);
+  visit("epoch", r.epoch);
+  visit("global_step", r.global_step);
+  visit("batch", r.batch);
+  visit("rows", r.rows);
+  visit("cause", r.cause);
+  visit("recorded_loss", r.recorded_loss);
+  visit("loss", r.loss);
+  visit("recorded_first", r.recorded_first);
+  visit("first", r.first);
+  visit("bitwise", r.bitwise);
+  visit("why_not", r.why_not);
+  visit("drawn", r.drawn);
+  visit("spoilt", r.spoilt);
+  visit("bad_rows", r.bad_rows);
+  visit("notes", r.notes);
+  visit("layers", r.layers);
+  visit("tensors", r.tensors);
+}
+
 }  // namespace trainctl::events

@@ -221,8 +221,43 @@ struct Measured {
   std::string recomputes_why;    // empty: it was asked for
 };
 
+/// What the values of a tensor are like.
+struct TensorSummary {
+  std::string name;   // "gradient of fc1.weight", "layer3.1.conv2 (conv2d)"
+  std::string dtype;  // "F32"
+  std::vector<std::int64_t> shape;
+  std::int64_t nan_count = 0;
+  std::int64_t inf_count = 0;
+  double min = 0;  // of the finite values, as max and mean; NaN where there are none
+  double max = 0;
+  double mean = 0;
+};
+
+/// Of a worker that repeats one step of a run that has diverged.
+struct Replayed {
+  int rank = 0;  // whose batch it was
+  std::int64_t epoch = 0;
+  std::int64_t global_step = 0;
+  std::int64_t batch = 0;  // of the epoch
+  std::int64_t rows = 0;
+  std::string cause;  // "the training loss is not finite"
+  double recorded_loss = 0;
+  double loss = 0;
+  std::string recorded_first;  // where the first value came up that was not finite; empty: nowhere
+  std::string first;
+  bool bitwise = false;              // loss, outputs and gradients are those of the record
+  std::string why_not;               // what is not as it was; empty where nothing is known of
+  std::vector<std::string> drawn;    // weights that the dump does not have in that form
+  std::string spoilt;                // a weight that an optimizer step would leave not finite
+  std::vector<std::string> bad_rows;  // "row 3, train/cat/3.jpg: loss inf"
+  std::vector<std::string> notes;
+  std::vector<TensorSummary> layers;   // what each operator of the forward pass gave, in order
+  std::vector<TensorSummary> tensors;  // inputs, outputs, weights, gradients; the bad ones first
+};
+
 using Event =
     std::variant<Hello, WeightsSet, RunStarted, Progress, StepLogged, EpochEnded, TableRow,
-                 CheckpointSaved, StoppedEarly, Evaluated, Warning, Failed, Finished, Measured, Resumed>;
+                 CheckpointSaved, StoppedEarly, Evaluated, Warning, Failed, Finished, Measured, Resumed,
+                 Replayed>;
 
 }  // namespace trainctl::events

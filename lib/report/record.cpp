@@ -47,6 +47,7 @@ struct Recorder {
     record.finished[rank] = event;
   }
   void operator()(const events::Measured& /*event*/) {}  // of no run
+  void operator()(const events::Replayed& event) { record.replayed = event; }
 
   void saw_step(std::int64_t step) { record.last_step = std::max(record.last_step, step); }
 };

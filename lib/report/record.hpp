@@ -24,6 +24,7 @@ struct RunRecord {
   std::vector<events::CheckpointSaved> checkpoints;
   std::optional<events::StoppedEarly> stopped_early;
   std::optional<events::Evaluated> evaluated;  // of what trains nothing
+  std::optional<events::Replayed> replayed;    // of a step that is repeated
   std::vector<events::TableRow> tables;        // of the last epoch that has any
   std::vector<std::string> warnings;
   std::set<std::string> skipped;             // damaged samples, with their split

@@ -55,6 +55,7 @@ class Inventor {
       fill(values.emplace_back("val/m" + std::to_string(i), 0).second);
   }
   void fill(Timing& timing) { fill_record(timing); }
+  void fill(TensorSummary& summary) { fill_record(summary); }
   template <class Record>
   void fill_record(Record& record) {
     each_field(record, [&](const char*, auto& value) { fill(value); });
