@@ -14,6 +14,7 @@
 #include "engine/parts.hpp"
 #include "engine/plugins.hpp"
 #include "engine/recompute.hpp"
+#include "engine/replay.hpp"
 #include "engine/threads.hpp"
 #include "events/codec.hpp"
 #include "spec/load.hpp"
@@ -178,6 +179,7 @@ int Worker::run() {
   using spec::TaskKind;
   const TaskKind kind = spec::kind_called(request_.mode);
   if (kind == TaskKind::train) return run_training();
+  if (kind == TaskKind::replay) return run_replay();
   const bool judges = kind == TaskKind::evaluate || kind == TaskKind::predict;
   return judges ? run_evaluation() : run_measurement();
 }
@@ -195,6 +197,11 @@ Worker::Place Worker::take_place() {
 int Worker::run_measurement() {
   const Place place = take_place();
   return measure({request_, place.experiment, place.device, emit_});
+}
+
+int Worker::run_replay() {
+  const Place place = take_place();
+  return replay({request_, place.experiment, place.device, emit_});
 }
 
 int Worker::run_training() {

@@ -37,6 +37,7 @@ class Worker {
   int run_training();
   int run_evaluation();  // evaluate.cpp
   int run_measurement();
+  int run_replay();
   /// The first steps of every task: reads the experiment, chooses the device and says Hello.
   Place take_place();
   /// Tells after each batch of an evaluation where it stands, and when all ranks are to stop.

@@ -14,7 +14,8 @@ namespace trainctl::spec {
 namespace {
 
 constexpr const char* kSchema = "trainctl.task/1";
-constexpr std::array kKeys{"schema", "kind", "split", "weights", "input", "learnt", "resume"};
+constexpr std::array kKeys{"schema", "kind",   "split", "weights",
+                           "input",  "learnt", "resume", "replay"};
 constexpr std::array kLearntKeys{"targets", "outputs", "labelled"};
 constexpr std::array kSplits{"train", "val", "test"};
 
@@ -72,6 +73,7 @@ std::string dump_task(const Task& task) {
             {"split", task.split},
             {"weights", task.weights.string()}};
   if (!task.input.empty()) json["input"] = task.input.string();
+  if (!task.replay.empty()) json["replay"] = task.replay.string();
   if (task.learnt) json["learnt"] = json_of(*task.learnt);
   if (!task.resume.empty()) json["resume"] = task.resume.string();
   return to_pretty(json) + "\n";
@@ -86,6 +88,7 @@ Task parse_task(std::string_view text) {
   ENSURE(config, std::ranges::find(kSplits, task.split) != kSplits.end(),
          "{}: there is no split '{}'", kTaskFile, printable(task.split));
   if (json.contains("input")) task.input = text_of(json, "input");
+  if (json.contains("replay")) task.replay = text_of(json, "replay");
   if (json.contains("learnt")) task.learnt = parse_learnt(json["learnt"]);
   if (json.contains("resume")) task.resume = text_of(json, "resume");
   ENSURE(config, task.resume.empty() || task.resume.is_absolute(),

@@ -15,10 +15,11 @@
 
 namespace trainctl::spec {
 
-/// `measure`: what a step takes, for the plan; `probe` times steps, too.
-enum class TaskKind { train, evaluate, predict, measure, probe };
-constexpr std::array<const char*, 5> enum_names(TaskKind) {
-  return {"train", "evaluate", "predict", "measure", "probe"};
+/// `measure`: what a step takes, for the plan; `probe` times steps, too; `replay`: one step of a
+/// run that has diverged, once more.
+enum class TaskKind { train, evaluate, predict, measure, probe, replay };
+constexpr std::array<const char*, 6> enum_names(TaskKind) {
+  return {"train", "evaluate", "predict", "measure", "probe", "replay"};
 }
 
 /// The kind as the file and the engine's request call it.
@@ -41,6 +42,7 @@ struct Task {
   std::filesystem::path weights = {};  // the checkpoint, as it was named
   std::filesystem::path input = {};    // pictures without labels, in the place of the split
   std::optional<Learnt> learnt = {};   // absent: as the split itself says
+  std::filesystem::path replay = {};   // the dump of the step, for `replay`
 
   bool operator==(const Task&) const = default;
 };

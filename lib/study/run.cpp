@@ -174,6 +174,7 @@ class Run {
 
   // A worker maps safetensors alone: what else it may be is read here, once for all ranks.
   void import_weights() const {
+    if (request_.task.kind == spec::TaskKind::replay) return;  // its weights are in the dump
     if (!trains()) {
       in_context("--checkpoint", [&] { take_weights(request_.task.weights); });
       return;

@@ -37,6 +37,7 @@ Trainer::Trainer(const Session& session, Options options)
       sync_(synchronise(session)),
       feed_(make_feed(evaluation_of(session, session.train, "train"), options_)),
       step_(session, options_, timer_, *sync_),
+      dump_(std::make_unique<NumericsDump>(session, options_)),
       keeper_(session, options_),
       reporter_(session, options_.device),
       agreement_(session.communicator, stop_sources(session, options_),

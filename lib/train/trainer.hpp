@@ -5,6 +5,7 @@
 #include "train/averaging.hpp"
 #include "train/evaluate.hpp"
 #include "train/keeper.hpp"
+#include "train/numerics_dump.hpp"
 #include "train/options.hpp"
 #include "train/part_ranges.hpp"
 #include "train/profiler.hpp"
@@ -116,6 +117,7 @@ class Trainer {
   std::unique_ptr<dist::GradSync> sync_;
   std::unique_ptr<device::Feed> feed_;
   StepRunner step_;
+  std::unique_ptr<NumericsDump> dump_;
   std::optional<Evaluator> evaluator_;
   std::optional<WeightAverager> averager_;
   std::optional<Profiler> profiler_;  // of rank 0

@@ -44,13 +44,16 @@ void Trainer::throw_diverged(const std::string& what, std::int64_t steps_ago) co
   const std::string found = step_.anomaly();
   const std::string first =
       found.empty() ? "" : fmt::format("; the first value that is not finite: {}", found);
+  const double scale = step_.scaler() != nullptr ? step_.scaler()->current_scale() : 1;
+  const std::string dump = dump_->write(
+      {what, position_, steps_ago, scale, steps_ago == 0 || step_.keeps_weights()});
   const char* cure = options_.detect_anomaly
                          ? "lower optimizer.lr or set trainer.gradient_clip_val"
                          : "lower optimizer.lr, set trainer.gradient_clip_val, or find the layer "
                            "with trainer.detect_anomaly=true";
-  throw Error(ErrorKind::diverged, fmt::format("{} at step {} of epoch {}{}{}: {}", what,
+  throw Error(ErrorKind::diverged, fmt::format("{} at step {} of epoch {}{}{}: {}{}", what,
                                                position_.global_step - steps_ago,
-                                               position_.epoch + 1, seen, first, cure));
+                                               position_.epoch + 1, seen, first, cure, dump));
 }
 
 void Trainer::throw_rose(const std::string& what) const {

@@ -55,6 +55,7 @@ void Trainer::train_batch(std::int64_t index) {
       (index + 1) % options_.accumulate == 0 || index + 1 == position_.steps_in_epoch;
   if (opens) open_window(index);
   const bool logs = (position_.global_step + 1) % options_.log_every == 0;
+  dump_->begin(*batch, on_device, lr_);
   const StepRunner::Result result = step_.run({on_device, window_rows_, opens, closes, logs}, lr_);
   if (result == StepRunner::Result::not_finite) throw_diverged("the training loss is not finite");
   if (result == StepRunner::Result::gradient_not_finite)

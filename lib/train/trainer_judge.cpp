@@ -105,6 +105,7 @@ bool Trainer::judge_epoch(events::EpochEnded& ended) {
   if (options_.may_skip > 0 && step_.meter().weight() == 0)
     throw_diverged("no step of the epoch had a finite loss");
   check_skipped();
+  dump_->end();
   const KeptSums sums(session_);
   const Evaluation training = evaluation_of(session_, session_.train, "train");
   const std::vector<events::TableRow> tables = collect_tables(training);
