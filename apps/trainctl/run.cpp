@@ -6,6 +6,7 @@
 #include "console.hpp"
 #include "context.hpp"
 #include "launch/signals.hpp"
+#include "replay_step.hpp"
 #include "report/summary.hpp"
 #include "run_request.hpp"
 #include "study/batch_search.hpp"
@@ -29,7 +30,8 @@ struct RunFlags {
   std::string resume;  // auto, last, best or a path; empty: a new run
   bool break_lock = false;
   int max_restarts = -1;  // -1: as the file says
-  std::string profile;    // "true": as the file or the defaults say
+  std::string replay_step;
+  std::string profile;  // "true": as the file or the defaults say
 };
 
 /// The `profiler` section as `--profile=WAIT,WARMUP,ACTIVE` asks for it.
@@ -164,6 +166,7 @@ RunFlags with_config(RunFlags flags) {
 
 int run(const RunFlags& typed, Context& context) {
   launch::end_on_stop_signals();  // nothing has begun that could be saved
+  if (!typed.replay_step.empty()) return replay_step(typed.config, typed.replay_step, context);
   const RunFlags flags = with_config(typed);
   study::RunRequest request = request_for(flags, {}, context);
   const launch::SignalGuard guard;  // also between the parts of it
@@ -207,6 +210,9 @@ void add_run(CLI::App& program, Context& context) {
                 "take the folder from a run that holds it but is gone");
   verb.add_flag("--profile", flags->profile,
                 "record what a few steps do; --profile=WAIT,WARMUP,ACTIVE says which");
+  verb.add_option("--replay-step", flags->replay_step,
+                  "train nothing: repeat the step after which a run diverged, from its dump")
+      ->type_name("PATH");
 }
 
 }  // namespace trainctl::app
