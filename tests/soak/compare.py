@@ -1,0 +1,127 @@
+"""Whether two run folders hold the same training: weights, every state beside them, losses, epochs, batches."""
+
+import csv
+import json
+import re
+import struct
+
+PREFIX = struct.Struct("<8sIIQQ")  # of a container: magic, version, checksum, length of the file, length of the header
+TIME = re.compile(r"(_s|_at|_ns|_ms)$|elapsed|seconds|time|wall")
+
+
+def read_container(path):
+    """({name: (dtype, shape, bytes)}, meta) of a part or a manifest."""
+    data = path.read_bytes()
+    magic, _, _, length, header_length = PREFIX.unpack_from(data)
+    if magic != b"TCTLCKPT" or length != len(data):
+        raise AssertionError(f"{path} is no container of its own length")
+    header = json.loads(data[PREFIX.size:PREFIX.size + header_length])
+    begin = -(-(PREFIX.size + header_length) // 64) * 64
+    entries = {}
+    for entry in header["entries"]:
+        at = begin + entry["offset"]
+        entries[entry["name"]] = (entry["dtype"], entry["shape"], data[at:at + entry["length"]])
+    return entries, header["meta"]
+
+
+def without_times(value):
+    if isinstance(value, dict):
+        return {key: without_times(item) for key, item in value.items() if not TIME.search(key)}
+    return [without_times(item) for item in value] if isinstance(value, list) else value
+
+
+def last_of(run_dir):
+    """The folder that checkpoints/last leads to."""
+    return (run_dir / "checkpoints/last").resolve(strict=True)
+
+
+def step_of(checkpoint):
+    return int(re.search(r"step=(\d+)$", checkpoint.name).group(1))
+
+
+def committed(run_dir):
+    """The checkpoints with a manifest, oldest first."""
+    found = [path for path in (run_dir / "checkpoints").glob("epoch=*-step=*") if (path / "manifest").is_file()]
+    return sorted(found, key=lambda path: (step_of(path), path.name))
+
+
+def steps(run_dir):
+    """Lines of metrics.jsonl without times, one for each step and each epoch, in the order of their last coming. A line that
+    came again, after a resume, has to say the same."""
+    found = {}
+    for text in (run_dir / "metrics.jsonl").read_text().splitlines():
+        try:
+            line = without_times(json.loads(text))
+        except ValueError:
+            continue  # cut off by a kill; what it said comes again, or is missed below
+        key = (line["type"], line["step"], line["epoch"])
+        before = found.pop(key, line)
+        if before != line:
+            raise AssertionError(f"{run_dir.name}: a step that was repeated differs: {before} then {line}")
+        found[key] = line
+    return list(found.values())
+
+
+def epochs(run_dir):
+    """Rows of epochs.csv without the timing columns, one for each epoch."""
+    with open(run_dir / "epochs.csv", newline="") as file:
+        table = list(csv.reader(file))
+    names = table[0]
+    chosen = [i for i, name in enumerate(names) if name in ("epoch", "step", "lr") or "/" in name]
+    found = {}
+    for cells in table[1:]:
+        if len(cells) != len(names):
+            continue  # cut off by a kill
+        row = {names[i]: cells[i] for i in chosen}
+        before = found.pop(row["epoch"], row)
+        if before != row:
+            raise AssertionError(f"{run_dir.name}: an epoch that was repeated differs: {before} then {row}")
+        found[row["epoch"]] = row
+    return list(found.values())
+
+
+def part_differences(mine, other, label):
+    (my_entries, my_meta), (its_entries, its_meta) = read_container(mine), read_container(other)
+    found = [f"{label} has {name} in one run only" for name in sorted(my_entries.keys() ^ its_entries.keys())]
+    found += [f"{label}: {name} differs" for name in sorted(my_entries.keys() & its_entries.keys())
+              if my_entries[name] != its_entries[name]]
+    left, right = without_times(my_meta), without_times(its_meta)
+    if left != right:
+        keys = sorted(key for key in {*left, *right} if left.get(key) != right.get(key))
+        found.append(f"{label}: what it says of {', '.join(keys)} differs: {[left.get(key) for key in keys]} "
+                     f"and {[right.get(key) for key in keys]}"[:600])
+    return found
+
+
+def checkpoint_differences(run_dir, reference):
+    mine, other = last_of(run_dir), last_of(reference)
+    if mine.name != other.name:
+        return [f"checkpoints/last is {mine.name} and {other.name}"]
+    names = sorted(path.name for path in mine.glob("*.part"))
+    if names != sorted(path.name for path in other.glob("*.part")) or not names:
+        return [f"{mine.name} has the parts {names}, the other run has others"]
+    found = [line for name in names for line in part_differences(mine / name, other / name, name)]
+    for path in sorted((reference / "checkpoints").glob("*.safetensors")):
+        ours = run_dir / "checkpoints" / path.name
+        if not ours.is_file() or ours.read_bytes() != path.read_bytes():
+            found.append(f"{path.name} differs or is not there")
+    return found
+
+
+def list_differences(mine, other, what):
+    if mine == other:
+        return []
+    pairs = [f"{a} and {b}" for a, b in zip(mine, other) if a != b][:1] or ["one is the beginning of the other"]
+    return [f"{what} differ ({len(mine)} and {len(other)} of them): {pairs[0]}"]
+
+
+def differences(run_dir, reference):
+    """Sentences; none: the runs trained the same, bit for bit."""
+    found = checkpoint_differences(run_dir, reference)
+    found += list_differences(steps(run_dir), steps(reference), "lines of metrics.jsonl")
+    found += list_differences(epochs(run_dir), epochs(reference), "rows of epochs.csv")
+    mine, other = (json.loads((folder / "result.json").read_text()) for folder in (run_dir, reference))
+    for key in ("verdict", "exit_code", "steps", "train", "val", "data_digest", "world_size"):
+        if mine[key] != other[key]:
+            found.append(f"result.json says of {key}: {mine[key]} and {other[key]}")
+    return found

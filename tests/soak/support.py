@@ -1,0 +1,318 @@
+"""Runs to be killed: a small experiment, its processes, the moment at which something happens to it. Needs TRAINCTL_BINARY."""
+
+import collections
+import itertools
+import json
+import mmap
+import os
+import pathlib
+import signal
+import stat
+import struct
+import subprocess
+import time
+
+import compare
+from proof import LONG, Proof, Unmet
+
+BINARY = os.environ.get("TRAINCTL_BINARY", "")
+DEADLINE = 180  # nothing here takes so long unless it hangs
+# What dies with a kill has to be gone by then. Other tests keep the cores busy in the fast tier.
+GONE_S = 5 if LONG else 30
+EPOCHS, STEPS = 3, 30  # steps of an epoch, where nothing is accumulated
+SMALL = """\
+name: soak
+seed: 11
+dataset:
+  train:
+    type: synthetic_digits
+    split: train
+    samples: 480
+    transforms: [{type: random_affine, degrees: 10}, {type: normalize, mean: [0.2], std: [0.3]}]
+  val: {type: synthetic_digits, split: test, samples: 480, transforms: [{type: normalize, mean: [0.2], std: [0.3]}]}
+loader: {batch_size: 16, num_workers: 1}
+model:
+  type: sequential
+  layers:
+    - {type: conv2d, out_channels: 16, kernel_size: 3, stride: 2, padding: 1, bias: false}
+    - batch_norm2d
+    - relu
+    - {type: conv2d, out_channels: 32, kernel_size: 3, padding: 1}
+    - relu
+    - {type: max_pool2d, kernel_size: 2}
+    - flatten
+    - {type: dropout, p: 0.2}
+    - linear
+optimizer: {type: adam, lr: 0.002}
+scheduler: {type: step_lr, step_size: 1, gamma: 0.5}
+early_stopping: {type: patience, monitor: val/loss, patience: 50, restore_best: true}
+metrics: [accuracy]
+trainer: {max_epochs: 3, accelerator: cpu, devices: 1, num_threads: 1, log_every_n_steps: 1}
+checkpoint: {monitor: val/accuracy, every_n_steps: 7}
+"""
+ENDLESS = ["trainer.max_epochs=100000"]
+PHASES = ["startup", "train", "validate", "checkpoint", "shutdown", "load"]  # as events::Phase counts them
+Beat = collections.namedtuple("Beat", "step phase")
+STAMP = struct.Struct("=qi4xq")  # events::Heartbeat
+marks = (f"{os.getpid()}-{number}" for number in itertools.count())
+
+
+def wait_for(what, condition, timeout=DEADLINE, pause=0.002):
+    """What `condition` gives as soon as that is true."""
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(pause)
+    raise AssertionError(f"waited {timeout} s for {what}")
+
+
+def processes(*words):
+    """Living processes with one of the words in their environment or command line."""
+    needles = [word.encode() for word in words]
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            text = (entry / "cmdline").read_bytes() + b"\0" + (entry / "environ").read_bytes()
+            state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            continue
+        if state not in "ZX" and any(needle in text for needle in needles):
+            found.append(int(entry.name))
+    return found
+
+
+def environment_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def shared_memory():
+    return set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+
+
+def send(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+class Pages:
+    """What the ranks of a job last stamped, read from the pages that they share with their supervisor."""
+
+    def __init__(self, pid):
+        self.maps = []
+        for link in sorted(pathlib.Path(f"/proc/{pid}/fd").iterdir(), key=lambda path: int(path.name)):
+            try:
+                if os.readlink(link).startswith("/memfd:trainctl-heartbeat"):
+                    with open(link, "rb") as file:
+                        self.maps.append(mmap.mmap(file.fileno(), STAMP.size, access=mmap.ACCESS_READ))
+            except OSError:
+                continue
+
+    def beats(self):
+        stamps = [STAMP.unpack(page[:STAMP.size]) for page in self.maps]
+        return [Beat(step, PHASES[phase] if phase < len(PHASES) else "") for step, phase, when in stamps if when]
+
+
+class Run:
+    """A run folder, and the processes that train into it, one after the other."""
+
+    def __init__(self, place, *overrides, name="run", config=None):
+        self.place, self.folder = pathlib.Path(place), pathlib.Path(place) / name
+        self.overrides, self.mark = list(overrides), next(marks)
+        self.temporary = self.place / f"{name}-tmp"
+        self.temporary.mkdir()
+        self.config = config or self.place / f"{name}.yaml"
+        if not config:
+            self.config.write_text(SMALL)
+        self.starts, self.process, self.pages = 0, None, None
+
+    def start(self, *words):
+        self.starts += 1
+        self.pages = None
+        self.began = time.time()
+        self.seen = self.size("metrics.jsonl")
+        with open(self.said_path("out"), "w") as out, open(self.said_path("err"), "w") as err:
+            self.process = subprocess.Popen(
+                [BINARY, "run", str(self.config), *self.overrides, "--run-dir", str(self.folder), *map(str, words)],
+                cwd=self.place, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
+                env={**os.environ, "SOAK_MARK": f"<{self.mark}>", "TMPDIR": str(self.temporary)})
+        return self
+
+    def said_path(self, stream):
+        return self.place / f"{self.folder.name}.{self.starts}.{stream}"
+
+    def said(self):
+        return self.said_path("out").read_text(errors="replace") + self.said_path("err").read_text(errors="replace")
+
+    def wait(self, timeout=DEADLINE):
+        """The exit code. A run that hangs is killed, and that is a failure."""
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.end()
+            raise AssertionError(f"the run did not end within {timeout} s: {self.said()[-800:]}") from None
+
+    def finish(self, *words):
+        """Trains to the end, and has to get there."""
+        code = self.start(*words).wait()
+        if code != 0:
+            raise AssertionError(f"run {' '.join(map(str, words))}: exit code {code}: {self.said()[-800:]}")
+        return self
+
+    def result(self):
+        return json.loads((self.folder / "result.json").read_text())
+
+    def size(self, name):
+        try:
+            return (self.folder / name).stat().st_size
+        except OSError:
+            return 0
+
+    def logged_step(self):
+        """The highest step in metrics.jsonl that came since the start."""
+        try:
+            with open(self.folder / "metrics.jsonl", "rb") as file:
+                file.seek(self.seen)
+                lines = file.read().split(b"\n")
+            return max((json.loads(line).get("step", 0) for line in lines[:-1] if line.startswith(b"{")), default=0)
+        except (OSError, ValueError):
+            return 0
+
+    def rows(self):
+        """Epochs in epochs.csv."""
+        try:
+            return max(0, (self.folder / "epochs.csv").read_bytes().count(b"\n") - 1)
+        except OSError:
+            return 0
+
+    def members(self):
+        return processes(f"SOAK_MARK=<{self.mark}>", str(self.folder))
+
+    def worker(self, rank=0):
+        """The pid of a rank, once it is there; else None."""
+        for pid in self.members():
+            if pid != self.process.pid and f"RANK={rank}".encode() in environment_of(pid):
+                return pid
+        return None
+
+    def beats(self):
+        """What each rank stamped last; empty before the first stamp."""
+        if self.pages is None or not self.pages.maps:
+            try:
+                self.pages = Pages(self.process.pid)
+            except OSError:
+                return []
+        return self.pages.beats()
+
+    def until(self, what, condition, timeout=DEADLINE, pause=0.0005):
+        """Waits while the run lives; Unmet where it ends before."""
+        def met():
+            found = condition()
+            if not found and self.process.poll() is not None:
+                raise Unmet(what)
+            return found
+        return wait_for(what, met, timeout, pause)
+
+    def until_step(self, step):
+        """Its stamp of that step or a later one, in training."""
+        def there():
+            beats = self.beats()
+            return beats[0].step >= step if beats else self.logged_step() >= step
+        self.until(f"step {step}", there)
+
+    def until_phase(self, phase, step=0):
+        self.until(f"phase {phase}", lambda: any(beat.phase == phase and beat.step >= step for beat in self.beats()))
+
+    def kill(self, victim="group", number=signal.SIGKILL):
+        """victim: supervisor, worker or group."""
+        if victim in ("worker", "group"):
+            for pid in self.members() if victim == "group" else [self.worker()]:
+                if pid:
+                    send(pid, number)
+        if victim == "supervisor":
+            send(self.process.pid, number)
+
+    def gone(self):
+        """Waits till no process of the run is left; the seconds that took."""
+        began = time.monotonic()
+        self.process.wait(DEADLINE)
+        wait_for(f"the end of the processes {self.members()}", lambda: not self.members(), GONE_S, 0.01)
+        return time.monotonic() - began
+
+    def end(self):
+        """Whatever is left goes, so that the next try begins alone."""
+        for pid in self.members():
+            send(pid, signal.SIGKILL)
+        if self.process:
+            self.process.wait(DEADLINE)
+
+    def sockets(self):
+        return [str(path) for root in (self.folder, self.temporary) for path in root.rglob("*")
+                if stat.S_ISSOCK(path.lstat().st_mode)]
+
+    def stray_files(self, before=None):
+        """Temporary files: all of them, or those that are older than a time."""
+        found = []
+        for path in [*self.folder.rglob(".*"), *self.temporary.rglob("*")]:
+            try:
+                if path.name != ".lock" and (before is None or path.lstat().st_mtime < before):
+                    found.append(str(path.relative_to(self.place)))
+            except OSError:
+                continue
+        return found
+
+    def check_same(self, reference):
+        found = compare.differences(self.folder, reference.folder)
+        if found:
+            raise AssertionError(f"{len(found)} differences: {'; '.join(found[:4])}")
+
+    def check_checkpoints(self):
+        """`checkpoint verify` accepts each that is committed; how many there are."""
+        found = compare.committed(self.folder)
+        for path in found:
+            ended = subprocess.run([BINARY, "checkpoint", "verify", str(path)], capture_output=True, text=True, timeout=DEADLINE)
+            if ended.returncode != 0:
+                raise AssertionError(f"checkpoint verify {path.name}: {ended.returncode}: {ended.stdout}{ended.stderr}")
+        return len(found)
+
+
+class RunProof(Proof):
+    """A proof that runs the program. What is left of a try that failed is ended."""
+
+    def setUp(self):
+        super().setUp()
+        if not BINARY:
+            self.skip("TRAINCTL_BINARY is not set")
+        self.runs = []
+        self.addCleanup(self.end_runs)
+
+    def run_in(self, place, *overrides, **options):
+        self.runs.append(Run(place, *overrides, **options))
+        return self.runs[-1]
+
+    def whole(self, *overrides, name="reference"):
+        """A run that nobody disturbs, and how long it took."""
+        run = self.run_in(self.folder, *overrides, name=name)
+        began = time.monotonic()
+        run.finish()
+        run.seconds = time.monotonic() - began
+        return run
+
+    def once(self, try_one, case):
+        try:
+            return super().once(try_one, case)
+        finally:
+            self.end_runs()
+
+    def end_runs(self):
+        for run in self.runs:
+            run.end()
+        self.runs = []
