@@ -46,7 +46,7 @@ class Proof(unittest.TestCase):
 
     def setUp(self):
         self.wanted = self.long if LONG else self.fast
-        self.worst = {}
+        self.worst, self.places = {}, itertools.count()
         scratch = tempfile.TemporaryDirectory(prefix="trainctl-soak-", ignore_cleanup_errors=True)
         self.addCleanup(scratch.cleanup)
         self.folder = pathlib.Path(scratch.name)
@@ -80,7 +80,7 @@ class Proof(unittest.TestCase):
 
     def once(self, try_one, case):
         """(tries, why it failed or None)."""
-        folder = self.folder / "try"
+        folder = self.folder / f"try-{next(self.places)}"
         folder.mkdir()
         draw = random.Random(f"{self.proof}:{SEED}:{case}")
         try:
@@ -90,14 +90,18 @@ class Proof(unittest.TestCase):
         except Exception as error:  # whatever goes wrong in a try is counted, and the next one made
             return 1, self.told(error, folder)
         finally:
+            self.after_try()
             shutil.rmtree(folder, ignore_errors=True)
+
+    def after_try(self):
+        """Ends what a try may have left."""
 
     def told(self, error, folder):
         keep = os.environ.get("TRAINCTL_SOAK_KEEP")
         kept = ""
         if keep and folder.exists():
             target = pathlib.Path(tempfile.mkdtemp(prefix=self.proof.replace(" ", "-") + "-", dir=keep))
-            shutil.copytree(folder, target / "try", symlinks=True, ignore_dangling_symlinks=True)
+            shutil.copytree(folder, target / folder.name, symlinks=True, ignore_dangling_symlinks=True)
             kept = f"; kept in {target}"
         if isinstance(error, AssertionError):
             return f"{error}{kept}"

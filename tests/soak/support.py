@@ -232,13 +232,12 @@ class Run:
         self.until(f"phase {phase}", lambda: any(beat.phase == phase and beat.step >= step for beat in self.beats()))
 
     def kill(self, victim="group", number=signal.SIGKILL):
-        """victim: supervisor, worker or group."""
-        if victim in ("worker", "group"):
-            for pid in self.members() if victim == "group" else [self.worker()]:
-                if pid:
-                    send(pid, number)
-        if victim == "supervisor":
-            send(self.process.pid, number)
+        """victim: supervisor, worker or group. Unmet where it is not there."""
+        victims = {"supervisor": lambda: [self.process.pid], "worker": lambda: [self.worker()], "group": self.members}[victim]()
+        if self.process.poll() is not None or not victims or None in victims:
+            raise Unmet(f"there is no {victim}")
+        for pid in victims:
+            send(pid, number)
 
     def gone(self):
         """Waits till no process of the run is left; the seconds that took."""
@@ -306,11 +305,8 @@ class RunProof(Proof):
         run.seconds = time.monotonic() - began
         return run
 
-    def once(self, try_one, case):
-        try:
-            return super().once(try_one, case)
-        finally:
-            self.end_runs()
+    def after_try(self):
+        self.end_runs()
 
     def end_runs(self):
         for run in self.runs:

@@ -1,0 +1,60 @@
+"""A run that is killed again and again and resumed ends as one that nobody touched: every weight, state, loss and row."""
+
+import proof
+import support
+
+VICTIMS = ["supervisor", "worker", "group"]
+
+
+class Kills(support.RunProof):
+    proof = "random kills"
+    fast, long = 4, 50
+
+    def test_a_killed_and_resumed_run_ends_as_one_that_nobody_touched(self):
+        self.reference = self.whole()
+        self.prove(self.a_chain)
+
+    def a_chain(self, _, draw, folder):
+        """Up to three kills of one run, then to the end."""
+        run = self.run_in(folder)
+        killed = 0
+        for _ in range(3 if proof.LONG else 2):
+            run.start("--resume", "auto")
+            if not self.struck(run, draw):
+                break
+            killed += 1
+        else:
+            run.start("--resume", "auto")
+        code = run.wait()
+        if code != 0:
+            raise AssertionError(f"after {killed} kills the run ends with {code}: {run.said()[-800:]}")
+        run.check_same(self.reference)
+        if killed == 0:
+            raise proof.Unmet("a run that ended before its kill")
+        return killed
+
+    def struck(self, run, draw):
+        """Kills at a random step or a random time. Whether it came before the end of the run."""
+        victim, by_step = draw.choice(VICTIMS), draw.random() < 0.6
+        step, wait = draw.randrange(1, support.EPOCHS * support.STEPS), draw.uniform(0.05, self.reference.seconds)
+        try:
+            if by_step:
+                run.until_step(step)
+            else:
+                self.let_pass(run, wait)
+            run.kill(victim)
+        except proof.Unmet:
+            return False
+        code = run.wait()
+        self.note("seconds till all was gone", run.gone())
+        if code == 0 and run.rows() < support.EPOCHS:
+            raise AssertionError(f"exit code 0 after SIGKILL of the {victim} and {run.rows()} epochs: {run.said()[-400:]}")
+        return code != 0
+
+    def let_pass(self, run, seconds):
+        end = support.time.monotonic() + seconds
+        run.until("a random moment", lambda: support.time.monotonic() >= end)
+
+
+if __name__ == "__main__":
+    proof.main()

@@ -1,0 +1,98 @@
+"""Whatever dies, nothing is left: no process, socket, shared memory or temporary file; and the first cause is named."""
+
+import signal
+
+import proof
+import support
+
+ABORTING = {signal.SIGKILL: 7, signal.SIGSEGV: 7, signal.SIGABRT: 7, signal.SIGSTOP: 8}
+
+
+class LauncherKills(support.RunProof):
+    """One endless run, whose supervisor is killed and which is resumed, again and again."""
+
+    proof = "launcher kills"
+    fast, long = 5, 200
+
+    def test_nothing_outlives_a_killed_supervisor(self):
+        place = self.folder / "endless"
+        place.mkdir()
+        self.run_ = support.Run(place, *support.ENDLESS, "checkpoint.every_n_steps=20")
+        self.addCleanup(self.run_.end)
+        self.prove(self.one)
+
+    def one(self, _, draw, __):
+        run = self.run_
+        shared = support.shared_memory()
+        run.start("--resume", "auto")
+        began = run.began
+        try:
+            if draw.random() < 0.7:
+                run.until("a step", lambda: run.logged_step() > 0)
+                self.assertEqual(run.stray_files(before=began), [], "temporary files from before this start")
+            self.let_pass(run, draw.uniform(0, 1.5))
+            run.kill("supervisor")
+        except proof.Unmet:
+            raise AssertionError(f"the run ended by itself: {run.process.returncode}: {run.said()[-800:]}") from None
+        self.note("seconds till all was gone", run.gone())
+        self.assertEqual(run.sockets(), [])
+        self.assertEqual(sorted(self.orphaned(support.shared_memory() - shared)), [])
+
+    def let_pass(self, run, seconds):
+        end = support.time.monotonic() + seconds
+        run.until("a random moment", lambda: support.time.monotonic() >= end)
+
+    def orphaned(self, names):
+        """Those that no living process has open, unless a test made them: others run at the same time."""
+        held = set()
+        for link in support.pathlib.Path("/proc").glob("[0-9]*/fd/*"):
+            try:
+                held.add(support.os.readlink(link))
+            except OSError:
+                continue
+        mine = [name for name in names if not name.startswith("trainctl-checkpoint-")]
+        return [name for name in mine if f"/dev/shm/{name}" not in held and (support.pathlib.Path("/dev/shm") / name).exists()]
+
+
+class MixedFaults(support.RunProof):
+    """A worker of one or two is killed, crashes or stops: who, by what, and with which code."""
+
+    proof = "mixed faults"
+    fast, long = 2, 100
+
+    def test_the_first_cause_is_named(self):
+        self.prove(self.one)
+
+    def one(self, case, draw, folder):
+        sent = list(ABORTING)[case % 4] if proof.LONG else [signal.SIGSEGV, signal.SIGSTOP][case % 2]
+        world = draw.choice([1, 2])
+        rank = draw.randrange(world)
+        run = self.run_in(folder, *support.ENDLESS, f"trainer.devices={world}", "++trainer.hang_timeout=3s")
+        run.start()
+        run.until_step(draw.randrange(2, 120))
+        victim = run.worker(rank)
+        support.send(victim, sent)
+        began = support.time.monotonic()
+        code = run.wait()
+        if sent != signal.SIGSTOP:
+            self.note("seconds till all was gone", support.time.monotonic() - began + run.gone())
+        run.gone()
+        self.judge(run, sent, code, (rank, victim))
+        self.assertEqual((run.sockets(), run.stray_files()), ([], []))
+        self.assertFalse((run.folder / ".lock").exists())
+
+    def judge(self, run, sent, code, victim):
+        result = run.result()
+        failure = result["first_failure"] or {}
+        what = f"{sent.name} to rank {victim[0]}: exit code {code}: {failure}: {run.said()[-400:]}"
+        self.assertEqual((code, result["exit_code"]), (ABORTING[sent],) * 2, what)
+        self.assertEqual((failure.get("rank"), failure.get("pid")), victim, what)
+        self.assertGreater(failure.get("step", -1), 0, what)
+        if sent == signal.SIGSTOP:
+            self.assertEqual(result["verdict"], "hang", what)
+        else:
+            self.assertEqual(failure.get("signal"), sent.name, what)
+
+
+if __name__ == "__main__":
+    proof.main()

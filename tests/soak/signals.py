@@ -1,0 +1,91 @@
+"""A signal that asks for the end, in any phase and to anybody, ends in a verified checkpoint and the documented exit code."""
+
+import itertools
+import random
+import signal
+
+import compare
+import proof
+import support
+
+PHASES = ["startup", "first batch", "step", "validation", "save", "shutdown"]
+TARGETS = ["supervisor", "worker", "group"]
+SIGNALS = [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT]
+
+
+def cases():
+    """Every combination, in a drawn order; the first six have every phase once, and targets and signals in turn."""
+    draw = random.Random(f"signals:{proof.SEED}")
+    first = list(zip(PHASES, draw.sample(TARGETS * 2, 6), draw.sample(SIGNALS * 2, 6)))
+    rest = list(itertools.product(PHASES, TARGETS, SIGNALS))
+    draw.shuffle(rest)
+    return enumerate(itertools.chain(first, itertools.islice(itertools.cycle(rest), 2 * len(rest))))
+
+
+class Signals(support.RunProof):
+    proof = "signals"
+    fast, long = 6, 100
+
+    def test_a_signal_leaves_a_verified_checkpoint_and_the_documented_code(self):
+        self.reference = self.whole()
+        self.prove(self.one, cases())
+
+    def one(self, case, draw, folder):
+        number, (phase, target, sent) = case
+        run = self.run_in(folder).start()
+        self.wait(run, phase, draw)
+        run.kill(target, sent)
+        began = support.time.monotonic()
+        code = run.wait()
+        self.note("seconds from signal to end", support.time.monotonic() - began)
+        run.gone()
+        what = f"{sent.name} to the {target} in {phase}: exit code {code}"
+        self.judge(run, sent, code, what)
+        if code != 0 and number % 5 == 0:
+            run.finish("--resume", "auto").check_same(self.reference)
+
+    def wait(self, run, phase, draw):
+        if phase == "startup":
+            run.until("a worker", run.worker)
+            end = support.time.monotonic() + draw.uniform(0, 0.5)
+            run.until("a moment in startup", lambda: support.time.monotonic() >= end)
+        elif phase == "first batch":
+            run.until(phase, lambda: any(beat.phase in ("load", "train") for beat in run.beats()))
+        elif phase == "step":
+            run.until_step(draw.randrange(2, support.EPOCHS * support.STEPS - 2))
+        elif phase == "validation":
+            run.until_phase("validate")
+        elif phase == "save":
+            self.wait_for_save(run, draw.randrange(1, 2 * support.STEPS))
+        else:
+            run.until("shutdown", lambda: run.rows() == support.EPOCHS or any(b.phase == "shutdown" for b in run.beats()))
+
+    def wait_for_save(self, run, step):
+        """A folder without a manifest is a save under way."""
+        run.until_step(step)
+        place = run.folder / "checkpoints"
+        run.until("a save", lambda: any(beat.phase == "checkpoint" for beat in run.beats()) or
+                  any(not (path / "manifest").exists() for path in place.glob("epoch=*-step=*")))
+
+    def judge(self, run, sent, code, what):
+        result = run.result()
+        what += f": {run.said()[-400:]}"
+        self.assertEqual(result["exit_code"], code, what)
+        if code == 0:
+            finished = (result["verdict"], run.rows()) == ("ok", support.EPOCHS)
+            self.assertTrue(finished, f"{what}: 0 without having finished")
+            return
+        self.assertIn(code, [130] if sent == signal.SIGINT else [75, 143], what)
+        steps = run.logged_step()
+        saved = run.check_checkpoints()
+        if code == 75:
+            self.assertGreater(saved, 0, what)
+        if code == 143:
+            self.assertEqual(steps, 0, f"{what}: steps were made, and nothing was saved")
+        if saved and code in (75, 130):
+            last = compare.step_of(compare.last_of(run.folder))
+            self.assertGreaterEqual(last, steps, f"{what}: the checkpoint is older than the last step")
+
+
+if __name__ == "__main__":
+    proof.main()
