@@ -41,7 +41,7 @@ class Kills(support.RunProof):
             if by_step:
                 run.until_step(step)
             else:
-                self.let_pass(run, wait)
+                run.let_pass(wait)
             run.kill(victim)
         except proof.Unmet:
             return False
@@ -50,10 +50,6 @@ class Kills(support.RunProof):
         if code == 0 and run.rows() < support.EPOCHS:
             raise AssertionError(f"exit code 0 after SIGKILL of the {victim} and {run.rows()} epochs: {run.said()[-400:]}")
         return code != 0
-
-    def let_pass(self, run, seconds):
-        end = support.time.monotonic() + seconds
-        run.until("a random moment", lambda: support.time.monotonic() >= end)
 
 
 if __name__ == "__main__":

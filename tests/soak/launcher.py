@@ -1,7 +1,11 @@
 """Whatever dies, nothing is left: no process, socket, shared memory or temporary file; and the first cause is named."""
 
+import os
+import pathlib
 import signal
+import time
 
+import processes
 import proof
 import support
 
@@ -23,35 +27,35 @@ class LauncherKills(support.RunProof):
 
     def one(self, _, draw, __):
         run = self.run_
-        shared = support.shared_memory()
+        shared = processes.shared_memory()
         run.start("--resume", "auto")
         began = run.began
         try:
             if draw.random() < 0.7:
                 run.until("a step", lambda: run.logged_step() > 0)
                 self.assertEqual(run.stray_files(before=began), [], "temporary files from before this start")
-            self.let_pass(run, draw.uniform(0, 1.5))
+            run.let_pass(draw.uniform(0, 1.5))
             run.kill("supervisor")
         except proof.Unmet:
             raise AssertionError(f"the run ended by itself: {run.process.returncode}: {run.said()[-800:]}") from None
         self.note("seconds till all was gone", run.gone())
         self.assertEqual(run.sockets(), [])
-        self.assertEqual(sorted(self.orphaned(support.shared_memory() - shared)), [])
+        self.assertEqual(sorted(self.orphaned(processes.shared_memory() - shared)), [])
 
-    def let_pass(self, run, seconds):
-        end = support.time.monotonic() + seconds
-        run.until("a random moment", lambda: support.time.monotonic() >= end)
+    def after_try(self):
+        super().after_try()
+        self.run_.end()
 
     def orphaned(self, names):
         """Those that no living process has open, unless a test made them: others run at the same time."""
         held = set()
-        for link in support.pathlib.Path("/proc").glob("[0-9]*/fd/*"):
+        for link in pathlib.Path("/proc").glob("[0-9]*/fd/*"):
             try:
-                held.add(support.os.readlink(link))
+                held.add(os.readlink(link))
             except OSError:
                 continue
         mine = [name for name in names if not name.startswith("trainctl-checkpoint-")]
-        return [name for name in mine if f"/dev/shm/{name}" not in held and (support.pathlib.Path("/dev/shm") / name).exists()]
+        return [name for name in mine if f"/dev/shm/{name}" not in held and (pathlib.Path("/dev/shm") / name).exists()]
 
 
 class MixedFaults(support.RunProof):
@@ -71,15 +75,15 @@ class MixedFaults(support.RunProof):
         run.start()
         run.until_step(draw.randrange(2, 120))
         victim = run.worker(rank)
-        support.send(victim, sent)
-        began = support.time.monotonic()
+        processes.send(victim, sent)
+        began = time.monotonic()
         code = run.wait()
         if sent != signal.SIGSTOP:
-            self.note("seconds till all was gone", support.time.monotonic() - began + run.gone())
-        run.gone()
+            self.note("seconds till all was gone", time.monotonic() - began + run.gone())
+        else:
+            run.gone()
         self.judge(run, sent, code, (rank, victim))
-        self.assertEqual((run.sockets(), run.stray_files()), ([], []))
-        self.assertFalse((run.folder / ".lock").exists())
+        self.assertEqual((run.sockets(), run.stray_files(), (run.folder / ".lock").exists()), ([], [], False))
 
     def judge(self, run, sent, code, victim):
         result = run.result()

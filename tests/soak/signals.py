@@ -3,6 +3,7 @@
 import itertools
 import random
 import signal
+import time
 
 import compare
 import proof
@@ -35,9 +36,9 @@ class Signals(support.RunProof):
         run = self.run_in(folder).start()
         self.wait(run, phase, draw)
         run.kill(target, sent)
-        began = support.time.monotonic()
+        began = time.monotonic()
         code = run.wait()
-        self.note("seconds from signal to end", support.time.monotonic() - began)
+        self.note("seconds from signal to end", time.monotonic() - began)
         run.gone()
         what = f"{sent.name} to the {target} in {phase}: exit code {code}"
         self.judge(run, sent, code, what)
@@ -46,9 +47,8 @@ class Signals(support.RunProof):
 
     def wait(self, run, phase, draw):
         if phase == "startup":
-            run.until("a worker", run.worker)
-            end = support.time.monotonic() + draw.uniform(0, 0.5)
-            run.until("a moment in startup", lambda: support.time.monotonic() >= end)
+            run.until("a worker", run.worker, pause=0.01)
+            run.let_pass(draw.uniform(0, 0.5))
         elif phase == "first batch":
             run.until(phase, lambda: any(beat.phase in ("load", "train") for beat in run.beats()))
         elif phase == "step":

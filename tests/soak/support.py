@@ -1,22 +1,19 @@
 """Runs to be killed: a small experiment, its processes, the moment at which something happens to it. Needs TRAINCTL_BINARY."""
 
-import collections
 import itertools
 import json
-import mmap
 import os
 import pathlib
 import signal
 import stat
-import struct
 import subprocess
 import time
 
 import compare
+from processes import DEADLINE, Pages, environment_of, processes, send, wait_for
 from proof import LONG, Proof, Unmet
 
 BINARY = os.environ.get("TRAINCTL_BINARY", "")
-DEADLINE = 180  # nothing here takes so long unless it hangs
 # What dies with a kill has to be gone by then. Other tests keep the cores busy in the fast tier.
 GONE_S = 5 if LONG else 30
 EPOCHS, STEPS = 3, 30  # steps of an epoch, where nothing is accumulated
@@ -50,75 +47,8 @@ metrics: [accuracy]
 trainer: {max_epochs: 3, accelerator: cpu, devices: 1, num_threads: 1, log_every_n_steps: 1}
 checkpoint: {monitor: val/accuracy, every_n_steps: 7}
 """
-ENDLESS = ["trainer.max_epochs=100000"]
-PHASES = ["startup", "train", "validate", "checkpoint", "shutdown", "load"]  # as events::Phase counts them
-Beat = collections.namedtuple("Beat", "step phase")
-STAMP = struct.Struct("=qi4xq")  # events::Heartbeat
+ENDLESS = ["trainer.max_epochs=100000", "++early_stopping=~"]
 marks = (f"{os.getpid()}-{number}" for number in itertools.count())
-
-
-def wait_for(what, condition, timeout=DEADLINE, pause=0.002):
-    """What `condition` gives as soon as that is true."""
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(pause)
-    raise AssertionError(f"waited {timeout} s for {what}")
-
-
-def processes(*words):
-    """Living processes with one of the words in their environment or command line."""
-    needles = [word.encode() for word in words]
-    found = []
-    for entry in pathlib.Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            text = (entry / "cmdline").read_bytes() + b"\0" + (entry / "environ").read_bytes()
-            state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
-        except OSError:
-            continue
-        if state not in "ZX" and any(needle in text for needle in needles):
-            found.append(int(entry.name))
-    return found
-
-
-def environment_of(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
-
-
-def shared_memory():
-    return set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
-
-
-def send(pid, number):
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        pass
-
-
-class Pages:
-    """What the ranks of a job last stamped, read from the pages that they share with their supervisor."""
-
-    def __init__(self, pid):
-        self.maps = []
-        for link in sorted(pathlib.Path(f"/proc/{pid}/fd").iterdir(), key=lambda path: int(path.name)):
-            try:
-                if os.readlink(link).startswith("/memfd:trainctl-heartbeat"):
-                    with open(link, "rb") as file:
-                        self.maps.append(mmap.mmap(file.fileno(), STAMP.size, access=mmap.ACCESS_READ))
-            except OSError:
-                continue
-
-    def beats(self):
-        stamps = [STAMP.unpack(page[:STAMP.size]) for page in self.maps]
-        return [Beat(step, PHASES[phase] if phase < len(PHASES) else "") for step, phase, when in stamps if when]
 
 
 class Run:
@@ -126,7 +56,7 @@ class Run:
 
     def __init__(self, place, *overrides, name="run", config=None):
         self.place, self.folder = pathlib.Path(place), pathlib.Path(place) / name
-        self.overrides, self.mark = list(overrides), next(marks)
+        self.name, self.overrides, self.mark = name, list(overrides), next(marks)
         self.temporary = self.place / f"{name}-tmp"
         self.temporary.mkdir()
         self.config = config or self.place / f"{name}.yaml"
@@ -147,7 +77,7 @@ class Run:
         return self
 
     def said_path(self, stream):
-        return self.place / f"{self.folder.name}.{self.starts}.{stream}"
+        return self.place / f"{self.name}.{self.starts}.{stream}"
 
     def said(self):
         return self.said_path("out").read_text(errors="replace") + self.said_path("err").read_text(errors="replace")
@@ -228,6 +158,11 @@ class Run:
             return beats[0].step >= step if beats else self.logged_step() >= step
         self.until(f"step {step}", there)
 
+    def let_pass(self, seconds):
+        """A random moment; Unmet where the run ends before."""
+        end = time.monotonic() + seconds
+        self.until("a random moment", lambda: time.monotonic() >= end)
+
     def until_phase(self, phase, step=0):
         self.until(f"phase {phase}", lambda: any(beat.phase == phase and beat.step >= step for beat in self.beats()))
 
@@ -272,6 +207,14 @@ class Run:
         found = compare.differences(self.folder, reference.folder)
         if found:
             raise AssertionError(f"{len(found)} differences: {'; '.join(found[:4])}")
+        self.check_clean()
+
+    def check_clean(self):
+        """What a run that is over has to have cleared away, also of those that were killed before it."""
+        found = self.stray_files() + self.sockets() + [str(path) for path in self.folder.glob(".lock")]
+        found += [str(path) for path in (self.folder / "checkpoints").glob("epoch=*") if not (path / "manifest").exists()]
+        if found:
+            raise AssertionError(f"left behind: {', '.join(found[:6])}")
 
     def check_checkpoints(self):
         """`checkpoint verify` accepts each that is committed; how many there are."""

@@ -1,0 +1,87 @@
+"""The disk is full when checkpoints are due: the run goes on with the older one, says so each time, and ends as if nothing had
+been once there is room again; where there is none at the end, that is no success. Needs root: a file system of a few MB."""
+
+import os
+import re
+import subprocess
+
+import compare
+import processes
+import proof
+import support
+
+MEGABYTES = 16
+LEFT = 160 << 10  # for the history, too little for a checkpoint
+TROUBLE = re.compile(r"^.*(?:No space|no space|[Dd]isk|ENOSPC).*$", re.M)
+
+
+def mount(place):
+    """Why nothing can be mounted there, or None."""
+    ended = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={MEGABYTES}m", "trainctl-soak", str(place)], capture_output=True,
+                           text=True)
+    return ended.stderr.strip() or "mount failed" if ended.returncode else None
+
+
+class DiskFull(support.RunProof):
+    proof = "disk full"
+    fast, long = 2, 20
+    # Room enough for a few checkpoints of 1.5 MB.
+    OPTIONS = ["model={type: mlp, hidden: [100, 100], dropout: 0.1}", "trainer.max_epochs=30", "checkpoint.every_n_steps=40"]
+
+    def setUp(self):
+        super().setUp()
+        self.disk = self.folder / "disk"
+        self.disk.mkdir()
+        why = mount(self.disk)
+        if why:
+            self.skip(f"no file system can be mounted here: {why}")
+        self.addCleanup(subprocess.run, ["umount", "-l", str(self.disk)], check=False)
+
+    def test_a_full_disk_is_survived_and_told(self):
+        self.reference = self.whole(*self.OPTIONS)
+        self.prove(self.one)
+
+    def one(self, case, draw, folder):
+        place = self.disk / str(case)
+        place.mkdir()
+        run = self.run_in(folder, *self.OPTIONS)
+        run.folder = place / "run"
+        try:
+            self.fill_meanwhile(run, place / "filler", case, draw)
+        finally:
+            subprocess.run(["rm", "-rf", str(place)], check=False)
+
+    def fill_meanwhile(self, run, filler, case, draw):
+        run.start()
+        run.until("a second checkpoint", lambda: len(compare.committed(run.folder)) >= 2)
+        run.until_step(draw.randrange(100, 400))
+
+        def told_twice():
+            self.fill(filler)
+            return len(TROUBLE.findall(run.said())) >= 2
+
+        run.until("two warnings", told_twice, pause=0.01)
+        self.assertGreater(run.check_checkpoints(), 0, "no older checkpoint is left")
+        if case % 2 == 0:
+            filler.unlink()
+            self.assertEqual(run.wait(), 0, run.said()[-800:])
+            run.check_same(self.reference)
+            return
+        processes.wait_for("the end", lambda: self.fill(filler) or run.process.poll() is not None, pause=0.01)
+        self.assertEqual(run.wait(), 11, f"the last checkpoint is missing: {run.said()[-800:]}")
+        self.assertGreater(run.check_checkpoints(), 0, "no older checkpoint is left")
+
+    def fill(self, path):
+        """Takes what is free but for a little."""
+        disk = os.statvfs(path.parent)
+        free = disk.f_bavail * disk.f_frsize - LEFT
+        if free > 0:
+            with open(path, "ab") as file:
+                try:
+                    file.write(bytes(free))
+                except OSError:
+                    pass  # the run was faster
+
+
+if __name__ == "__main__":
+    proof.main()
