@@ -30,11 +30,13 @@ def container(entries, meta):
 def write_run(folder, weights=b"weights", seconds=1.0):
     checkpoint = folder / "checkpoints/epoch=0002-step=000004"
     checkpoint.mkdir(parents=True)
-    (checkpoint / "rank_0.part").write_bytes(container({"model/w": weights, "optimizer/m": b"momentum"}, {"training": {"elapsed_s": seconds}}))
+    entries = {"model/w": weights, "optimizer/m": b"momentum"}
+    (checkpoint / "rank_0.part").write_bytes(container(entries, {"training": {"elapsed_s": seconds}}))
     (checkpoint / "manifest").write_bytes(container({}, {}))
     (folder / "checkpoints/last").symlink_to(checkpoint.name)
     (folder / "checkpoints/best.safetensors").write_bytes(weights)
-    lines = [{"type": "step", "epoch": 1, "step": step, "elapsed_s": seconds * step, "train/loss": 1 / step} for step in (1, 2, 3, 4)]
+    lines = [{"type": "step", "epoch": 1, "step": step, "elapsed_s": seconds * step, "train/loss": 1 / step}
+             for step in (1, 2, 3, 4)]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "epochs.csv").write_text(f"epoch,step,lr,train/loss,wall_s\n1,2,0.1,0.5,{seconds}\n2,4,0.1,0.25,{seconds}\n")
     (folder / "result.json").write_text(json.dumps({**RESULT, "wall_s": seconds}))
