@@ -56,9 +56,11 @@ class DiskFull(support.RunProof):
         run.until("a second checkpoint", lambda: len(compare.committed(run.folder)) >= 2)
         run.until_step(draw.randrange(100, 400))
 
+        before = len(TROUBLE.findall(run.said()))
+
         def told_twice():
             self.fill(filler)
-            return len(TROUBLE.findall(run.said())) >= 2
+            return len(TROUBLE.findall(run.said())) >= before + 2
 
         run.until("two warnings", told_twice, pause=0.01)
         self.assertGreater(run.check_checkpoints(), 0, "no older checkpoint is left")

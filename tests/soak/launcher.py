@@ -37,7 +37,7 @@ class LauncherKills(support.RunProof):
             run.let_pass(draw.uniform(0, 1.5))
             run.kill("supervisor")
         except proof.Unmet:
-            raise AssertionError(f"the run ended by itself: {run.process.returncode}: {run.said()[-800:]}") from None
+            raise AssertionError(f"the run ended by itself: {run.said()[-800:]}") from None
         self.note("seconds till all was gone", run.gone())
         self.assertEqual(run.sockets(), [])
         self.assertEqual(sorted(self.orphaned(processes.shared_memory() - shared)), [])

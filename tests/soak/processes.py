@@ -63,7 +63,7 @@ class Pages:
     """What the ranks of a job last stamped, read from the pages that they share with their supervisor."""
 
     def __init__(self, pid):
-        self.maps = []
+        self.maps, self.read_at = [], time.monotonic()
         for link in sorted(pathlib.Path(f"/proc/{pid}/fd").iterdir(), key=lambda path: int(path.name)):
             try:
                 if os.readlink(link).startswith("/memfd:trainctl-heartbeat"):

@@ -135,7 +135,7 @@ class Run:
 
     def beats(self):
         """What each rank stamped last; empty before the first stamp."""
-        if self.pages is None or not self.pages.maps:
+        if self.pages is None or not self.pages.maps or time.monotonic() > self.pages.read_at + 0.2:
             try:
                 self.pages = Pages(self.process.pid)
             except OSError:
@@ -143,11 +143,13 @@ class Run:
         return self.pages.beats()
 
     def until(self, what, condition, timeout=DEADLINE, pause=0.0005):
-        """Waits while the run lives; Unmet where it ends before."""
+        """Waits while the run lives; Unmet where it is done before. It may not fail by itself."""
         def met():
             found = condition()
-            if not found and self.process.poll() is not None:
+            if not found and self.process.poll() == 0:
                 raise Unmet(what)
+            if not found and self.process.poll() is not None:
+                raise AssertionError(f"while {what} was waited for, the run ended with {self.process.poll()}: {self.said()[-800:]}")
             return found
         return wait_for(what, met, timeout, pause)
 
