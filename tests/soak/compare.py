@@ -6,7 +6,8 @@ import re
 import struct
 
 PREFIX = struct.Struct("<8sIIQQ")  # of a container: magic, version, checksum, length of the file, length of the header
-TIME = re.compile(r"(_s|_at|_ns|_ms)$|elapsed|seconds|time|wall")
+# Times, and what the progress bar showed last, which follows the clock.
+TIME = re.compile(r"(_s|_at|_ns|_ms)$|elapsed|seconds|time|wall|^progress_mark$|^shown_loss$")
 
 
 def read_container(path):
@@ -45,39 +46,49 @@ def committed(run_dir):
     return sorted(found, key=lambda path: (step_of(path), path.name))
 
 
-def steps(run_dir):
-    """Lines of metrics.jsonl without times, one for each step and each epoch, in the order of their last coming. A line that
-    came again, after a resume, has to say the same."""
+def history(run_dir, name, read):
+    """What a file of the run folder tells, a line each, in the order of their last coming. A line that came again after a
+    resume has to say the same, also where the first one was put aside."""
     found = {}
-    for text in (run_dir / "metrics.jsonl").read_text().splitlines():
+    for key, line in read(run_dir / name):
+        before = found.pop(key, line)
+        if before != line:
+            raise AssertionError(f"{name}: what was repeated differs: {before} then {line}")
+        found[key] = line
+    for path in sorted((run_dir / "superseded").glob(f"*/{name}")):
+        for key, line in read(path):
+            if found.get(key) != line:
+                raise AssertionError(f"{name}: what was put aside differs: {line} then {found.get(key)}")
+    return list(found.values())
+
+
+def read_steps(path):
+    """(key, line without times). What a kill has cut off is left out: it comes again, or is missed."""
+    for text in path.read_text().splitlines():
         try:
             line = without_times(json.loads(text))
         except ValueError:
-            continue  # cut off by a kill; what it said comes again, or is missed below
-        key = (line["type"], line["step"], line["epoch"])
-        before = found.pop(key, line)
-        if before != line:
-            raise AssertionError(f"{run_dir.name}: a step that was repeated differs: {before} then {line}")
-        found[key] = line
-    return list(found.values())
+            continue
+        yield (line["type"], line["step"], line["epoch"]), line
+
+
+def read_epochs(path):
+    """(epoch, row without the timing columns)."""
+    with open(path, newline="") as file:
+        table = list(csv.reader(file))
+    names = table[0]
+    for cells in table[1:]:
+        if len(cells) == len(names):
+            row = {name: cell for name, cell in zip(names, cells) if name in ("epoch", "step", "lr") or "/" in name}
+            yield row["epoch"], row
+
+
+def steps(run_dir):
+    return history(run_dir, "metrics.jsonl", read_steps)
 
 
 def epochs(run_dir):
-    """Rows of epochs.csv without the timing columns, one for each epoch."""
-    with open(run_dir / "epochs.csv", newline="") as file:
-        table = list(csv.reader(file))
-    names = table[0]
-    chosen = [i for i, name in enumerate(names) if name in ("epoch", "step", "lr") or "/" in name]
-    found = {}
-    for cells in table[1:]:
-        if len(cells) != len(names):
-            continue  # cut off by a kill
-        row = {names[i]: cells[i] for i in chosen}
-        before = found.pop(row["epoch"], row)
-        if before != row:
-            raise AssertionError(f"{run_dir.name}: an epoch that was repeated differs: {before} then {row}")
-        found[row["epoch"]] = row
-    return list(found.values())
+    return history(run_dir, "epochs.csv", read_epochs)
 
 
 def part_differences(mine, other, label):

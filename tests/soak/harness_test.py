@@ -96,7 +96,18 @@ class Compares(unittest.TestCase):
         (self.other / "metrics.jsonl").write_text("".join([*lines[:3], '{"type": "st\n', *lines[1:]]))
         self.assertEqual(self.found(), [], "a resumed run repeats what came after its checkpoint")
         self.append("metrics.jsonl", lines[3].replace("0.25", "0.26"))
-        with self.assertRaisesRegex(AssertionError, "a step that was repeated differs"):
+        with self.assertRaisesRegex(AssertionError, "what was repeated differs"):
+            self.found()
+
+    def test_steps_that_were_put_aside_have_to_say_the_same(self):
+        self.copied()
+        aside = self.other / "superseded/1"
+        aside.mkdir(parents=True)
+        last = (self.other / "metrics.jsonl").read_text().splitlines(keepends=True)[3]
+        (aside / "metrics.jsonl").write_text(last)
+        self.assertEqual(self.found(), [])
+        (aside / "metrics.jsonl").write_text(last.replace("0.25", "0.26"))
+        with self.assertRaisesRegex(AssertionError, "what was put aside differs"):
             self.found()
 
     def test_epochs_that_come_again_have_to_say_the_same(self):
@@ -104,7 +115,7 @@ class Compares(unittest.TestCase):
         self.append("epochs.csv", "2,4,0.1,0.25,9.5\n")
         self.assertEqual(self.found(), [])
         self.append("epochs.csv", "2,4,0.1,0.24,1.0\n")
-        with self.assertRaisesRegex(AssertionError, "an epoch that was repeated differs"):
+        with self.assertRaisesRegex(AssertionError, "what was repeated differs"):
             self.found()
 
 

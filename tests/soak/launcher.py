@@ -32,7 +32,7 @@ class LauncherKills(support.RunProof):
         began = run.began
         try:
             if draw.random() < 0.7:
-                run.until("a step", lambda: run.logged_step() > 0)
+                run.until_phase("train")
                 self.assertEqual(run.stray_files(before=began), [], "temporary files from before this start")
             run.let_pass(draw.uniform(0, 1.5))
             run.kill("supervisor")

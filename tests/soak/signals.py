@@ -81,7 +81,8 @@ class Signals(support.RunProof):
         if code == 75:
             self.assertGreater(saved, 0, what)
         if code == 143:
-            self.assertEqual(steps, 0, f"{what}: steps were made, and nothing was saved")
+            whole = run.rows() == support.EPOCHS and saved > 0
+            self.assertTrue(steps == 0 or whole, f"{what}: steps were made, and nothing was saved")
         if saved and code in (75, 130):
             last = compare.step_of(compare.last_of(run.folder))
             self.assertGreaterEqual(last, steps, f"{what}: the checkpoint is older than the last step")

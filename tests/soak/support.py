@@ -68,7 +68,6 @@ class Run:
         self.starts += 1
         self.pages = None
         self.began = time.time()
-        self.seen = self.size("metrics.jsonl")
         with open(self.said_path("out"), "w") as out, open(self.said_path("err"), "w") as err:
             self.process = subprocess.Popen(
                 [BINARY, "run", str(self.config), *self.overrides, "--run-dir", str(self.folder), *map(str, words)],
@@ -100,18 +99,10 @@ class Run:
     def result(self):
         return json.loads((self.folder / "result.json").read_text())
 
-    def size(self, name):
-        try:
-            return (self.folder / name).stat().st_size
-        except OSError:
-            return 0
-
     def logged_step(self):
-        """The highest step in metrics.jsonl that came since the start."""
+        """The highest step in metrics.jsonl."""
         try:
-            with open(self.folder / "metrics.jsonl", "rb") as file:
-                file.seek(self.seen)
-                lines = file.read().split(b"\n")
+            lines = (self.folder / "metrics.jsonl").read_bytes().split(b"\n")
             return max((json.loads(line).get("step", 0) for line in lines[:-1] if line.startswith(b"{")), default=0)
         except (OSError, ValueError):
             return 0
