@@ -57,15 +57,13 @@ class DiskFull(support.RunProof):
         run.until("a second checkpoint", lambda: len(compare.committed(run.folder)) >= 2)
         run.until_step(draw.randrange(150, 700))
 
-
         def told_twice():
             self.fill(filler)
             return len(set(TROUBLE.findall(run.said()))) >= 2
 
         run.until("warnings of two steps", told_twice, pause=0.005)
-        self.assertGreater(run.check_checkpoints(), 0, "no older checkpoint is left")
         if case % 2 == 0:
-            filler.unlink()
+            filler.unlink()  # at once: the third failure in a row ends a run
             self.assertEqual(run.wait(), 0, run.said()[-800:])
             run.check_same(self.reference)
             return
@@ -78,11 +76,11 @@ class DiskFull(support.RunProof):
         disk = os.statvfs(path.parent)
         free = disk.f_bavail * disk.f_frsize - LEFT
         if free > 0:
-            with open(path, "ab") as file:
-                try:
+            try:
+                with open(path, "ab", buffering=0) as file:
                     file.write(bytes(free))
-                except OSError:
-                    pass  # the run was faster
+            except OSError:
+                pass  # the run was faster
 
 
 if __name__ == "__main__":

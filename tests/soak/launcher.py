@@ -74,7 +74,7 @@ class MixedFaults(support.RunProof):
         run = self.run_in(folder, *support.ENDLESS, f"trainer.devices={world}", "++trainer.hang_timeout=3s")
         run.start()
         run.until_step(draw.randrange(2, 120))
-        victim = run.worker(rank)
+        victim = run.until("the worker", lambda: run.worker(rank), pause=0.01)
         processes.send(victim, sent)
         began = time.monotonic()
         code = run.wait()
