@@ -104,7 +104,7 @@ class Gpt final : public LayeredModule {
   /// tokens: int64 [N, T]; returns logits [N, T, tokens there are].
   at::Tensor forward(const at::Tensor& tokens) override {
     const at::Tensor places = wpe_.narrow(0, 0, tokens.size(1));
-    at::Tensor x = at::dropout(at::embedding(wte_, tokens) + places, dropout_, training());
+    at::Tensor x = at::dropout(embedded(tokens) + places, dropout_, training());
     return at::linear(ln_f_(through_blocks(blocks_, std::move(x))), wte_);
   }
 
@@ -112,6 +112,15 @@ class Gpt final : public LayeredModule {
   [[nodiscard]] bool has_blocks() const override { return true; }
 
  private:
+  /// The output layer's gradient of all tokens is there first, and the few rows of these are added
+  /// to it: a dense one, as large and all but zero, is what takes time. A recorded CUDA step cannot
+  /// have it.
+  [[nodiscard]] at::Tensor embedded(const at::Tensor& tokens) const {
+    const bool adds_rows = wte_.is_cpu();
+    return at::embedding(wte_, tokens, /*padding_idx=*/-1, /*scale_grad_by_freq=*/false,
+                         /*sparse=*/adds_rows);
+  }
+
   double dropout_;
   at::Tensor wte_, wpe_;
   std::vector<GptBlock> blocks_;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A training run of trainctl beside PyTorch's own loops (step_loops.py), in turns, fresh processes, the same threads.
 
-usage: steps.py TRAINCTL MNIST_FOLDER PYTHON [--rows ffn,resnet18_cifar,...] [--rounds N] [--write]
+usage: steps.py TRAINCTL MNIST_FOLDER PYTHON [--rows ffn,resnet18_cifar,...] [--without compiled,...] [--rounds N] [--write]
 
 PYTHON has torch and torchvision (build/peers-venv/bin/python). ffn is configs/mnist/ffn.yaml, whole epochs with validation on
 one thread; the others are steps of a network on random pixels, on all cores. --write adds docs/benchmarks/steps_<cores>core_<date>.md
@@ -48,7 +48,8 @@ def gpt_experiment(folder):
             f"optimizer: {{ type: adamw, lr: 0.0003, weight_decay: 0.1 }}\n" + LENGTH)
 
 
-LENGTH = f"trainer: {{ accelerator: cpu, num_threads: {CORES}, max_epochs: 3 }}\ncheckpoint: {{ save_top_k: 0, save_last: false }}\n"
+# The first epoch is warm-up.
+LENGTH = f"trainer: {{ accelerator: cpu, num_threads: {CORES}, max_epochs: 2, log_every_n_steps: 1 }}\ncheckpoint: {{ save_top_k: 0, save_last: false }}\n"
 
 
 def experiment(row, folder):
@@ -90,12 +91,13 @@ class Trainctl:
                            env=dict(os.environ, TRAINCTL_DATA=str(self.options.mnist.parent)), check=True, stdout=subprocess.DEVNULL)
             with open(folder / "run/timing.csv", encoding="utf-8") as lines:
                 rows = [{key: float(value) for key, value in row.items() if value} for row in csv.DictReader(lines)]
+            steps = [json.loads(line) for line in (folder / "run/metrics.jsonl").read_text(encoding="utf-8").splitlines()]
             self.config = (folder / "run/config.resolved.yaml").read_text(encoding="utf-8")
             self.trained = [row["wall_s"] - row["eval_s"] - row["checkpoint_s"] for row in rows]
         if self.row == "ffn":
             return [row["wall_s"] for row in rows]
-        batch = GPT_BATCH if self.row == "gpt2_small" else NETWORKS[self.row][2]
-        return [(row["forward_s"] + row["backward_s"] + row["optimizer_s"]) / (row["samples"] / batch) for row in rows[1:]]
+        ends = [step["elapsed_s"] for step in steps if step["type"] == "step" and step["epoch"] == 2]
+        return [end - begin for begin, end in zip(ends, ends[1:])]
 
 
 class Torch:
@@ -149,6 +151,7 @@ def programs(options, row):
     if row == "allocators":
         return [Trainctl(options, "ffn", allocator) for allocator in ALLOCATORS]
     loops = ["dataloader:0", *(f"dataloader:{w}" for w in (1, CORES)), "eager", "compiled"] if row == "ffn" else ["eager", "compiled"]
+    loops = [loop for loop in loops if loop not in options.without.split(",")]
     return [Trainctl(options, row), *(Torch(options, row, loop) for loop in loops)]
 
 
@@ -198,8 +201,8 @@ def table(row, found, failed):
 
 HOW = """Medians [quartiles] of {rounds} rounds in turns, each program in a fresh process; the ratio is of a round. `ffn`: three epochs of
 configs/mnist/ffn.yaml, training and validation with loss and accuracy, one thread; start-up, and what torch.compile takes to
-compile, are left out. The others: forward, backward and update of one batch of random pixels on {cores} threads, SGD with momentum,
-after warm-up; the peers use fused kernels. `gpt2_small`: two sequences of 64 random tokens, AdamW; the peer is GPT2LMHeadModel of
+compile, are left out. The others: the median step on a batch of random pixels on {cores} threads, SGD with momentum, after warm-up:
+of trainctl from one log line to the next, with all that a run does in between; the peers use fused kernels and one batch. `gpt2_small`: two sequences of 64 random tokens, AdamW; the peer is GPT2LMHeadModel of
 transformers, with scaled_dot_product_attention. `allocators`: `ffn` again, with each trainer.allocator."""
 
 
@@ -234,6 +237,7 @@ def main():
     parser.add_argument("mnist", type=lambda text: pathlib.Path(text).resolve())
     parser.add_argument("python", type=lambda text: pathlib.Path(text).absolute())
     parser.add_argument("--rows", default=",".join(["ffn", *NETWORKS, "gpt2_small", "allocators"]))
+    parser.add_argument("--without", default="", help="peers to leave out, as in compiled,dataloader:1")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
