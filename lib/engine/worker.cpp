@@ -4,6 +4,7 @@
 #include "base/clock.hpp"
 #include "base/machine.hpp"
 #include "base/philox.hpp"
+#include "checkpoint/verify.hpp"
 #include "data/remote/stop_scope.hpp"
 #include "device/choose.hpp"
 #include "device/cuda.hpp"
@@ -11,6 +12,7 @@
 #include "engine/failure.hpp"
 #include "engine/loading.hpp"
 #include "engine/measure.hpp"
+#include "engine/origin.hpp"
 #include "engine/parts.hpp"
 #include "engine/plugins.hpp"
 #include "engine/recompute.hpp"
@@ -170,8 +172,11 @@ events::Failed Worker::failure_at() const {
 
 int Worker::exit_code_for(const events::Finished& finished) const {
   if (finished.stop_reason != "signal") return 0;
-  const bool interrupted = request_.stop_signal != nullptr && *request_.stop_signal == SIGINT;
-  return static_cast<int>(interrupted ? ErrorKind::interrupted : ErrorKind::terminated);
+  return static_cast<int>(interrupted() ? ErrorKind::interrupted : ErrorKind::terminated);
+}
+
+bool Worker::interrupted() const {
+  return request_.stop_signal != nullptr && *request_.stop_signal == SIGINT;
 }
 
 int Worker::run() {
@@ -247,7 +252,9 @@ int Worker::run_training() {
                                .emit = emit_,
                                .heartbeat = heartbeat_,
                                .stop_signal = request_.stop_signal,
-                               .run_dir = run_dir};
+                               .run_dir = run_dir,
+                               .origin = origin_of({run_dir, device, threads.threads,
+                                                    data.fingerprints})};
   train::Trainer trainer(session, options);
   if (request_.rank == 0) {
     events::RunStarted started = describe(experiment, loaders, *built.model);
@@ -265,11 +272,37 @@ int Worker::run_training() {
     started.monitor = options.monitor;
     emit_(started);
   }
+  go_on(trainer, session, experiment);
   const events::Finished finished =
       run_to_end({trainer, options, *built.model, shape, experiment.loader.batch_size});
   enter(events::Phase::shutdown);
   emit_(finished);
+  if (finished.stop_reason == "signal" && trainer.saved_the_end() && !interrupted())
+    return static_cast<int>(ErrorKind::stopped);
   return exit_code_for(finished);
+}
+
+void Worker::go_on(train::Trainer& trainer, const train::Session& session,
+                   const spec::Experiment& experiment) {
+  const spec::Task task = spec::read_task(request_.run_dir);
+  if (task.resume.empty()) return;
+  in_context("--resume", [&] { trainer.resume(task.resume); });
+  global_step_ = trainer.global_step();
+  const std::string why_not =
+      why_not_bitwise(checkpoint::read_manifest(task.resume),
+                      {session.origin, request_.world_size, trainer.buckets()});
+  ENSURE(checkpoint, why_not.empty() || !experiment.trainer.deterministic,
+         "{}: the run would not be the same bit for bit, as trainer.deterministic asks for; set it "
+         "to false to go on all the same",
+         why_not);
+  if (request_.rank != 0) return;
+  const train::Position next = trainer.next();
+  emit_(events::Resumed{.path = task.resume.string(),
+                        .epoch = next.epoch,
+                        .step_in_epoch = next.step_in_epoch,
+                        .global_step = next.global_step,
+                        .bitwise = why_not.empty(),
+                        .why_not = why_not});
 }
 
 /// Of the batch that failed, seen in one made-up row. A failure of this is its own: the report does

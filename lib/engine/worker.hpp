@@ -44,6 +44,10 @@ class Worker {
   train::Evaluator::Watch watch_batches(dist::Communicator& communicator, const Place& place,
                                         std::int64_t batches);
   [[nodiscard]] int exit_code_for(const events::Finished& finished) const;
+  [[nodiscard]] bool interrupted() const;
+  /// Where the task says so: gives the trainer what a checkpoint holds, and tells it.
+  void go_on(train::Trainer& trainer, const train::Session& session,
+             const spec::Experiment& experiment);
   void enter(events::Phase phase);
   /// A trainer, and what the report of its failure tells.
   struct Training {

@@ -14,7 +14,6 @@
 namespace trainctl::train {
 namespace {
 
-/// All that the model's weights are; kept once more where the best of them are.
 std::uint64_t bytes_of(const std::vector<stage::NamedTensor>& tensors) {
   constexpr std::uint64_t kOfHeader = 200;  // a tensor's entry and its padding
   std::uint64_t bytes = 0;

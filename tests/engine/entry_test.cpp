@@ -378,10 +378,40 @@ TEST_CASE("a signal ends the run cleanly with its code") {
   CHECK(run_engine(folder, kSmall, SIGINT).code == 130);
   TempFolder other;
   const Ended ended = run_engine(other, kSmall, SIGTERM);
-  CHECK(ended.code == 143);
+  CHECK(ended.code == 75);  // a checkpoint of the step is there
   REQUIRE(ended.find<events::Finished>() != nullptr);
   CHECK(ended.find<events::Finished>()->stop_reason == "signal");
   CHECK(ended.find<events::Finished>()->global_step == 1);
+}
+
+TEST_CASE("a signal ends the run with the signal's code where nothing is to be saved") {
+  TempFolder folder;
+  const std::string config = std::string(kSmall) + "checkpoint: {save_top_k: 0, save_last: false}\n";
+  CHECK(run_engine(folder, config, SIGTERM).code == 143);
+  CHECK_FALSE(std::filesystem::exists(folder / "checkpoints"));
+}
+
+TEST_CASE("a run that was stopped goes on from its checkpoint to the end of an uninterrupted one") {
+  TempFolder whole;
+  const Ended expected = run_engine(whole, kSmall);
+  REQUIRE(expected.code == 0);
+  TempFolder folder;
+  REQUIRE(run_engine(folder, kSmall, SIGTERM).code == 75);
+  const std::filesystem::path last =
+      std::filesystem::canonical(folder / "checkpoints/last");
+  std::ofstream(folder / spec::kTaskFile)
+      << spec::dump_task({.kind = spec::TaskKind::train, .resume = last});
+  const Ended ended = run_engine(folder, kSmall);
+  REQUIRE(ended.code == 0);
+  const auto* resumed = ended.find<events::Resumed>();
+  REQUIRE(resumed != nullptr);
+  CHECK(resumed->global_step == 1);
+  CHECK(resumed->step_in_epoch == 1);
+  CHECK(resumed->why_not.empty());
+  const auto* finished = ended.find<events::Finished>();
+  CHECK(finished->parameter_digest == expected.find<events::Finished>()->parameter_digest);
+  CHECK(finished->data_digest == expected.find<events::Finished>()->data_digest);
+  CHECK(finished->epochs == 2);
 }
 
 TEST_CASE("an unknown mode is refused") {

@@ -4,6 +4,7 @@
 #include "support/rank_group.hpp"
 
 #include <array>
+#include <vector>
 
 using namespace trainctl;
 using train::Agreement;
@@ -17,6 +18,35 @@ TEST_CASE("one rank follows its own flag and deadline at once") {
   CHECK(agreement.after_step(Agreement::At::step, 10.0) == Stop::time);
   signal = 15;
   CHECK(agreement.after_step(Agreement::At::step, 11.0) == Stop::signal);
+}
+
+TEST_CASE("one rank saves when its own clock says so") {
+  const auto alone = dist::make_single();
+  Agreement agreement(*alone, {}, Agreement::Cadence::every_step);
+  agreement.after_step(Agreement::At::step, 1);
+  CHECK_FALSE(agreement.save_agreed());
+  agreement.wish_save(true);
+  agreement.after_step(Agreement::At::step, 2);
+  CHECK(agreement.save_agreed());
+  agreement.wish_save(false);
+  agreement.after_step(Agreement::At::step, 3);
+  CHECK_FALSE(agreement.save_agreed());
+}
+
+TEST_CASE("all ranks save after the same step, once for a wish of rank 0") {
+  RankGroup group(3);
+  std::array<std::vector<int>, 3> saved_after;
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    Agreement agreement(*communicator, {}, Agreement::Cadence::every_step);
+    auto& steps = saved_after[static_cast<std::size_t>(rank)];
+    for (int step = 1; step <= 10; ++step) {
+      const bool due = step >= 4 && steps.empty();
+      agreement.wish_save(rank == 0 ? due : step == 2);  // rank 0's clock alone counts
+      agreement.after_step(Agreement::At::step, 0);
+      if (agreement.save_agreed()) steps.push_back(step);
+    }
+  });
+  for (const auto& steps : saved_after) CHECK(steps == std::vector<int>{5});
 }
 
 TEST_CASE("all ranks stop after the same step, whoever got the signal") {

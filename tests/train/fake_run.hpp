@@ -13,6 +13,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <map>
@@ -262,8 +263,11 @@ struct FakeRun {
                                            .stop_signal = &stop_signal,
                                            .run_dir = folder.path()};
     trainctl::train::Trainer trainer(session, options);
+    if (!resume.empty()) trainer.resume(resume);
     try {
-      return trainer.run();
+      auto finished = trainer.run();
+      saved_the_end = trainer.saved_the_end();
+      return finished;
     } catch (const trainctl::Error& error) {
       trainer.rescue(error.kind());
       throw;
@@ -295,6 +299,8 @@ struct FakeRun {
   std::shared_ptr<trainctl::Clock> clock = std::make_shared<TickingClock>();
   trainctl::events::Heartbeat heartbeat{};
   volatile int stop_signal = 0;
+  std::filesystem::path resume;  // a checkpoint to go on from
+  bool saved_the_end = false;
   trainctl::train::Options options;
   std::vector<trainctl::events::Event> events;
   std::function<void(const trainctl::events::Event&)> on_event;

@@ -1,0 +1,82 @@
+#include "engine/origin.hpp"
+
+#include "base/files.hpp"
+#include "base/hash.hpp"
+#include "base/machine.hpp"
+#include "base/version.hpp"
+
+#include <fmt/ranges.h>
+#include <torch/version.h>
+
+#include <array>
+#include <span>
+
+namespace trainctl::engine {
+namespace {
+
+constexpr std::uint64_t kMostConfigBytes = 4 << 20;
+
+/// Those that decide numbers, and what messages call them.
+struct Fact {
+  const char* key;
+  const char* called;
+};
+constexpr std::array<Fact, 5> kFacts{{{"torch", "libtorch"},
+                                      {"threads", "the number of threads"},
+                                      {"device", "the device"},
+                                      {"cpu", "the CPU"},
+                                      {"cpu_features", "what the CPU can do"}}};
+
+std::string fact(const checkpoint::Manifest& manifest, const char* key) {
+  const auto found = manifest.facts.find(key);
+  return found == manifest.facts.end() ? "" : found->second;
+}
+
+class Differences {
+ public:
+  void compare(const char* called, const std::string& before, const std::string& now) {
+    if (before == now) return;
+    const bool is_long = before.size() + now.size() > 60;
+    text_ += fmt::format("{}{} {}", text_.empty() ? "" : "; ", called,
+                         is_long ? "is another one"
+                                 : fmt::format("was '{}' and is '{}'", before, now));
+  }
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace
+
+checkpoint::Manifest origin_of(const OriginContext& context) {
+  const Machine machine = read_machine();
+  checkpoint::Manifest origin;
+  const std::string config = read_file(context.run_dir / "config.resolved.yaml", kMostConfigBytes,
+                                       ReadFailure::resource);
+  origin.version = program_version();
+  origin.config_hash = to_hex(hash_bytes(std::as_bytes(std::span(config))));
+  origin.facts = {{"torch", TORCH_VERSION},
+                  {"threads", std::to_string(context.threads)},
+                  {"device", at::DeviceTypeName(context.device.type(), /*lower_case=*/true)},
+                  {"cpu", machine.cpu_model},
+                  {"cpu_features", fmt::format("{}", fmt::join(machine.cpu_features, " "))},
+                  {"config", config}};
+  for (const auto& [split, fingerprint] : context.data_fingerprints)
+    origin.facts["data." + split] = fingerprint;
+  return origin;
+}
+
+std::string why_not_bitwise(const checkpoint::Manifest& saved, const Standing& now) {
+  Differences differences;
+  differences.compare("the world size", std::to_string(saved.world_size),
+                      std::to_string(now.world_size));
+  differences.compare("trainctl", saved.version, now.origin.version);
+  for (const Fact& one : kFacts)
+    differences.compare(one.called, fact(saved, one.key), fact(now.origin, one.key));
+  if (saved.world_size == now.world_size)
+    differences.compare("the exchange of gradients", fact(saved, "buckets"), now.buckets);
+  return differences.text();
+}
+
+}  // namespace trainctl::engine

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "checkpoint/manifest.hpp"
+
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+namespace trainctl::engine {
+
+struct OriginContext {
+  const std::filesystem::path& run_dir;
+  at::Device device = at::kCPU;
+  int threads = 1;
+  const std::map<std::string, std::string>& data_fingerprints;
+};
+
+/// What the manifests of a run tell of it: version, config_hash, and as facts "torch", "threads",
+/// "device", "cpu" (the model), "cpu_features", "data.train", "data.val" and "config", the text of
+/// config.resolved.yaml. The trainer adds "buckets", "samples_in_epoch" and "weights_only".
+checkpoint::Manifest origin_of(const OriginContext& context);
+
+/// A run as it stands, for the comparison with a checkpoint.
+struct Standing {
+  const checkpoint::Manifest& origin;
+  int world_size = 1;
+  std::string buckets;
+};
+
+/// Why a run that goes on from the checkpoint computes other numbers than the one that wrote it
+/// would have: "2 threads before, 1 now; torch 2.11.0 before, 2.12.0 now". Empty: it does not.
+std::string why_not_bitwise(const checkpoint::Manifest& saved, const Standing& now);
+
+}  // namespace trainctl::engine
