@@ -73,11 +73,14 @@ struct FakeModel : trainctl::stage::Model {
   at::Tensor bias = torch::zeros({3}, torch::requires_grad());
   at::Tensor batches = torch::zeros({}, torch::kLong);
   std::int64_t counts = 1;  // for each batch
+  double dropout = 0;       // of the inputs
   trainctl::stage::RunMode mode = trainctl::stage::RunMode::evaluate;
 
   at::Tensor forward(const at::Tensor& inputs) override {
-    if (mode == trainctl::stage::RunMode::train) batches.add_(counts);
-    return at::linear(inputs.flatten(1), weight, bias);
+    const bool trains = mode == trainctl::stage::RunMode::train;
+    if (trains) batches.add_(counts);
+    const at::Tensor flat = inputs.flatten(1);
+    return at::linear(dropout > 0 ? at::dropout(flat, dropout, trains) : flat, weight, bias);
   }
   [[nodiscard]] std::vector<trainctl::stage::NamedTensor> parameters() const override {
     return {{"weight", weight}, {"bias", bias}};
@@ -245,9 +248,9 @@ struct FakeRun {
   trainctl::events::Finished run() {
     const trainctl::train::Session session{.model = model,
                                            .loss = loss,
-                                           .optimizer = optimizer,
-                                           .scheduler = scheduler,
-                                           .stopper = has_stopper ? &stopper : nullptr,
+                                           .optimizer = optimizer_in_use(),
+                                           .scheduler = scheduler_in_use(),
+                                           .stopper = stopper_in_use(),
                                            .metrics = metrics,
                                            .train = *train,
                                            .validation = validation.get(),
@@ -283,6 +286,19 @@ struct FakeRun {
     return found;
   }
 
+  [[nodiscard]] trainctl::stage::Optimizer& optimizer_in_use() {
+    if (real_optimizer) return *real_optimizer;
+    return optimizer;
+  }
+  [[nodiscard]] trainctl::stage::Scheduler& scheduler_in_use() {
+    if (real_scheduler) return *real_scheduler;
+    return scheduler;
+  }
+  [[nodiscard]] trainctl::stage::Stopper* stopper_in_use() {
+    if (real_stopper) return real_stopper.get();
+    return has_stopper ? &stopper : nullptr;
+  }
+
   FakeMetric& metric() { return static_cast<FakeMetric&>(*metrics.front()); }
 
   Sizes sizes;
@@ -294,6 +310,10 @@ struct FakeRun {
   FakeScheduler scheduler;
   bool has_stopper = false;
   FakeStopper stopper;
+  // In the place of the fakes.
+  std::unique_ptr<trainctl::stage::Optimizer> real_optimizer;
+  std::unique_ptr<trainctl::stage::Scheduler> real_scheduler;
+  std::unique_ptr<trainctl::stage::Stopper> real_stopper;
   std::vector<std::unique_ptr<trainctl::stage::Metric>> metrics;
   std::unique_ptr<trainctl::data::Loader> train, validation;
   std::shared_ptr<trainctl::Clock> clock = std::make_shared<TickingClock>();

@@ -1,0 +1,302 @@
+#include "base/json_memo.hpp"
+#include "checkpoint/store.hpp"
+#include "stages/builtin.hpp"
+#include "stages/support.hpp"
+#include "support/catch.hpp"
+#include "train/fake_run.hpp"
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+using namespace trainctl;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Variant {
+  std::string optimizer = "sgd";
+  std::string optimizer_options = "{lr: 0.1, momentum: 0.9}";
+  std::string scheduler = "constant_lr";
+  std::string scheduler_options = "{}";
+  std::int64_t accumulate = 1;
+  bool ema = false;
+  bool stops_early = false;
+  double dropout = 0;
+};
+
+constexpr std::int64_t kEpochs = 4;
+
+/// 22 samples in batches of 4: six batches an epoch, the last one uneven.
+std::unique_ptr<FakeRun> make(const Variant& variant) {
+  auto run = std::make_unique<FakeRun>(FakeRun::Sizes{.samples = 22, .batch = 4});
+  const stage::Catalogue catalogue = stages::builtin_catalogue();
+  run->real_optimizer = catalogue.optimizers.build(
+      stages_test::stage("optimizer", variant.optimizer, variant.optimizer_options),
+      {run->model.parameters()});
+  const std::int64_t steps = (6 + variant.accumulate - 1) / variant.accumulate;
+  run->real_scheduler = catalogue.schedulers.build(
+      stages_test::stage("scheduler", variant.scheduler, variant.scheduler_options),
+      {run->real_optimizer->initial_lr(), kEpochs, steps, {}});
+  if (variant.stops_early) {
+    run->real_stopper = catalogue.stoppers.build(
+        stages_test::stage("stopper", "patience",
+                           "{monitor: val/loss, patience: 1, restore_best: true, min_delta: 0.01}"),
+        {});
+  }
+  run->model.dropout = variant.dropout;
+  run->options.max_epochs = kEpochs;
+  run->options.log_every = 1;
+  run->options.accumulate = variant.accumulate;
+  run->options.monitor = "val/loss";
+  run->options.saving = train::Saving{};
+  if (variant.ema) run->options.averaging = train::Averaging{0.9, {2}, 0};
+  return run;
+}
+
+/// What a run leaves, to be compared bit for bit.
+struct Course {
+  std::vector<std::string> told;  // log lines and epochs, without times
+  std::vector<std::string> weights;
+  std::vector<std::string> optimizer;
+  std::string finished;
+};
+
+std::string bytes_of(const at::Tensor& tensor) {
+  const at::Tensor host = tensor.detach().contiguous();
+  return {static_cast<const char*>(host.const_data_ptr()), host.nbytes()};
+}
+
+void note(FakeRun& run, Course& course) {
+  const auto exact = [](double value) { return fmt::format("{:a}", value); };
+  for (const auto& event : run.events) {
+    if (const auto* step = std::get_if<events::StepLogged>(&event)) {
+      course.told.push_back(fmt::format("step {} of epoch {}: {} {}", step->global_step,
+                                        step->epoch, exact(step->loss), exact(step->lr)));
+    } else if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) {
+      std::string line = fmt::format("epoch {} at {}: {} {} {} {}", epoch->epoch,
+                                     epoch->global_step, exact(epoch->lr), epoch->data_digest,
+                                     epoch->improved, epoch->timing.samples);
+      for (const auto& [name, value] : epoch->metrics) line += " " + name + "=" + exact(value);
+      course.told.push_back(line);
+    }
+  }
+}
+
+void note_end(FakeRun& run, const events::Finished& finished, Course& course) {
+  note(run, course);
+  for (const auto& [name, tensor] : train::weights_of(run.model))
+    course.weights.push_back(name + bytes_of(tensor));
+  for (const auto& [name, tensor] : run.optimizer_in_use().state())
+    course.optimizer.push_back(name + bytes_of(tensor));
+  course.optimizer.push_back(to_line(remember(run.optimizer_in_use())));
+  course.finished = fmt::format("{} {} {} {} {}", finished.epochs, finished.global_step,
+                                finished.data_digest, finished.parameter_digest,
+                                finished.stop_reason);
+}
+
+Course uninterrupted(const Variant& variant) {
+  at::manual_seed(5);
+  const auto run = make(variant);
+  Course course;
+  note_end(*run, run->run(), course);
+  return course;
+}
+
+void check_same(const Course& course, const Course& expected) {
+  CHECK(course.told == expected.told);
+  CHECK(course.weights == expected.weights);
+  CHECK(course.optimizer == expected.optimizer);
+  CHECK(course.finished == expected.finished);
+}
+
+fs::path last_of(const FakeRun& run) {
+  return fs::canonical(run.folder.path() / "checkpoints/last");
+}
+
+/// Runs until `stops` asks for it, then goes on in a new process' place.
+Course interrupted(const Variant& variant, const std::function<void(FakeRun&)>& stops) {
+  at::manual_seed(5);
+  const auto first = make(variant);
+  stops(*first);
+  const events::Finished ended = first->run();
+  REQUIRE(ended.stop_reason == "signal");
+  REQUIRE(first->saved_the_end);
+  Course course;
+  note(*first, course);
+  at::manual_seed(77);
+  const auto second = make(variant);
+  second->resume = last_of(*first);
+  note_end(*second, second->run(), course);
+  return course;
+}
+
+std::function<void(FakeRun&)> after_step(std::int64_t step) {
+  return [step](FakeRun& run) {
+    run.on_event = [step, &run](const events::Event& event) {
+      const auto* logged = std::get_if<events::StepLogged>(&event);
+      if (logged != nullptr && logged->global_step == step) run.stop_signal = 15;
+    };
+  };
+}
+
+/// In the second batch of a validation.
+std::function<void(FakeRun&)> in_validation(int number) {
+  return [number](FakeRun& run) {
+    auto calls = std::make_shared<int>(0);
+    run.loss.after = [number, calls, &run](const at::Tensor& loss, int) {
+      if (run.model.mode == stage::RunMode::evaluate && ++*calls == 2 * number)
+        run.stop_signal = 15;
+      return loss;
+    };
+  };
+}
+
+const std::vector<Variant>& variants() {
+  static const std::vector<Variant> all{
+      {},
+      {.optimizer = "adamw",
+       .optimizer_options = "{lr: 0.05}",
+       .scheduler = "cosine_annealing_lr",
+       .dropout = 0.3},
+      {.optimizer = "sgd",
+       .optimizer_options = "{lr: 0.3, momentum: 0.9, dampening: 0.1}",
+       .scheduler = "reduce_lr_on_plateau",
+       .scheduler_options = "{patience: 0, threshold: 0.5}",
+       .ema = true},
+      {.optimizer = "rmsprop",
+       .optimizer_options = "{lr: 0.01}",
+       .scheduler = "one_cycle_lr",
+       .scheduler_options = "{max_lr: 0.05}",
+       .accumulate = 2},
+      {.optimizer = "adam",
+       .optimizer_options = "{lr: 0.3}",
+       .accumulate = 4,
+       .stops_early = true,
+       .dropout = 0.5}};
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a run that was stopped after any step goes on to the bits of an uninterrupted one") {
+  for (const Variant& variant : variants()) {
+    const Course expected = uninterrupted(variant);
+    const std::int64_t steps = (6 + variant.accumulate - 1) / variant.accumulate;
+    for (const std::int64_t step : {std::int64_t{1}, steps - 1, steps, steps + 1, 2 * steps}) {
+      INFO(variant.optimizer << " with " << variant.scheduler << " stopped after step " << step);
+      check_same(interrupted(variant, after_step(step)), expected);
+    }
+  }
+}
+
+TEST_CASE("a run that was stopped in a validation begins that validation again") {
+  for (const Variant& variant : variants()) {
+    INFO(variant.optimizer << " with " << variant.scheduler);
+    check_same(interrupted(variant, in_validation(1)), uninterrupted(variant));
+  }
+}
+
+TEST_CASE("a run goes on from each of its checkpoints") {
+  Variant variant = variants()[1];
+  const Course expected = uninterrupted(variant);
+  at::manual_seed(5);
+  const auto first = make(variant);
+  first->options.saving->every_n_steps = 4;
+  first->options.saving->top_k = -1;
+  first->run();
+  const checkpoint::Store store(first->folder.path() / "checkpoints");
+  const auto all = store.list();
+  CHECK(all.size() == 4 + 6);  // at the ends of epochs, and after steps 4, 8, ... 24
+  for (const checkpoint::Found& found : all) {
+    INFO(found.name);
+    REQUIRE(found.manifest.has_value());
+    const auto second = make(variant);
+    second->resume = found.path;
+    Course course;
+    note_end(*second, second->run(), course);
+    CHECK(course.weights == expected.weights);
+    CHECK(course.optimizer == expected.optimizer);
+    CHECK(course.finished == expected.finished);
+  }
+}
+
+TEST_CASE("a run that came to its end goes on with more epochs, and else ends at once") {
+  Variant variant;
+  const auto whole = make(variant);
+  const events::Finished expected = whole->run();
+  const auto first = make(variant);
+  first->options.max_epochs = 2;
+  CHECK(first->run().epochs == 2);
+  CHECK(first->saved_the_end);
+  const auto again = make(variant);
+  again->options.max_epochs = 2;
+  again->resume = last_of(*first);
+  CHECK(again->run().global_step == 12);
+  CHECK(again->all<events::StepLogged>().empty());
+  const auto more = make(variant);
+  more->resume = last_of(*first);
+  const events::Finished finished = more->run();
+  CHECK(finished.epochs == 4);
+  CHECK(finished.parameter_digest == expected.parameter_digest);
+  CHECK(finished.data_digest == expected.data_digest);
+}
+
+TEST_CASE("a checkpoint tells where a run goes on from it") {
+  const auto run = make({});
+  after_step(8)(*run);
+  run->run();
+  const checkpoint::Store store(run->folder.path() / "checkpoints");
+  const auto found = store.list();
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].manifest->reason == "signal");
+  CHECK(found[0].manifest->epoch == 1);
+  CHECK(found[0].manifest->step_in_epoch == 2);
+  CHECK(found[0].manifest->facts.at("samples_in_epoch") == "8");
+  CHECK_FALSE(found[0].manifest->value.has_value());
+  CHECK(found[1].manifest->reason == "every_n_epochs");
+  CHECK(found[1].manifest->epoch == 1);
+  CHECK(found[1].manifest->step_in_epoch == 0);
+  CHECK(found[1].manifest->global_step == 6);
+  CHECK(found[1].manifest->value.has_value());
+  CHECK(store.pointed(checkpoint::Link::last) == found[0].path);
+  CHECK(store.pointed(checkpoint::Link::best) == found[1].path);
+}
+
+TEST_CASE("what the run has and the checkpoint has not is named, and the other way round") {
+  const auto first = make({});
+  first->run();
+  const fs::path checkpoint = last_of(*first);
+  const auto other = make({.optimizer = "adam", .optimizer_options = "{lr: 0.1}"});
+  other->resume = checkpoint;
+  CHECK_THROWS_WITH(other->run(), Contains("momentum_buffer"));
+  const auto averaged = make({.ema = true});
+  averaged->resume = checkpoint;
+  CHECK_THROWS_WITH(averaged->run(), Contains("'averager' is missing"));
+}
+
+TEST_CASE("newer checkpoints than the one a run goes on from are put aside") {
+  Variant variant;
+  const auto run = make(variant);
+  run->options.saving->top_k = -1;
+  run->run();
+  const fs::path folder = run->folder.path() / "checkpoints";
+  const auto before = checkpoint::Store(folder).list();
+  REQUIRE(before.size() == 4);
+  const FakeModel fresh;
+  {
+    const torch::NoGradGuard guard;
+    run->model.weight.copy_(fresh.weight);
+  }
+  run->events.clear();
+  run->options.max_epochs = 3;
+  run->resume = before[2].path;
+  run->run();
+  CHECK(checkpoint::Store(folder).list().size() == 3);
+  CHECK(fs::exists(folder / ("abandoned-" + before[0].name)));
+  CHECK(fs::exists(folder / ("abandoned-" + before[1].name)));
+  REQUIRE_FALSE(run->all<events::Warning>().empty());
+  CHECK_THAT(run->all<events::Warning>()[0].message, Contains("abandoned-"));
+}
