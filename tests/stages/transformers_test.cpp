@@ -8,8 +8,10 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
 #include <c10/util/accumulate.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -129,6 +131,34 @@ TEST_CASE("activations that are computed again give the same gradients, dropout 
     CHECK(model->checkpoint_activations());
     const auto again = gradients(*model, context);
     for (std::size_t i = 0; i < plain.size(); ++i) CHECK(again[i].equal(plain[i]));
+  }
+}
+
+TEST_CASE("the gradient of tied embeddings is dense, of tokens read and of tokens foretold") {
+  const stage::ModelContext context{{5}, 11, kText};
+  const auto model =
+      make("gpt", "{layers: 1, heads: 2, width: 8, context: 6, dropout: 0}", context);
+  move(*model);
+  const at::Tensor tokens = at::tensor({1, 2, 2, 3, 1}, at::kLong).unsqueeze(0);
+  const auto loss = [&] { return model->forward(tokens).log_softmax(-1).select(-1, 0).sum(); };
+  loss().backward();
+  const auto named = model->parameters();
+  const auto wte = std::ranges::find(named, "wte.weight", &stage::NamedTensor::name);
+  REQUIRE(wte != named.end());
+  const at::Tensor gradient = wte->tensor.grad();
+  CHECK(gradient.layout() == at::kStrided);
+  const at::NoGradGuard guard;
+  for (const std::int64_t token : {0, 1, 2, 9}) {
+    INFO("token " << token);
+    constexpr double kStep = 1e-2;
+    const at::Tensor value = wte->tensor[token][3];
+    value.add_(kStep);
+    const double above = loss().item<double>();
+    value.sub_(2 * kStep);
+    const double below = loss().item<double>();
+    value.add_(kStep);
+    CHECK(gradient[token][3].item<double>() ==
+          Approx((above - below) / (2 * kStep)).epsilon(0.02).margin(0.01));
   }
 }
 

@@ -21,6 +21,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 from report import cpu_model, quartiles
 from kept import versions_of
@@ -160,6 +161,19 @@ def figure(row, seconds):
     return sum(seconds) if row in ("ffn", "allocators") else statistics.median(seconds)
 
 
+def wait_for_quiet(limit_s=60):
+    """What ran before leaves pressure on the cores behind, which tells a run that starts then to let its threads sleep."""
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        try:
+            some = pathlib.Path("/proc/pressure/cpu").read_text(encoding="ascii").splitlines()[0]
+        except OSError:
+            return
+        if float(some.split("avg10=")[1].split()[0]) < 5:
+            return
+        time.sleep(1)
+
+
 def measure(options, row):
     found = {program.name: [] for program in programs(options, row)}
     failed, config = {}, ""
@@ -167,6 +181,7 @@ def measure(options, row):
         for program in programs(options, row):
             if program.name in failed:
                 continue
+            wait_for_quiet()
             try:
                 found[program.name].append(figure(row, program.run()))
             except subprocess.CalledProcessError as error:
