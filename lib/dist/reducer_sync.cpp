@@ -45,8 +45,8 @@ std::string text_of(const Layout& layout, const std::vector<at::Tensor>& paramet
   for (const std::vector<std::size_t>& bucket : layout) {
     std::int64_t elements = 0;
     for (const std::size_t i : bucket) elements += parameters[i].numel();
-    text += (text.empty() ? "" : ",") + std::to_string(bucket.size()) + "x" +
-            std::to_string(elements);
+    text +=
+        (text.empty() ? "" : ",") + std::to_string(bucket.size()) + "x" + std::to_string(elements);
   }
   return text;
 }

@@ -37,9 +37,9 @@ class Differences {
   void compare(const char* called, const std::string& before, const std::string& now) {
     if (before == now) return;
     const bool is_long = before.size() + now.size() > 60;
-    text_ += fmt::format("{}{} {}", text_.empty() ? "" : "; ", called,
-                         is_long ? "is another one"
-                                 : fmt::format("was '{}' and is '{}'", before, now));
+    text_ +=
+        fmt::format("{}{} {}", text_.empty() ? "" : "; ", called,
+                    is_long ? "is another one" : fmt::format("was '{}' and is '{}'", before, now));
   }
   [[nodiscard]] const std::string& text() const { return text_; }
 
@@ -52,8 +52,8 @@ class Differences {
 checkpoint::Manifest origin_of(const OriginContext& context) {
   const Machine machine = read_machine();
   checkpoint::Manifest origin;
-  const std::string config = read_file(context.run_dir / "config.resolved.yaml", kMostConfigBytes,
-                                       ReadFailure::resource);
+  const std::string config =
+      read_file(context.run_dir / "config.resolved.yaml", kMostConfigBytes, ReadFailure::resource);
   origin.version = program_version();
   origin.config_hash = to_hex(hash_bytes(std::as_bytes(std::span(config))));
   origin.facts = {{"torch", TORCH_VERSION},

@@ -144,8 +144,7 @@ std::string spoilt_by_step(const ReplaySetup& setup, const Subject& subject,
     gradients.push_back(found->tensor);
     parameter.mutable_grad() = found->tensor;
   }
-  const auto optimizer =
-      subject.catalogue().optimizers.build(setup.experiment.optimizer, trained);
+  const auto optimizer = subject.catalogue().optimizers.build(setup.experiment.optimizer, trained);
   const spec::Trainer& trainer = setup.experiment.trainer;
   if (trainer.gradient_clip_val)
     train::Clipper(*trainer.gradient_clip_val, trainer.gradient_clip_algorithm)(gradients);
@@ -182,8 +181,8 @@ int replay(const ReplaySetup& setup) {
          "{}: it has no batch, since the run did not diverge in a step: {}",
          printable(task.replay.string()), printable(record.cause));
   const auto& threads = setup.experiment.trainer.num_threads.value;
-  at::set_num_threads(threads.value_or(static_cast<int>(std::max<std::int64_t>(
-      record.num_threads, 1))));
+  at::set_num_threads(
+      threads.value_or(static_cast<int>(std::max<std::int64_t>(record.num_threads, 1))));
   const Subject subject(setup, numerics);
   events::Replayed told = described(numerics);
   told.drawn = subject.drawn();
@@ -193,8 +192,8 @@ int replay(const ReplaySetup& setup) {
   const device::DeviceBatch batch = moved(numerics.batch, setup.device);
   const train::ForwardOptions forward = train::forward_options(setup.experiment.trainer);
   const bool scales = forward.precision == spec::Precision::fp16_mixed;
-  const train::RepeatedStep step = train::repeat_step(
-      {subject.model(), subject.loss()}, batch, {forward, scales ? record.loss_scale : 1});
+  const train::RepeatedStep step = train::repeat_step({subject.model(), subject.loss()}, batch,
+                                                      {forward, scales ? record.loss_scale : 1});
   told.loss = step.loss.item<double>();
   told.first = step.first;
   told.bitwise = record.repeated && train::digests_of(step) == record.digests;

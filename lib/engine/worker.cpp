@@ -236,25 +236,25 @@ int Worker::run_training() {
   seed_rank(experiment.seed, request_.rank);
 
   const train::Options options = train::options_from(experiment, device, request_.world_size);
-  const train::Session session{.model = *built.model,
-                               .loss = *built.loss,
-                               .optimizer = *built.optimizer,
-                               .scheduler = *built.scheduler,
-                               .stopper = built.stopper.get(),
-                               .metrics = built.metrics,
-                               .train = *loaders.train,
-                               .validation = loaders.validation.get(),
-                               .batch_size = experiment.loader.batch_size,
-                               .communicator = *communicator,
-                               .buckets = {.cap_bytes = static_cast<std::size_t>(
-                                               experiment.distributed.bucket_cap_mb * (1 << 20))},
-                               .clock = steady_clock(),
-                               .emit = emit_,
-                               .heartbeat = heartbeat_,
-                               .stop_signal = request_.stop_signal,
-                               .run_dir = run_dir,
-                               .origin = origin_of({run_dir, device, threads.threads,
-                                                    data.fingerprints})};
+  const train::Session session{
+      .model = *built.model,
+      .loss = *built.loss,
+      .optimizer = *built.optimizer,
+      .scheduler = *built.scheduler,
+      .stopper = built.stopper.get(),
+      .metrics = built.metrics,
+      .train = *loaders.train,
+      .validation = loaders.validation.get(),
+      .batch_size = experiment.loader.batch_size,
+      .communicator = *communicator,
+      .buckets = {.cap_bytes =
+                      static_cast<std::size_t>(experiment.distributed.bucket_cap_mb * (1 << 20))},
+      .clock = steady_clock(),
+      .emit = emit_,
+      .heartbeat = heartbeat_,
+      .stop_signal = request_.stop_signal,
+      .run_dir = run_dir,
+      .origin = origin_of({run_dir, device, threads.threads, data.fingerprints})};
   train::Trainer trainer(session, options);
   if (request_.rank == 0) {
     events::RunStarted started = describe(experiment, loaders, *built.model);

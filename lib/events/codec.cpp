@@ -15,7 +15,7 @@ namespace {
 constexpr std::array kNames{"hello",         "weights_set", "run_started", "progress",
                             "step_logged",   "epoch_ended", "table_row",   "checkpoint_saved",
                             "stopped_early", "evaluated",   "warning",     "failed",
-                             "finished",      "measured",    "resumed",   "replayed"};
+                            "finished",      "measured",    "resumed",     "replayed"};
 static_assert(kNames.size() == std::variant_size_v<Event>);
 
 // ---- writing

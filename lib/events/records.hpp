@@ -245,19 +245,18 @@ struct Replayed {
   double loss = 0;
   std::string recorded_first;  // where the first value came up that was not finite; empty: nowhere
   std::string first;
-  bool bitwise = false;              // loss, outputs and gradients are those of the record
-  std::string why_not;               // what is not as it was; empty where nothing is known of
-  std::vector<std::string> drawn;    // weights that the dump does not have in that form
-  std::string spoilt;                // a weight that an optimizer step would leave not finite
+  bool bitwise = false;               // loss, outputs and gradients are those of the record
+  std::string why_not;                // what is not as it was; empty where nothing is known of
+  std::vector<std::string> drawn;     // weights that the dump does not have in that form
+  std::string spoilt;                 // a weight that an optimizer step would leave not finite
   std::vector<std::string> bad_rows;  // "row 3, train/cat/3.jpg: loss inf"
   std::vector<std::string> notes;
   std::vector<TensorSummary> layers;   // what each operator of the forward pass gave, in order
   std::vector<TensorSummary> tensors;  // inputs, outputs, weights, gradients; the bad ones first
 };
 
-using Event =
-    std::variant<Hello, WeightsSet, RunStarted, Progress, StepLogged, EpochEnded, TableRow,
-                 CheckpointSaved, StoppedEarly, Evaluated, Warning, Failed, Finished, Measured, Resumed,
-                 Replayed>;
+using Event = std::variant<Hello, WeightsSet, RunStarted, Progress, StepLogged, EpochEnded,
+                           TableRow, CheckpointSaved, StoppedEarly, Evaluated, Warning, Failed,
+                           Finished, Measured, Resumed, Replayed>;
 
 }  // namespace trainctl::events

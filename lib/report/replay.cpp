@@ -16,9 +16,7 @@ namespace {
 
 constexpr std::size_t kShown = 40;
 
-bool is_bad(const events::TensorSummary& tensor) {
-  return tensor.nan_count + tensor.inf_count > 0;
-}
+bool is_bad(const events::TensorSummary& tensor) { return tensor.nan_count + tensor.inf_count > 0; }
 
 std::string number(double value) { return std::isnan(value) ? "-" : fmt::format("{:.4g}", value); }
 
@@ -40,10 +38,10 @@ std::string sameness(const Replay& replay) {
 
 std::string head(const Replay& replay, const Style& style) {
   const events::Replayed& step = replay.step;
-  std::string text = paint(
-      fmt::format("step {} of epoch {}, batch {} of rank {} ({} rows)", step.global_step,
-                  step.epoch + 1, step.batch, step.rank, step.rows),
-      Ink::bold, style);
+  std::string text =
+      paint(fmt::format("step {} of epoch {}, batch {} of rank {} ({} rows)", step.global_step,
+                        step.epoch + 1, step.batch, step.rank, step.rows),
+            Ink::bold, style);
   text += fmt::format("\nrecorded        {}; loss {}\n", printable(step.cause),
                       exact_text(step.recorded_loss));
   text += fmt::format("repeated        loss {}\n", exact_text(step.loss));
@@ -88,13 +86,8 @@ std::string shown(const char* title, std::vector<events::TensorSummary> tensors,
 }  // namespace
 
 Table tensor_table(const char* title, const std::vector<events::TensorSummary>& tensors) {
-  Table table({{title, Align::left},
-               {"shape", Align::left},
-               {"NaN"},
-               {"Inf"},
-               {"min"},
-               {"max"},
-               {"mean"}});
+  Table table(
+      {{title, Align::left}, {"shape", Align::left}, {"NaN"}, {"Inf"}, {"min"}, {"max"}, {"mean"}});
   for (const events::TensorSummary& tensor : tensors) {
     table.add({printable(tensor.name), fmt::format("{}", fmt::join(tensor.shape, "x")),
                with_thousands(tensor.nan_count), with_thousands(tensor.inf_count),
@@ -110,28 +103,28 @@ std::string replay_text(const Replay& replay, const Style& style) {
 
 Json replay_document(const Replay& replay) {
   const events::Replayed& step = replay.step;
-  return {{"schema", "trainctl.replay/1"},
-          {"dump", printable(replay.dump)},
-          {"epoch", step.epoch + 1},
-          {"step", step.global_step},
-          {"batch", step.batch},
-          {"rank", step.rank},
-          {"rows", step.rows},
-          {"cause", step.cause},
-          {"recorded_loss", json_number(step.recorded_loss)},
-          {"loss", json_number(step.loss)},
-          {"recorded_first", step.recorded_first.empty() ? Json(nullptr)
-                                                         : Json(step.recorded_first)},
-          {"first", step.first.empty() ? Json(nullptr) : Json(step.first)},
-          {"identical", step.bitwise},
-          {"why_not", step.why_not},
-          {"changed", replay.changed},
-          {"drawn", step.drawn},
-          {"spoilt", step.spoilt.empty() ? Json(nullptr) : Json(step.spoilt)},
-          {"bad_rows", step.bad_rows},
-          {"notes", step.notes},
-          {"layers", events::to_json(step.layers)},
-          {"tensors", events::to_json(step.tensors)}};
+  return {
+      {"schema", "trainctl.replay/1"},
+      {"dump", printable(replay.dump)},
+      {"epoch", step.epoch + 1},
+      {"step", step.global_step},
+      {"batch", step.batch},
+      {"rank", step.rank},
+      {"rows", step.rows},
+      {"cause", step.cause},
+      {"recorded_loss", json_number(step.recorded_loss)},
+      {"loss", json_number(step.loss)},
+      {"recorded_first", step.recorded_first.empty() ? Json(nullptr) : Json(step.recorded_first)},
+      {"first", step.first.empty() ? Json(nullptr) : Json(step.first)},
+      {"identical", step.bitwise},
+      {"why_not", step.why_not},
+      {"changed", replay.changed},
+      {"drawn", step.drawn},
+      {"spoilt", step.spoilt.empty() ? Json(nullptr) : Json(step.spoilt)},
+      {"bad_rows", step.bad_rows},
+      {"notes", step.notes},
+      {"layers", events::to_json(step.layers)},
+      {"tensors", events::to_json(step.tensors)}};
 }
 
 }  // namespace trainctl::report

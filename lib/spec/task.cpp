@@ -14,7 +14,7 @@ namespace trainctl::spec {
 namespace {
 
 constexpr const char* kSchema = "trainctl.task/1";
-constexpr std::array kKeys{"schema", "kind",   "split", "weights",
+constexpr std::array kKeys{"schema", "kind",   "split",  "weights",
                            "input",  "learnt", "resume", "replay"};
 constexpr std::array kLearntKeys{"targets", "outputs", "labelled"};
 constexpr std::array kSplits{"train", "val", "test"};

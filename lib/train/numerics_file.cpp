@@ -39,7 +39,9 @@ class Entries {
     if (!tensor.defined()) return;
     const at::Tensor host = tensor.detach().cpu().contiguous();
     hosts_.push_back(host);
-    entries_.push_back({name, dtype_name(host.scalar_type()), host.sizes().vec(),
+    entries_.push_back({name,
+                        dtype_name(host.scalar_type()),
+                        host.sizes().vec(),
                         {static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()}});
   }
   [[nodiscard]] std::span<const container::Entry> all() const { return entries_; }
@@ -177,8 +179,8 @@ Numerics read_numerics(const std::filesystem::path& path) {
     try {
       read_meta(file.meta(), numerics);
     } catch (const Json::exception& error) {
-      throw Error(ErrorKind::checkpoint, fmt::format("its meta is not as it was written: {}",
-                                                     printable(error.what())));
+      throw Error(ErrorKind::checkpoint,
+                  fmt::format("its meta is not as it was written: {}", printable(error.what())));
     }
     for (const container::Entry& entry : file.entries()) place(entry, numerics);
     numerics.batch.valid = numerics.batch.global_valid = numerics.record.rows;

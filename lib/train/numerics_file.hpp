@@ -30,9 +30,9 @@ struct StepRecord {
   double loss_scale = 1;
   std::string precision;  // "bf16-mixed"
   bool channels_last = false;
-  std::string device;  // "cpu", "cuda:0"
-  std::string cpu;     // model and features
-  std::string torch;   // version
+  std::string device;   // "cpu", "cuda:0"
+  std::string cpu;      // model and features
+  std::string torch;    // version
   std::string version;  // of trainctl; empty: not known
   std::int64_t num_threads = 1;
   std::string inputs;  // spec::Inputs
@@ -55,11 +55,11 @@ struct StepRecord {
 /// What the file of a dump, a container, holds.
 struct Numerics {
   StepRecord record;
-  device::DeviceBatch batch;                 // as the model saw it; inputs undefined: there is none
-  std::vector<data::RowSample> samples;      // of its rows
-  at::Tensor row_losses;                     // float32; undefined: not known
-  std::vector<stage::NamedTensor> weights;   // parameters and buffers
-  std::vector<stage::NamedTensor> random;    // of random_states()
+  device::DeviceBatch batch;                // as the model saw it; inputs undefined: there is none
+  std::vector<data::RowSample> samples;     // of its rows
+  at::Tensor row_losses;                    // float32; undefined: not known
+  std::vector<stage::NamedTensor> weights;  // parameters and buffers
+  std::vector<stage::NamedTensor> random;   // of random_states()
   std::vector<events::TensorSummary> tensors, layers;  // not read back
 };
 

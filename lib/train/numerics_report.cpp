@@ -59,8 +59,8 @@ std::string caveats(const StepRecord& record, const Missing& missing) {
   if (!record.random_kept)
     text += "The state of the random numbers is not that of the step: dropout may differ.\n";
   if (!missing.unwritten.empty())
-    text += fmt::format("There is no file to repeat the step from: {}\n",
-                        printable(missing.unwritten));
+    text +=
+        fmt::format("There is no file to repeat the step from: {}\n", printable(missing.unwritten));
   return text;
 }
 

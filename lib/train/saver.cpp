@@ -71,8 +71,8 @@ Saver::~Saver() {
 
 void Saver::begin(const fs::path& resumed_from) {
   const bool goes_on = is_in(resumed_from, folder_);
-  const auto from = goes_on ? checkpoint::parse_folder_name(resumed_from.filename().string())
-                            : std::nullopt;
+  const auto from =
+      goes_on ? checkpoint::parse_folder_name(resumed_from.filename().string()) : std::nullopt;
   if (from) last_ = committed_ = from;
   if (leads()) put_aside(from);
 }
@@ -143,8 +143,7 @@ void Saver::write(const About& about) {
   manifest.facts["weights_only"] = "false";
   job_ = {copies_.entries(), meta_, std::move(manifest)};
   cancelled_ = false;
-  under_way_ =
-      std::async(std::launch::async, [this] { return writer_.run(job_, cancelled_); });
+  under_way_ = std::async(std::launch::async, [this] { return writer_.run(job_, cancelled_); });
   if (!saving_.asynchronous) settle();
 }
 

@@ -44,9 +44,9 @@ class Saver {
     std::int64_t step_in_epoch = 0;
     std::int64_t samples_in_epoch = 0;  // of all ranks
     std::string reason;
-    std::optional<double> value;   // of the monitor
-    std::int64_t told_epoch = 0;   // of the event
-    std::string buckets;           // GradSync::layout()
+    std::optional<double> value;  // of the monitor
+    std::int64_t told_epoch = 0;  // of the event
+    std::string buckets;          // GradSync::layout()
   };
   /// Waits for the save before, then copies. Throws Error(resource) as poll().
   void take(const std::vector<stage::NamedTensor>& tensors, Json meta);

@@ -48,7 +48,7 @@ struct Session {
   EventSink emit;
   events::Heartbeat* heartbeat = nullptr;
   const volatile int* stop_signal = nullptr;
-  std::filesystem::path run_dir;  // checkpoints/ is written below it
+  std::filesystem::path run_dir;     // checkpoints/ is written below it
   checkpoint::Manifest origin = {};  // version, config_hash and facts, as each manifest tells them
 };
 

@@ -33,8 +33,8 @@ class Trainer {
   Trainer(const Session& session, Options options);
 
   /// Before run(): goes on from a checkpoint, with the next batch. On as many ranks as wrote it all
-  /// numbers are as if the run had never stopped. Throws Error(checkpoint) naming what does not fit,
-  /// Error(config) where another number of ranks cannot go on at that batch.
+  /// numbers are as if the run had never stopped. Throws Error(checkpoint) naming what does not
+  /// fit, Error(config) where another number of ranks cannot go on at that batch.
   void resume(const std::filesystem::path& checkpoint);
   /// Trains to the end and returns the last event. Throws Error(diverged) for a loss, a gradient
   /// or weights that are not finite, Error(data) from the loader, Error(rank_failed) or Error(hang)

@@ -45,8 +45,8 @@ void Trainer::throw_diverged(const std::string& what, std::int64_t steps_ago) co
   const std::string first =
       found.empty() ? "" : fmt::format("; the first value that is not finite: {}", found);
   const double scale = step_.scaler() != nullptr ? step_.scaler()->current_scale() : 1;
-  const std::string dump = dump_->write(
-      {what, position_, steps_ago, scale, steps_ago == 0 || step_.keeps_weights()});
+  const std::string dump =
+      dump_->write({what, position_, steps_ago, scale, steps_ago == 0 || step_.keeps_weights()});
   const char* cure = options_.detect_anomaly
                          ? "lower optimizer.lr or set trainer.gradient_clip_val"
                          : "lower optimizer.lr, set trainer.gradient_clip_val, or find the layer "

@@ -1,6 +1,5 @@
-#include "train/trainer.hpp"
-
 #include "device/probes.hpp"
+#include "train/trainer.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,6 @@
-#include "train/trainer.hpp"
-
 #include "base/hash.hpp"
 #include "device/probes.hpp"
+#include "train/trainer.hpp"
 
 #include <ATen/ops/empty.h>
 
@@ -80,8 +79,8 @@ bool Trainer::finish_epoch() {
   ++epochs_done_;
   epoch_done_ = true;
   const bool sound = diverged_reason_.empty();
-  const bool saves = saver_ && sound && stop_ != Stop::signal &&
-                     (position_.epoch + 1) % options_.save_every == 0;
+  const bool saves =
+      saver_ && sound && stop_ != Stop::signal && (position_.epoch + 1) % options_.save_every == 0;
   if (saves) take_state();
   time_epoch(ended);
   if (session_.communicator.place().rank == 0) reporter_.emit(ended);

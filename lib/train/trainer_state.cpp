@@ -1,7 +1,6 @@
-#include "train/trainer.hpp"
-
 #include "base/json_memo.hpp"
 #include "train/rng.hpp"
+#include "train/trainer.hpp"
 
 #include <ATen/core/grad_mode.h>
 
@@ -58,8 +57,7 @@ void Trainer::memorise(Memo& memo) {
 void Trainer::memorise_stages(Memo& memo) {
   memo.group("optimizer", [&] { session_.optimizer.memorise(memo); });
   memo.group("scheduler", [&] { session_.scheduler.memorise(memo); });
-  if (session_.stopper != nullptr)
-    memo.group("stopper", [&] { session_.stopper->memorise(memo); });
+  if (session_.stopper != nullptr) memo.group("stopper", [&] { session_.stopper->memorise(memo); });
 }
 
 /// Parameters, and what follows from the gradients that all ranks share, are alike on all of them.
@@ -100,8 +98,8 @@ checkpoint::Moment Trainer::moment() const { return {position_.global_step, next
 
 std::uint64_t Trainer::state_bytes() {
   std::uint64_t bytes = bytes_of(saved_by(state(), 0));
-  const bool keeps = options_.save_best ||
-                     (session_.stopper != nullptr && session_.stopper->restore_best());
+  const bool keeps =
+      options_.save_best || (session_.stopper != nullptr && session_.stopper->restore_best());
   if (keeps && keeper_.state().empty()) bytes += bytes_of(weights_of(session_.model));
   return bytes;
 }
@@ -143,9 +141,8 @@ void Trainer::take_state() {
   Json meta = Json::object();
   meta["rank"] = place.rank;
   meta["world_size"] = place.world_size;
-  meta["position"] = {{"epoch", at.epoch},
-                      {"step_in_epoch", at.step_in_epoch},
-                      {"global_step", at.global_step}};
+  meta["position"] = {
+      {"epoch", at.epoch}, {"step_in_epoch", at.step_in_epoch}, {"global_step", at.global_step}};
   meta["training"] = memo.json();
   saver_->take(tensors, std::move(meta));
   saved_at_ = session_.clock.now();

@@ -38,7 +38,7 @@ class CheckpointWriter {
     std::filesystem::path folder;  // checkpoints/
     dist::Place place;
     Ranking ranking;
-    std::int64_t top_k = 1;       // -1: nothing is removed
+    std::int64_t top_k = 1;        // -1: nothing is removed
     double part_deadline_s = 120;  // for the parts of the other ranks
   };
   explicit CheckpointWriter(Options options);

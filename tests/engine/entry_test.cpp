@@ -386,7 +386,8 @@ TEST_CASE("a signal ends the run cleanly with its code") {
 
 TEST_CASE("a signal ends the run with the signal's code where nothing is to be saved") {
   TempFolder folder;
-  const std::string config = std::string(kSmall) + "checkpoint: {save_top_k: 0, save_last: false}\n";
+  const std::string config =
+      std::string(kSmall) + "checkpoint: {save_top_k: 0, save_last: false}\n";
   CHECK(run_engine(folder, config, SIGTERM).code == 143);
   CHECK_FALSE(std::filesystem::exists(folder / "checkpoints"));
 }
@@ -397,8 +398,7 @@ TEST_CASE("a run that was stopped goes on from its checkpoint to the end of an u
   REQUIRE(expected.code == 0);
   TempFolder folder;
   REQUIRE(run_engine(folder, kSmall, SIGTERM).code == 75);
-  const std::filesystem::path last =
-      std::filesystem::canonical(folder / "checkpoints/last");
+  const std::filesystem::path last = std::filesystem::canonical(folder / "checkpoints/last");
   std::ofstream(folder / spec::kTaskFile)
       << spec::dump_task({.kind = spec::TaskKind::train, .resume = last});
   const Ended ended = run_engine(folder, kSmall);

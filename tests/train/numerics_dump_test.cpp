@@ -129,8 +129,7 @@ TEST_CASE("a run that diverges leaves the step: rows, weights before it, what wa
   spoil_loss(diverging.run, 3);
   diverging.train_until_it_fails();
   CHECK_THAT(diverging.message, Contains("diverged/step=000003"));
-  const Numerics numerics =
-      train::read_numerics(diverging.folder(3) / "rank_0.part");
+  const Numerics numerics = train::read_numerics(diverging.folder(3) / "rank_0.part");
   CHECK(numerics.record.global_step == 3);
   CHECK(numerics.record.batch == 3);
   CHECK(numerics.record.rows == 4);

@@ -76,9 +76,9 @@ void note(FakeRun& run, Course& course) {
       course.told.push_back(fmt::format("step {} of epoch {}: {} {}", step->global_step,
                                         step->epoch, exact(step->loss), exact(step->lr)));
     } else if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) {
-      std::string line = fmt::format("epoch {} at {}: {} {} {} {}", epoch->epoch,
-                                     epoch->global_step, exact(epoch->lr), epoch->data_digest,
-                                     epoch->improved, epoch->timing.samples);
+      std::string line =
+          fmt::format("epoch {} at {}: {} {} {} {}", epoch->epoch, epoch->global_step,
+                      exact(epoch->lr), epoch->data_digest, epoch->improved, epoch->timing.samples);
       for (const auto& [name, value] : epoch->metrics) line += " " + name + "=" + exact(value);
       course.told.push_back(line);
     }
@@ -92,9 +92,9 @@ void note_end(FakeRun& run, const events::Finished& finished, Course& course) {
   for (const auto& [name, tensor] : run.optimizer_in_use().state())
     course.optimizer.push_back(name + bytes_of(tensor));
   course.optimizer.push_back(to_line(remember(run.optimizer_in_use())));
-  course.finished = fmt::format("{} {} {} {} {}", finished.epochs, finished.global_step,
-                                finished.data_digest, finished.parameter_digest,
-                                finished.stop_reason);
+  course.finished =
+      fmt::format("{} {} {} {} {}", finished.epochs, finished.global_step, finished.data_digest,
+                  finished.parameter_digest, finished.stop_reason);
 }
 
 Course uninterrupted(const Variant& variant) {

@@ -70,7 +70,8 @@ TEST_CASE("a tensor that is missing, unknown or of another shape is named") {
   const train::SavedState saved(save(folder, 1), {0, 1});
   auto more = state(0, 0);
   more.push_back({"optimizer/w.exp_avg", torch::zeros({2, 3}), false});
-  CHECK_THROWS_WITH(saved.copy_into(more), Contains("'optimizer/w.exp_avg'") && Contains("missing"));
+  CHECK_THROWS_WITH(saved.copy_into(more),
+                    Contains("'optimizer/w.exp_avg'") && Contains("missing"));
   auto less = state(0, 0);
   less.pop_back();
   CHECK_THROWS_WITH(saved.copy_into(less), Contains("'model/b' is in the checkpoint"));

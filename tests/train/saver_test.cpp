@@ -115,8 +115,7 @@ TEST_CASE("a save that failed is told, and the one before is still there") {
   CHECK_FALSE(saving.saver->has({2, 0}));
   const auto warnings = saving.run.all<events::Warning>();
   REQUIRE(warnings.size() == 1);
-  CHECK_THAT(warnings[0].message,
-             Contains("step 2") && Contains(checkpoint::folder_name({1, 0})));
+  CHECK_THAT(warnings[0].message, Contains("step 2") && Contains(checkpoint::folder_name({1, 0})));
   CHECK(saving.pointed(Link::last) == 1);
   saving.save_and_settle(3);
   CHECK(saving.saver->has({3, 0}));
@@ -218,8 +217,7 @@ TEST_CASE("two ranks write one checkpoint, and both know that it is there") {
   CHECK(checkpoint::verify(*last).parts.size() == 2);
   for (const int rank : {0, 1}) {
     const container::File file(checkpoint::Store::part(*last, rank));
-    const auto* value =
-        reinterpret_cast<const float*>(file.find("model/weight")->bytes.data());
+    const auto* value = reinterpret_cast<const float*>(file.find("model/weight")->bytes.data());
     CHECK(*value == static_cast<float>(30 + rank));
   }
 }
