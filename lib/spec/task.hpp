@@ -42,6 +42,7 @@ struct Task {
   std::filesystem::path weights = {};  // the checkpoint, as it was named
   std::filesystem::path input = {};    // pictures without labels, in the place of the split
   std::optional<Learnt> learnt = {};   // absent: as the split itself says
+  std::filesystem::path resume = {};   // of training: a verified checkpoint's folder, absolute
   std::filesystem::path replay = {};   // the dump of the step, for `replay`
 
   bool operator==(const Task&) const = default;

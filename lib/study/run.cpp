@@ -201,6 +201,7 @@ class Run {
 
   void write_inputs() {
     reserved_.emplace(outcome_.folder / "result.json", kResultBytes);
+    write_provisional_result();
     make_folder(outcome_.folder / "logs");
     if (trains()) make_folder(outcome_.folder / "checkpoints");
     write_task();
@@ -215,10 +216,20 @@ class Run {
     write_manifest();
   }
 
-  // Of an earlier start neither task nor result may be taken for this one's.
+  // What stays where trainctl itself is killed; that of an earlier start may not.
+  void write_provisional_result() const {
+    Json result = document();
+    result["verdict"] = "unfinished";
+    result["exit_code"] = nullptr;
+    result["message"] = fmt::format(
+        "no end is written: the run goes on, or trainctl itself was killed{}",
+        trains() ? "; then 'trainctl run --resume " + outcome_.folder.string() + "' goes on" : "");
+    write_atomically(outcome_.folder / "result.json", to_pretty(result) + "\n");
+  }
+
+  // Nor may the task of an earlier start be taken for this one's.
   void write_task() const {
     std::error_code ignored;
-    if (past_.in_place) fs::remove(outcome_.folder / "result.json", ignored);
     const fs::path file = outcome_.folder / spec::kTaskFile;
     if (request_.task == spec::Task{}) {
       fs::remove(file, ignored);
