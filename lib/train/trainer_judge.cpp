@@ -35,7 +35,6 @@ std::optional<double> find(const events::Metrics& metrics, const std::string& na
 
 }  // namespace
 
-/// Running statistics are of the samples that a rank saw: those of rank 0 count.
 void share_buffers(const Session& session) {
   for (const auto& [name, buffer] : session.model.buffers()) {
     session.communicator.broadcast(buffer, "broadcast of buffer '" + name + "'");

@@ -101,7 +101,7 @@ TEST_CASE("a save that is due while another one is written waits for it") {
 }
 
 TEST_CASE("a save in the step is committed when it returns") {
-  Saving saving({.asynchronous = false});
+  Saving saving(train::Saving{.asynchronous = false});
   saving.save(4);
   CHECK(saving.saver->has({4, 0}));
   CHECK(saving.run.all<events::CheckpointSaved>().size() == 1);
@@ -156,17 +156,17 @@ TEST_CASE("a failure ends the run where there is no older checkpoint, but not at
 }
 
 TEST_CASE("the best are kept, the last one, and never less than two") {
-  Saving saving({.top_k = 2});
+  Saving saving(train::Saving{.top_k = 2});
   const std::array values{0.9, 0.2, 0.5, 0.3, 0.8, 0.7};
   for (std::size_t i = 0; i < values.size(); ++i)
     saving.save_and_settle(static_cast<std::int64_t>(i) + 1, values.at(i));
   CHECK(saving.kept() == Steps{6, 4, 2});
   CHECK(saving.pointed(Link::best) == 2);
-  Saving none({.top_k = 0});
+  Saving none(train::Saving{.top_k = 0});
   for (std::int64_t step = 1; step < 5; ++step) none.save_and_settle(step, 0.1);
   CHECK(none.kept() == Steps{4, 3});
   CHECK(none.pointed(Link::best) == -1);
-  Saving all({.top_k = -1});
+  Saving all(train::Saving{.top_k = -1});
   for (std::int64_t step = 1; step < 5; ++step) all.save_and_settle(step);
   CHECK(all.kept() == Steps{4, 3, 2, 1});
 }
