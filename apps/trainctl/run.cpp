@@ -151,6 +151,8 @@ RunFlags with_config(RunFlags flags) {
   if (flags.resume.empty() || !(flags.config.file.empty() || is_folder)) return flags;
   std::string& folder = flags.run_dir;
   if (is_folder) {
+    ENSURE(config, folder.empty(), "{} is a run folder already: leave --run-dir out",
+           printable(flags.config.file));
     folder = flags.config.file;
   } else if (folder.empty()) {
     folder = study::run_folder_of(study::parse_resume(flags.resume)).string();
@@ -205,7 +207,7 @@ void add_run(CLI::App& program, Context& context) {
   verb.add_option("--max-restarts", flags->max_restarts,
                   "start again from the newest checkpoint after a process failed or hung, so often")
       ->type_name("N")
-      ->check(CLI::Range(0, 1000));
+      ->check(CLI::Range(0, 1000).description(""));
   verb.add_flag("--break-lock", flags->break_lock,
                 "take the folder from a run that holds it but is gone");
   verb.add_flag("--profile", flags->profile,

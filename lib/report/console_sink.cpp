@@ -3,6 +3,8 @@
 #include "report/sink.hpp"
 #include "report/weights.hpp"
 
+#include <fmt/format.h>
+
 namespace trainctl::report {
 namespace {
 
@@ -23,6 +25,8 @@ class ConsoleSink final : public Sink {
       bar_.set_max_epochs(started->max_epochs);
       if (!started->recomputes_why.empty())
         tell({"trainer.activation_checkpointing: " + printable(started->recomputes_why)});
+    } else if (const auto* resumed = std::get_if<events::Resumed>(&event)) {
+      say_where(*resumed);
     } else if (const auto* progress = std::get_if<events::Progress>(&event)) {
       bar_.update(*progress);
     } else if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) {
@@ -39,6 +43,13 @@ class ConsoleSink final : public Sink {
     bar_.clear();
     options_.messages(paint("warning:", Ink::yellow, options_.messages_style) + " " +
                       printable(message) + "\n");
+  }
+
+  void say_where(const events::Resumed& resumed) {
+    tell({fmt::format("goes on from {}: epoch {}, step {}", printable(resumed.path),
+                      resumed.epoch + 1, with_thousands(resumed.global_step))});
+    if (!resumed.bitwise)
+      warn("the run goes on, but not bit for bit as it would have: " + resumed.why_not);
   }
 
   void tell(const std::vector<std::string>& lines) {

@@ -30,6 +30,10 @@ struct Recorder {
     record.tables.push_back(event);
   }
   void operator()(const events::CheckpointSaved& event) { record.checkpoints.push_back(event); }
+  void operator()(const events::Resumed& event) {
+    saw_step(event.global_step);
+    record.resumed = event;
+  }
   void operator()(const events::StoppedEarly& event) { record.stopped_early = event; }
   void operator()(const events::Evaluated& event) {
     if (rank == 0) record.evaluated = event;
@@ -68,7 +72,8 @@ std::optional<Best> best_of(const RunRecord& record) {
   if (epoch == newest_first.end() || !record.started) return std::nullopt;
   Best best{.metric = record.started->monitor, .epoch = epoch->epoch};
   for (const events::CheckpointSaved& saved : record.checkpoints) {
-    if (!saved.metric.empty() && saved.epoch == best.epoch) best.checkpoint = saved.path;
+    if (!saved.verified && !saved.metric.empty() && saved.epoch == best.epoch)
+      best.checkpoint = saved.path;
   }
   const auto value = find_metric(epoch->metrics, best.metric);
   if (!value) return std::nullopt;
@@ -79,6 +84,7 @@ std::optional<Best> best_of(const RunRecord& record) {
 std::vector<events::CheckpointSaved> kept_checkpoints(const RunRecord& record) {
   std::vector<events::CheckpointSaved> kept;
   for (const events::CheckpointSaved& saved : record.checkpoints) {
+    if (saved.verified) continue;  // a whole state
     std::erase_if(kept, [&](const auto& earlier) { return earlier.path == saved.path; });
     kept.push_back(saved);
   }

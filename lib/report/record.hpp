@@ -22,6 +22,7 @@ struct RunRecord {
   std::vector<events::EpochEnded>
       epochs;  // of rank 0, ascending; an epoch that is done again replaces the old one
   std::vector<events::CheckpointSaved> checkpoints;
+  std::optional<events::Resumed> resumed;  // by this start
   std::optional<events::StoppedEarly> stopped_early;
   std::optional<events::Evaluated> evaluated;  // of what trains nothing
   std::optional<events::Replayed> replayed;    // of a step that is repeated

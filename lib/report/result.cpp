@@ -66,6 +66,14 @@ Json state_json(const std::optional<SavedState>& state) {
   return {{"path", state->path}, {"step", state->step}, {"verified", state->verified}};
 }
 
+Json resumed_json(const RunRecord& record, const Ending& ending) {
+  Json state = state_json(ending.resumed_from);
+  if (state.is_null() || !record.resumed) return state;
+  state["bitwise"] = record.resumed->bitwise;
+  if (!record.resumed->bitwise) state["why_not"] = record.resumed->why_not;
+  return state;
+}
+
 Json checkpoint_json(const RunRecord& record, const Ending& ending) {
   if (ending.checkpoint) return state_json(ending.checkpoint);
   const auto kept = kept_checkpoints(record);
@@ -104,7 +112,7 @@ Json result_document(const RunRecord& record, const Ending& ending) {
   document["world_size"] = record.started ? record.started->world_size
                                           : std::max(1, static_cast<int>(record.hellos.size()));
   document["restarts"] = ending.restarts;
-  document["resumed_from"] = state_json(ending.resumed_from);
+  document["resumed_from"] = resumed_json(record, ending);
   if (!ending.attempts.empty()) document["attempts"] = attempts_json(ending.attempts);
   document["first_failure"] = failure_json(ending.first_failure);
   document["checkpoint"] = checkpoint_json(record, ending);

@@ -48,6 +48,15 @@ TEST_CASE("a column that comes later is added to every row, and a cut last line 
   CHECK(golden::read(path) == "\"a,b\",c\n1,\ncut,\n1,\n1,2\n1,\n");
 }
 
+TEST_CASE("the time of an epoch in metrics.jsonl goes on where the earlier start ended") {
+  TempFolder folder;
+  make_jsonl_sink(folder.path())->on_event(0, invented::epoch(0));
+  make_jsonl_sink(folder.path())->on_event(0, invented::epoch(1));
+  const auto lines = golden::lines_of(golden::read(folder / "metrics.jsonl"));
+  REQUIRE(lines.size() == 2);
+  CHECK_THAT(lines[1], Contains("\"elapsed_s\":4.5"));
+}
+
 TEST_CASE("metrics.jsonl has one object for each logged step and each epoch") {
   TempFolder folder;
   const auto sink = make_jsonl_sink(folder.path());
@@ -93,6 +102,25 @@ TEST_CASE("the console tells in one line whether auto recomputes blocks, and not
   CHECK(err.empty());
   sink->on_event(0, events::RunStarted{.recomputes = true, .recomputes_why = "9 of 6\x1b[2J GiB"});
   CHECK(err == "trainer.activation_checkpointing: 9 of 6\\x1b[2J GiB\n");
+}
+
+TEST_CASE("the console says where a run goes on, and warns where that is not bit for bit") {
+  std::string err;
+  const auto sink = make_console_sink({.results = [](std::string_view) {},
+                                       .messages = [&](std::string_view text) { err += text; },
+                                       .results_style = {},
+                                       .messages_style = {},
+                                       .progress = ProgressMode::none,
+                                       .metrics = {}});
+  sink->on_event(
+      0, events::Resumed{.path = "c/epoch=0001-step=000938", .epoch = 1, .global_step = 1938});
+  CHECK(err == "goes on from c/epoch=0001-step=000938: epoch 2, step 1,938\n");
+  err.clear();
+  sink->on_event(0,
+                 events::Resumed{.path = "c", .bitwise = false, .why_not = "2 threads, 1 before"});
+  CHECK_THAT(err,
+             EndsWith("warning: the run goes on, but not bit for bit as it would have: 2 threads, "
+                      "1 before\n"));
 }
 
 TEST_CASE("sinks are made by name, and an unknown name is refused") {

@@ -87,6 +87,64 @@ TEST_CASE("a failure names the weights that were saved, each file as it was writ
   CHECK(result_document(record, killed())["checkpoint"]["step"] == 1900);
 }
 
+TEST_CASE("a failure names the state from which the run can go on, not the weights beside it") {
+  RunRecord record = invented::run(2);
+  record.add(0, events::CheckpointSaved{.path = "checkpoints/epoch=0001-step=000938",
+                                        .epoch = 1,
+                                        .global_step = 938,
+                                        .metric = "val/accuracy",
+                                        .verified = true});
+  Ending ending = killed();
+  ending.checkpoint = SavedState{"checkpoints/epoch=0001-step=000938", 938, true};
+  CHECK_THAT(failure_text(record, ending, {}),
+             Contains("saved    checkpoints/epoch=0001-step=000938 (step 938), verified\n") &&
+                 !Contains("weights only"));
+  const Json result = result_document(record, ending);
+  CHECK(result["checkpoint"]["path"] == "checkpoints/epoch=0001-step=000938");
+  CHECK(result["checkpoint"]["verified"] == true);
+  CHECK(result["best"]["checkpoint"] == "checkpoints/best.safetensors");
+}
+
+TEST_CASE("restarts are told where there were any, and the end of all of them") {
+  Ending ending = killed();
+  CHECK_THAT(failure_text(invented::run(2), ending, {}), !Contains("restarts"));
+  ending.restarts = 2;
+  CHECK_THAT(failure_text(invented::run(2), ending, {}), Contains("restarts 2\n"));
+  ending.restarts = 3;
+  ending.exit_code = 93;
+  CHECK_THAT(failure_text(invented::run(2), ending, {}),
+             Contains("restarts 3, and the last ones brought no newer checkpoint"));
+}
+
+TEST_CASE("a run that stopped when asked to has not failed") {
+  Ending ending = invented::ending();
+  ending.verdict = "stopped";
+  ending.exit_code = 75;
+  ending.message = "stopped by SIGTERM";
+  CHECK_THAT(failure_text(invented::run(2), ending, {}),
+             StartsWith("stopped: stopped by SIGTERM\n"));
+}
+
+TEST_CASE("a result tells what the run went on from, and whether bit for bit") {
+  RunRecord record = invented::run(2);
+  Ending ending = invented::ending();
+  CHECK(result_document(record, ending)["resumed_from"].is_null());
+  ending.resumed_from = SavedState{"checkpoints/epoch=0001-step=000938", 938, true};
+  record.add(0, events::Resumed{.global_step = 938, .bitwise = false, .why_not = "2 threads"});
+  const Json resumed = result_document(record, ending)["resumed_from"];
+  CHECK(resumed["step"] == 938);
+  CHECK(resumed["bitwise"] == false);
+  CHECK(resumed["why_not"] == "2 threads");
+}
+
+TEST_CASE("epochs before a resume count, also where their rows are lost") {
+  RunRecord record;
+  record.add(0, invented::epoch(4));
+  CHECK(epochs_done(record) == 5);
+  CHECK(epochs_done(RunRecord{}) == 0);
+  CHECK(result_document(record, invented::ending())["epochs"] == 5);
+}
+
 TEST_CASE("a rank that hung did not die by the signal that we sent") {
   Ending ending = killed();
   ending.verdict = "hang";
