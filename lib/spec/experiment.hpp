@@ -280,7 +280,7 @@ struct Distributed {
 };
 
 struct Checkpoint {
-  static constexpr auto kSummary = "When the state of the training is saved, and what is kept.";
+  static constexpr auto kSummary = "When state is saved, and what is kept.";
 
   std::optional<std::string> monitor;
   config::Auto<Mode> mode;
