@@ -114,8 +114,8 @@ std::vector<std::string> differences(const Leaves& then, const Leaves& now) {
 std::optional<Leaves> recorded_leaves(const std::string& text) {
   config::Diagnostics problems;
   try {
-    return leaves_of(
-        spec::load_experiment_text("the dump's config", text, {}, problems).experiment);
+    const spec::Loaded loaded = spec::load_experiment_text("the dump's config", text, {}, problems);
+    return leaves_of(loaded.experiment);
   } catch (const Error&) {
     return std::nullopt;
   }

@@ -27,6 +27,9 @@ std::string lines_of(const char* title, const std::vector<events::TensorSummary>
   return text;
 }
 
+/// What training had, of all batches and ranks of the step.
+bool is_summed(const events::TensorSummary& tensor) { return tensor.name.starts_with("summed "); }
+
 std::string place_of(const StepRecord& record) {
   return fmt::format(
       "{} at step {} of epoch {}\n\n"
@@ -45,6 +48,10 @@ std::string found(const Numerics& numerics, const Missing& missing) {
   if (!record.first.empty())
     return fmt::format("The first value that is not finite: {}\nThe batch's loss is {}.\n",
                        record.first, record.loss);
+  const auto& tensors = numerics.tensors;  // the bad ones first
+  if (!tensors.empty() && is_bad(tensors.front()) && !is_summed(tensors.front()))
+    return fmt::format("The first tensor that is not finite: {}\nThe batch's loss is {}.\n",
+                       printable(tensors.front().name), record.loss);
   const char* where = record.world_size > 1 || record.accumulate > 1
                           ? "another batch or rank of the step, or their sum, is to blame"
                           : "the step as it was trained may not be repeatable";

@@ -32,7 +32,7 @@ class Replays(Smoke):
         report = (self.dump / "report.txt").read_text()
         self.assertRegex(report, r"The first value that is not finite: .*(layer '[a-z0-9_.]+'|the loss)")
         self.assertIn("Samples: ", report)
-        self.assertIn(f"--replay-step {self.dump}", report)
+        self.assertIn("--replay-step ", report)
 
     def test_the_step_is_repeated_bit_by_bit(self):
         before = {path.name for path in self.folder.iterdir()}

@@ -138,7 +138,7 @@ TEST_CASE("a run that diverges leaves the step: rows, weights before it, what wa
   CHECK(numerics.record.weights_before);
   CHECK(numerics.record.input_shape == std::vector<std::uint64_t>{1, 2, 3});
   CHECK(numerics.record.outputs == 3);
-  CHECK(numerics.record.first == "the loss (mul)");
+  CHECK_THAT(numerics.record.first, StartsWith("the loss (mul)"));
   CHECK(std::isinf(numerics.record.loss));
 
   // The rows are those of a loader of the same seed, and their samples are named.
@@ -206,7 +206,7 @@ TEST_CASE("a repeated step leaves weights, buffers and gradients as they were") 
   CHECK(step.is_finite());
   CHECK(step.first.empty());
   CHECK(step.gradients.size() == 2);
-  CHECK(step.layers.front().name == "weight (linear)");
+  CHECK(step.layers.front().name == "bias (linear)");  // the last parameter that goes into it
   CHECK(step.row_losses.mean().item<float>() == Approx(step.loss.item<float>()));
   CHECK(model.batches.item<std::int64_t>() == 0);
   CHECK(torch::equal(model.weight.detach(), weight));
@@ -238,9 +238,9 @@ TEST_CASE("too little room on the disk leaves no file") {
   TempFolder folder;
   Numerics numerics;
   numerics.weights = {{"weight", torch::ones({100})}};
-  CHECK(train::write_numerics(folder / "rank_0.part", numerics, 100) == 0);
+  CHECK(train::write_numerics(folder / "rank_0.part", numerics, 100) == 0U);
   CHECK_FALSE(fs::exists(folder / "rank_0.part"));
-  CHECK(train::write_numerics(folder / "rank_0.part", numerics, 1 << 20) > 400);
+  CHECK(train::write_numerics(folder / "rank_0.part", numerics, 1 << 20) > 400U);
 }
 
 TEST_CASE("a damaged dump is refused, and so is another container") {
