@@ -15,8 +15,9 @@ namespace {
 constexpr std::int64_t kGrain = 1 << 18;  // elements, 1 MiB: below it a thread is not worth waking
 
 // Vectors of the widest kind that the processor has; the sanitizers cannot look into the choice.
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-#define FOR_EVERY_CPU __attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3")))
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) && \
+    !defined(__SANITIZE_ADDRESS__)
+#define FOR_EVERY_CPU __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define FOR_EVERY_CPU
 #endif
@@ -43,8 +44,8 @@ bool is_finite(const float* values, std::int64_t count) {
 }  // namespace
 
 bool all_finite(const at::Tensor& tensor) {
-  const bool is_plain = tensor.is_cpu() && tensor.scalar_type() == at::kFloat &&
-                        tensor.is_non_overlapping_and_dense();
+  const bool is_plain = tensor.layout() == at::kStrided && tensor.is_cpu() &&
+                        tensor.scalar_type() == at::kFloat && tensor.is_non_overlapping_and_dense();
   if (is_plain) return is_finite(tensor.const_data_ptr<float>(), tensor.numel());
   const at::NoGradGuard guard;
   return tensor.isfinite().all().item<bool>();

@@ -13,7 +13,8 @@ namespace {
 
 bool is_finite(const at::Tensor& tensor) {
   if (!tensor.is_floating_point() || tensor.numel() == 0) return true;
-  return at::isfinite(tensor.detach()).all().item<bool>();
+  const at::Tensor values = tensor.is_sparse() ? tensor._values() : tensor.detach();
+  return at::isfinite(values).all().item<bool>();
 }
 
 /// What is not finite in their results was asked for, or never written.

@@ -59,6 +59,11 @@ class LanguageModels(FromFolder):
         for name in (b'"wte.weight"', b'"wpe.weight"', b'"h.1.attn.c_attn.weight"', b'"h.1.mlp.c_proj.bias"', b'"ln_f.bias"'):
             self.assertIn(name, weights)
 
+    def test_a_sound_run_is_watched_without_a_word(self):
+        self.train(*self.SHORT, "trainer.max_epochs=1", "+trainer.limit_train_batches=5", "+trainer.detect_anomaly=true",
+                   "trainer.accelerator=cpu", config=self.CONFIG)
+        self.assertNotIn("RecordFunction", (self.run_dir / "logs/rank_0.log").read_text())
+
     def test_two_ranks_learn_it_as_one_with_the_doubled_batch(self):
         words = [*self.SHORT, "model.dropout=0", "trainer.max_epochs=1", "+trainer.limit_train_batches=10",
                  "scheduler=constant_lr"]
