@@ -48,13 +48,15 @@ std::span<iovec> behind(std::span<iovec> pieces, std::size_t written) {
   return pieces;
 }
 
-fs::path temporary_name(const fs::path& target) {
-  return target.parent_path() / fmt::format(".{}.tmp.{}", target.filename().string(), ::getpid());
+// No two of them at once may have one name for one target: each use has its mark.
+fs::path temporary_name(const fs::path& target, std::string_view mark) {
+  return target.parent_path() /
+         fmt::format(".{}.{}.{}", target.filename().string(), mark, ::getpid());
 }
 
 class TemporaryName {
  public:
-  explicit TemporaryName(const fs::path& target) : path_(temporary_name(target)) {}
+  explicit TemporaryName(const fs::path& target) : path_(temporary_name(target, "tmp")) {}
   ~TemporaryName() {
     if (!published_) ::unlink(path_.c_str());
   }
@@ -144,7 +146,7 @@ void publish(const fs::path& written, int fd, const fs::path& path) {
 
 ReservedFile::ReservedFile(fs::path path, std::uint64_t bytes)
     : path_(std::move(path)),
-      temporary_(temporary_name(path_)),
+      temporary_(temporary_name(path_, "reserved")),
       fd_(open_or_fail(temporary_, O_WRONLY | O_CREAT | O_TRUNC)) {
   const int failure = ::posix_fallocate(fd_.get(), 0, static_cast<off_t>(bytes));
   if (failure != ENOSPC && failure != EDQUOT && failure != EFBIG)

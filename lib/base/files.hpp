@@ -46,10 +46,10 @@ void write_atomically(const fs::path& path, std::string_view bytes);
 void write_atomically(const fs::path& path, const std::function<void(int fd)>& write);
 
 /// A file whose space is taken now and whose content comes last: a disk that fills up meanwhile
-/// does not cost it.
+/// does not cost it. What is written atomically under that name before stays until then.
 class ReservedFile {
  public:
-  /// Takes `bytes` under a temporary name beside `path`. Throws ErrorKind::resource.
+  /// Takes `bytes` beside `path`, as ".NAME.reserved.PID". Throws ErrorKind::resource.
   ReservedFile(fs::path path, std::uint64_t bytes);
   /// Gives the space back where nothing was published.
   ~ReservedFile();

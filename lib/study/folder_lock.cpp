@@ -81,13 +81,17 @@ void overwrite(int fd, const fs::path& path, const std::string& line) {
          "cannot write {}: {}", path.string(), std::strerror(errno));
 }
 
-// ".result.json.tmp.123", as write_atomically names what it has not finished.
-bool is_temporary(const std::string& name) {
-  constexpr std::string_view kMark = ".tmp.";
-  const std::size_t mark = name.rfind(kMark);
-  if (!name.starts_with('.') || mark == std::string::npos || mark == 0) return false;
-  const std::string_view pid = std::string_view(name).substr(mark + kMark.size());
+bool is_marked(std::string_view name, std::string_view mark) {
+  const std::size_t at = name.rfind(mark);
+  if (!name.starts_with('.') || at == std::string_view::npos || at == 0) return false;
+  const std::string_view pid = name.substr(at + mark.size());
   return !pid.empty() && pid.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// ".result.json.tmp.123" and ".result.json.reserved.123", as write_atomically and ReservedFile name
+// what they have not finished.
+bool is_temporary(std::string_view name) {
+  return is_marked(name, ".tmp.") || is_marked(name, ".reserved.");
 }
 
 // Of a holder that is gone, whose processes ended with it. What cannot be removed stays.

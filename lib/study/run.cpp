@@ -200,8 +200,8 @@ class Run {
   }
 
   void write_inputs() {
-    reserved_.emplace(outcome_.folder / "result.json", kResultBytes);
     write_provisional_result();
+    reserved_.emplace(outcome_.folder / "result.json", kResultBytes);
     make_folder(outcome_.folder / "logs");
     if (trains()) make_folder(outcome_.folder / "checkpoints");
     write_task();

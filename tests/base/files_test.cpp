@@ -140,3 +140,15 @@ TEST_CASE("a reserve that nobody publishes is given back") {
   CHECK(fs::is_empty(folder.path()));
   CHECK_THROWS_WITH(ReservedFile(folder / "none/a", 4096), Contains("cannot write"));
 }
+
+TEST_CASE("a file that is reserved may be written atomically meanwhile, more than once") {
+  TempFolder folder;
+  const auto path = folder / "result.json";
+  write_atomically(path, "first");
+  ReservedFile reserved(path, 1 << 16);
+  write_atomically(path, "unfinished");
+  CHECK(read_file(path, 100, ReadFailure::resource) == "unfinished");
+  reserved.publish("done");
+  CHECK(read_file(path, 100, ReadFailure::resource) == "done");
+  CHECK(entries_in(folder.path()) == 1);
+}

@@ -146,7 +146,9 @@ class GoesOn(Resumes):
 
     def test_a_killed_supervisor_leaves_a_folder_that_goes_on(self):
         self.kill("trainer.max_epochs=1000", wanted=2, victim="supervisor")
-        self.assertFalse((self.run_dir / "result.json").exists())
+        left = self.result()
+        self.assertEqual((left["verdict"], left["exit_code"]), ("unfinished", None))
+        self.assertIn("--resume", left["message"])
         epoch = int(re.search(r"epoch=(\d+)", self.checkpoints()[-1])[1])
         result = self.go("--resume", "last", f"trainer.max_epochs={epoch + 1}")
         self.assertEqual((result["verdict"], result["epochs"]), ("ok", epoch + 1))

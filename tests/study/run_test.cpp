@@ -64,6 +64,25 @@ TEST_CASE("a run leaves result.json and neither lock nor reserve") {
   }
 }
 
+TEST_CASE("while a run goes on its result says that it is unfinished") {
+  TempFolder folder;
+  int closed = 0;
+  std::vector<Json> seen;
+  const study::RunRequest request = fake_run::request(folder, fake_run::two_epochs());
+  const auto look = [&] {
+    const auto result = fs::directory_iterator(folder / "runs/fake")->path() / "result.json";
+    seen.push_back(Json::parse(read_file(result, 1 << 20, ReadFailure::resource)));
+  };
+  const study::RunOutcome outcome = run(request, closed, look, nullptr);
+  CHECK(outcome.ending.exit_code == 0);
+  REQUIRE_FALSE(seen.empty());
+  for (const Json& result : seen) {
+    CHECK(result["verdict"] == "unfinished");
+    CHECK(result["exit_code"].is_null());
+  }
+  CHECK(read_result(outcome)["verdict"] == "ok");
+}
+
 TEST_CASE("what a run has chosen stands in the log of its rank and in the manifest") {
   TempFolder folder;
   int closed = 0;
