@@ -1,6 +1,8 @@
 #include "study/attempts.hpp"
 
 #include "base/error.hpp"
+#include "base/json.hpp"
+#include "base/strings.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -23,10 +25,52 @@ bool stays(const fs::path& entry) {
   return name == ".lock" || name.starts_with("attempt-");
 }
 
+/// What result.json of the folder tells of them, the one that ran then last; nothing where it
+/// cannot be read.
+std::vector<report::Attempt> recorded(const fs::path& folder) {
+  constexpr std::uint64_t kMostBytes = 16 << 20;
+  std::error_code ignored;
+  const fs::path file = folder / "result.json";
+  if (!fs::is_regular_file(file, ignored)) return {};
+  const Json result =
+      Json::parse(read_file(file, kMostBytes, ReadFailure::resource), nullptr, false);
+  if (!result.is_object() || !result.contains("attempts")) return {};
+  std::vector<report::Attempt> all;
+  try {
+    for (const Json& each : result["attempts"]) {
+      all.push_back({each.at("overrides").get<std::vector<std::string>>(),
+                     each.at("folder").is_null() ? "" : each.at("folder").get<std::string>(),
+                     each.at("verdict").get<std::string>(),
+                     each.at("exit_code").is_null() ? 0 : each.at("exit_code").get<int>(),
+                     each.at("message").get<std::string>()});
+    }
+  } catch (const Json::exception&) {  // not as this program writes it
+    return {};
+  }
+  return all;
+}
+
+/// The first attempt-N from that number on that nothing lies at, made.
+std::string make_free(const fs::path& folder, std::size_t number) {
+  for (;; ++number) {
+    std::string name = fmt::format("attempt-{}", number);
+    std::error_code failure;
+    if (fs::create_directory(folder / name, failure)) return name;
+    ENSURE(resource, !failure || failure == std::errc::file_exists, "cannot make {}: {}",
+           printable((folder / name).string()), failure.message());
+  }
+}
+
 }  // namespace
 
 Attempts::Attempts(const RunRequest& request, fs::path folder)
-    : request_(request), folder_(std::move(folder)) {}
+    : request_(request), folder_(std::move(folder)) {
+  if (!request_.resume || fallbacks(request_).empty()) return;
+  past_ = recorded(folder_);
+  if (past_.empty()) return;
+  changes_ = past_.back().overrides;
+  past_.pop_back();
+}
 
 std::optional<RunRequest> Attempts::after(const report::Ending& ending) {
   const bool diverged = ending.exit_code == static_cast<int>(ErrorKind::diverged);
@@ -51,8 +95,7 @@ RunRequest Attempts::changed(const std::vector<std::string>& changes) const {
 }
 
 std::string Attempts::put_aside() const {
-  const std::string name = fmt::format("attempt-{}", past_.size() + 1);
-  make_folder(folder_ / name);
+  const std::string name = make_free(folder_, past_.size() + 1);
   std::vector<fs::path> entries;
   for (const auto& entry : fs::directory_iterator(folder_)) entries.push_back(entry.path());
   for (const fs::path& entry : entries) {

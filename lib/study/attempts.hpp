@@ -10,10 +10,11 @@
 namespace trainctl::study {
 
 /// The attempts of a run that `trainer.on_divergence` starts again. What an attempt left moves to
-/// attempt-N/ below the run folder, so that the folder itself is always that of the newest one.
+/// attempt-N/ below the run folder, N a number that is free, so that the folder itself is always that of the newest one.
 class Attempts {
  public:
-  /// `request` outlives it.
+  /// `request` outlives it. Where it resumes, attempts that result.json of the folder tells of
+  /// count. Throws Error(resource).
   Attempts(const RunRequest& request, fs::path folder);
 
   /// What to run after an attempt that ended so, from its beginning: as first asked for, with the

@@ -136,7 +136,8 @@ class Run {
 
   void say_what_was() {
     recall_epochs();
-    if (attempts_.is_another()) on_event(0, events::Warning{attempts_.notice(), {}});
+    if (attempts_.is_another() && past_.origin.checkpoint.empty())
+      on_event(0, events::Warning{attempts_.notice(), {}});
     for (const std::string& notice : past_.notices) {
       log_.tell(0, notice);
       on_event(0, events::Warning{notice, {}});
@@ -217,10 +218,12 @@ class Run {
   }
 
   // What stays where trainctl itself is killed; that of an earlier start may not.
-  void write_provisional_result() const {
+  void write_provisional_result() {
+    outcome_.ending.attempts = attempts_.with_last({.verdict = "unfinished"});
     Json result = document();
     result["verdict"] = "unfinished";
     result["exit_code"] = nullptr;
+    if (result.contains("attempts")) result["attempts"].back()["exit_code"] = nullptr;
     result["message"] = fmt::format(
         "no end is written: the run goes on, or trainctl itself was killed{}",
         trains() ? "; then 'trainctl run --resume " + outcome_.folder.string() + "' goes on" : "");

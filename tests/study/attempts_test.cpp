@@ -4,12 +4,18 @@
 #include "study/fake_run.hpp"
 #include "study/trial.hpp"
 #include "support/catch.hpp"
+#include "support/put_text.hpp"
 
 #include <csignal>
+#include <iterator>
 
 using namespace trainctl;
 
 namespace {
+
+int entries_in(const fs::path& folder) {
+  return static_cast<int>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
 
 Json read_result(const fs::path& folder) {
   return Json::parse(read_file(folder / "result.json", 1 << 20, ReadFailure::resource));
@@ -26,6 +32,25 @@ study::RunRequest request(const TempFolder& folder, const std::string& resolved,
                                     "fi\n" + fake_run::two_epochs());
   config::Diagnostics diagnostics;
   request.loaded = spec::load_experiment(request.config_file, overrides, diagnostics);
+  return request;
+}
+
+/// The same, killed at the first start with `when` in its resolved config, after `before`.
+study::RunRequest killed_once(const TempFolder& folder, const std::string& when,
+                              const std::string& before) {
+  study::RunRequest killed = request(
+      folder, "lr: 0.001", {"trainer.on_divergence=[optimizer.lr=0.01, optimizer.lr=0.001]"});
+  const std::string script = read_file(killed.executable, 1 << 20, ReadFailure::resource);
+  const std::string mark = "'" + (folder / "killed").string() + "'";
+  std::ofstream(killed.executable)
+      << "#!/bin/sh\nif grep -q '" << when << "' \"$3/config.resolved.yaml\" && [ ! -e " << mark
+      << " ]; then\ntouch " << mark << "\n" << before << "kill -9 $$\nfi\n" << script;
+  return killed;
+}
+
+study::RunRequest resuming(study::RunRequest request, const fs::path& run_dir) {
+  request.folder.fixed = run_dir;
+  request.resume = study::parse_resume("auto");
   return request;
 }
 
@@ -156,4 +181,39 @@ TEST_CASE("after a signal there is no further attempt, though the workers had en
       steady_clock());
   CHECK(outcome.ending.exit_code == 6);
   CHECK_FALSE(fs::exists(outcome.folder / "attempt-1"));
+}
+
+TEST_CASE("a resumed run goes on to count its attempts, and none takes the folder of another") {
+  TempFolder folder;
+  std::vector<std::string> warnings;
+  const auto request = killed_once(folder, "lr: 0.01", "");
+  const auto killed = run(request, warnings);
+  CHECK(killed.ending.exit_code == 7);
+  REQUIRE(killed.result["attempts"].size() == 2);
+  put_text(killed.folder / "attempt-2/mine.txt", "mine");
+
+  const auto resumed = run(resuming(request, killed.folder), warnings);
+  CHECK(resumed.ending.exit_code == 0);
+  const Json& attempts = resumed.result["attempts"];
+  REQUIRE(attempts.size() == 3);
+  CHECK(attempts[0]["folder"] == "attempt-1");
+  CHECK(attempts[0]["message"] == killed.result["attempts"][0]["message"]);
+  CHECK(attempts[2]["overrides"] == Json{"optimizer.lr=0.001"});
+  CHECK(read_result(killed.folder / "attempt-1")["attempts"].size() == 1);
+  CHECK(attempts[1]["folder"] == "attempt-3");
+  CHECK(fs::exists(killed.folder / "attempt-3/checkpoints/of_this_attempt"));
+  CHECK(entries_in(killed.folder / "attempt-2") == 1);
+}
+
+TEST_CASE("a result that tells no attempts as this program writes them counts for none") {
+  TempFolder folder;
+  auto asked = request(folder, "lr: 7", {"trainer.on_divergence=[optimizer.lr=0.01]"});
+  asked.resume = study::parse_resume("auto");
+  for (const char* text : {"{", "[]", "{\"attempts\": [7]}", "{\"attempts\": []}"}) {
+    INFO(text);
+    put_text(folder / "run/result.json", text);
+    const study::Attempts attempts(asked, folder / "run");
+    CHECK_FALSE(attempts.is_another());
+    CHECK(attempts.with_last({}).size() == 1);
+  }
 }
