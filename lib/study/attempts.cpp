@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/strings.hpp"
+#include "study/run_ending.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -84,6 +85,12 @@ std::optional<RunRequest> Attempts::after(const report::Ending& ending) {
   return next;
 }
 
+RunRequest Attempts::current() const {
+  const bool is_in_file = request_.config_file.filename() == "config.resolved.yaml" &&
+                          lies_in(request_.config_file, folder_);
+  return changes_.empty() || is_in_file ? request_ : changed(changes_);
+}
+
 RunRequest Attempts::changed(const std::vector<std::string>& changes) const {
   RunRequest next = request_;
   next.task.resume.clear();
@@ -108,10 +115,11 @@ std::string Attempts::put_aside() const {
   return name;
 }
 
-std::string Attempts::notice() const {
-  return fmt::format("attempt {} diverged ({}); attempt {} of {} starts from the beginning with {}",
-                     past_.size(), past_.back().message, past_.size() + 1,
-                     fallbacks(request_).size() + 1, fmt::join(changes_, " "));
+std::string Attempts::notice(Begins begins) const {
+  return fmt::format("attempt {} diverged ({}); attempt {} of {} {} with {}", past_.size(),
+                     past_.back().message, past_.size() + 1, fallbacks(request_).size() + 1,
+                     begins == Begins::anew ? "starts from the beginning" : "goes on",
+                     fmt::join(changes_, " "));
 }
 
 report::Attempt Attempts::told(const report::Ending& ending) const {

@@ -13,10 +13,16 @@ namespace trainctl::study {
 /// attempt-N/ below the run folder, N a number that is free, so that the folder itself is always that of the newest one.
 class Attempts {
  public:
+  /// later: at a checkpoint.
+  enum class Begins { anew, later };
+
   /// `request` outlives it. Where it resumes, attempts that result.json of the folder tells of
   /// count. Throws Error(resource).
   Attempts(const RunRequest& request, fs::path folder);
 
+  /// What to run first: as asked for, with the overrides of the attempt that goes on. Throws Error
+  /// where these do not fit.
+  [[nodiscard]] RunRequest current() const;
   /// What to run after an attempt that ended so, from its beginning: as first asked for, with the
   /// next overrides. Nothing where it does not train, did not diverge, or nothing is left to try.
   /// Throws Error where the overrides do not fit, or the folder cannot be cleared.
@@ -24,7 +30,7 @@ class Attempts {
 
   [[nodiscard]] bool is_another() const { return !past_.empty(); }
   /// Why there is another attempt, and what it changes.
-  [[nodiscard]] std::string notice() const;
+  [[nodiscard]] std::string notice(Begins begins) const;
   /// All attempts where this one ended so; empty where there is nothing to fall back on.
   [[nodiscard]] std::vector<report::Attempt> with_last(const report::Ending& ending) const;
 

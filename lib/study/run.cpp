@@ -136,8 +136,9 @@ class Run {
 
   void say_what_was() {
     recall_epochs();
-    if (attempts_.is_another() && past_.origin.checkpoint.empty())
-      on_event(0, events::Warning{attempts_.notice(), {}});
+    using Begins = Attempts::Begins;
+    const Begins begins = past_.origin.checkpoint.empty() ? Begins::anew : Begins::later;
+    if (attempts_.is_another()) on_event(0, events::Warning{attempts_.notice(begins), {}});
     for (const std::string& notice : past_.notices) {
       log_.tell(0, notice);
       on_event(0, events::Warning{notice, {}});
@@ -383,8 +384,8 @@ RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks
   launch::SignalGuard guard;  // a signal after the last worker has gone must not cost the result
   const RunFolder folder = make_run_folder(
       request.resume ? resumed_folder(request.folder, *request.resume) : request.folder);
-  Start start = first_start(request, folder.path);
   Attempts attempts(request, folder.path);
+  Start start = first_start(attempts.current(), folder.path);
   Restarts restarts(request.loaded.experiment.trainer.max_restarts, folder.path, start.past.origin);
   for (;;) {
     RunOutcome outcome = Run(start, folder.path, {attempts, restarts}, clock).execute(make_sinks);

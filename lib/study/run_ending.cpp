@@ -23,11 +23,6 @@ std::string below(const fs::path& run_dir, const fs::path& path) {
   return relative.empty() || *relative.begin() == ".." ? path.string() : relative.string();
 }
 
-bool lies_in(const fs::path& file, const fs::path& folder) {
-  std::error_code failure;
-  return fs::equivalent(file.parent_path(), folder, failure) && !failure;
-}
-
 }  // namespace
 
 report::FirstFailure told(const launch::RankFailure& failure) {
@@ -88,6 +83,11 @@ std::optional<report::SavedState> newest_state(const fs::path& run_dir) {
     log::get().warn("the checkpoints cannot be listed: {}", error.what());
   }
   return std::nullopt;
+}
+
+bool lies_in(const fs::path& file, const fs::path& folder) {
+  std::error_code failure;
+  return fs::equivalent(file.parent_path(), folder, failure) && !failure;
 }
 
 std::string resume_command(const RunRequest& request, const report::Ending& ending) {

@@ -30,6 +30,8 @@ std::optional<report::SavedState> state_of(const Origin& origin, const fs::path&
 /// read again.
 std::optional<report::SavedState> newest_state(const fs::path& run_dir);
 
+bool lies_in(const fs::path& file, const fs::path& folder);
+
 /// What goes on with a run that ended so; empty where there is nothing to go on from, or where the
 /// same end would come again: a config error, a loss that is not finite, a checkpoint error.
 std::string resume_command(const RunRequest& request, const report::Ending& ending);

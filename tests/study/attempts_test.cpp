@@ -1,6 +1,7 @@
 #include "study/attempts.hpp"
 
 #include "base/error.hpp"
+#include "checkpoint/saves.hpp"
 #include "study/fake_run.hpp"
 #include "study/trial.hpp"
 #include "support/catch.hpp"
@@ -203,6 +204,34 @@ TEST_CASE("a resumed run goes on to count its attempts, and none takes the folde
   CHECK(attempts[1]["folder"] == "attempt-3");
   CHECK(fs::exists(killed.folder / "attempt-3/checkpoints/of_this_attempt"));
   CHECK(entries_in(killed.folder / "attempt-2") == 1);
+}
+
+TEST_CASE("the command that began a run goes on with the attempt that was killed") {
+  for (const std::string file : {"as typed", "resolved"}) {
+    TempFolder folder;
+    std::vector<std::string> warnings;
+    checkpoint::Store store(folder / "made");
+    const fs::path made = saves::save(store, 10);
+    auto request = killed_once(folder, "lr: 0.001",
+                               "cp -r '" + made.string() + "' \"$3/checkpoints/\"\n");
+    const auto killed = run(request, warnings);
+    CHECK(killed.ending.exit_code == 7);
+    if (file == "resolved") {
+      config::Diagnostics ignored;
+      request.config_file = killed.folder / "config.resolved.yaml";
+      request.loaded = spec::load_experiment(request.config_file, {}, ignored);
+    }
+    warnings.clear();
+    const auto resumed = run(resuming(request, killed.folder), warnings);
+    INFO(file);
+    CHECK(resumed.ending.exit_code == 0);
+    CHECK(resumed.result["resumed_from"]["step"] == 10);
+    CHECK(resumed.result["attempts"].size() == 3);
+    REQUIRE_FALSE(warnings.empty());
+    CHECK_THAT(warnings.front(), EndsWith("attempt 3 of 3 goes on with optimizer.lr=0.001"));
+    CHECK_THAT(read_file(resumed.folder / "config.resolved.yaml", 1 << 20, ReadFailure::resource),
+               Contains("lr: 0.001"));
+  }
 }
 
 TEST_CASE("a result that tells no attempts as this program writes them counts for none") {
