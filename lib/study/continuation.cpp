@@ -9,7 +9,9 @@
 #include "study/config_changes.hpp"
 #include "study/history.hpp"
 
+#include <map>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -42,6 +44,16 @@ std::string compare(const spec::Loaded& loaded, const Origin& origin, const fs::
   return changes_text(changes);
 }
 
+/// Of the data that the checkpoint was trained on; manifest.json tells that of a later start.
+std::map<std::string, std::string> fingerprints_of(const Origin& origin, const fs::path& run_dir) {
+  constexpr std::string_view kData = "data.";
+  std::map<std::string, std::string> found;
+  for (const auto& [name, value] : origin.manifest.facts) {
+    if (name.starts_with(kData)) found[name.substr(kData.size())] = value;
+  }
+  return found.empty() ? recorded_fingerprints(source_of(origin, run_dir)) : found;
+}
+
 /// epochs.csv does not tell which epochs were the best so far: the values of the monitor do.
 void mark_improved(std::vector<events::EpochEnded>& epochs, const spec::Experiment& experiment) {
   const std::string monitor = spec::checkpoint_monitor(experiment);
@@ -64,7 +76,7 @@ Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, O
   if (!origin.checkpoint.empty()) {
     const std::string changed = compare(loaded, origin, run_dir);
     if (!changed.empty()) past.notices.push_back(changed);
-    past.fingerprints = recorded_fingerprints(source_of(origin, run_dir));
+    past.fingerprints = fingerprints_of(origin, run_dir);
     point = {origin.manifest.epoch, origin.manifest.global_step};
   }
   if (const auto aside = put_aside(run_dir, point)) {

@@ -25,6 +25,17 @@ metrics: [accuracy]
 trainer: {max_epochs: 3, accelerator: cpu, devices: 1, num_threads: 1, log_every_n_steps: 10}
 checkpoint: {every_n_steps: 15}
 """
+TABLE = """\
+name: table
+seed: 7
+dataset:
+  train: {type: csv, path: rows.csv, label: price, label_type: number, standardize: true}
+loader: {batch_size: 8}
+model: linear
+loss: mse
+optimizer: {type: sgd, lr: 0.0001}
+trainer: {accelerator: cpu, devices: 1, num_threads: 1}
+"""
 STEPS = 40  # an epoch
 DEADLINE = 240
 
@@ -235,14 +246,28 @@ class OtherWays(Resumes):
         self.assertIn("no run folder", self.err)
 
     def test_other_data_is_exit_10(self):
-        (self.folder / "digits.yaml").write_text(DIGITS)
-        self.go("trainer.max_epochs=1")
+        (self.folder / "table.yaml").write_text(TABLE)
+        table = self.folder / "rows.csv"
+
+        def fill(last):
+            lines = [f"{i},{2 * i}" for i in range(63)] + [f"63,{last}"]
+            table.write_text("\n".join(["area,price", *lines]) + "\n")
+
+        words = ("run", "table.yaml", "--run-dir", self.run_dir, "--resume", "auto")
+        fill(126)
+        self.call(*words, "trainer.max_epochs=1")
         manifest = self.run_dir / "manifest.json"
         document = json.loads(manifest.read_text())
         document["data_fingerprints"]["train"] = "0" * 16
         manifest.write_text(json.dumps(document))
-        self.go("--resume", "auto", "trainer.max_epochs=2", code=10)
-        self.assertIn("dataset.train: 0000000000000000 -> ", self.err)
+        self.call(*words, "trainer.max_epochs=2")
+        fill(7)
+        for _ in range(2):
+            self.call(*words, "trainer.max_epochs=3", code=10)
+            self.assertRegex(self.err, r"dataset\.train: [0-9a-f]+ -> ")
+        self.assertEqual([row["epoch"] for row in rows(self.run_dir / "epochs.csv")], ["1", "2"])
+        fill(126)
+        self.call(*words, "trainer.max_epochs=3")
 
 
 class Restarts(Resumes):

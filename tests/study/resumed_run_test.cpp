@@ -3,6 +3,7 @@
 #include "study/fake_run.hpp"
 #include "study/trial.hpp"
 #include "support/catch.hpp"
+#include "support/put_text.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -192,6 +193,24 @@ TEST_CASE("other data ends the run with exit code 10, and the fingerprints stay 
     const auto resumed = run(resuming(request, failed.folder));
     CHECK(resumed.ending.exit_code == 10);
     CHECK_THAT(resumed.ending.message, Contains("dataset.train: aa -> bb"));
+  }
+}
+
+TEST_CASE("the data is compared with that of the checkpoint, not of a later start in its folder") {
+  for (const std::string now : {"aa", "bb"}) {
+    TempFolder folder;
+    checkpoint::Store store(folder / "made");
+    fs::path made;
+    checkpoint::Manifest manifest = saves::begin(store, 10, made);
+    manifest.facts["data.train"] = now;
+    store.commit(made, manifest);
+    const auto request = fake_run::request(
+        folder, counted(folder, hello() + "if [ $N = 1 ]; then " + copy_checkpoint(folder, 10) +
+                                    kDie + "fi\n" + finished()));
+    const auto failed = run(request);
+    put_text(failed.folder / "manifest.json", R"({"data_fingerprints": {"train": "zz"}})");
+    const auto resumed = run(resuming(request, failed.folder));
+    CHECK(resumed.ending.exit_code == (now == "aa" ? 0 : 10));
   }
 }
 
