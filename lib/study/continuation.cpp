@@ -8,6 +8,7 @@
 #include "spec/monitor.hpp"
 #include "study/config_changes.hpp"
 #include "study/history.hpp"
+#include "study/superseded.hpp"
 
 #include <map>
 #include <optional>
@@ -72,22 +73,24 @@ void mark_improved(std::vector<events::EpochEnded>& epochs, const spec::Experime
 Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin) {
   Continuation past;
   past.notices = origin.damaged;
-  Point point;
+  std::error_code ignored;
+  const bool is_own =
+      !origin.checkpoint.empty() &&
+      fs::equivalent(origin.checkpoint.parent_path(), run_dir / "checkpoints", ignored);
+  Point point{.of_this_run = is_own};
   if (!origin.checkpoint.empty()) {
     const std::string changed = compare(loaded, origin, run_dir);
     if (!changed.empty()) past.notices.push_back(changed);
     past.fingerprints = fingerprints_of(origin, run_dir);
-    point = {origin.manifest.epoch, origin.manifest.global_step};
+    point.epoch = origin.manifest.epoch;
+    point.global_step = origin.manifest.global_step;
   }
   if (const auto aside = put_aside(run_dir, point)) {
     past.in_place = true;
     past.epochs = report::read_epochs(run_dir / "epochs.csv");
     mark_improved(past.epochs, loaded.experiment);
   }
-  std::error_code ignored;
-  const bool is_own =
-      !origin.checkpoint.empty() &&
-      fs::equivalent(origin.checkpoint.parent_path(), run_dir / "checkpoints", ignored);
+  if (origin.checkpoint.empty()) keep_aside(run_dir);  // no worker can refuse the beginning
   if (is_own)
     checkpoint::Store(run_dir / "checkpoints").point(checkpoint::Link::last, origin.checkpoint);
   past.origin = std::move(origin);

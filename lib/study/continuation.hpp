@@ -20,7 +20,8 @@ struct Continuation {
 };
 
 /// Readies the folder for a start at `origin`: compares the configs, says which damaged checkpoints
-/// are left out and what has changed, and puts aside what lies behind it. Throws Error(config)
+/// are left out and what has changed, and puts aside what lies behind it; until a worker says that
+/// it has resumed, take_back() undoes that. Throws Error(config)
 /// naming the values that cannot change, before anything is touched; Error(checkpoint),
 /// Error(resource).
 Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin);

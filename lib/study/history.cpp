@@ -5,6 +5,7 @@
 #include "base/strings.hpp"
 #include "checkpoint/folders.hpp"
 #include "checkpoint/names.hpp"
+#include "study/superseded.hpp"
 
 #include <algorithm>
 #include <array>
@@ -50,29 +51,6 @@ bool json_line_stays(std::string_view line, const Point& point) {
   return number("step") <= point.global_step;
 }
 
-/// superseded/N, made once something moves there.
-class Aside {
- public:
-  explicit Aside(const fs::path& run_dir) : all_(run_dir / "superseded") {}
-
-  fs::path folder() {
-    if (made_) return *made_;
-    make_folder(all_);
-    std::error_code failure;
-    for (int number = 1; !made_; ++number) {
-      const fs::path free = all_ / std::to_string(number);
-      if (fs::create_directory(free, failure)) made_ = free;
-      ENSURE(resource, !failure, "cannot make {}: {}", printable(free.string()), failure.message());
-    }
-    return *made_;
-  }
-  [[nodiscard]] const std::optional<fs::path>& made() const { return made_; }
-
- private:
-  fs::path all_;
-  std::optional<fs::path> made_;
-};
-
 struct Sorted {
   std::string kept;
   std::string moved;
@@ -104,27 +82,12 @@ void cut(const fs::path& file, bool has_header, const Stays& stays, Aside& aside
   if (sorted.moved.empty()) return;
   const std::string header = text.substr(0, first);
   write_atomically(aside.folder() / file.filename(), header + sorted.moved);
-  write_atomically(file, header + sorted.kept);
+  aside.rewrite(file, header + sorted.kept);
 }
 
 bool counts_epochs(const fs::path& csv) {
   const std::string text = read_file(csv, kMostBytes, ReadFailure::resource);
   return text.starts_with("epoch,");
-}
-
-void move_later_checkpoints(const fs::path& run_dir, const Point& point, Aside& aside) {
-  const fs::path folder = run_dir / "checkpoints";
-  for (const std::string& name : checkpoint::names_in(folder)) {
-    const auto moment = checkpoint::parse_folder_name(name);
-    if (!moment || moment->global_step <= point.global_step) continue;
-    const fs::path target = aside.folder() / "checkpoints";
-    make_folder(target);
-    std::error_code failure;
-    fs::rename(folder / name, target / name, failure);
-    ENSURE(resource, !failure, "cannot move {} to {}: {}", printable((folder / name).string()),
-           printable(target.string()), failure.message());
-  }
-  if (aside.made()) sync_folder(*aside.made());
 }
 
 void copy_rewritten(const fs::path& run_dir, Aside& aside) {
@@ -140,7 +103,9 @@ void copy_rewritten(const fs::path& run_dir, Aside& aside) {
 }  // namespace
 
 std::optional<fs::path> put_aside(const fs::path& run_dir, const Point& point) {
-  Aside aside(run_dir);
+  Aside aside(run_dir, point.of_this_run
+                           ? std::optional(checkpoint::Moment{point.global_step, point.epoch})
+                           : std::nullopt);
   for (const std::string& name : checkpoint::names_in(run_dir)) {
     const fs::path file = run_dir / name;
     const bool is_history =
@@ -152,7 +117,7 @@ std::optional<fs::path> put_aside(const fs::path& run_dir, const Point& point) {
   cut(
       run_dir / "metrics.jsonl", false,
       [&](std::string_view line) { return json_line_stays(line, point); }, aside);
-  move_later_checkpoints(run_dir, point, aside);
+  aside.move_checkpoints();
   copy_rewritten(run_dir, aside);
   return aside.made();
 }

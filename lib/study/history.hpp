@@ -13,15 +13,16 @@ namespace trainctl::study {
 struct Point {
   std::int64_t epoch = 0;
   std::int64_t global_step = 0;
+  bool of_this_run = true;  // a checkpoint of the folder; else none there is of this past
 };
 
 /// Makes the files of a run folder what they were at that point, so that what follows can be
 /// appended: rows of CSV files from `epoch` on, lines of metrics.jsonl behind `global_step` or of
-/// such an epoch, a last line that was cut off, and checkpoints of later steps. They are not lost:
-/// they move to superseded/N/, N from 1, and the files that every start writes anew (config.yaml,
+/// such an epoch, a last line that was cut off, and later checkpoints. They are not lost: they move
+/// to superseded/N/, N from 1, and the files that every start writes anew (config.yaml,
 /// config.resolved.yaml, manifest.json, result.json) are copied there. Logs stay as they are. Says
-/// where it all is; nothing where there was nothing. Killed at any moment it loses no row. Throws
-/// Error(resource).
+/// where it all is; nothing where there was nothing. Killed at any moment it loses no row; until
+/// keep_aside() it can all be undone by take_back(). Throws Error(resource).
 std::optional<fs::path> put_aside(const fs::path& run_dir, const Point& point);
 
 /// data_fingerprints of manifest.json: split -> hex; empty where there are none.

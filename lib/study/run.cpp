@@ -19,6 +19,7 @@
 #include "study/restarts.hpp"
 #include "study/run_ending.hpp"
 #include "study/run_log.hpp"
+#include "study/superseded.hpp"
 #include "study/worker_launch.hpp"
 #include "weights/import.hpp"
 
@@ -114,6 +115,7 @@ class Run {
     std::error_code ignored;  // nobody needs it any more
     fs::remove(outcome_.folder / weights::kImportedName, ignored);
     for (const auto& sink : sinks_) keep_failure([&] { sink->close(); });
+    if (trains() && !outcome_.record.resumed) keep_failure([&] { undo_continuation(); });
     keep_failure([&] { outcome_.ending.profile = profile_of(outcome_.folder); });
     write_result();
     return std::move(outcome_);
@@ -143,6 +145,12 @@ class Run {
       log_.tell(0, notice);
       on_event(0, events::Warning{notice, {}});
     }
+  }
+
+  // What refused the checkpoint must not cost the newer ones.
+  void undo_continuation() {
+    if (take_back(outcome_.folder))
+      log_.tell(0, "the run has not gone on: what was put aside for it is back");
   }
 
   // Totals and the best epoch are those of the whole run; its file is written when a better comes.
@@ -282,6 +290,7 @@ class Run {
       // Only now are versions and data known; before, the manifest told what was asked for.
       write_manifest();
     }
+    if (std::holds_alternative<events::Resumed>(event)) keep_aside(outcome_.folder);
     for (const auto& sink : sinks_) sink->on_event(rank, event);
   }
 
@@ -358,6 +367,9 @@ Start start_at(RunRequest request, const fs::path& folder, Origin origin) {
 
 Start first_start(const RunRequest& request, const fs::path& folder) {
   if (!request.resume) return {request, {}};
+  if (take_back(folder))
+    log::get().warn("{}: a start before has put checkpoints aside and not gone on; they are back",
+                    printable(folder.string()));
   return start_at(request, folder, choose_checkpoint(folder, *request.resume));
 }
 

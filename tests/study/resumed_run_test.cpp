@@ -123,6 +123,7 @@ TEST_CASE("rows behind the checkpoint are not there twice") {
       counted(folder, hello() + "if [ $N = 1 ]; then\n" + fake_run::say(invented::epoch(0)) +
                           fake_run::say(invented::epoch(1)) + fake_run::say(invented::epoch(2)) +
                           copy_checkpoint(folder, 10) + kDie + "fi\n" +
+                          fake_run::say(events::Resumed{.epoch = 1, .global_step = 10}) +
                           fake_run::say(invented::epoch(1)) + fake_run::say(invented::epoch(2)) +
                           finished()));
   const auto failed = run(request);
@@ -131,6 +132,34 @@ TEST_CASE("rows behind the checkpoint are not there twice") {
   CHECK(text_of(resumed.folder / "epochs.csv") == before);
   CHECK(lines_in(resumed.folder / "superseded/1/epochs.csv") == 3);
   CHECK(resumed.result["epochs"] == 3);
+}
+
+TEST_CASE("an older checkpoint that the worker refuses does not cost the newer ones") {
+  TempFolder folder;
+  const std::string first = fake_run::say(invented::epoch(0)) + fake_run::say(invented::epoch(1)) +
+                            fake_run::say(invented::epoch(2)) + copy_checkpoint(folder, 10) +
+                            copy_checkpoint(folder, 20) + copy_checkpoint(folder, 30) + kDie;
+  const std::string refuses =
+      fake_run::say(events::Failed{.kind = 10, .message = "it does not fit"}) + "exit 10\n";
+  const auto request = fake_run::request(
+      folder, counted(folder, hello() + "if [ $N = 1 ]; then\n" + first +
+                                  "fi\nif [ $N = 2 ]; then\n" + refuses + "fi\n" + finished()));
+  const auto failed = run(request);
+  const fs::path checkpoints = failed.folder / "checkpoints";
+  const std::string rows = text_of(failed.folder / "epochs.csv");
+  const std::string lines = text_of(failed.folder / "metrics.jsonl");
+  auto older = resuming(request, failed.folder);
+  older.resume = study::parse_resume((checkpoints / saves::name_of(10)).string());
+  const auto refused = run(older);
+  CHECK(refused.ending.exit_code == 10);
+  CHECK(refused.result["resumed_from"]["step"] == 10);
+  CHECK(refused.result["checkpoint"]["step"] == 30);
+  for (const int step : {10, 20, 30}) CHECK(saves::holds(checkpoints / saves::name_of(step), step));
+  CHECK(text_of(failed.folder / "epochs.csv") == rows);
+  CHECK(text_of(failed.folder / "metrics.jsonl") == lines);
+  const auto resumed = run(resuming(request, failed.folder));
+  CHECK(resumed.ending.exit_code == 0);
+  CHECK(resumed.result["resumed_from"]["step"] == 30);
 }
 
 TEST_CASE("auto in a folder without a checkpoint begins anew there") {
