@@ -5,6 +5,7 @@
 #include "report/epoch_history.hpp"
 #include "report/invented.hpp"
 #include "report/sink.hpp"
+#include "study/superseded.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"
@@ -114,6 +115,41 @@ TEST_CASE("checkpoints of later steps make room for those to come") {
   CHECK(store.list().size() == 2);
   CHECK(saves::holds(folder / "superseded/1/checkpoints" / saves::name_of(30), 30));
   CHECK_NOTHROW(saves::save(store, 30));
+}
+
+TEST_CASE("of two checkpoints of one step the one of the later epoch is later") {
+  TempFolder folder;
+  checkpoint::Store store(folder / "checkpoints");
+  saves::save(store, 20);
+  const fs::path ended = folder / "checkpoints" / checkpoint::folder_name({20, 3});
+  fs::copy(folder / "checkpoints" / saves::name_of(20), ended, fs::copy_options::recursive);
+  study::put_aside(folder.path(), Point{2, 20});
+  CHECK(fs::exists(folder / "checkpoints" / saves::name_of(20)));
+  CHECK_FALSE(fs::exists(ended));
+  CHECK(fs::exists(folder / "superseded/1/checkpoints" / ended.filename()));
+}
+
+TEST_CASE("a start that goes on from elsewhere leaves no checkpoint of another past") {
+  TempFolder folder;
+  checkpoint::Store store(folder / "checkpoints");
+  for (const std::int64_t step : {0, 10, 20}) saves::save(store, step);
+  study::put_aside(folder.path(), Point{.epoch = 2, .global_step = 20, .of_this_run = false});
+  CHECK(store.list().empty());
+  for (const std::int64_t step : {0, 10, 20})
+    CHECK(saves::holds(folder / "superseded/1/checkpoints" / saves::name_of(step), step));
+}
+
+TEST_CASE("what was put aside twice lies in two folders") {
+  TempFolder folder;
+  checkpoint::Store store(folder / "checkpoints");
+  for (const int number : {1, 2}) {
+    for (const std::int64_t step : {10, 20})
+      if (!fs::exists(folder / "checkpoints" / saves::name_of(step))) saves::save(store, step);
+    study::put_aside(folder.path(), Point{1, 10});
+    study::keep_aside(folder.path());
+    const fs::path aside = folder / "superseded" / std::to_string(number);
+    CHECK(saves::holds(aside / "checkpoints" / saves::name_of(20), 20));
+  }
 }
 
 TEST_CASE("epochs come back from their file with metrics and times") {
