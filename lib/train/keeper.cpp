@@ -84,11 +84,26 @@ void Keeper::memorise(Memo& memo, std::string_view key, std::optional<Snapshot>&
 }
 
 void Keeper::save_due(std::int64_t epoch) {
-  if ((epoch + 1) % options_.save_every == 0) save_new_best();
+  if ((epoch + 1) % options_.save_every == 0) save_new_best(OnFailure::warn);
 }
 
-void Keeper::save_new_best() {
-  if (!std::exchange(unsaved_, false) || !writes_) return;
+void Keeper::save_new_best(OnFailure on_failure) {
+  if (!unsaved_) return;
+  try {
+    if (writes_) write_best();
+    unsaved_ = false;
+  } catch (const Error& error) {
+    if (on_failure == OnFailure::end || error.kind() != ErrorKind::resource) throw;
+    tell_failure("best", error);
+  }
+}
+
+void Keeper::tell_failure(const char* file, const Error& error) const {
+  session_.emit(events::Warning{
+      fmt::format("checkpoints/{}.safetensors could not be written: {}", file, error.what()), {}});
+}
+
+void Keeper::write_best() {
   const Position& at = best_position_;
   make_folder(session_.run_dir / "checkpoints");
   save_weights(session_.run_dir / "checkpoints/best.safetensors", best_->tensors(),
@@ -100,8 +115,17 @@ void Keeper::save_new_best() {
                                         options_.monitor, *best_value_});
 }
 
-void Keeper::save_last(const Position& position) {
+void Keeper::save_last(const Position& position, OnFailure on_failure) {
   if (!options_.save_last || !writes_) return;
+  try {
+    write_last(position);
+  } catch (const Error& error) {
+    if (on_failure == OnFailure::end || error.kind() != ErrorKind::resource) throw;
+    tell_failure("last", error);
+  }
+}
+
+void Keeper::write_last(const Position& position) const {
   const Position at = restored_.value_or(position);
   make_folder(session_.run_dir / "checkpoints");
   save_weights(

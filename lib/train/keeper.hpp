@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/error.hpp"
 #include "train/options.hpp"
 #include "train/session.hpp"
 #include "train/weights.hpp"
@@ -21,12 +22,15 @@ class Keeper {
   /// best. Returns whether `monitored` is, which is absent in an epoch that has no such value.
   bool observe(const Position& position, std::optional<double> monitored,
                const stage::StopDecision& decision);
-  /// At the end of an epoch: writes the best if it is new and its turn has come.
+  /// A file that cannot be written (Error(resource)): a warning, and what is new stays so until
+  /// the next save; or the end of the run.
+  enum class OnFailure { warn, end };
+  /// At the end of an epoch: writes the best if it is new and its turn has come. Failures are told.
   void save_due(std::int64_t epoch);
   /// Writes the best weights if they are not yet.
-  void save_new_best();
+  void save_new_best(OnFailure on_failure);
   /// Writes the model's weights, or the restored ones, as the last.
-  void save_last(const Position& position);
+  void save_last(const Position& position, OnFailure on_failure);
   /// The stopper's best weights become the model's; nothing where there are none.
   void restore_best();
 
@@ -40,6 +44,9 @@ class Keeper {
   void take(std::optional<Snapshot>& into) const;
   void memorise(Memo& memo, std::string_view key, std::optional<Snapshot>& kept) const;
   void take_for_stopper(const Position& position, bool is_best);
+  void write_best();
+  void write_last(const Position& position) const;
+  void tell_failure(const char* file, const Error& error) const;
 
   const Session& session_;
   const Options& options_;

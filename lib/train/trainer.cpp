@@ -119,9 +119,12 @@ events::Finished Trainer::finish() {
     averager_->swap();  // for good: what is kept is the average
     share_buffers(session_);
   }
-  keeper_.save_new_best();
+  // Who asked for the end wants the code that tells whether the run can go on.
+  const auto on_failure =
+      stop_ == Stop::signal ? Keeper::OnFailure::warn : Keeper::OnFailure::end;
+  keeper_.save_new_best(on_failure);
   if (stop_ != Stop::signal) keeper_.restore_best();
-  keeper_.save_last(position_);
+  keeper_.save_last(position_, on_failure);
   if (stop_ == Stop::signal) stop_reason_ = "signal";
   events::Finished finished;
   finished.epochs = epochs_done_;
@@ -137,9 +140,10 @@ void Trainer::rescue(ErrorKind cause) noexcept {
   if (lost && !options_.device.is_cpu()) return;  // an exchange that never ends may hold the device
   try {
     step_.drop_graph();  // its memory would count as taken
-    keeper_.save_new_best();
+    keeper_.save_new_best(Keeper::OnFailure::warn);
     const bool trained = position_.global_step > 0 && cause != ErrorKind::diverged;
-    if (trained && not_finite(weights_of(session_.model)).empty()) keeper_.save_last(position_);
+    if (trained && not_finite(weights_of(session_.model)).empty())
+      keeper_.save_last(position_, Keeper::OnFailure::warn);
   } catch (...) {  // the failure that ends the run is told, this one is its echo
   }
 }

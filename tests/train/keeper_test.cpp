@@ -11,6 +11,8 @@ using namespace trainctl;
 
 namespace {
 
+using OnFailure = train::Keeper::OnFailure;
+
 /// Five epochs as a keeper sees them: the checkpoint's best and the stopper's part and meet again.
 struct Keeping {
   struct Epoch {
@@ -37,8 +39,11 @@ struct Keeping {
     }
   }
 
+  [[nodiscard]] std::filesystem::path best_path() const {
+    return run.folder.path() / "checkpoints/best.safetensors";
+  }
   [[nodiscard]] std::string best_file() const {
-    std::ifstream file(run.folder.path() / "checkpoints/best.safetensors", std::ios::binary);
+    std::ifstream file(best_path(), std::ios::binary);
     REQUIRE(file.good());
     return {std::istreambuf_iterator<char>(file), {}};
   }
@@ -56,7 +61,7 @@ struct Keeping {
 TEST_CASE("a keeper knows after a resume which weights are the best, and the stopper's") {
   Keeping whole;
   whole.epochs(0, 5);
-  whole.keeper.save_new_best();
+  whole.keeper.save_new_best(OnFailure::end);
   for (std::size_t before = 0; before <= 5; ++before) {
     INFO("after " << before << " epochs");
     Keeping first;
@@ -66,7 +71,7 @@ TEST_CASE("a keeper knows after a resume which weights are the best, and the sto
     hand_over_state(first.keeper, resumed.keeper);
     CHECK(remember(resumed.keeper) == remember(first.keeper));
     resumed.epochs(before, 5);
-    resumed.keeper.save_new_best();
+    resumed.keeper.save_new_best(OnFailure::end);
     CHECK(resumed.best_file() == whole.best_file());
     for (Keeping* one : {&first, &resumed}) {
       set_weights(one->run.model, 77);
@@ -88,6 +93,20 @@ TEST_CASE("a keeper's best weights and the stopper's come back where they differ
   set_weights(resumed.run.model, 77);
   resumed.keeper.restore_best();
   CHECK(resumed.run.model.weight[0][0].item<double>() == 1.5);
-  resumed.keeper.save_new_best();
+  resumed.keeper.save_new_best(OnFailure::end);
   CHECK_FALSE(exists(resumed.run.folder.path() / "checkpoints/best.safetensors"));  // it is saved
+}
+
+TEST_CASE("best weights that cannot be written are told, and written at the next save") {
+  Keeping keeping;
+  std::filesystem::create_directories(keeping.best_path() / "in the way");
+  keeping.epochs(0, 2);
+  const auto warnings = keeping.run.all<events::Warning>();
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0].message, Contains("best.safetensors"));
+  CHECK_THROWS_AS(keeping.keeper.save_new_best(OnFailure::end), Error);
+  std::filesystem::remove_all(keeping.best_path());
+  keeping.keeper.save_new_best(OnFailure::end);
+  CHECK(keeping.run.all<events::CheckpointSaved>().size() == 1);
+  CHECK_FALSE(keeping.best_file().empty());
 }

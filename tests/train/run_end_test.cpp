@@ -175,3 +175,26 @@ TEST_CASE("a signal during validation ends the run at once") {
   CHECK(run.loss.calls == 6);
   CHECK(run.all<events::EpochEnded>().empty());
 }
+
+TEST_CASE("weights that cannot be written end a run at its end, but not one that was stopped") {
+  for (const bool stops : {false, true}) {
+    FakeRun run;
+    run.options.max_epochs = 2;
+    run.options.saving = train::Saving{};
+    for (const char* name : {"best", "last"}) {
+      const std::string file = fmt::format("checkpoints/{}.safetensors/in the way", name);
+      std::filesystem::create_directories(run.folder / file);
+    }
+    run.loss.after = [&run, stops](const at::Tensor& loss, int call) {
+      if (stops && call == 8) run.stop_signal = 15;
+      return loss;
+    };
+    if (!stops) {
+      CHECK(error_of(run).kind() == ErrorKind::resource);
+      continue;
+    }
+    CHECK(run.run().stop_reason == "signal");
+    CHECK(run.saved_the_end);
+    CHECK(run.all<events::Warning>().size() == 3);  // after the first epoch, and twice at the end
+  }
+}
