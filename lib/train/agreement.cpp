@@ -23,7 +23,7 @@ Agreement::~Agreement() {
 
 Stop Agreement::own(double now) const {
   if (sources_.signal != nullptr && *sources_.signal != 0) return Stop::signal;
-  return sources_.deadline > 0 && now >= sources_.deadline ? Stop::time : Stop::none;
+  return sources_.deadline && now >= *sources_.deadline ? Stop::time : Stop::none;
 }
 
 Stop Agreement::read() {

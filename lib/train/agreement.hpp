@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 
 namespace trainctl::train {
 
@@ -14,7 +15,7 @@ enum class Stop { none, signal, time };
 
 struct StopSources {
   const volatile int* signal = nullptr;  // 0, or the signal that asks for a stop
-  double deadline = 0;                   // on the clock of the timer; 0: none
+  std::optional<double> deadline = {};   // on the clock of the timer
 };
 
 /// Lets all ranks end after the same step, whoever was asked, and save after the same one, which
@@ -29,6 +30,9 @@ class Agreement {
   ~Agreement();
   Agreement(const Agreement&) = delete;
   Agreement& operator=(const Agreement&) = delete;
+
+  /// For a run that goes on: it may have passed already.
+  void set_deadline(double deadline) { sources_.deadline = deadline; }
 
   enum class At { step, log_point };
   /// At the end of a step or of a batch of validation; `now` as of the timer.

@@ -14,8 +14,10 @@ std::int64_t steps_per_epoch(const Session& session, const Options& options) {
   return (session.train.batches_per_epoch() + options.accumulate - 1) / options.accumulate;
 }
 
-StopSources stop_sources(const Session& session, const Options& options) {
-  return {session.stop_signal, options.max_time_s ? session.clock.now() + *options.max_time_s : 0};
+StopSources stop_sources(const Session& session, const Options& options, double begun) {
+  StopSources sources{session.stop_signal, {}};
+  if (options.max_time_s) sources.deadline = begun + *options.max_time_s;
+  return sources;
 }
 
 std::unique_ptr<Saver> make_saver(const Session& session, const Options& options) {
@@ -32,6 +34,7 @@ std::unique_ptr<dist::GradSync> synchronise(const Session& session) {
 Trainer::Trainer(const Session& session, Options options)
     : session_(session),
       options_(std::move(options)),
+      begun_(session.clock.now()),
       timer_(session.clock, device::make_event_line(options_.device, static_cast<int>(kParts))),
       saver_(make_saver(session, options_)),
       sync_(synchronise(session)),
@@ -40,7 +43,7 @@ Trainer::Trainer(const Session& session, Options options)
       dump_(std::make_unique<NumericsDump>(session, options_)),
       keeper_(session, options_),
       reporter_(session, options_.device),
-      agreement_(session.communicator, stop_sources(session, options_),
+      agreement_(session.communicator, stop_sources(session, options_, begun_),
                  cadence_for(options_.device)) {
   ENSURE(config, !session.scheduler.cycles_momentum() || session.optimizer.has_momentum(),
          "the scheduler cycles a momentum that the optimizer does not have");
@@ -58,10 +61,18 @@ events::Finished Trainer::run() {
   if (!resumed_) sanity_check();
   begin_saving();
   timer_.begin_epoch();
+  heed_spent_time();
   bool goes_on = !epoch_done_ || next_epoch();
   while (goes_on) goes_on = train_epoch() && finish_epoch() && next_epoch();
   if (saver_) save_end();
   return finish();
+}
+
+/// The starts of a run share trainer.max_time: there may be none left. A signal waits for a step.
+void Trainer::heed_spent_time() {
+  if (!resumed_ || !options_.max_time_s) return;
+  if (agreement_.settle(session_.clock.now()) == Stop::time) stop_ = Stop::time;
+  if (stop_ == Stop::time && epoch_done_ && has_next_epoch()) stop_reason_ = "max_time";
 }
 
 bool Trainer::next_epoch() {
@@ -120,8 +131,7 @@ events::Finished Trainer::finish() {
     share_buffers(session_);
   }
   // Who asked for the end wants the code that tells whether the run can go on.
-  const auto on_failure =
-      stop_ == Stop::signal ? Keeper::OnFailure::warn : Keeper::OnFailure::end;
+  const auto on_failure = stop_ == Stop::signal ? Keeper::OnFailure::warn : Keeper::OnFailure::end;
   keeper_.save_new_best(on_failure);
   if (stop_ != Stop::signal) keeper_.restore_best();
   keeper_.save_last(position_, on_failure);

@@ -55,6 +55,7 @@ class Trainer {
 
  private:
   void sanity_check();
+  void heed_spent_time();
   /// Returns false where the epoch is not to be finished: a signal.
   bool train_epoch();
   /// Returns its first batch, which in an epoch that goes on is a later one.
@@ -95,7 +96,11 @@ class Trainer {
   void begin_saving();
   void save_if_due();
   void take_state();
+  void copy_state();
+  [[nodiscard]] Saver::About about(const char* reason) const;
   void write_state(const char* reason);
+  void take_cut();
+  void write_cut();
   void save_end();
   [[nodiscard]] std::uint64_t state_bytes();
   void beat(events::Phase phase) const;
@@ -112,6 +117,7 @@ class Trainer {
 
   const Session& session_;
   Options options_;
+  double begun_;  // on the session's clock; where the run goes on: as if it had never stopped
   PartTimer timer_;
   std::unique_ptr<Saver> saver_;  // null: none are written. Before ranks meet
   std::unique_ptr<dist::GradSync> sync_;
@@ -141,6 +147,7 @@ class Trainer {
   bool epoch_done_ = false;  // the epoch of position_, with all that comes behind it
   bool stepped_ = false;     // this process has begun a step
   bool saved_the_end_ = false;
+  std::optional<Saver::About> cut_;  // the checkpoint of an epoch that a limit has cut short
   std::filesystem::path resumed_from_;
   double saved_at_ = 0;                // on the session's clock
   std::optional<double> epoch_value_;  // of the monitor, in the epoch that is done

@@ -71,21 +71,26 @@ bool Trainer::finish_epoch() {
   ended.epoch = position_.epoch;
   ended.global_step = position_.global_step;
   ended.lr = lr_;
-  if (!judge_epoch(ended)) return false;
+  take_cut();
+  if (!judge_epoch(ended)) {
+    cut_.reset();
+    return false;
+  }
   keep_best();
   if (stop_ == Stop::none) stop_ = agreement_.settle(timer_.last_reading());
   ended.data_digest = epoch_digest();
   ++epochs_done_;
   epoch_done_ = true;
   const bool sound = diverged_reason_.empty();
-  const bool saves =
-      saver_ && sound && stop_ != Stop::signal && (position_.epoch + 1) % options_.save_every == 0;
+  const bool saves = saver_ && sound && !cut_ && stop_ != Stop::signal &&
+                     (position_.epoch + 1) % options_.save_every == 0;
   if (saves) take_state();
   time_epoch(ended);
   if (session_.communicator.place().rank == 0) reporter_.emit(ended);
   if (!sound) throw_rose(diverged_reason_);
   // Only now: an epoch that a checkpoint holds is never told again.
   if (saves) write_state("every_n_epochs");
+  write_cut();
   settle_stop_reason();
   return stop_ != Stop::signal;
 }

@@ -43,6 +43,10 @@ void Trainer::memorise(Memo& memo) {
   memo.value("rows_in_epoch", &rows_in_epoch_);
   memo.value("epoch_value", &epoch_value_);
   memo.value("early_reason", &early_reason_);
+  const double now = session_.clock.now();
+  double elapsed = now - begun_;
+  memo.value("elapsed_s", &elapsed);
+  begun_ = now - elapsed;
   memo.value("lr", &lr_);
   memo.value("digest", &digest_);
   memo.group("run_digest", [&] { run_digest_.memorise(memo); });
@@ -131,6 +135,10 @@ void Trainer::take_state() {
     check_skipped();
     check_weights();
   }
+  copy_state();
+}
+
+void Trainer::copy_state() {
   const dist::Place place = session_.communicator.place();
   std::vector<stage::NamedTensor> tensors = saved_by(state(), place.rank);
   for (const auto& [name, random] : random_states(options_.device))
@@ -148,16 +156,39 @@ void Trainer::take_state() {
   saved_at_ = session_.clock.now();
 }
 
+Saver::About Trainer::about(const char* reason) const {
+  return {.moment = moment(),
+          .step_in_epoch = next().step_in_epoch,
+          .samples_in_epoch = epoch_done_ ? 0 : rows_in_epoch_,
+          .reason = reason,
+          .value = epoch_done_ ? epoch_value_ : std::nullopt,
+          .told_epoch = position_.epoch,
+          .buckets = sync_->layout()};
+}
+
 void Trainer::write_state(const char* reason) {
   timer_.enter(Part::checkpoint);
-  const Position at = next();
-  saver_->write({.moment = moment(),
-                 .step_in_epoch = at.step_in_epoch,
-                 .samples_in_epoch = epoch_done_ ? 0 : rows_in_epoch_,
-                 .reason = reason,
-                 .value = epoch_done_ ? epoch_value_ : std::nullopt,
-                 .told_epoch = position_.epoch,
-                 .buckets = sync_->layout()});
+  saver_->write(about(reason));
+}
+
+/// An epoch that max_steps or max_time cuts short is judged as it is, but a longer run takes the
+/// rest of it: what is saved is the state before that.
+void Trainer::take_cut() {
+  if (!saver_ || position_.step_in_epoch >= position_.steps_in_epoch) return;
+  timer_.enter(Part::checkpoint);
+  beat(events::Phase::checkpoint);
+  saver_->settle();
+  cut_ = about(at_step_limit() ? "max_steps" : "max_time");
+  if (!saver_->has(cut_->moment)) copy_state();
+  beat(phase_);
+  timer_.enter(Part::other);
+}
+
+void Trainer::write_cut() {
+  if (!cut_) return;
+  timer_.enter(Part::checkpoint);
+  cut_->value = epoch_value_;
+  if (!saver_->has(cut_->moment)) saver_->write(*cut_);
 }
 
 /// The last one is waited for, and all ranks learn whether it is there.
@@ -167,12 +198,17 @@ void Trainer::save_end() {
   saver_->tolerate_failures();
   saver_->settle();
   const bool asked = stop_ == Stop::signal;
-  if (!saver_->has(moment())) {
-    take_state();
-    write_state(asked ? "signal" : "exit");
+  const checkpoint::Moment end = cut_ ? cut_->moment : moment();
+  if (!saver_->has(end)) {
+    if (cut_) {
+      saver_->write(*cut_);  // again: it has failed
+    } else {
+      take_state();
+      write_state(asked ? "signal" : "exit");
+    }
     saver_->settle();
   }
-  saved_the_end_ = saver_->has(moment());
+  saved_the_end_ = saver_->has(end);
   ENSURE(resource, saved_the_end_ || asked,
          "the run came to its end, but its last checkpoint could not be saved");
 }
@@ -189,6 +225,7 @@ void Trainer::resume(const std::filesystem::path& checkpoint) {
   if (saved.same_world() || place.rank == 0)
     set_random_states(options_.device, saved.tensors("rng/"));
   if (!saved.same_world()) take_over_other_world(saved);
+  if (options_.max_time_s) agreement_.set_deadline(begun_ + *options_.max_time_s);
   resumed_ = true;
   resumed_from_ = checkpoint;
   goes_on_ = !epoch_done_;

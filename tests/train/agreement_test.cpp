@@ -55,7 +55,7 @@ TEST_CASE("all ranks stop after the same step, whoever got the signal") {
   std::array<int, 3> stopped_after{};
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
     volatile int signal = 0;
-    Agreement agreement(*communicator, {&signal, 0}, cadence);
+    Agreement agreement(*communicator, {&signal, {}}, cadence);
     for (int step = 1; step <= 20; ++step) {
       if (rank == 2 && step == 5) signal = 2;
       const bool logs = step % 4 == 0;
@@ -75,7 +75,7 @@ TEST_CASE("between epochs the ranks settle at once, and nothing is left under wa
   RankGroup group(2);
   std::array<Stop, 2> found{};
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
-    Agreement agreement(*communicator, {nullptr, rank == 0 ? 5.0 : 0.0},
+    Agreement agreement(*communicator, {nullptr, rank == 0 ? std::optional(5.0) : std::nullopt},
                         Agreement::Cadence::every_step);
     expect(agreement.after_step(Agreement::At::step, 1.0) == Stop::none,
            "stopped after the first step");

@@ -245,6 +245,79 @@ TEST_CASE("a run that came to its end goes on with more epochs, and else ends at
   CHECK(finished.data_digest == expected.data_digest);
 }
 
+TEST_CASE("an epoch that max_steps cut short goes on where a longer run resumes it") {
+  for (const Variant& variant : variants()) {
+    INFO(variant.optimizer << " with " << variant.scheduler);
+    const Course expected = uninterrupted(variant);
+    const std::int64_t steps = (6 + variant.accumulate - 1) / variant.accumulate;
+    at::manual_seed(5);
+    const auto first = make(variant);
+    first->options.max_steps = steps + 1;
+    const events::Finished cut = first->run();
+    if (!variant.stops_early) CHECK(cut.stop_reason == "max_steps");
+    CHECK(cut.epochs == 2);
+    REQUIRE(first->saved_the_end);
+    CHECK(first->all<events::EpochEnded>().size() == 2);
+    const auto again = make(variant);
+    again->options.max_steps = steps + 1;
+    again->resume = last_of(*first);
+    const events::Finished same = again->run();
+    CHECK(same.stop_reason == cut.stop_reason);
+    CHECK(same.parameter_digest == cut.parameter_digest);
+    CHECK(again->all<events::StepLogged>().empty());
+    CHECK(again->saved_the_end);
+    const auto longer = make(variant);
+    longer->resume = last_of(*first);
+    Course course;
+    note_end(*longer, longer->run(), course);
+    CHECK(course.weights == expected.weights);
+    CHECK(course.optimizer == expected.optimizer);
+    CHECK(course.finished == expected.finished);
+  }
+}
+
+TEST_CASE("a checkpoint of an epoch that was cut short is ranked by how the epoch was judged") {
+  const auto run = make({});
+  run->options.max_steps = 8;
+  run->run();
+  const checkpoint::Store store(run->folder.path() / "checkpoints");
+  const auto found = store.list();
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].moment == checkpoint::Moment{8, 1});
+  CHECK(found[0].manifest->reason == "max_steps");
+  CHECK(found[0].manifest->step_in_epoch == 2);
+  CHECK(found[0].manifest->value == value_of(run->all<events::EpochEnded>()[1], "val/loss"));
+}
+
+TEST_CASE("all starts of a run share its max_time") {
+  const auto timed = [](double seconds) {
+    auto run = make({});
+    const auto clock = std::make_shared<ManualClock>();
+    run->clock = clock;
+    run->options.max_time_s = seconds;
+    run->loss.after = [clock](const at::Tensor& loss, int) {
+      clock->advance(1);
+      return loss;
+    };
+    return run;
+  };
+  const auto first = timed(9.5);
+  const events::Finished cut = first->run();
+  REQUIRE(cut.stop_reason == "max_time");
+  REQUIRE(first->saved_the_end);
+  const auto again = timed(9.5);
+  again->resume = last_of(*first);
+  const events::Finished same = again->run();
+  CHECK(same.stop_reason == "max_time");
+  CHECK(same.global_step == cut.global_step);
+  const auto longer = timed(12.5);
+  longer->resume = last_of(*first);
+  const events::Finished more = longer->run();
+  CHECK(more.stop_reason == "max_time");
+  CHECK(more.global_step > cut.global_step);
+  CHECK(more.global_step <= cut.global_step + 4);
+}
+
 TEST_CASE("a checkpoint tells where a run goes on from it") {
   const auto run = make({});
   after_step(8)(*run);
