@@ -9,7 +9,9 @@
 #include <torch/version.h>
 
 #include <array>
+#include <charconv>
 #include <span>
+#include <system_error>
 
 namespace trainctl::engine {
 namespace {
@@ -65,6 +67,14 @@ checkpoint::Manifest origin_of(const OriginContext& context) {
   for (const auto& [split, fingerprint] : context.data_fingerprints)
     origin.facts["data." + split] = fingerprint;
   return origin;
+}
+
+std::optional<int> threads_of(const checkpoint::Manifest& saved) {
+  const std::string text = fact(saved, "threads");
+  int threads = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), threads);
+  const bool is_number = error == std::errc() && end == text.data() + text.size() && threads > 0;
+  return is_number ? std::optional(threads) : std::nullopt;
 }
 
 std::string why_not_bitwise(const checkpoint::Manifest& saved, const Standing& now) {

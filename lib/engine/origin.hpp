@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 
 namespace trainctl::engine {
@@ -21,6 +22,9 @@ struct OriginContext {
 /// "device", "cpu" (the model), "cpu_features", "data.train", "data.val" and "config", the text of
 /// config.resolved.yaml. The trainer adds "buckets", "samples_in_epoch" and "weights_only".
 checkpoint::Manifest origin_of(const OriginContext& context);
+
+/// The threads with which a checkpoint was computed; nothing where it does not tell.
+std::optional<int> threads_of(const checkpoint::Manifest& saved);
 
 /// A run as it stands, for the comparison with a checkpoint.
 struct Standing {

@@ -25,6 +25,8 @@ train::ThreadChoice fixed(int threads, std::string why, double step_s = 0) {
 
 train::ThreadChoice probe(const ThreadContext& context) {
   const int cores = std::max(usable_cores() / context.local_world_size, 1);
+  // Another number would change the order of additions, and so the numbers.
+  if (context.before && *context.before <= cores) return {*context.before, "as the run began"};
   if (cores == 1) return {1, "one core for each process"};
   return train::probe_threads(
       {cores, throwaway_step(context), [](int n) { at::set_num_threads(n); }}, steady_clock());

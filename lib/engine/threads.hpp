@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 namespace trainctl::engine {
 
@@ -17,6 +18,7 @@ struct ThreadContext {
   stage::ModelContext model;
   at::Device device = at::kCPU;
   int local_world_size = 1;
+  std::optional<int> before = {};  // of the run that goes on
 };
 
 /// Samples that the model takes, and targets that its loss does, of random numbers.
@@ -30,7 +32,8 @@ MadeUpBatch made_up_batch(const stage::ModelContext& model, std::int64_t rows, a
 /// when the device is done. Draws random numbers: seed afterwards.
 std::function<void()> throwaway_step(const ThreadContext& context);
 
-/// trainer.num_threads, or for `auto` what a short probe with a throwaway model finds; sets it.
+/// trainer.num_threads, or for `auto` what the run had before where the cores suffice, else what a
+/// short probe with a throwaway model finds; sets it.
 /// Rank 0 probes for all: the number decides the order of additions, so every rank computes with
 /// the same one. Draws random numbers, too.
 train::ThreadChoice choose_threads(const ThreadContext& context, dist::Communicator& communicator);

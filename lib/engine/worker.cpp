@@ -99,6 +99,13 @@ void set_up_libtorch(const spec::Trainer& trainer) {
           .at(static_cast<std::size_t>(trainer.float32_matmul_precision)));
 }
 
+/// Of the run that goes on here, if one does.
+std::optional<int> threads_before(const fs::path& run_dir) {
+  const spec::Task task = spec::read_task(run_dir);
+  if (task.resume.empty()) return std::nullopt;
+  return in_context("--resume", [&] { return threads_of(checkpoint::read_manifest(task.resume)); });
+}
+
 /// Every rank draws the same weights; what comes after (dropout) is a stream of its own for each
 /// rank.
 void seed_rank(std::uint64_t seed, int rank) {
@@ -219,7 +226,8 @@ int Worker::run_training() {
   const stage::Catalogue catalogue = catalogue_in_use();
   const stage::ModelContext shape = data.model_context();
   const auto communicator = build_communicator(request_, experiment.distributed, device);
-  const ThreadContext probe{experiment, catalogue, shape, device, request_.local_world_size};
+  const ThreadContext probe{
+      experiment, catalogue, shape, device, request_.local_world_size, threads_before(run_dir)};
   const train::ThreadChoice threads = choose_threads(probe, *communicator);
   const LoadingContext batches{probe, data, threads.step_s, request_.local_rank};
   const data::LoadingChoice loading = choose_loading(batches, *communicator);

@@ -414,6 +414,20 @@ TEST_CASE("a run that was stopped goes on from its checkpoint to the end of an u
   CHECK(finished->epochs == 2);
 }
 
+TEST_CASE("a run that goes on has the threads that it began with, and does not probe") {
+  TempFolder folder;
+  REQUIRE(run_engine(folder, kSmall, SIGTERM).code == 75);
+  const std::filesystem::path last = std::filesystem::canonical(folder / "checkpoints/last");
+  std::ofstream(folder / spec::kTaskFile)
+      << spec::dump_task({.kind = spec::TaskKind::train, .resume = last});
+  const std::string text = kSmall;
+  const Ended ended = run_engine(folder, text.substr(0, text.rfind(", num_threads")) + " }\n");
+  REQUIRE(ended.code == 0);
+  CHECK(ended.find<events::RunStarted>()->num_threads == 1);
+  CHECK(ended.find<events::RunStarted>()->num_threads_why == "as the run began");
+  CHECK(ended.find<events::Resumed>()->why_not.empty());
+}
+
 TEST_CASE("an unknown mode is refused") {
   TempFolder folder;
   const TrainctlEngineRequest request{.run_dir = folder.path().c_str(),
