@@ -1,6 +1,7 @@
 #include "train/keeper.hpp"
 
 #include "base/files.hpp"
+#include "base/strings.hpp"
 
 #include <cmath>
 #include <utility>
@@ -63,9 +64,8 @@ std::vector<stage::NamedTensor> Keeper::state() const {
 }
 
 void Keeper::memorise(Memo& memo) {
-  memo.value("best_value", &best_value_);
+  memorise_ranking(memo);
   memo.group("best_position", [&] { best_position_.memorise(memo); });
-  memo.value("unsaved", &unsaved_);
   memorise(memo, "has_best", best_);
   memo.value("shares_best", &shares_best_);
   memorise(memo, "has_stoppers_best", stoppers_best_);
@@ -74,6 +74,27 @@ void Keeper::memorise(Memo& memo) {
   Position position = stoppers_position_.value_or(Position{});
   memo.group("stoppers_position", [&] { position.memorise(memo); });
   stoppers_position_ = stopper_has_one ? std::optional(position) : std::nullopt;
+}
+
+/// A value of another monitor says nothing of what is best now.
+void Keeper::memorise_ranking(Memo& memo) {
+  const std::string own_mode = enum_names(options_.mode)[static_cast<std::size_t>(options_.mode)];
+  std::string monitor = options_.monitor;
+  std::string mode = own_mode;
+  memo.value("monitor", &monitor);
+  memo.value("mode", &mode);
+  memo.value("best_value", &best_value_);
+  memo.value("unsaved", &unsaved_);
+  if (monitor == options_.monitor && mode == own_mode) return;
+  const bool had_one = best_value_.has_value();
+  best_value_.reset();
+  unsaved_ = false;
+  if (!had_one || !writes_) return;
+  session_.emit(events::Warning{
+      fmt::format("the best weights so far were those of {} ({}); from here on {} ({}) decides, "
+                  "and the next epoch is the first of it",
+                  printable(monitor), printable(mode), options_.monitor, own_mode),
+      {}});
 }
 
 void Keeper::memorise(Memo& memo, std::string_view key, std::optional<Snapshot>& kept) const {

@@ -42,6 +42,7 @@ class Keeper {
  private:
   [[nodiscard]] bool is_best(std::optional<double> monitored) const;
   void take(std::optional<Snapshot>& into) const;
+  void memorise_ranking(Memo& memo);
   void memorise(Memo& memo, std::string_view key, std::optional<Snapshot>& kept) const;
   void take_for_stopper(const Position& position, bool is_best);
   void write_best();

@@ -110,3 +110,26 @@ TEST_CASE("best weights that cannot be written are told, and written at the next
   CHECK(keeping.run.all<events::CheckpointSaved>().size() == 1);
   CHECK_FALSE(keeping.best_file().empty());
 }
+
+TEST_CASE("a keeper forgets the best value of another monitor or mode, and says so") {
+  for (const bool other_mode : {false, true}) {
+    Keeping first;
+    first.epochs(0, 2);
+    Keeping resumed;
+    if (other_mode) {
+      resumed.options.mode = spec::Mode::max;
+    } else {
+      resumed.options.monitor = "val/accuracy";
+    }
+    hand_over_memo(first.keeper, resumed.keeper);
+    hand_over_state(first.keeper, resumed.keeper);
+    const auto warnings = resumed.run.all<events::Warning>();
+    REQUIRE(warnings.size() == 1);
+    CHECK_THAT(warnings[0].message, Contains("train/loss (min)"));
+    resumed.keeper.save_new_best(OnFailure::end);
+    CHECK(resumed.run.all<events::CheckpointSaved>().empty());
+    const double worse = other_mode ? 0.1 : 99;
+    CHECK(resumed.keeper.observe({2, 4, 4, 12}, worse, {}));
+    CHECK_FALSE(resumed.keeper.observe({3, 4, 4, 16}, worse, {}));
+  }
+}
