@@ -16,7 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostFailures = 3;  // in a row
+/// In a row, before the run ends: short saves must not end it while somebody makes room.
+constexpr int kMostFailures = 3;
+constexpr double kLongestFailing = 300;  // seconds
 /// Before the name of a checkpoint that is newer than the one a run goes on from.
 constexpr const char* kOtherPast = "abandoned-";
 
@@ -197,14 +199,16 @@ void Saver::tell(const WriteOutcome& outcome) {
 }
 
 void Saver::count_failure(const std::string& failure) {
-  ++failures_;
+  const double now = session_.clock.now();
+  if (++failures_ == 1) failing_since_ = now;
+  const double failing_s = now - failing_since_;
   const std::string older = older_one();
   const std::string what = fmt::format("the checkpoint of step {} could not be saved: {}",
                                        about_.moment.global_step, failure);
   ENSURE(resource, tolerates_ || !older.empty(), "{}; there is no older one", what);
-  ENSURE(resource, tolerates_ || failures_ < kMostFailures,
-         "{}; these are {} failures in a row, and {} is the newest checkpoint", what, failures_,
-         older);
+  ENSURE(resource, tolerates_ || failures_ < kMostFailures || failing_s < kLongestFailing,
+         "{}; these are {} failures in a row within {:.0f} s, and {} is the newest checkpoint",
+         what, failures_, failing_s, older);
   const std::string rest =
       older.empty() ? "there is no older one" : "the newest one is still " + older;
   session_.emit(events::Warning{fmt::format("{}; {}", what, rest), {}});

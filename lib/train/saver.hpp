@@ -62,7 +62,8 @@ class Saver {
   }
 
   /// Tells what has become of the save under way, if it has ended. Throws Error(resource) after
-  /// three failures in a row, or where there is no older checkpoint to go on from.
+  /// three or more failures in a row within which five minutes have passed, or where there is no
+  /// older checkpoint to go on from.
   void poll();
 
  private:
@@ -88,6 +89,7 @@ class Saver {
   std::optional<checkpoint::Moment> committed_;
   double exposed_s_ = 0;  // of the save under way
   int failures_ = 0;      // in a row
+  double failing_since_ = 0;
   bool tolerates_ = false;
 };
 

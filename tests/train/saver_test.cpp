@@ -15,11 +15,22 @@ namespace fs = std::filesystem;
 using checkpoint::Link;
 using train::Saver;
 
+/// Reading it takes time, too.
+class SteppingClock final : public Clock {
+ public:
+  [[nodiscard]] double now() const override { return now_ += 0.001; }
+  void advance(double seconds) { now_ += seconds; }
+
+ private:
+  mutable double now_ = 0;
+};
+
 /// A saver of made-up state, whose one tensor holds the step.
 struct Saving {
   FakeRun run;
   train::Options options;
-  train::Session session = session_of(run);
+  std::shared_ptr<SteppingClock> clock = std::make_shared<SteppingClock>();
+  train::Session session = set_up();
   std::unique_ptr<Saver> saver;
   at::Tensor weight = torch::zeros({1000});
 
@@ -54,6 +65,12 @@ struct Saving {
   [[nodiscard]] std::int64_t pointed(Link link) const {
     const auto path = store().pointed(link);
     return path ? checkpoint::parse_folder_name(path->filename().string())->global_step : -1;
+  }
+
+ private:
+  train::Session set_up() {
+    run.clock = clock;
+    return session_of(run);
   }
 };
 
@@ -122,22 +139,26 @@ TEST_CASE("a save that failed is told, and the one before is still there") {
   CHECK(saving.pointed(Link::last) == 3);
 }
 
-TEST_CASE("three failures in a row end the run, two do not") {
+TEST_CASE("failures in a row end the run once there are three over five minutes") {
   Saving saving;
   saving.save_and_settle(1);
-  for (const std::int64_t step : {2, 3, 5, 6, 7}) saving.block(step);
+  for (const std::int64_t step : {2, 3, 5, 6, 7, 8, 9}) saving.block(step);
   saving.save_and_settle(2);
-  saving.save_and_settle(3);
+  saving.clock->advance(400);
+  saving.save_and_settle(3);  // two
   saving.save_and_settle(4);
-  saving.save_and_settle(5);
-  saving.save_and_settle(6);
-  saving.save(7);
+  for (const std::int64_t step : {5, 6, 7, 8}) {  // four within a minute
+    saving.clock->advance(20);
+    saving.save_and_settle(step);
+  }
+  saving.clock->advance(240);
+  saving.save(9);
   try {
     saving.saver->settle();
     FAIL("it went on");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::resource);
-    CHECK_THAT(error.what(), Contains("3 failures in a row"));
+    CHECK_THAT(error.what(), Contains("5 failures in a row"));
   }
   CHECK(saving.pointed(Link::last) == 4);
 }
