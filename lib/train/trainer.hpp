@@ -91,6 +91,7 @@ class Trainer {
   void memorise_stages(Memo& memo);
   [[nodiscard]] std::vector<StateTensor> state();
   void take_over_other_world(const SavedState& saved);
+  void check_position(const checkpoint::Manifest& manifest) const;
   void fit_position(const checkpoint::Manifest& manifest);
   [[nodiscard]] checkpoint::Moment moment() const;
   void begin_saving();

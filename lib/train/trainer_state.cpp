@@ -220,6 +220,7 @@ void Trainer::resume(const std::filesystem::path& checkpoint) {
     MemoReader memo(saved.values());
     memorise(memo);
     memo.finish();
+    check_position(saved.manifest());
   });
   saved.copy_into(state());
   if (saved.same_world() || place.rank == 0)
@@ -232,6 +233,22 @@ void Trainer::resume(const std::filesystem::path& checkpoint) {
   if (goes_on_) fit_position(saved.manifest());
   if (!early_reason_.empty()) stop_reason_ = "early_stopping";
   if (epoch_done_ && at_step_limit()) stop_reason_ = "max_steps";
+}
+
+/// Both were written at once: where they differ, or count what cannot be, the file is not ours.
+void Trainer::check_position(const checkpoint::Manifest& manifest) const {
+  const Position at = next();
+  ENSURE(
+      checkpoint,
+      at.epoch == manifest.epoch && at.step_in_epoch == manifest.step_in_epoch &&
+          at.global_step == manifest.global_step,
+      "they are of batch {} of epoch {} and step {}, and the manifest tells batch {} of epoch {} "
+      "and step {}",
+      at.step_in_epoch, at.epoch, at.global_step, manifest.step_in_epoch, manifest.epoch,
+      manifest.global_step);
+  const std::int64_t all = session_.train.samples();
+  ENSURE(checkpoint, rows_in_epoch_ >= 0 && (epoch_done_ || rows_in_epoch_ <= all),
+         "{} samples of the epoch are trained on, of {}", rows_in_epoch_, all);
 }
 
 /// What every rank has summed of the epoch so far, rank 0 takes over.

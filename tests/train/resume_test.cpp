@@ -1,5 +1,7 @@
+#include "base/container.hpp"
 #include "base/json_memo.hpp"
 #include "checkpoint/store.hpp"
+#include "checkpoint/verify.hpp"
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"
@@ -131,6 +133,23 @@ Course interrupted(const Variant& variant, const std::function<void(FakeRun&)>& 
   second->resume = last_of(*first);
   note_end(*second, second->run(), course);
   return course;
+}
+
+/// A copy of the checkpoint with other plain values.
+fs::path altered(const fs::path& checkpoint, const fs::path& folder,
+                 const std::function<void(Json&)>& change) {
+  checkpoint::Manifest manifest = checkpoint::read_manifest(checkpoint);
+  const container::File file(checkpoint::Store::part(checkpoint, 0));
+  Json meta = file.meta();
+  change(meta["training"]);
+  checkpoint::Store store(folder);
+  const fs::path copy = store.begin(manifest.epoch, manifest.global_step);
+  const fs::path part = checkpoint::Store::part(copy, 0);
+  container::write(part, file.entries(), meta);
+  manifest.parts[0].bytes = fs::file_size(part);
+  manifest.parts[0].checksum = container::stored_checksum(part);
+  store.commit(copy, manifest);
+  return copy;
 }
 
 std::function<void(FakeRun&)> after_step(std::int64_t step) {
@@ -349,6 +368,29 @@ TEST_CASE("what the run has and the checkpoint has not is named, and the other w
   const auto averaged = make({.ema = true});
   averaged->resume = checkpoint;
   CHECK_THROWS_WITH(averaged->run(), Contains("'averager' is missing"));
+}
+
+TEST_CASE("a checkpoint whose position cannot be is refused") {
+  const auto first = make({});
+  after_step(8)(*first);
+  first->run();
+  const fs::path good = last_of(*first);
+  const auto go_on = [&](const std::function<void(Json&)>& change) {
+    const auto run = make({});
+    run->resume = altered(good, run->folder.path() / "from", change);
+    return error_of(*run);
+  };
+  for (const std::int64_t rows : {-64, 23}) {
+    const Error error = go_on([rows](Json& values) { values["rows_in_epoch"] = rows; });
+    CHECK(error.kind() == ErrorKind::checkpoint);
+    CHECK_THAT(error.what(), Contains(std::to_string(rows) + " samples"));
+  }
+  for (const char* key : {"epoch", "step_in_epoch", "global_step"}) {
+    INFO(key);
+    const Error error = go_on([key](Json& values) { values["position"][key] = 3; });
+    CHECK(error.kind() == ErrorKind::checkpoint);
+    CHECK_THAT(error.what(), Contains("the manifest tells"));
+  }
 }
 
 TEST_CASE("newer checkpoints than the one a run goes on from are put aside") {
