@@ -200,7 +200,15 @@ AppendFile::AppendFile(fs::path path)
 void AppendFile::append_line(std::string_view line) {
   std::string text(line);
   text += '\n';
-  write_all(fd_.get(), text, path_.string());
+  struct stat before {};
+  const bool can_cut = ::fstat(fd_.get(), &before) == 0 && S_ISREG(before.st_mode);
+  try {
+    write_all(fd_.get(), text, path_.string());
+  } catch (...) {
+    // Where even that is refused, the next line is glued to what was written of this one.
+    [[maybe_unused]] const int cut = can_cut ? ::ftruncate(fd_.get(), before.st_size) : 0;
+    throw;
+  }
 }
 
 void make_folder(const fs::path& path) {

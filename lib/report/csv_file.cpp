@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 namespace trainctl::report {
 namespace {
@@ -38,10 +39,13 @@ void CsvFile::open(std::span<const CsvField> row) {
     // A last line that a dying process cut off must not swallow the next one.
     if (text.back() != '\n') write_atomically(path_, text + '\n');
   }
-  file_.emplace(path_);
-  if (exists) return;
-  for (const CsvField& field : row) columns_.push_back(field.name);
-  file_->append_line(csv_line(columns_));
+  AppendFile file(path_);
+  if (!exists) {
+    columns_.clear();
+    for (const CsvField& field : row) columns_.push_back(field.name);
+    file.append_line(csv_line(columns_));
+  }
+  file_.emplace(std::move(file));
 }
 
 void CsvFile::add_columns(std::span<const std::string> names) {

@@ -26,7 +26,7 @@ class CsvFile {
  public:
   explicit CsvFile(std::filesystem::path path) : path_(std::move(path)) {}
 
-  /// Throws Error(resource) where the file cannot be written.
+  /// All of it or nothing: throws Error(resource) where the file cannot be written.
   void append(std::span<const CsvField> row);
 
  private:

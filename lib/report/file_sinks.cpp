@@ -2,6 +2,7 @@
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/strings.hpp"
+#include "report/backlog.hpp"
 #include "report/csv_file.hpp"
 #include "report/record.hpp"
 #include "report/sink.hpp"
@@ -26,7 +27,25 @@ std::vector<CsvField> timing_fields(const events::Timing& timing) {
   return fields;
 }
 
-class CsvSink final : public Sink {
+/// Rank 0's lines, and what becomes of those that a full disk does not take.
+class FileSink : public Sink {
+ public:
+  void on_event(int rank, const events::Event& event) final {
+    if (rank == 0) take(event);
+  }
+  void on_tick(double now) final { backlog_.on_tick(now); }
+  void close() final { backlog_.close(); }
+  std::optional<std::string> news() final { return backlog_.news(); }
+
+ protected:
+  virtual void take(const events::Event& event) = 0;
+  void later(Backlog::Write write) { backlog_.add(std::move(write)); }
+
+ private:
+  Backlog backlog_;
+};
+
+class CsvSink final : public FileSink {
  public:
   CsvSink(const fs::path& run_dir, std::vector<std::string> metrics)
       : run_dir_(run_dir),
@@ -34,49 +53,50 @@ class CsvSink final : public Sink {
         epochs_(run_dir / "epochs.csv"),
         timing_(run_dir / "timing.csv") {}
 
-  void on_event(int rank, const events::Event& event) override {
-    if (rank != 0) return;
-    if (const auto* row = std::get_if<events::TableRow>(&event)) add_row(*row);
-    const auto* epoch = std::get_if<events::EpochEnded>(&event);
-    if (epoch == nullptr) return;
-    const std::vector<CsvField> timing = timing_fields(epoch->timing);
-    const std::string number = std::to_string(epoch->epoch + 1);
+ protected:
+  void take(const events::Event& event) override {
+    if (const auto* row = std::get_if<events::TableRow>(&event))
+      later([this, row = *row] { add_row(row); });
+    if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) add_epoch(*epoch);
+  }
+
+ private:
+  void add_epoch(const events::EpochEnded& epoch) {
+    const std::vector<CsvField> timing = timing_fields(epoch.timing);
+    const std::string number = std::to_string(epoch.epoch + 1);
     std::vector<CsvField> row{{"epoch", number},
-                              {"step", std::to_string(epoch->global_step)},
-                              {"lr", exact_text(epoch->lr)}};
-    for (const std::string& name : metrics_) row.push_back({name, cell(*epoch, name)});
-    for (const auto& metric : epoch->metrics) {
+                              {"step", std::to_string(epoch.global_step)},
+                              {"lr", exact_text(epoch.lr)}};
+    for (const std::string& name : metrics_) row.push_back({name, cell(epoch, name)});
+    for (const auto& metric : epoch.metrics) {
       if (std::ranges::find(metrics_, metric.first) == metrics_.end())
         row.push_back({metric.first, exact_text(metric.second)});
     }
     row.insert(row.end(), timing.begin(), timing.end());
-    epochs_.append(row);
     std::vector<CsvField> timing_row{{"epoch", number}};
     timing_row.insert(timing_row.end(), timing.begin(), timing.end());
-    timing_.append(timing_row);
+    later([this, row = std::move(row)] { epochs_.append(row); });
+    later([this, row = std::move(timing_row)] { timing_.append(row); });
   }
 
-  void on_tick(double /*now*/) override {}
-  void close() override {}
-
- private:
   /// "val/confusion_matrix" goes to confusion_matrix.csv: a line for each epoch, split and row.
   void add_row(const events::TableRow& row) {
     const std::size_t slash = row.metric.find('/');
-    const std::string name = row.metric.substr(slash + 1);
-    auto found = tables_.find(name);
-    if (found == tables_.end()) {
-      const fs::path path = run_dir_ / (name + ".csv");
-      const bool is_new = !fs::exists(path);
-      found = tables_.try_emplace(name, path).first;
-      if (is_new) {
-        std::string header = "epoch,split,class";
-        for (std::size_t i = 0; i < row.counts.size(); ++i) header += fmt::format(",{}", i);
-        found->second.append_line(header);
-      }
+    table(row.metric.substr(slash + 1), row.counts.size())
+        .append_line(fmt::format("{},{},{},{}", row.epoch + 1, row.metric.substr(0, slash), row.row,
+                                 fmt::join(row.counts, ",")));
+  }
+
+  AppendFile& table(const std::string& name, std::size_t classes) {
+    const auto found = tables_.find(name);
+    if (found != tables_.end()) return found->second;
+    AppendFile file(run_dir_ / (name + ".csv"));
+    if (fs::file_size(file.path()) == 0) {
+      std::string header = "epoch,split,class";
+      for (std::size_t i = 0; i < classes; ++i) header += fmt::format(",{}", i);
+      file.append_line(header);
     }
-    found->second.append_line(fmt::format("{},{},{},{}", row.epoch + 1, row.metric.substr(0, slash),
-                                          row.row, fmt::join(row.counts, ",")));
+    return tables_.emplace(name, std::move(file)).first->second;
   }
 
   static std::string cell(const events::EpochEnded& epoch, const std::string& name) {
@@ -106,34 +126,35 @@ double elapsed_in(const fs::path& jsonl) {
              : 0;
 }
 
-class JsonlSink final : public Sink {
+class JsonlSink final : public FileSink {
  public:
   explicit JsonlSink(const fs::path& run_dir) : file_(run_dir / "metrics.jsonl") {
     elapsed_s_ = elapsed_in(file_.path());
   }
 
-  void on_event(int rank, const events::Event& event) override {
-    if (rank != 0) return;
+ protected:
+  void take(const events::Event& event) override {
     if (const auto* step = std::get_if<events::StepLogged>(&event)) {
       Json line = head("step", step->epoch, step->global_step, step->elapsed_s);
       line["lr"] = json_number(step->lr);
       line["train/loss"] = json_number(step->loss);
       if (step->grad_norm) line["grad_norm"] = json_number(*step->grad_norm);
       if (step->param_norm) line["param_norm"] = json_number(*step->param_norm);
-      file_.append_line(to_line(line));
+      append(to_line(line));
     } else if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) {
       elapsed_s_ += epoch->timing.wall_s;
       Json line = head("epoch", epoch->epoch, epoch->global_step, elapsed_s_);
       line["lr"] = json_number(epoch->lr);
       for (const auto& [name, value] : epoch->metrics) line[name] = json_number(value);
-      file_.append_line(to_line(line));
+      append(to_line(line));
     }
   }
 
-  void on_tick(double /*now*/) override {}
-  void close() override {}
-
  private:
+  void append(std::string line) {
+    later([this, line = std::move(line)] { file_.append_line(line); });
+  }
+
   static Json head(const char* type, std::int64_t epoch, std::int64_t step, double elapsed_s) {
     return {{"type", type},
             {"epoch", epoch + 1},

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@ class Sink {
   virtual void on_tick(double now) = 0;
   /// The run is over; nothing follows.
   virtual void close() = 0;
+  /// What people should be warned of since the last call; asked after each event.
+  virtual std::optional<std::string> news() { return std::nullopt; }
 };
 
 /// The epoch table (a result) and the bar and warnings (not results) go to two places.
@@ -33,7 +36,9 @@ struct ConsoleOptions {
 std::unique_ptr<Sink> make_console_sink(ConsoleOptions options);
 
 /// epochs.csv and timing.csv of a run folder. Rows are appended and survive the process. A metric
-/// that was not there in the first row gets its column at the end, empty in the rows above.
+/// that was not there in the first row gets its column at the end, empty in the rows above. What a
+/// full disk does not take waits in a Backlog, here and in metrics.jsonl: close() throws
+/// Error(resource) where it waits still.
 std::unique_ptr<Sink> make_csv_sink(const std::filesystem::path& run_dir,
                                     std::vector<std::string> metrics);
 

@@ -284,14 +284,28 @@ class Run {
 
   void on_event(int rank, const events::Event& event) {
     outcome_.record.add(rank, event);
-    log_.on_event(rank, event);
+    write_if_possible([&] { log_.on_event(rank, event); });
     if (const auto* started = std::get_if<events::RunStarted>(&event)) {
       expect_same_data(past_.fingerprints, started->data_fingerprints);
       // Only now are versions and data known; before, the manifest told what was asked for.
-      write_manifest();
+      write_if_possible([&] { write_manifest(); });
     }
     if (std::holds_alternative<events::Resumed>(event)) keep_aside(outcome_.folder);
     for (const auto& sink : sinks_) sink->on_event(rank, event);
+    for (const auto& sink : sinks_) {
+      if (const auto news = sink->news()) on_event(0, events::Warning{*news, {}});
+    }
+  }
+
+  // A full disk may end neither ranks that train nor what they save elsewhere.
+  template <class Body>
+  void write_if_possible(const Body& body) {
+    try {
+      body();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::resource) throw;
+      on_event(0, events::Warning{error.what(), {}});
+    }
   }
 
   void on_tick() {

@@ -4,15 +4,14 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "support/catch.hpp"
+#include "support/file_limit.hpp"
 #include "support/temp_folder.hpp"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
@@ -50,27 +49,6 @@ void check_round_trip(const std::vector<Entry>& written, const Json& meta) {
   }
   CHECK(file.find("none of this name") == nullptr);
 }
-
-/// Files of this process may grow to so many bytes while this lives.
-class FileLimit {
- public:
-  explicit FileLimit(rlim_t bytes) : ignored_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    rlimit limit = before_;
-    limit.rlim_cur = bytes;
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, ignored_);
-  }
-  FileLimit(const FileLimit&) = delete;
-  FileLimit& operator=(const FileLimit&) = delete;
-
- private:
-  rlimit before_{};
-  void (*ignored_)(int);
-};
 
 /// What writing says, or "written"; it leaves no file.
 std::string refusal(const std::vector<Entry>& entries, const Json& meta) {

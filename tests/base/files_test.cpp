@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "support/catch.hpp"
+#include "support/file_limit.hpp"
 #include "support/temp_folder.hpp"
 
 #include <fcntl.h>
@@ -119,6 +120,24 @@ TEST_CASE("appended lines stay in order across openings") {
   AppendFile(folder / "m.jsonl").append_line("1");
   AppendFile(folder / "m.jsonl").append_line("2");
   CHECK(read_file(folder / "m.jsonl", 100, ReadFailure::data) == "1\n2\n");
+}
+
+TEST_CASE("of a line that the disk does not take whole nothing is left") {
+  TempFolder folder;
+  AppendFile file(folder / "m.jsonl");
+  file.append_line("first");
+  bool refused = false;
+  {
+    const FileLimit limit(10);
+    try {
+      file.append_line("second");
+    } catch (const Error& error) {
+      refused = error.kind() == ErrorKind::resource;
+    }
+  }
+  CHECK(refused);
+  file.append_line("third");
+  CHECK(read_file(folder / "m.jsonl", 100, ReadFailure::data) == "first\nthird\n");
 }
 
 TEST_CASE("a reserved file takes its space at once and shows only when it is whole") {

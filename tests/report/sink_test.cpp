@@ -5,6 +5,7 @@
 #include "report/csv_file.hpp"
 #include "report/invented.hpp"
 #include "support/catch.hpp"
+#include "support/file_limit.hpp"
 #include "support/golden.hpp"
 #include "support/temp_folder.hpp"
 
@@ -129,4 +130,73 @@ TEST_CASE("sinks are made by name, and an unknown name is refused") {
   CHECK(make_sinks(options).size() == 2);
   options.loggers = {"html5"};
   CHECK_THROWS_WITH(make_sinks(options), Contains("unknown logger 'html5'"));
+}
+
+TEST_CASE("lines that a full disk does not take wait and come in their order") {
+  TempFolder folder;
+  TempFolder plain;
+  const std::vector<std::string> metrics{"train/loss", "val/loss", "val/accuracy"};
+  std::vector<std::unique_ptr<Sink>> sinks;
+  for (const auto* place : {&folder, &plain}) {
+    sinks.push_back(make_csv_sink(place->path(), metrics));
+    sinks.push_back(make_jsonl_sink(place->path()));
+  }
+  const auto tell = [&](std::size_t first, const events::Event& event) {
+    for (std::size_t i = first; i < first + 2; ++i) sinks[i]->on_event(0, event);
+  };
+  const std::vector<events::Event> all{
+      invented::epoch(0), events::StepLogged{.global_step = 2000, .loss = 0.5, .lr = 0.001},
+      invented::epoch(1), invented::epoch(2)};
+  for (const rlim_t bytes : {rlim_t{150}, rlim_t{450}, rlim_t{0}}) {
+    {
+      const FileLimit limit(bytes);  // later it is below what is there
+      tell(0, all[0]);
+      tell(0, all[1]);
+    }
+    tell(0, all[2]);
+    tell(0, all[3]);
+    for (const events::Event& event : all) tell(2, event);
+  }
+  for (const auto& sink : sinks) sink->close();
+  for (const char* name : {"epochs.csv", "timing.csv", "metrics.jsonl"})
+    CHECK(golden::read(folder / name) == golden::read(plain / name));
+}
+
+TEST_CASE("a table of counts gets its header though the disk was full at first") {
+  TempFolder folder;
+  const auto sink = make_csv_sink(folder.path(), {});
+  {
+    const FileLimit limit(0);
+    sink->on_event(0, events::TableRow{.metric = "val/confusion_matrix", .counts = {3, 4}});
+  }
+  sink->on_tick(1);
+  CHECK(golden::read(folder / "confusion_matrix.csv") == "epoch,split,class,0,1\n1,val,0,3,4\n");
+}
+
+TEST_CASE("a history that cannot be written is told now and then, and at the end an error") {
+  TempFolder folder;
+  const auto sink = make_jsonl_sink(folder.path());
+  CHECK_FALSE(sink->news());
+  std::vector<std::string> said;
+  bool refused = false;
+  {
+    const FileLimit limit(0);
+    for (int tick = 0; tick < 60; ++tick) {
+      sink->on_tick(100 + tick);
+      sink->on_event(0, events::StepLogged{.global_step = tick});
+      if (const auto news = sink->news()) said.push_back(*news);
+    }
+    try {
+      sink->close();
+    } catch (const Error& error) {
+      refused = error.kind() == ErrorKind::resource;
+    }
+  }
+  CHECK(refused);
+  REQUIRE(said.size() == 4);  // after 0, 5, 15 and 35 seconds
+  CHECK_THAT(said[0], Contains("metrics.jsonl: File too large") && Contains("the run goes on"));
+  sink->on_tick(200);
+  CHECK_THAT(sink->news().value_or(""), Contains("that waited are written"));
+  CHECK_FALSE(sink->news());
+  CHECK(golden::lines_of(golden::read(folder / "metrics.jsonl")).size() == 60);
 }
