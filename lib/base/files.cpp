@@ -211,6 +211,10 @@ void AppendFile::append_line(std::string_view line) {
   }
 }
 
+void AppendFile::sync() {
+  if (::fsync(fd_.get()) != 0) fail("sync", path_.string(), errno);
+}
+
 void make_folder(const fs::path& path) {
   std::error_code failure;
   fs::create_directories(path, failure);

@@ -84,6 +84,8 @@ class AppendFile {
  public:
   explicit AppendFile(fs::path path);
   void append_line(std::string_view line);
+  /// Until here a power cut may take the lines back.
+  void sync();
   [[nodiscard]] const fs::path& path() const { return path_; }
 
  private:

@@ -77,4 +77,8 @@ void CsvFile::append(std::span<const CsvField> row) {
   file_->append_line(csv_line(cells));
 }
 
+void CsvFile::sync() {
+  if (file_) file_->sync();
+}
+
 }  // namespace trainctl::report

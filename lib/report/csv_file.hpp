@@ -28,6 +28,8 @@ class CsvFile {
 
   /// All of it or nothing: throws Error(resource) where the file cannot be written.
   void append(std::span<const CsvField> row);
+  /// See AppendFile::sync().
+  void sync();
 
  private:
   void open(std::span<const CsvField> row);

@@ -27,7 +27,8 @@ std::vector<CsvField> timing_fields(const events::Timing& timing) {
   return fields;
 }
 
-/// Rank 0's lines, and what becomes of those that a full disk does not take.
+/// Rank 0's lines, and what becomes of those that a full disk does not take. They are synced at each
+/// epoch, as checkpoints are: a run that goes on after a power cut has the history of its past.
 class FileSink : public Sink {
  public:
   void on_event(int rank, const events::Event& event) final {
@@ -77,6 +78,13 @@ class CsvSink final : public FileSink {
     timing_row.insert(timing_row.end(), timing.begin(), timing.end());
     later([this, row = std::move(row)] { epochs_.append(row); });
     later([this, row = std::move(timing_row)] { timing_.append(row); });
+    later([this] { sync(); });
+  }
+
+  void sync() {
+    epochs_.sync();
+    timing_.sync();
+    for (auto& [name, file] : tables_) file.sync();
   }
 
   /// "val/confusion_matrix" goes to confusion_matrix.csv: a line for each epoch, split and row.
@@ -147,6 +155,7 @@ class JsonlSink final : public FileSink {
       line["lr"] = json_number(epoch->lr);
       for (const auto& [name, value] : epoch->metrics) line[name] = json_number(value);
       append(to_line(line));
+      later([this] { file_.sync(); });
     }
   }
 

@@ -35,10 +35,10 @@ struct ConsoleOptions {
 };
 std::unique_ptr<Sink> make_console_sink(ConsoleOptions options);
 
-/// epochs.csv and timing.csv of a run folder. Rows are appended and survive the process. A metric
-/// that was not there in the first row gets its column at the end, empty in the rows above. What a
-/// full disk does not take waits in a Backlog, here and in metrics.jsonl: close() throws
-/// Error(resource) where it waits still.
+/// epochs.csv and timing.csv of a run folder. Rows are appended and survive the process and, once
+/// the epoch is told, a power cut. A metric that was not there in the first row gets its column at
+/// the end, empty in the rows above. What a full disk does not take waits in a Backlog, here and in
+/// metrics.jsonl: close() throws Error(resource) where it waits still.
 std::unique_ptr<Sink> make_csv_sink(const std::filesystem::path& run_dir,
                                     std::vector<std::string> metrics);
 

@@ -9,6 +9,9 @@
 #include "support/golden.hpp"
 #include "support/temp_folder.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 using namespace trainctl;
 using namespace trainctl::report;
 
@@ -199,4 +202,17 @@ TEST_CASE("a history that cannot be written is told now and then, and at the end
   CHECK_THAT(sink->news().value_or(""), Contains("that waited are written"));
   CHECK_FALSE(sink->news());
   CHECK(golden::lines_of(golden::read(folder / "metrics.jsonl")).size() == 60);
+}
+
+TEST_CASE("the history is synced at each epoch, and at no step") {
+  TempFolder folder;
+  const fs::path pipe = folder / "metrics.jsonl";  // the one kind of file that cannot be synced
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const Fd reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  REQUIRE(reader.valid());
+  const auto sink = make_jsonl_sink(folder.path());
+  sink->on_event(0, events::StepLogged{.global_step = 1});
+  CHECK_FALSE(sink->news());
+  sink->on_event(0, invented::epoch(0));
+  CHECK_THAT(sink->news().value_or(""), Contains("cannot sync") && Contains("metrics.jsonl"));
 }
