@@ -63,7 +63,7 @@ Contents parse(std::span<const std::byte> file, const std::string& label);
 class File {
  public:
   /// Throws Error(checkpoint) naming the file, the entry and what is wrong; Error(resource) where
-  /// there is no memory or no descriptor for it.
+  /// there is no memory for it, or it cannot be read, which says nothing of the file.
   explicit File(const std::filesystem::path& path);
 
   /// In the order of the data, which is aligned to 64 bytes in memory, too.

@@ -1,18 +1,12 @@
 #include "base/container.hpp"
 #include "base/container_format.hpp"
+#include "base/container_source.hpp"
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/strings.hpp"
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <new>
 #include <utility>
 
@@ -20,40 +14,6 @@ namespace trainctl::container {
 namespace {
 
 constexpr std::align_val_t kPage{4096};
-
-/// A sound file that could not be looked at must not pass for a damaged one.
-ErrorKind kind_of(int cause) {
-  const bool scarce = cause == EMFILE || cause == ENFILE || cause == ENOMEM;
-  return scarce ? ErrorKind::resource : ErrorKind::checkpoint;
-}
-
-// Without O_NONBLOCK a pipe would wait for its writer.
-Fd open_file(const std::filesystem::path& path) {
-  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid())
-    throw Error(kind_of(errno), fmt::format("cannot open it: {}", std::strerror(errno)));
-  return fd;
-}
-
-std::size_t size_of(int fd) {
-  struct stat info {};
-  if (::fstat(fd, &info) != 0)
-    throw Error(kind_of(errno), fmt::format("cannot examine it: {}", std::strerror(errno)));
-  ENSURE(checkpoint, S_ISREG(info.st_mode), "is no regular file");
-  return static_cast<std::size_t>(info.st_size);
-}
-
-void read_start(int fd, std::span<std::byte> bytes) {
-  for (std::size_t done = 0; done < bytes.size();) {
-    const ssize_t count =
-        ::pread(fd, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0)
-      throw Error(kind_of(errno), fmt::format("reading it failed: {}", std::strerror(errno)));
-    ENSURE(checkpoint, count > 0, "became shorter while it was read");
-    done += static_cast<std::size_t>(count);
-  }
-}
 
 bool is_zero(std::span<const std::byte> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
@@ -112,12 +72,11 @@ File::Buffer File::allocate(std::size_t size) {
 
 std::uint32_t stored_checksum(const std::filesystem::path& path) {
   return in_context(printable(path.string()), [&] {
-    const Fd fd = open_file(path);
-    const std::size_t size = size_of(fd.get());
+    const Source source(path);
     std::array<std::byte, kPrefixBytes> head{};
-    const auto start = std::span(head).first(std::min(size, head.size()));
-    read_start(fd.get(), start);
-    return read_prefix(start, size).checksum;
+    const auto start = std::span(head).first(std::min(source.size(), head.size()));
+    source.read(0, start);
+    return read_prefix(start, source.size()).checksum;
   });
 }
 
@@ -127,14 +86,14 @@ File::File(const std::filesystem::path& path) {
   const std::string label = printable(path.string());
   std::size_t size = 0;
   in_context(label, [&] {
-    const Fd fd = open_file(path);
-    size = size_of(fd.get());
+    const Source source(path);
+    size = source.size();
     std::array<std::byte, kPrefixBytes> head{};
     const auto start = std::span(head).first(std::min(size, head.size()));
-    read_start(fd.get(), start);
+    source.read(0, start);
     (void)read_prefix(start, size);
     bytes_ = allocate(size);
-    read_start(fd.get(), {bytes_.get(), size});
+    source.read(0, {bytes_.get(), size});
   });
   contents_ = parse({bytes_.get(), size}, label);
 }

@@ -167,6 +167,11 @@ void ReservedFile::publish(std::string_view content) {
   fd_.reset();
 }
 
+bool tells_what_is_there(int cause) {
+  return cause == ENOENT || cause == ENOTDIR || cause == ELOOP || cause == EISDIR ||
+         cause == ENXIO || cause == ENODEV;
+}
+
 std::string read_file(const fs::path& path, std::uint64_t max_bytes, ReadFailure on_failure) {
   const auto kind = static_cast<ErrorKind>(on_failure);
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));

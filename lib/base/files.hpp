@@ -73,6 +73,10 @@ void publish(const fs::path& written, int fd, const fs::path& path);
 /// ErrorKind::resource.
 void sync_folder(const fs::path& folder);
 
+/// Of a failed open(): it tells what lies at the path, as nothing, a link or a folder; and not that
+/// the disk, a server, or the limits and rights of the process keep it from being seen.
+bool tells_what_is_there(int cause);
+
 /// Whole file as text. Throws ErrorKind `missing_is` semantics: config = 2, data = 9, given by the
 /// caller.
 enum class ReadFailure : int { config = 2, data = 9, resource = 11 };

@@ -26,7 +26,10 @@ std::vector<std::string> names_in(const fs::path& folder) {
 
 bool is_folder(const fs::path& path) {
   std::error_code failure;
-  return fs::symlink_status(path, failure).type() == fs::file_type::directory;
+  const fs::file_type type = fs::symlink_status(path, failure).type();
+  ENSURE(resource, type != fs::file_type::none, "cannot look at {}: {}", printable(path.string()),
+         failure.message());
+  return type == fs::file_type::directory;
 }
 
 bool is_committed(const fs::path& checkpoint) {

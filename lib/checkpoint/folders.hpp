@@ -15,7 +15,7 @@ inline constexpr std::string_view kAsidePrefix = "corrupt-";
 /// What lies in a folder; nothing where it is not there. Throws Error(resource).
 std::vector<std::string> names_in(const fs::path& folder);
 
-/// A folder, and no link to one.
+/// A folder, and no link to one. Throws Error(resource) where that cannot be told.
 bool is_folder(const fs::path& path);
 
 /// It has a manifest. Where that cannot be told it has: such a folder is never removed as

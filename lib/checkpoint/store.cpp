@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -195,8 +194,8 @@ std::vector<fs::path> Store::unfinished() const {
   return paths;
 }
 
-/// The committed ones to remove, oldest first.
-std::vector<fs::path> Store::surplus(std::span<const std::string> keep) const {
+/// Of the committed ones.
+Store::Surplus Store::surplus(std::span<const std::string> keep) const {
   std::vector<fs::path> kept;
   std::vector<fs::path> others;
   const auto last = pointed(Link::last);
@@ -207,38 +206,50 @@ std::vector<fs::path> Store::surplus(std::span<const std::string> keep) const {
     const bool linked = found.path == last || found.path == best;
     (named || linked ? kept : others).push_back(found.path);
   }
-  if (others.empty()) return others;
+  Surplus surplus;
+  if (others.empty()) return surplus;
   std::size_t whole = 0;
   for (const fs::path& path : kept) {
     if (whole < kLeast && !damage(path)) ++whole;
   }
   // The newest of the others make up for what is missing.
-  std::vector<fs::path> old;
   for (const fs::path& path : others) {
-    if (whole < kLeast && !damage(path)) {
+    const std::optional<std::string> why = whole < kLeast ? damage(path) : std::nullopt;
+    if (why) {
+      surplus.damaged.push_back({path, *why});
+    } else if (whole < kLeast) {
       ++whole;
     } else {
-      old.push_back(path);
+      surplus.old.push_back(path);
     }
   }
-  std::ranges::reverse(old);
-  return old;
+  std::ranges::reverse(surplus.old);
+  return surplus;
 }
 
 void Store::prune(std::span<const std::string> keep) {
   std::optional<std::string> failed;
+  const auto remove = [&](const fs::path& path) {
+    const auto why = remove_folder(path);
+    if (why && !failed) failed = why;
+  };
   for (const std::string& name : names_in(folder_)) {
     const bool left_over = name.starts_with(temporary_prefix(Link::last)) ||
                            name.starts_with(temporary_prefix(Link::best));
     if (left_over) ::unlink((folder_ / name).c_str());
   }
-  std::vector<fs::path> old = unfinished();
-  std::ranges::copy(surplus(keep), std::back_inserter(old));
-  for (const fs::path& path : old) {
-    const auto why = remove_folder(path);
-    if (why && !failed) failed = why;
+  std::ranges::for_each(unfinished(), remove);
+  const Surplus surplus = this->surplus(keep);
+  std::ranges::for_each(surplus.old, remove);
+  std::string told;
+  for (const auto& [path, damage] : surplus.damaged) {
+    move_and_tell(path, damage, [&](const fs::path& moved, const std::string& why) {
+      told += fmt::format("{}{} is damaged and lies in {} now: {}", told.empty() ? "" : "; ",
+                          path.filename().string(), moved.filename().string(), why);
+    });
   }
   throw_if(failed);
+  ENSURE(checkpoint, told.empty(), "{}", told);
 }
 
 }  // namespace trainctl::checkpoint

@@ -67,14 +67,24 @@ class Store {
   std::optional<fs::path> newest_valid(const Told& told);
 
   /// Removes what earlier saves left unfinished and every checkpoint that `keep` does not name,
-  /// oldest first; never where a link leads, and never one of the last two that verify. Throws
-  /// Error(resource) once the rest is done.
+  /// oldest first; never where a link leads, and never one of the last two that verify. Those that
+  /// are found damaged on the way are moved aside, not removed. Throws, once the rest is done,
+  /// Error(resource), or Error(checkpoint) naming what was damaged and where it went.
   void prune(std::span<const std::string> keep);
 
  private:
+  struct Damaged {
+    fs::path path;
+    std::string why;
+  };
+  struct Surplus {
+    std::vector<fs::path> old;  // to remove, oldest first
+    std::vector<Damaged> damaged;
+  };
+
   void clear_place(const fs::path& checkpoint);
   [[nodiscard]] std::vector<fs::path> unfinished() const;
-  [[nodiscard]] std::vector<fs::path> surplus(std::span<const std::string> keep) const;
+  [[nodiscard]] Surplus surplus(std::span<const std::string> keep) const;
   [[nodiscard]] bool holds_damaged_ones() const;
 
   fs::path folder_;

@@ -17,23 +17,20 @@ namespace {
 /// The longest header of a container, and what goes before and behind it.
 constexpr std::uint64_t kMostManifestBytes = (16U << 20) + 4096;
 
-/// These tell of the process or its rights, and nothing of the file: not to be taken for damage.
-bool is_of_the_process(int cause) {
-  return cause == EACCES || cause == EPERM || cause == EMFILE || cause == ENFILE || cause == ENOMEM;
-}
-
-/// Bytes of a file that can be opened. A link, a pipe or a folder in its place is damage.
+/// Bytes of a file that can be opened. A link, a pipe or a folder in its place is damage; what keeps
+/// the process from seeing it is not.
 std::uint64_t readable_bytes(const fs::path& path) {
   const std::string label = printable(path.string());
   const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   const int cause = errno;
-  ENSURE(resource, fd.valid() || !is_of_the_process(cause), "cannot read {}: {}", label,
+  ENSURE(resource, fd.valid() || tells_what_is_there(cause), "cannot read {}: {}", label,
          std::strerror(cause));
   ENSURE(checkpoint, fd.valid() || cause != ENOENT, "{} is missing", label);
   ENSURE(checkpoint, fd.valid(), "cannot read {}: {}", label, std::strerror(cause));
   struct stat info {};
-  const bool known = ::fstat(fd.get(), &info) == 0;
-  ENSURE(checkpoint, known && S_ISREG(info.st_mode), "{} is no regular file", label);
+  ENSURE(resource, ::fstat(fd.get(), &info) == 0, "cannot read {}: {}", label,
+         std::strerror(errno));
+  ENSURE(checkpoint, S_ISREG(info.st_mode), "{} is no regular file", label);
   return static_cast<std::uint64_t>(info.st_size);
 }
 

@@ -207,6 +207,28 @@ TEST_CASE("what is no file of a checkpoint is refused without waiting for it") {
   CHECK_THAT(said("cut"), Contains("cut: is truncated: 40 of "));
 }
 
+TEST_CASE("a file that cannot be read is not taken for a damaged one") {
+  const TempFolder folder;
+  container::write(folder / "a", {}, Json(1));
+  const auto kind = [&] {
+    try {
+      const container::File file(folder / "a");
+    } catch (const Error& error) {
+      return error.kind();
+    }
+    return ErrorKind::unexpected;
+  };
+  // No descriptor is left; an error of the disk itself takes a disk to have.
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  const ErrorKind found = kind();
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  CHECK(found == ErrorKind::resource);
+}
+
 TEST_CASE("a container keeps its entries where they are when it is moved") {
   const TempFolder folder;
   const std::string data = random_text(64, 5);

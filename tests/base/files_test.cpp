@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <string>
 #include <thread>
@@ -120,6 +121,13 @@ TEST_CASE("appended lines stay in order across openings") {
   AppendFile(folder / "m.jsonl").append_line("1");
   AppendFile(folder / "m.jsonl").append_line("2");
   CHECK(read_file(folder / "m.jsonl", 100, ReadFailure::data) == "1\n2\n");
+}
+
+TEST_CASE("an error of the disk or of a server does not tell what lies there") {
+  for (const int cause : {ENOENT, ENOTDIR, ELOOP, EISDIR, ENXIO}) CHECK(tells_what_is_there(cause));
+  for (const int cause : {EIO, ESTALE, ETIMEDOUT, EACCES, EPERM, EMFILE, ENOMEM, EUCLEAN, EREMOTEIO,
+                          EHOSTDOWN, ENOTCONN})
+    CHECK_FALSE(tells_what_is_there(cause));
 }
 
 TEST_CASE("of a line that the disk does not take whole nothing is left") {

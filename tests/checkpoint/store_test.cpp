@@ -233,8 +233,11 @@ TEST_CASE("a damaged checkpoint is none of the two that pruning leaves") {
   for (const std::int64_t step : {1, 2, 3, 4}) saves::save(store, step);
   fs::resize_file(Store::part(folder / saves::name_of(4), 0), 100);
   fs::resize_file(Store::part(folder / saves::name_of(2), 1), 100);
-  store.prune(std::vector<std::string>{saves::name_of(4)});
+  CHECK_THROWS_WITH(store.prune(std::vector<std::string>{saves::name_of(4)}),
+                    Contains(saves::name_of(2) + " is damaged and lies in corrupt-") &&
+                        Contains("rank_1.part has 100 bytes"));
   CHECK(steps(store) == Steps{4, 3, 1});
+  CHECK(fs::exists(folder / ("corrupt-" + saves::name_of(2)) / "rank_0.part"));
 }
 
 TEST_CASE("a removed checkpoint loses its link and no other checkpoint is lost with it") {
