@@ -59,6 +59,10 @@ struct Contents {
 /// Error(checkpoint) with `label`, the entry and what is wrong with it.
 Contents parse(std::span<const std::byte> file, const std::string& label);
 
+/// Checks a file as File does, and gives its header_checksum(), but reads a few megabytes at a time
+/// and keeps none. Throws as File.
+std::uint32_t check_file(const std::filesystem::path& path);
+
 /// A file that was read and found sound as a whole.
 class File {
  public:

@@ -74,6 +74,23 @@ std::uint32_t checksum_of(const Prefix& prefix, std::string_view header) {
   return crc32c(std::as_bytes(std::span(header)), crc32c(std::as_bytes(std::span(first))));
 }
 
+void expect_sound(const Prefix& prefix, std::string_view header) {
+  const std::uint32_t found = checksum_of(prefix, header);
+  ENSURE(checkpoint, found == prefix.checksum, "the checksum of its header is {:08x}, not {:08x}",
+         found, prefix.checksum);
+}
+
+void expect_zero(std::span<const std::byte> padding) {
+  const bool is_zero =
+      std::ranges::all_of(padding, [](std::byte byte) { return byte == std::byte{0}; });
+  ENSURE(checkpoint, is_zero, "the padding before it is not zero");
+}
+
+void expect_checksum(const Listed& listed, std::uint32_t found) {
+  ENSURE(checkpoint, found == listed.checksum, "its checksum is {:08x}, not {:08x}", found,
+         listed.checksum);
+}
+
 std::string shown(std::string_view name) {
   return "'" + printable(name.substr(0, kShown)) + (name.size() > kShown ? "...'" : "'");
 }

@@ -62,6 +62,12 @@ struct Header {
 /// Throws Error(checkpoint).
 Header read_header(std::string_view text, std::uint64_t file_bytes);
 
+/// The checksum of prefix and header, the padding before an entry, the checksum of its data: each
+/// throws Error(checkpoint) where it is wrong.
+void expect_sound(const Prefix& prefix, std::string_view header);
+void expect_zero(std::span<const std::byte> padding);
+void expect_checksum(const Listed& listed, std::uint32_t found);
+
 /// A name in quotes, printable and not too long, for messages.
 std::string shown(std::string_view name);
 

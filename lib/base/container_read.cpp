@@ -15,27 +15,19 @@ namespace {
 
 constexpr std::align_val_t kPage{4096};
 
-bool is_zero(std::span<const std::byte> bytes) {
-  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
-}
-
 /// An entry whose bytes lie at `at`, behind what ends at `end`.
 void take_bytes(Listed& listed, std::span<const std::byte> file, std::uint64_t at,
                 std::uint64_t end) {
-  ENSURE(checkpoint, is_zero(file.subspan(end, at - end)), "the padding before it is not zero");
+  expect_zero(file.subspan(end, at - end));
   listed.entry.bytes = file.subspan(at, listed.length);
-  const std::uint32_t found = crc32c(listed.entry.bytes);
-  ENSURE(checkpoint, found == listed.checksum, "its checksum is {:08x}, not {:08x}", found,
-         listed.checksum);
+  expect_checksum(listed, crc32c(listed.entry.bytes));
 }
 
 Contents check(std::span<const std::byte> file) {
   const Prefix prefix = read_prefix(file, file.size());
   const auto header = file.subspan(kPrefixBytes, prefix.header_bytes);
   const std::string_view text(reinterpret_cast<const char*>(header.data()), header.size());
-  const std::uint32_t found = checksum_of(prefix, text);
-  ENSURE(checkpoint, found == prefix.checksum, "the checksum of its header is {:08x}, not {:08x}",
-         found, prefix.checksum);
+  expect_sound(prefix, text);
   Header listed = read_header(text, file.size());
   Contents contents{{}, std::move(listed.by_name), std::move(listed.meta), prefix.checksum};
   contents.entries.reserve(listed.entries.size());

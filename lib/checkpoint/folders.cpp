@@ -63,4 +63,16 @@ fs::path move_aside(const fs::path& checkpoint) {
   return free;
 }
 
+void move_and_tell(const fs::path& checkpoint, const std::string& why,
+                   const std::function<void(const fs::path& moved, const std::string& why)>& told) {
+  fs::path moved = checkpoint;
+  std::string addition;
+  try {
+    moved = move_aside(checkpoint);
+  } catch (const Error& error) {
+    addition = fmt::format("; {}", error.what());
+  }
+  if (told) told(moved, why + addition);
+}
+
 }  // namespace trainctl::checkpoint

@@ -2,6 +2,7 @@
 
 #include "base/files.hpp"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,5 +29,9 @@ std::optional<std::string> remove_folder(const fs::path& checkpoint);
 
 /// Renames it to "corrupt-<name>[-n]", and says where it went. Throws Error(resource).
 fs::path move_aside(const fs::path& checkpoint);
+
+/// The same, told. One that cannot be moved, as in an archive's folder, is told where it is.
+void move_and_tell(const fs::path& checkpoint, const std::string& why,
+                   const std::function<void(const fs::path& moved, const std::string& why)>& told);
 
 }  // namespace trainctl::checkpoint

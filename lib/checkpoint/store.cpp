@@ -17,12 +17,6 @@
 namespace trainctl::checkpoint {
 namespace {
 
-constexpr std::size_t kLeast = 2;  // that verify
-
-std::string name_of(Link link) { return link == Link::last ? "last" : "best"; }
-
-std::string temporary_prefix(Link link) { return fmt::format(".{}.tmp.", name_of(link)); }
-
 /// Removes a manifest again unless it is kept.
 class Withdrawal {
  public:
@@ -40,20 +34,8 @@ class Withdrawal {
   bool kept_ = false;
 };
 
-void throw_if(const std::optional<std::string>& failed) {
-  if (failed) throw Error(ErrorKind::resource, *failed);
-}
-
-/// A folder that cannot be written, as an archive's, does not keep a run from resuming.
-void move_and_tell(const fs::path& checkpoint, const std::string& why, const Store::Told& told) {
-  fs::path moved = checkpoint;
-  std::string addition;
-  try {
-    moved = move_aside(checkpoint);
-  } catch (const Error& error) {
-    addition = fmt::format("; {}", error.what());
-  }
-  if (told) told(moved, why + addition);
+void remove_or_throw(const fs::path& checkpoint) {
+  if (const auto failed = remove_folder(checkpoint)) throw Error(ErrorKind::resource, *failed);
 }
 
 Found look_at(const fs::path& checkpoint, const Moment& moment) {
@@ -68,6 +50,10 @@ Found look_at(const fs::path& checkpoint, const Moment& moment) {
 }
 
 }  // namespace
+
+std::string name_of(Link link) { return link == Link::last ? "last" : "best"; }
+
+std::string temporary_prefix(Link link) { return fmt::format(".{}.tmp.", name_of(link)); }
 
 Store::Store(fs::path folder) : folder_(std::move(folder)) {
   if (!folder_.has_filename()) folder_ = folder_.parent_path();  // of "checkpoints/"
@@ -92,7 +78,7 @@ fs::path Store::begin(std::int64_t epoch, std::int64_t global_step) {
 
 void Store::clear_place(const fs::path& checkpoint) {
   if (!is_committed(checkpoint)) {
-    throw_if(remove_folder(checkpoint));
+    remove_or_throw(checkpoint);
     return;
   }
   ENSURE(checkpoint, damage(checkpoint).has_value(),
@@ -111,14 +97,17 @@ void Store::commit(const fs::path& checkpoint, const Manifest& manifest) {
   Withdrawal withdrawal(path);
   container::write(path, {}, to_json(manifest));
   drop_from_cache(checkpoint, manifest);
-  in_context("reading the checkpoint back", [&] { verify(checkpoint); });
+  in_context("reading the checkpoint back", [&] {
+    verify(checkpoint);
+    seals_[checkpoint.filename().string()] = seal_of(checkpoint);
+  });
   withdrawal.keep();
 }
 
 void Store::abandon(const fs::path& checkpoint) {
   begun_.clear();
   if (is_committed(checkpoint)) return;
-  throw_if(remove_folder(checkpoint));
+  remove_or_throw(checkpoint);
 }
 
 void Store::point(Link link, const fs::path& checkpoint) {
@@ -192,64 +181,6 @@ std::vector<fs::path> Store::unfinished() const {
       paths.push_back(path);
   }
   return paths;
-}
-
-/// Of the committed ones.
-Store::Surplus Store::surplus(std::span<const std::string> keep) const {
-  std::vector<fs::path> kept;
-  std::vector<fs::path> others;
-  const auto last = pointed(Link::last);
-  const auto best = pointed(Link::best);
-  for (const Found& found : list()) {
-    if (!found.committed) continue;
-    const bool named = std::ranges::find(keep, found.name) != keep.end();
-    const bool linked = found.path == last || found.path == best;
-    (named || linked ? kept : others).push_back(found.path);
-  }
-  Surplus surplus;
-  if (others.empty()) return surplus;
-  std::size_t whole = 0;
-  for (const fs::path& path : kept) {
-    if (whole < kLeast && !damage(path)) ++whole;
-  }
-  // The newest of the others make up for what is missing.
-  for (const fs::path& path : others) {
-    const std::optional<std::string> why = whole < kLeast ? damage(path) : std::nullopt;
-    if (why) {
-      surplus.damaged.push_back({path, *why});
-    } else if (whole < kLeast) {
-      ++whole;
-    } else {
-      surplus.old.push_back(path);
-    }
-  }
-  std::ranges::reverse(surplus.old);
-  return surplus;
-}
-
-void Store::prune(std::span<const std::string> keep) {
-  std::optional<std::string> failed;
-  const auto remove = [&](const fs::path& path) {
-    const auto why = remove_folder(path);
-    if (why && !failed) failed = why;
-  };
-  for (const std::string& name : names_in(folder_)) {
-    const bool left_over = name.starts_with(temporary_prefix(Link::last)) ||
-                           name.starts_with(temporary_prefix(Link::best));
-    if (left_over) ::unlink((folder_ / name).c_str());
-  }
-  std::ranges::for_each(unfinished(), remove);
-  const Surplus surplus = this->surplus(keep);
-  std::ranges::for_each(surplus.old, remove);
-  std::string told;
-  for (const auto& [path, damage] : surplus.damaged) {
-    move_and_tell(path, damage, [&](const fs::path& moved, const std::string& why) {
-      told += fmt::format("{}{} is damaged and lies in {} now: {}", told.empty() ? "" : "; ",
-                          path.filename().string(), moved.filename().string(), why);
-    });
-  }
-  throw_if(failed);
-  ENSURE(checkpoint, told.empty(), "{}", told);
 }
 
 }  // namespace trainctl::checkpoint

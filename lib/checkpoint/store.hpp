@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,9 @@ namespace trainctl::checkpoint {
 
 /// The names beside the checkpoints that lead to one of them.
 enum class Link { last, best };
+std::string name_of(Link link);
+/// Of the names under which links are made.
+std::string temporary_prefix(Link link);
 
 /// A folder with the name of a checkpoint.
 struct Found {
@@ -67,8 +71,9 @@ class Store {
   std::optional<fs::path> newest_valid(const Told& told);
 
   /// Removes what earlier saves left unfinished and every checkpoint that `keep` does not name,
-  /// oldest first; never where a link leads, and never one of the last two that verify. Those that
-  /// are found damaged on the way are moved aside, not removed. Throws, once the rest is done,
+  /// oldest first; never where a link leads, and never one of the last two that verify: what this
+  /// Store has committed or verified is not read again. Those that are found damaged on the way are
+  /// moved aside, not removed. Throws, once the rest is done,
   /// Error(resource), or Error(checkpoint) naming what was damaged and where it went.
   void prune(std::span<const std::string> keep);
 
@@ -84,11 +89,13 @@ class Store {
 
   void clear_place(const fs::path& checkpoint);
   [[nodiscard]] std::vector<fs::path> unfinished() const;
-  [[nodiscard]] Surplus surplus(std::span<const std::string> keep) const;
+  [[nodiscard]] Surplus surplus(std::span<const std::string> keep);
+  [[nodiscard]] std::optional<std::string> damage_of(const fs::path& checkpoint);
   [[nodiscard]] bool holds_damaged_ones() const;
 
   fs::path folder_;
   fs::path begun_;  // and not committed yet
+  std::map<std::string, std::uint32_t> seals_;  // of those that this one has verified, by name
 };
 
 }  // namespace trainctl::checkpoint

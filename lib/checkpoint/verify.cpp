@@ -34,6 +34,19 @@ std::uint64_t readable_bytes(const fs::path& path) {
   return static_cast<std::uint64_t>(info.st_size);
 }
 
+void expect_size(const fs::path& checkpoint, const Manifest::Part& part) {
+  const fs::path path = checkpoint / part.file;
+  const std::uint64_t bytes = readable_bytes(path);
+  ENSURE(checkpoint, bytes == part.bytes, "{} has {} bytes, and {} were committed",
+         printable(path.string()), bytes, part.bytes);
+}
+
+void expect_checksum(const fs::path& checkpoint, const Manifest::Part& part, std::uint32_t found) {
+  ENSURE(checkpoint, found == part.checksum,
+         "{} is whole, but of another checkpoint: its checksum is {:08x}, and {:08x} was committed",
+         printable((checkpoint / part.file).string()), found, part.checksum);
+}
+
 }  // namespace
 
 Manifest read_manifest(const fs::path& checkpoint) {
@@ -53,22 +66,35 @@ Manifest read_manifest(const fs::path& checkpoint) {
 }
 
 container::File read_part(const fs::path& checkpoint, const Manifest::Part& part) {
-  const fs::path path = checkpoint / part.file;
-  const std::string label = printable(path.string());
-  const std::uint64_t bytes = readable_bytes(path);
-  ENSURE(checkpoint, bytes == part.bytes, "{} has {} bytes, and {} were committed", label, bytes,
-         part.bytes);
-  container::File file(path);
-  ENSURE(checkpoint, file.header_checksum() == part.checksum,
-         "{} is whole, but of another checkpoint: its checksum is {:08x}, and {:08x} was committed",
-         label, file.header_checksum(), part.checksum);
+  expect_size(checkpoint, part);
+  container::File file(checkpoint / part.file);
+  expect_checksum(checkpoint, part, file.header_checksum());
   return file;
 }
 
 Manifest verify(const fs::path& checkpoint) {
   Manifest manifest = read_manifest(checkpoint);
-  for (const Manifest::Part& part : manifest.parts) (void)read_part(checkpoint, part);
+  for (const Manifest::Part& part : manifest.parts) {
+    expect_size(checkpoint, part);
+    expect_checksum(checkpoint, part, container::check_file(checkpoint / part.file));
+  }
   return manifest;
+}
+
+std::uint32_t seal_of(const fs::path& checkpoint) {
+  return container::stored_checksum(checkpoint / kManifestName);
+}
+
+bool is_as_sealed(const fs::path& checkpoint, std::uint32_t seal) {
+  try {
+    if (seal_of(checkpoint) != seal) return false;
+    for (const Manifest::Part& part : read_manifest(checkpoint).parts)
+      expect_size(checkpoint, part);
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::checkpoint) throw;
+    return false;
+  }
 }
 
 std::optional<std::string> damage(const fs::path& checkpoint) {

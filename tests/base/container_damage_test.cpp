@@ -1,5 +1,6 @@
 #include "base/container.hpp"
 #include "base/container_files.hpp"
+#include "base/error.hpp"
 #include "base/files.hpp"
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
@@ -76,6 +77,37 @@ TEST_CASE("a flipped bit of a checkpoint is never missed") {
   }
   CHECK(silent == 0);
   CHECK(complaint(file) == "accepted");
+}
+
+TEST_CASE("a file that is checked in pieces is judged as one that is read whole") {
+  const std::string large = random_text(5 << 20, 13);  // some pieces and a part of one
+  const TempFolder folder;
+  const auto path = folder / "x.part";
+  container::write(path, entries_in(large, (4 << 20) + 77), Json(1));
+  const std::string whole = read_file(path, large.size(), ReadFailure::data);
+  CHECK(container::check_file(path) == container::File(path).header_checksum());
+  const auto judge = [&](const auto& look) -> std::string {
+    try {
+      look();
+    } catch (const Error& error) {
+      return error.kind() == ErrorKind::checkpoint ? error.what() : "no Error(checkpoint)";
+    }
+    return "accepted";
+  };
+  std::mt19937_64 draw(14);
+  int accepted = 0;
+  for (int i = 0; i < 30; ++i) {
+    std::string file = whole;
+    const std::size_t near = i < 15 ? 2000 : whole.size();  // the header, or anywhere
+    char& byte = file[draw() % near];
+    byte = static_cast<char>(static_cast<unsigned char>(byte) ^ (1U << (draw() % 8)));
+    if (i % 10 == 9) file.resize(draw() % file.size());
+    write_atomically(path, file);
+    const std::string said = judge([&] { container::check_file(path); });
+    CHECK(said == judge([&] { const container::File read(path); }));
+    accepted += said == "accepted" ? 1 : 0;
+  }
+  CHECK(accepted == 0);
 }
 
 TEST_CASE("a checkpoint cut off anywhere is told by its length") {

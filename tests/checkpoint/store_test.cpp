@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 
 using namespace trainctl;
@@ -238,6 +239,26 @@ TEST_CASE("a damaged checkpoint is none of the two that pruning leaves") {
                         Contains("rank_1.part has 100 bytes"));
   CHECK(steps(store) == Steps{4, 3, 1});
   CHECK(fs::exists(folder / ("corrupt-" + saves::name_of(2)) / "rank_0.part"));
+}
+
+TEST_CASE("what a store has verified it does not read again") {
+  const TempFolder folder;
+  Store store(folder.path());
+  for (const std::int64_t step : {1, 2, 3, 4}) saves::save(store, step);
+  const fs::path part = Store::part(folder / saves::name_of(4), 0);
+  {
+    std::fstream file(part, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(-100, std::ios::end);
+    file.put('\x7f');
+    file.put('\x7e');
+  }
+  REQUIRE_THROWS_AS(Store::verify(folder / saves::name_of(4)), Error);
+  CHECK_NOTHROW(store.prune({}));
+  CHECK(steps(store) == Steps{4, 3});
+  saves::save(store, 5);
+  Store other(folder.path());  // as after a restart
+  CHECK_THROWS_WITH(other.prune({}), Contains(saves::name_of(4) + " is damaged"));
+  CHECK(steps(other) == Steps{5, 3});
 }
 
 TEST_CASE("a removed checkpoint loses its link and no other checkpoint is lost with it") {
