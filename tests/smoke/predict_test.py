@@ -1,4 +1,4 @@
-"""Drives `trainctl predict` on pictures that nobody has labelled. Needs TRAINCTL_BINARY."""
+"""Drives `trainctl predict` on pictures that nobody has labelled, and with weights of torchvision. Needs TRAINCTL_BINARY."""
 
 import csv
 import json
@@ -8,7 +8,7 @@ import struct
 import unittest
 import zlib
 
-from support import Smoke, run
+from support import SOURCE, Smoke, run
 
 SIZE = 12
 TRANSFORMS = "[{type: center_crop, size: 8}, {type: normalize, mean: [0.5, 0.5, 0.5], std: [0.3, 0.3, 0.3]}]"
@@ -161,6 +161,57 @@ trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
                              f"dataset.val.transforms={crop}", f"dataset.train.transforms={crop}")
         self.assertEqual(code, 2, out + err)
         self.assertIn("the pictures are 28x28x3, the samples of dataset.train 28x28x1", err)
+
+
+class PredictsAsTorchvision(Smoke):
+    """The .pth and the logits are torchvision's own: tests/golden/make/torchvision_pth.py."""
+
+    TORCH = SOURCE / "tests" / "golden" / "torch"
+
+    def setUp(self):
+        super().setUp()
+        self.golden, = json.loads((self.TORCH / "torchvision_pth.json").read_text())["cases"]
+        n, c, h, w = self.golden["input_shape"]
+        pixels = bytes((i * i // 97 + i * 5) % 256 * (1 + i // (c * h * w)) // n for i in range(n * c * h * w))
+        self.array("x.npy", "|u1", (n, h, w, c), pixels)
+        self.array("y.npy", "<i8", (n,), struct.pack(f"<{n}q", *range(n)))
+        split = (f"{{type: npy, images: x.npy, labels: y.npy, classes: {self.golden['classes']}, transforms: "
+                 f"[{{type: normalize, mean: {[self.golden['mean']] * c}, std: {[self.golden['std']] * c}}}]}}")
+        options = "".join(f", {name}: {value}" for name, value in self.golden["options"].items())
+        (self.folder / "vision.yaml").write_text(f"""\
+dataset: {{train: {split}, val: {split}}}
+loader: {{batch_size: 3}}
+model: {{type: {self.golden['type']}{options}}}
+optimizer: sgd
+trainer: {{max_epochs: 1, accelerator: cpu, devices: 1, num_threads: 1}}
+""")
+
+    def array(self, name, descr, shape, data):
+        head = repr({"descr": descr, "fortran_order": False, "shape": shape}).encode()
+        (self.folder / name).write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + data)
+
+    def check_logits(self, checkpoint, name):
+        code, out, err = run(self.folder, "predict", "vision.yaml", "--checkpoint", checkpoint, "--out", name, "--outputs", "logits")
+        self.assertEqual(code, 0, out + err)
+        with open(self.folder / name, newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual(len(rows), len(self.golden["logits"]))
+        for row, expected in zip(rows, self.golden["logits"], strict=True):
+            for k, logit in enumerate(expected):
+                self.assertAlmostEqual(float(row[f"logit_{k}"]), logit, delta=1e-4)
+
+    def test_a_pth_gives_the_logits_that_torchvision_has(self):
+        self.check_logits(self.TORCH / self.golden["file"], "pth.csv")
+
+    def test_the_imported_file_gives_them_too(self):
+        code, out, err = run(self.folder, "checkpoint", "import", self.TORCH / self.golden["file"], "--out", "w.safetensors")
+        self.assertEqual(code, 0, out + err)
+        self.check_logits("w.safetensors", "imported.csv")
+
+    def test_a_run_starts_from_every_tensor_of_it(self):
+        self.train(f"+weights={self.TORCH / self.golden['file']}", config="vision.yaml")
+        count = self.golden["tensors"]
+        self.assertIn(f"weights: {count} of {count} tensors of the model come from ", self.err)
 
 
 if __name__ == "__main__":
