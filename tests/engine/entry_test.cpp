@@ -10,6 +10,7 @@
 #include "support/catch.hpp"
 #include "support/temp_folder.hpp"
 
+#include <ATen/Context.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <utility>
 
 using namespace trainctl;
 
@@ -167,6 +169,22 @@ TEST_CASE("recomputing blocks changes no loss, and auto tells what it has chosen
   }
   CHECK(losses["blocks"] == Approx(losses["off"]).epsilon(1e-5));
   CHECK(losses["auto"] == losses["off"]);
+}
+
+TEST_CASE("float32 products have the precision that the trainer asks for, the highest by default") {
+  using Precision = at::Float32MatmulPrecision;
+  const std::array<std::pair<std::string, Precision>, 3> cases{
+      std::pair{", float32_matmul_precision: high", Precision::HIGH},
+      std::pair{", float32_matmul_precision: medium", Precision::MEDIUM},
+      std::pair{"", Precision::HIGHEST}};
+  for (const auto& [option, precision] : cases) {
+    INFO(option);
+    TempFolder folder;
+    std::string config = kSmall;
+    config.replace(config.find("max_epochs: 2"), 13, "max_steps: 1" + option);
+    CHECK(run_engine(folder, config).code == 0);
+    CHECK(at::globalContext().float32MatmulPrecision() == precision);
+  }
 }
 
 TEST_CASE("images are kept on no CPU: an error that says where to keep them") {
