@@ -2,7 +2,6 @@
 #include "spec/checker.hpp"
 #include "spec/dataset/csv.hpp"
 #include "spec/dataset/parquet.hpp"
-#include "spec/loss/bce_with_logits.hpp"
 #include "spec/loss/cross_entropy.hpp"
 #include "spec/loss/nll.hpp"
 #include "spec/metric/top_k_accuracy.hpp"
@@ -10,6 +9,7 @@
 #include "spec/model/torchscript.hpp"
 #include "spec/monitor.hpp"
 #include "spec/optimizer/sgd.hpp"
+#include "spec/targets.hpp"
 #include "spec/transform/normalize.hpp"
 
 #include <fmt/format.h>
@@ -64,15 +64,10 @@ void check_nll(Checker& checker) {
                   "log_softmax");
 }
 
-bool takes_mixed(const config::Stage& loss) {
-  return loss.options_type == typeid(loss::CrossEntropy) ||
-         loss.options_type == typeid(loss::Nll) || loss.options_type == typeid(loss::BceWithLogits);
-}
-
 void check_mixing(Checker& checker) {
   const Experiment& experiment = checker.experiment();
   const bool mixes = !experiment.dataset.train.batch_transforms.empty();
-  if (!mixes || takes_mixed(experiment.loss)) return;
+  if (!mixes || takes(experiment.loss, MixedLabels{})) return;
   if (!checker.sound({"loss", "dataset.train.batch_transforms"})) return;
   checker.error("loss",
                 fmt::format("the loss '{}' does not take the mixed labels of "

@@ -26,6 +26,11 @@ bool has(const Plugin& plugin, const config::Stage& stage) {
   return own.find(stage.kind, stage.type) != nullptr;
 }
 
+bool is_of_plugin(const config::Stage& stage) {
+  return std::ranges::any_of(plugins_in_use(),
+                             [&](const Plugin& plugin) { return has(plugin, stage); });
+}
+
 /// Whose stage it is, is asked: types of one name are one type, even where two libraries have them.
 /// `member`: of the entry of a plug-in, which may be null.
 template <class Asked>
@@ -48,9 +53,12 @@ bool takes(const config::Stage& stage, Targets targets) {
 }
 
 bool takes(const config::Stage& stage, Answers answers) {
-  const bool is_of_plugin = std::ranges::any_of(
-      plugins_in_use(), [&](const Plugin& plugin) { return has(plugin, stage); });
-  return !is_of_plugin && said_by_builtin(stage, answers).value_or(false);
+  if (is_of_plugin(stage)) return stage.kind == "loss" && takes(stage, Targets::numbers);
+  return said_by_builtin(stage, answers).value_or(false);
+}
+
+bool takes(const config::Stage& loss, MixedLabels mixed) {
+  return is_of_plugin(loss) || said_by_builtin(loss, mixed).value_or(false);
 }
 
 bool takes(const config::Stage& model, Inputs inputs) {

@@ -3,6 +3,7 @@
 #include "base/files.hpp"
 #include "config/describe.hpp"
 #include "data/registry.hpp"
+#include "spec/check_data.hpp"
 #include "spec/dataset/mnist.hpp"
 #include "spec/load.hpp"
 #include "spec/targets.hpp"
@@ -111,6 +112,40 @@ TEST_CASE("a loss of a plug-in says which targets it is for, a metric that does 
   CHECK_FALSE(takes("fake_loss", spec::Targets::tokens));
   CHECK(takes("{type: fake_loss, tokens: true}", spec::Targets::tokens));
   CHECK_FALSE(takes("cross_entropy", spec::Targets::numbers));
+}
+
+TEST_CASE(
+    "a loss of a plug-in may learn answers and take mixed labels: nothing tells of it before") {
+  const PutBack put_back;
+  const std::string text =
+      experiment(fake("good").string(), "fake_net") + "metrics: [fake_metric]\n";
+  const std::string mixing = "+dataset.train.batch_transforms=[mixup]";
+  const spec::Loaded own = load(text + "loss: fake_loss\n", {mixing});
+  CHECK(spec::takes(own.experiment.loss, spec::Answers{}));
+  CHECK(spec::takes(own.experiment.loss, spec::MixedLabels{}));
+  CHECK_FALSE(spec::takes(own.experiment.metrics.at(0), spec::Answers{}));
+  const config::Stage builtin = load(text + "loss: mse\n").experiment.loss;
+  CHECK_FALSE(spec::takes(builtin, spec::Answers{}));
+  CHECK_FALSE(spec::takes(builtin, spec::MixedLabels{}));
+  CHECK_THROWS_WITH(load(text + "loss: mse\n", {mixing}),
+                    Contains("does not take the mixed labels"));
+}
+
+TEST_CASE("metrics that count answers go with a plug-in's loss of numbers") {
+  const PutBack put_back;
+  const std::string text = experiment(fake("good").string(), "fake_net");
+  const spec::SplitFacts numbers{
+      .samples = 1000, .kind = spec::SampleKind{spec::Inputs::numbers, spec::Targets::numbers}};
+  const auto problems = [&](const std::string& stages) {
+    config::Diagnostics diagnostics;
+    spec::check_against_data(load(text + stages), numbers, diagnostics);
+    return diagnostics.render();
+  };
+  CHECK(problems("loss: fake_loss\nmetrics: [accuracy, auroc]\n").empty());
+  CHECK_THAT(problems("loss: fake_loss\nmetrics: [top_k_accuracy]\n"),
+             Contains("the metric 'top_k_accuracy' takes classes"));
+  CHECK_THAT(problems("loss: fake_loss\nmetrics: [fake_metric]\n"),
+             Contains("the metric 'fake_metric' takes classes"));
 }
 
 TEST_CASE("a plug-in is not asked about the options of another whose type has the same name") {

@@ -16,6 +16,7 @@ struct BceWithLogits {
 
   [[nodiscard]] static bool takes(Targets targets) { return targets != Targets::tokens; }
   [[nodiscard]] static bool takes(Answers) { return true; }
+  [[nodiscard]] static bool takes(MixedLabels) { return true; }
   static void describe(config::Describe<BceWithLogits>& options) {
     options
         .field("pos_weight", &BceWithLogits::pos_weight,

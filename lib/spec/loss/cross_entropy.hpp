@@ -22,6 +22,7 @@ struct CrossEntropy {
   [[nodiscard]] bool takes(Targets targets) const {
     return (targets == Targets::numbers) == soft_targets;
   }
+  [[nodiscard]] static bool takes(MixedLabels) { return true; }
   static void describe(config::Describe<CrossEntropy>& options) {
     options
         .field("label_smoothing", &CrossEntropy::label_smoothing,

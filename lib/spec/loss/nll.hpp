@@ -18,6 +18,7 @@ struct Nll {
   std::optional<std::int64_t> ignore_index;
 
   [[nodiscard]] static bool takes(Targets targets) { return targets != Targets::numbers; }
+  [[nodiscard]] static bool takes(MixedLabels) { return true; }
   static void describe(config::Describe<Nll>& options) {
     options.field("weight", &Nll::weight, "Weight of each class; empty: all 1.")
         .at_least(0)
