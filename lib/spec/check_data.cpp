@@ -166,6 +166,21 @@ void check_counting(Checker& checker, const config::Stage& stage, const std::str
                 "write macro, weighted or micro");
 }
 
+void check_metric_targets(Checker& checker, const config::Stage& stage, const std::string& path,
+                          Targets targets) {
+  if (counts(checker, stage, targets)) {
+    check_counting(checker, stage, path, targets);
+    return;
+  }
+  std::string hint = "remove it: the loss is measured on both splits";
+  if (targets == Targets::numbers && takes(stage, Answers{}))
+    hint += "; or choose loss bce_with_logits or focal, whose numbers are yes-or-no answers";
+  checker.error(path,
+                fmt::format("the metric '{}' takes {}, but the labels of dataset.train are {}",
+                            stage.type, taken_of(stage), text(targets)),
+                hint);
+}
+
 /// What fits the labels is said, and what the loss or the metric takes instead.
 void check_targets(Checker& checker, Targets targets) {
   const Experiment& experiment = checker.experiment();
@@ -179,16 +194,8 @@ void check_targets(Checker& checker, Targets targets) {
   }
   for (std::size_t i = 0; i < experiment.metrics.size(); ++i) {
     const std::string path = fmt::format("metrics.{}", i);
-    if (!experiment.metrics[i] || !checker.sound(path)) continue;
-    if (counts(checker, experiment.metrics[i], targets)) {
-      check_counting(checker, experiment.metrics[i], path, targets);
-      continue;
-    }
-    checker.error(
-        path,
-        fmt::format("the metric '{}' takes {}, but the labels of dataset.train are {}",
-                    experiment.metrics[i].type, taken_of(experiment.metrics[i]), text(targets)),
-        "remove it: the loss is measured on both splits");
+    if (experiment.metrics[i] && checker.sound(path))
+      check_metric_targets(checker, experiment.metrics[i], path, targets);
   }
 }
 

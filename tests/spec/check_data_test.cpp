@@ -197,9 +197,12 @@ TEST_CASE("metrics of classes count numbers that a loss learns as yes-or-no answ
                  Contains("the metric '" + type +
                           "' takes classes, but the labels of dataset.train are numbers"));
     CHECK_THAT(problems, !Contains("'mae'"));
+    CHECK_THAT(problems, Contains("remove it") && Contains("or choose loss bce_with_logits or "
+                                                           "focal, whose numbers are yes-or-no "
+                                                           "answers"));
   }
   CHECK_THAT(problems_with({"loss=bce_with_logits", "metrics=[top_k_accuracy]"}, facts),
-             Contains("the metric 'top_k_accuracy' takes classes"));
+             Contains("the metric 'top_k_accuracy' takes classes") && !Contains("or choose loss"));
 }
 
 TEST_CASE("a threshold is of answers, and binary of classes", "[spec]") {
