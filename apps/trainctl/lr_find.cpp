@@ -27,18 +27,20 @@ struct LrFindFlags {
   std::string out = "runs";
 };
 
-/// Of the experiment as it is, before the sweep sets its rates. What is wrong with it the sweep's
-/// own reading tells.
+/// Of the experiment as it is, before the sweep sets its rates; nothing where it cannot be read.
+/// What is wrong with it the sweep's own reading tells.
 std::optional<study::SecondRate> second_rate_of(const ConfigArguments& config) {
   if (config.file.empty()) return std::nullopt;
   config::Diagnostics unheard;
-  return study::second_rate(
-      spec::read_experiment(config.file, config.overrides, unheard).experiment);
+  const spec::Loaded loaded = spec::read_experiment(config.file, config.overrides, unheard);
+  if (unheard.error_count() > 0) return std::nullopt;
+  return study::second_rate(loaded.experiment);
 }
 
-study::RunRequest request_for(const LrFindFlags& flags, Context& context) {
+study::RunRequest request_for(const LrFindFlags& flags,
+                              const std::optional<study::SecondRate>& second, Context& context) {
   ConfigArguments config = flags.config;
-  const std::vector<std::string> sweep = study::lr_sweep(flags.range, second_rate_of(config));
+  const std::vector<std::string> sweep = study::lr_sweep(flags.range, second);
   config.overrides.insert(config.overrides.end(), sweep.begin(), sweep.end());
   study::RunRequest request = request_of(load_checked(config, context), config, context);
   request.folder.root = fs::path(flags.out) / "lr-find";
@@ -101,13 +103,14 @@ bool failed(const study::LrFinding& finding) {
 }
 
 int lr_find(const LrFindFlags& flags, Context& context) {
-  const study::RunRequest request = request_for(flags, context);
+  const std::optional<study::SecondRate> second = second_rate_of(flags.config);
+  const study::RunRequest request = request_for(flags, second, context);
   print_warnings(context);
   if (progress_for(context) != report::ProgressMode::none)
     writer_for(stderr)(fmt::format("trying {} learning rates from {} to {}\n", flags.range.steps,
                                    report::rate_of(flags.range.low),
                                    report::rate_of(flags.range.high)));
-  const study::LrFinding finding = study::find_lr(request, steady_clock());
+  const study::LrFinding finding = study::find_lr(request, second, steady_clock());
   if (context.json) {
     print_json(document(flags, finding));
   } else if (failed(finding)) {

@@ -52,7 +52,7 @@ std::optional<SecondRate> second_rate(const spec::Experiment& experiment) {
   const config::Stage& optimizer = experiment.optimizer;
   if (optimizer.options_type != typeid(spec::optimizer::Muon)) return std::nullopt;
   const auto& muon = optimizer.as<spec::optimizer::Muon>();
-  if (!muon.adamw_lr) return std::nullopt;
+  if (!muon.adamw_lr || !(muon.lr > 0)) return std::nullopt;
   return SecondRate{"optimizer.adamw_lr", *muon.adamw_lr / muon.lr};
 }
 
@@ -77,16 +77,16 @@ std::vector<std::string> lr_sweep(const LrRange& range, const std::optional<Seco
   return overrides;
 }
 
-LrFinding find_lr(const RunRequest& request, const Clock& clock) {
+LrFinding find_lr(const RunRequest& request, const std::optional<SecondRate>& second,
+                  const Clock& clock) {
   std::vector<report::RateStep> steps;
   const auto make_sinks = [&](const fs::path& /*run_dir*/) {
     Sinks sinks;
     sinks.push_back(std::make_unique<RateSink>(steps));
     return sinks;
   };
-  LrFinding finding{.run = run_experiment(request, make_sinks, clock),
-                    .curve = {},
-                    .second = second_rate(request.loaded.experiment)};
+  LrFinding finding{
+      .run = run_experiment(request, make_sinks, clock), .curve = {}, .second = second};
   finding.tried = steps.size();
   finding.curve = report::read_lr_curve(steps);
   if (diverged(finding.run.ending.exit_code)) {

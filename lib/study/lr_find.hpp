@@ -23,7 +23,7 @@ struct SecondRate {
   double ratio = 1;  // over optimizer.lr, before, during and after the sweep
 };
 
-/// That of the experiment, if it gives one.
+/// That of the experiment, if it gives one beside a rate above 0.
 std::optional<SecondRate> second_rate(const spec::Experiment& experiment);
 
 /// What turns an experiment into the sweep: the scheduler, the length, an end where the smoothed
@@ -40,8 +40,9 @@ struct LrFinding {
 };
 
 /// Runs `request`, an experiment with the overrides of lr_sweep(), in fresh processes, and writes
-/// lr_find.csv into its run folder.
-LrFinding find_lr(const RunRequest& request, const Clock& clock);
+/// lr_find.csv into its run folder. `second`: what lr_sweep() was given.
+LrFinding find_lr(const RunRequest& request, const std::optional<SecondRate>& second,
+                  const Clock& clock);
 
 /// The overrides that the finding comes down to; none where nothing is suggested.
 std::vector<std::string> overrides_of(const LrFinding& finding);

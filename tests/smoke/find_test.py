@@ -124,6 +124,13 @@ class LearningRates(Smoke):
         self.assertRegex(out, r"stopped +early, after \d+ of 300 rates")
         self.assertRegex(out, r"optimizer\.lr=[0-9.e-]+\n")
 
+    def test_a_rate_of_0_is_swept_alone_and_a_mistake_is_told_as_it_stands(self):
+        words = ["--steps", "30", "--min", "1e-5"]
+        found = json.loads(self.find("optimizer={type: muon, lr: 0, adamw_lr: 0.001}", *words, "--json")[0])
+        self.assertEqual([word.split("=")[0] for word in found["overrides"]], ["optimizer.lr"])
+        _, err = self.find("optimizer={type: muon, lr: 0.02, adamw_lr: -1}", *words, code=2)
+        self.assertIn("adamw_lr", err)
+
     def test_a_second_rate_is_swept_and_suggested_with_the_first(self):
         words = ["optimizer={type: muon, lr: 0.02, adamw_lr: 0.001}", "--steps", "30", "--min", "1e-5"]
         found = json.loads(self.find(*words, "--json")[0])

@@ -36,7 +36,7 @@ study::LrFinding found(const TempFolder& folder, const std::string& script,
                        std::int64_t planned = 100) {
   study::RunRequest request = fake_run::request(folder, script);
   request.loaded.experiment.trainer.max_steps = planned;
-  return study::find_lr(request, steady_clock());
+  return study::find_lr(request, {}, steady_clock());
 }
 
 /// A loss that stays as it is, and in the last step is out of hand.
@@ -69,6 +69,15 @@ TEST_CASE("a second rate is swept beside the first, as far from it as the experi
   };
   CHECK_FALSE(study::second_rate(with("{ type: muon, lr: 0.02 }", {})));
   CHECK_FALSE(study::second_rate(with("{ type: sgd, lr: 0.02 }", {})));
+
+  spec::optimizer::Muon broken;
+  broken.adamw_lr = 1e-3;
+  for (const double lr : {0.0, -1.0, std::nan("")}) {
+    broken.lr = lr;
+    spec::Experiment experiment = with("adam", {});
+    experiment.optimizer = config::make_stage("optimizer", "muon", broken);
+    CHECK_FALSE(study::second_rate(experiment));
+  }
 
   const std::string both = "{ type: muon, lr: 0.02, adamw_lr: 0.001 }";
   const auto second = study::second_rate(with(both, {}));
