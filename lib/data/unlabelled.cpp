@@ -57,10 +57,14 @@ Pictures one_picture(const fs::path& file) {
 
 Pictures listed(const fs::path& input) {
   std::error_code ignored;
-  if (fs::is_directory(input, ignored)) return {input, scan_pictures(input)};
-  ENSURE(config, fs::is_regular_file(input, ignored),
+  const fs::file_status found = fs::status(input, ignored);
+  if (fs::is_directory(found)) return {input, scan_pictures(input)};
+  ENSURE(config, fs::status_known(found) && fs::exists(found),
          "there is no such folder, and no such file; name a folder of pictures, a list of them or "
          "one picture, on this machine");
+  ENSURE(config, fs::is_regular_file(found),
+         "it is no regular file, and must be one, since every process reads it: write the list to "
+         "a file and name that");
   return has_image_suffix(input.string()) ? one_picture(input) : read_list(input);
 }
 

@@ -8,6 +8,8 @@
 #include "spec/transform/center_crop.hpp"
 #include "support/catch.hpp"
 
+#include <sys/stat.h>
+
 #include <cstdint>
 
 using namespace trainctl;
@@ -125,6 +127,15 @@ TEST_CASE("an input without pictures says what is missing, and where") {
   CHECK_THAT(refusal(folder / "gone.txt", ErrorKind::data), Contains("gone.txt:1: "));
   put_text(folder / "far.txt", "s3://bucket/a.png\n");
   CHECK_THAT(refusal(folder / "far.txt", ErrorKind::data), Contains("no file of this machine"));
+}
+
+TEST_CASE("a pipe is no list: only one process could read it") {
+  const TempFolder folder;
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK_THAT(refusal(folder / "pipe", ErrorKind::config),
+             Contains("it is no regular file, and must be one") && !Contains("no such"));
+  fs::create_symlink(folder / "pipe", folder / "63");
+  CHECK_THAT(refusal(folder / "63", ErrorKind::config), Contains("no regular file"));
 }
 
 TEST_CASE("pictures pass the transforms, which have to bring them to one size") {

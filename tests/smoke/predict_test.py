@@ -140,6 +140,8 @@ trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
         (self.folder / "empty").mkdir()
         self.refused(9, r"--input '\S+/empty': it holds no pictures", "--input", "empty")
         self.refused(2, r"--input '\S+/nowhere': there is no such folder", "--input", "nowhere")
+        os.mkfifo(self.folder / "pipe")
+        self.refused(2, r"--input '\S+/pipe': it is no regular file", "--input", "pipe")
         self.refused(2, r"--split", "--input", "val", "--split", "val")
         self.refused(2, r"--input", "--input", "")
         self.refused(2, r"a batch needs one size", "--input", "val", "dataset.val.transforms=[]", "dataset.train.transforms=[]")
