@@ -103,6 +103,14 @@ TEST_CASE("a logit of 0 says no, and so does every answer of a split without a y
   }
 }
 
+TEST_CASE("a threshold is not rounded to the halves that the logits are") {
+  constexpr double kJustAbove = 0.84765625;  // the nearest of bfloat16 to log(0.7 / 0.3), 0.8473
+  const at::Tensor logits = at::full({1, 1}, kJustAbove, at::kBFloat16);
+  const auto accuracy = make_of_answers("accuracy", "{threshold: 0.7}", 1);
+  accuracy->update(logits, tensor(Json{{1}}));
+  CHECK(accuracy->value() == 1);
+}
+
 TEST_CASE("a column that is all no is left out of auroc's mean") {
   const at::Tensor logits = tensor(Json{{1, 5}, {-1, -5}, {2, 0}});
   const auto auroc = make_of_answers("auroc", "{}", 2);

@@ -3,6 +3,8 @@
 #include "base/error.hpp"
 #include "spec/metric/answers.hpp"
 
+#include <c10/core/ScalarType.h>
+
 #include <cmath>
 
 namespace trainctl::stages {
@@ -15,7 +17,8 @@ std::optional<double> least_logit(double threshold, const stage::MetricContext& 
 }
 
 Answers answers_of(const at::Tensor& logits, const at::Tensor& targets, double above) {
-  return {logits.detach().gt(above), says_yes(targets)};
+  const at::ScalarType wide = c10::promoteTypes(logits.scalar_type(), at::kFloat);
+  return {logits.detach().to(wide).gt(above), says_yes(targets)};
 }
 
 at::Tensor says_yes(const at::Tensor& targets) { return targets.gt(spec::metric::kEvenChance); }

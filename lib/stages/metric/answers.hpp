@@ -18,7 +18,8 @@ struct Answers {
 /// has classes. Throws Error(config) for a threshold with classes.
 std::optional<double> least_logit(double threshold, const stage::MetricContext& context);
 
-/// `logits`, `targets`: [N, K], of any floating type; `above`: the least_logit().
+/// `logits`, `targets`: [N, K], of any floating type; `above`: the least_logit(), which is
+/// compared in float32 or wider.
 Answers answers_of(const at::Tensor& logits, const at::Tensor& targets, double above);
 
 /// Whether each number says yes.
