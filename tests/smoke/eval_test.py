@@ -6,14 +6,19 @@ import json
 import math
 import os
 import pathlib
+import random
 import re
 import signal
 import struct
+import sys
 import tempfile
 import time
 import unittest
 
-from support import Smoke, run, start
+from support import SOURCE, Smoke, run, start
+
+sys.path.insert(0, str(SOURCE / "configs"))
+import make_data
 
 METRICS = "metrics=[accuracy, f1, confusion_matrix]"
 TEST_SPLIT = "++dataset.test={type: synthetic_digits, split: test, samples: 77, transforms: [{type: normalize, mean: [0.2], std: [0.3]}]}"
@@ -148,6 +153,41 @@ class Evaluates(Trained):
         self.assertEqual(list(scratch.iterdir()), [])
         scratch.rmdir()
         self.assert_nothing_is_left(before)
+
+
+class EvaluatesAnswers(Trained):
+    """Several yes-or-no answers a row."""
+
+    CONFIG = """\
+seed: 3
+dataset:
+  train: {type: npy, features: features.npy, labels: labels.npy}
+  val: {type: npy, features: val_features.npy, labels: val_labels.npy}
+loader: {batch_size: 32}
+model: {type: mlp, hidden: [32]}
+loss: {type: bce_with_logits, pos_weight: [1, 1, 4]}
+optimizer: {type: adam, lr: 0.01}
+metrics: [accuracy, precision, {type: recall, threshold: 0.3}, f1, auroc, mae]
+trainer: {max_epochs: 6, accelerator: cpu, devices: 1, num_threads: 1}
+"""
+
+    def setUp(self):
+        Smoke.setUp(self)
+        make_data.multi_label(self.folder, random.Random(8))
+        (self.folder / "answers.yaml").write_text(self.CONFIG)
+        self.result = self.train(config="answers.yaml")
+        self.trained = self.run_dir
+
+    def test_two_processes_count_what_one_counts(self):
+        words = ["--checkpoint", "last"]
+        one = self.evaluated(*words)
+        two = self.evaluated(*words, "++trainer.devices=2", "++loader.batch_size=7")
+        self.assertEqual((one["samples"], two["samples"], two["world_size"]), (200, 200, 2))
+        for name in ("accuracy", "precision", "recall", "f1", "auroc"):
+            self.assertEqual(one["metrics"][name], two["metrics"][name], name)
+            self.assertGreater(one["metrics"][name], 0.5, name)
+        for name in ("loss", "mae"):
+            self.assertAlmostEqual(one["metrics"][name], two["metrics"][name], places=5)
 
 
 class Refuses(Trained):
