@@ -143,6 +143,7 @@ events::Measured measured_on(const MeasureSetup& setup, const data::Pipeline& pi
   measured.gradient_bytes = meter.kept().gradients;
   measured.optimizer_bytes = meter.kept().optimizer;
   measured.average_bytes = train::averaging_of(experiment.trainer) ? measured.weight_bytes : 0;
+  if (!on_gpu) measured.gpu_copy_bytes = meter.copies_on_gpu();
   measured.best_bytes = experiment.checkpoint.save_top_k != 0 ? measured.weight_bytes : 0;
   measured.activation_bytes = steps.cost.activation_bytes;
   measured.batch_bytes = steps.cost.batch_bytes;

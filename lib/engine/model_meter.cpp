@@ -61,6 +61,12 @@ bool keeps_gradients(const spec::Trainer& trainer) {
          spec::placement_of(trainer, read_machine()).ranks > 1;
 }
 
+/// Whether the run goes on after a step that is not finite.
+bool may_leave_out(const spec::Trainer& trainer) {
+  return trainer.precision == spec::Precision::fp16_mixed ||
+         trainer.skip_nonfinite_steps.value_or(0) > 0;
+}
+
 train::Session session_of(RunStages& stages, data::Loader& loader,
                           dist::Communicator& communicator) {
   return {.model = *stages.model,
@@ -96,7 +102,8 @@ ModelMeter::ModelMeter(const MeasureSetup& setup, const data::Pipeline& pipeline
       timer_(steady_clock(), nullptr),
       sync_(communicator_->sync_gradients(train::trainable(*stages_.model), session_.buckets)),
       runner_(session_, options_, timer_, *sync_),
-      gradients_stay_(keeps_gradients(setup.experiment.trainer)) {
+      gradients_stay_(keeps_gradients(setup.experiment.trainer)),
+      may_leave_out_(may_leave_out(setup.experiment.trainer)) {
   stages_.model->set_mode(stage::RunMode::train);
 }
 
@@ -141,6 +148,16 @@ void ModelMeter::count_kept(std::int64_t batch_bytes) {
   kept_.gradients = gradient_bytes(*stages_.model);
   kept_.optimizer =
       std::max<std::int64_t>(memory_->live() - kept_.weights - kept_.gradients - batch_bytes, 0);
+}
+
+// One that looks at the flag on the host needs no copies.
+std::int64_t ModelMeter::copies_on_gpu() const {
+  const stage::Optimizer& optimizer = *stages_.optimizer;
+  if (!may_leave_out_ || !optimizer.skips_on_device() || optimizer.skips_for_nothing()) return 0;
+  std::int64_t bytes = bytes_of(optimizer.state());
+  for (const at::Tensor& parameter : train::trainable(*stages_.model))
+    bytes += static_cast<std::int64_t>(parameter.nbytes());
+  return bytes;
 }
 
 StepCost ModelMeter::step(std::int64_t rows) {

@@ -59,6 +59,8 @@ class ModelMeter {
   [[nodiscard]] const stage::Model& model() const { return *stages_.model; }
   [[nodiscard]] const stage::Catalogue& catalogue() const { return catalogue_; }
   [[nodiscard]] const stage::ModelContext& shape() const { return shape_; }
+  /// Copies of weights and state that the optimizer would keep on a GPU so as to leave a step out.
+  [[nodiscard]] std::int64_t copies_on_gpu() const;
   /// Whether they are there in the forward pass of the run's steps.
   [[nodiscard]] bool gradients_stay() const { return gradients_stay_; }
   /// The most that all tensors have taken at once.
@@ -89,6 +91,7 @@ class ModelMeter {
   std::unique_ptr<dist::GradSync> sync_;
   train::StepRunner runner_;
   bool gradients_stay_;
+  bool may_leave_out_;
   KeptBytes kept_;
   std::int64_t most_bytes_ = 0;
 };

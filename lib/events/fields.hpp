@@ -181,6 +181,7 @@ void each_field(Like<Measured> auto& r, auto&& visit) {
   visit("gradient_bytes", r.gradient_bytes);
   visit("optimizer_bytes", r.optimizer_bytes);
   visit("average_bytes", r.average_bytes);
+  visit("gpu_copy_bytes", r.gpu_copy_bytes);
   visit("activation_bytes", r.activation_bytes);
   visit("batch_bytes", r.batch_bytes);
   visit("kernel_bytes", r.kernel_bytes);

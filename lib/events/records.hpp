@@ -203,8 +203,10 @@ struct Measured {
   std::int64_t trainable_parameters = 0;
   std::int64_t weight_bytes = 0;  // parameters and buffers
   std::int64_t gradient_bytes = 0;
-  std::int64_t optimizer_bytes = 0;   // what it keeps from step to step
-  std::int64_t average_bytes = 0;     // of trainer.ema or trainer.swa
+  std::int64_t optimizer_bytes = 0;  // what it keeps from step to step
+  std::int64_t average_bytes = 0;    // of trainer.ema or trainer.swa
+  std::int64_t gpu_copy_bytes = 0;   // of a CPU: what the optimizer would keep on a GPU besides, to
+                                     // leave steps out; on a GPU it is in optimizer_bytes
   std::int64_t activation_bytes = 0;  // the peak of a step beyond all other parts
   std::int64_t batch_bytes = 0;
   std::int64_t kernel_bytes = 0;   // what allocators and kernels take beyond the tensors

@@ -63,11 +63,17 @@ std::string measured_text(const Measured& model) {
                              with_thousands(model.batch_size));
 }
 
+std::string bytes_text(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
+
 std::string gpus_text(const Plan& plan) {
   const std::vector<int> sizes = gpus_that_fit(plan);
   const std::string text = sizes.empty() ? fmt::format("of no size up to {} GB", kGpuSizesGb.back())
                                          : fmt::format("of {} GB", fmt::join(sizes, ", "));
-  return on_cpu(*plan.model) ? text + ", by the tensors on the CPU" : text;
+  if (!on_cpu(*plan.model)) return text;
+  const std::int64_t copies = plan.model->gpu_copy_bytes;
+  const std::string more =
+      copies == 0 ? "" : fmt::format(" and {} of copies, to leave steps out", bytes_text(copies));
+  return text + ", by the tensors on the CPU" + more;
 }
 
 /// Of the device's peak: of all operations, or without those that are done twice.
@@ -98,8 +104,6 @@ std::string eta_text(const Plan& plan, const PlannedSpeed& speed) {
   return text + ", without validation and waiting for data";
 }
 
-std::string bytes_text(std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
-
 }  // namespace
 
 std::uint64_t step_bytes(const Measured& model) {
@@ -113,7 +117,7 @@ std::uint64_t host_bytes(const Measured& model) {
 
 std::vector<int> gpus_that_fit(const Plan& plan) {
   const Measured& model = *plan.model;
-  double needed = kCudaGb * kGb + static_cast<double>(tensor_bytes(model));
+  double needed = kCudaGb * kGb + static_cast<double>(tensor_bytes(model) + model.gpu_copy_bytes);
   if (!on_cpu(model)) needed += static_cast<double>(model.kernel_bytes);
   for (const PlannedSplit& split : plan.splits) needed += static_cast<double>(split.device_bytes);
   std::vector<int> sizes;
@@ -211,6 +215,7 @@ Json model_json(const Plan& plan) {
             {"gradients", model.gradient_bytes},
             {"optimizer", model.optimizer_bytes},
             {"averages", model.average_bytes},
+            {"gpu_copies", model.gpu_copy_bytes},
             {"activations", model.activation_bytes},
             {"batch", model.batch_bytes},
             {"kernels", model.kernel_bytes},

@@ -28,21 +28,29 @@ struct Outcome {
   std::string message;  // of a failure
 };
 
+struct Asked {
+  std::string model;
+  std::string more = {};  // of the trainer
+  int batch_size = 32;
+  const char* mode = "measure";
+  const char* accelerator = "cpu";
+  std::string optimizer = "adam";
+};
+
 /// A worker that measures, in this process.
-Outcome measure(const std::string& model, const std::string& more = "", int batch_size = 32,
-                const char* mode = "measure", const char* accelerator = "cpu") {
+Outcome measure(const Asked& asked) {
   const TempFolder folder;
   std::filesystem::create_directories(folder / "logs");
   std::ofstream(folder / "config.resolved.yaml")
       << "dataset: { train: { type: synthetic_digits, samples: 20000 } }\n"
-      << "loader: { batch_size: " << batch_size << " }\n"
-      << "model: " << model << "\noptimizer: { type: adam, lr: 0.01 }\n"
-      << "trainer: { accelerator: " << accelerator << ", devices: 1, num_threads: 1" << more
-      << " }\n";
+      << "loader: { batch_size: " << asked.batch_size << " }\n"
+      << "model: " << asked.model << "\noptimizer: { type: " << asked.optimizer << ", lr: 0.01 }\n"
+      << "trainer: { accelerator: " << asked.accelerator << ", devices: 1, num_threads: 1"
+      << asked.more << " }\n";
   const std::string path = (folder / "events").string();
   const Fd out(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   const TrainctlEngineRequest request{.run_dir = folder.path().c_str(),
-                                      .mode = mode,
+                                      .mode = asked.mode,
                                       .rank = 0,
                                       .world_size = 1,
                                       .local_rank = 0,
@@ -51,7 +59,7 @@ Outcome measure(const std::string& model, const std::string& more = "", int batc
                                       .heartbeat_fd = -1,
                                       .store_fd = -1,
                                       .stop_signal = nullptr,
-                                      .accelerator = accelerator};
+                                      .accelerator = asked.accelerator};
   Outcome outcome;
   outcome.code = trainctl_engine_v1(&request);
   std::ifstream lines(path);
@@ -61,6 +69,11 @@ Outcome measure(const std::string& model, const std::string& more = "", int batc
     if (const auto* failed = std::get_if<events::Failed>(&event)) outcome.message = failed->message;
   }
   return outcome;
+}
+
+Outcome measure(const std::string& model, const std::string& more = "", int batch_size = 32,
+                const char* mode = "measure", const char* accelerator = "cpu") {
+  return measure(Asked{model, more, batch_size, mode, accelerator});
 }
 
 constexpr std::int64_t kParameters = 784 * 16 + 16 + 16 * 10 + 10;
@@ -106,6 +119,24 @@ TEST_CASE("averages take the weights once more, and accumulation keeps the gradi
   REQUIRE(averaged.measured.has_value());
   CHECK(averaged.measured->average_bytes == averaged.measured->weight_bytes);
   CHECK(averaged.measured->activation_bytes >= plain.measured->activation_bytes);
+}
+
+TEST_CASE(
+    "copies for steps that are left out are counted for GPUs where the kernels take no flag") {
+  const std::string skips = ", skip_nonfinite_steps: 3";
+  const auto copies = [](const std::string& optimizer, const std::string& more) {
+    const Outcome outcome = measure({.model = kSmall, .more = more, .optimizer = optimizer});
+    REQUIRE(outcome.measured.has_value());
+    return outcome.measured->gpu_copy_bytes;
+  };
+  CHECK(copies("lion", skips) >= 8 * kParameters);  // weights and one moment
+  CHECK(copies("lion", skips) < 8 * kParameters + 1024);
+  CHECK(copies("nadam", skips) >= 12 * kParameters);
+  CHECK(copies("lion", "") == 0);
+  CHECK(copies("lion", ", skip_nonfinite_steps: 0") == 0);
+  for (const std::string optimizer : {"adam", "adagrad", "sgd, momentum: 0.9"})
+    CHECK(copies(optimizer, skips) == 0);
+  CHECK(copies("sgd, momentum: 0.9, dampening: 0.1", skips) >= 8 * kParameters);
 }
 
 TEST_CASE("a batch that would take too much is extrapolated from two small ones") {

@@ -95,6 +95,12 @@ TEST_CASE("the GPUs that a step fits on have room for CUDA itself and for cached
   plan.model->activation_bytes = 200'000'000'000;
   CHECK(gpus_that_fit(plan).empty());
   CHECK_THAT(plan_text(plan, {}), Contains("of no size up to 141 GB, by the tensors on the CPU"));
+  plan = resnet();
+  plan.model->gpu_copy_bytes = 8000 * kMiB;
+  CHECK(gpus_that_fit(plan).front() == 12);
+  CHECK(step_bytes(*plan.model) == 1700 * kMiB);  // the CPU keeps none
+  CHECK_THAT(plan_text(plan, {}),
+             Contains("by the tensors on the CPU and 7.8 GiB of copies, to leave steps out"));
 }
 
 TEST_CASE("a probe gives a rate, a duration, and a share of a peak that is known") {
