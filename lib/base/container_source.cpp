@@ -26,8 +26,8 @@ Source::Source(const std::filesystem::path& path)
 
 void Source::read(std::uint64_t at, std::span<std::byte> bytes) const {
   for (std::size_t done = 0; done < bytes.size();) {
-    const ssize_t count = ::pread(fd_.get(), bytes.data() + done, bytes.size() - done,
-                                  static_cast<off_t>(at + done));
+    const ssize_t count =
+        ::pread(fd_.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(at + done));
     if (count < 0 && errno == EINTR) continue;
     ENSURE(resource, count >= 0, "reading it failed: {}", std::strerror(errno));
     ENSURE(checkpoint, count > 0, "became shorter while it was read");

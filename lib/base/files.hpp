@@ -82,8 +82,8 @@ bool tells_what_is_there(int cause);
 enum class ReadFailure : int { config = 2, data = 9, resource = 11 };
 std::string read_file(const fs::path& path, std::uint64_t max_bytes, ReadFailure on_failure);
 
-/// Appends lines that survive the process: one write() a line. Throws ErrorKind::resource; of a line
-/// that the disk does not take whole, nothing is left.
+/// Appends lines that survive the process: one write() a line. Throws ErrorKind::resource; of a
+/// line that the disk does not take whole, nothing is left.
 class AppendFile {
  public:
   explicit AppendFile(fs::path path);

@@ -94,7 +94,7 @@ class Store {
   [[nodiscard]] bool holds_damaged_ones() const;
 
   fs::path folder_;
-  fs::path begun_;  // and not committed yet
+  fs::path begun_;                              // and not committed yet
   std::map<std::string, std::uint32_t> seals_;  // of those that this one has verified, by name
 };
 

@@ -17,8 +17,8 @@ namespace {
 /// The longest header of a container, and what goes before and behind it.
 constexpr std::uint64_t kMostManifestBytes = (16U << 20) + 4096;
 
-/// Bytes of a file that can be opened. A link, a pipe or a folder in its place is damage; what keeps
-/// the process from seeing it is not.
+/// Bytes of a file that can be opened. A link, a pipe or a folder in its place is damage; what
+/// keeps the process from seeing it is not.
 std::uint64_t readable_bytes(const fs::path& path) {
   const std::string label = printable(path.string());
   const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));

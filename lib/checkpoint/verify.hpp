@@ -17,8 +17,8 @@ Manifest read_manifest(const fs::path& checkpoint);
 /// A rank's file, whole and the one that was committed. Throws as verify().
 container::File read_part(const fs::path& checkpoint, const Manifest::Part& part);
 
-/// Reads everything, and keeps little of it. Throws Error(checkpoint) naming the file and what is wrong with it,
-/// Error(resource) where it may not be read, which says nothing of the checkpoint.
+/// Reads everything, and keeps little of it. Throws Error(checkpoint) naming the file and what is
+/// wrong with it, Error(resource) where it may not be read, which says nothing of the checkpoint.
 Manifest verify(const fs::path& checkpoint);
 
 /// Why the checkpoint does not verify; nothing where it does. Throws Error(resource) as verify().

@@ -51,9 +51,10 @@ std::optional<std::string> Backlog::news() {
     pause_ = 0;
     const std::size_t lost = std::exchange(lost_, 0);
     return lost == 0 ? "the lines of the history that waited are written"
-                     : fmt::format("lines of the history that waited are written, but the {} "
-                                   "oldest of them are lost",
-                                   lost);
+                     : fmt::format(
+                           "lines of the history that waited are written, but the {} "
+                           "oldest of them are lost",
+                           lost);
   }
   if (now_ < next_told_) return std::nullopt;
   is_told_ = true;

@@ -27,8 +27,9 @@ std::vector<CsvField> timing_fields(const events::Timing& timing) {
   return fields;
 }
 
-/// Rank 0's lines, and what becomes of those that a full disk does not take. They are synced at each
-/// epoch, as checkpoints are: a run that goes on after a power cut has the history of its past.
+/// Rank 0's lines, and what becomes of those that a full disk does not take. They are synced at
+/// each epoch, as checkpoints are: a run that goes on after a power cut has the history of its
+/// past.
 class FileSink : public Sink {
  public:
   void on_event(int rank, const events::Event& event) final {

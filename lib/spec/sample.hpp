@@ -19,9 +19,6 @@ constexpr std::array<const char*, 3> enum_names(Targets) {
 /// Numbers that are yes-or-no answers, 1 and 0: what a loss may learn them as, and a metric count.
 struct Answers {};
 
-/// The labels of two samples in a row, each with its share: what batch_transforms make.
-struct MixedLabels {};
-
 struct SampleKind {
   Inputs inputs = Inputs::images;
   Targets targets = Targets::classes;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "config/stage.hpp"
+#include "spec/mixed_labels.hpp"
 #include "spec/sample.hpp"
 
 namespace trainctl::spec {

@@ -10,7 +10,8 @@
 namespace trainctl::study {
 
 /// The attempts of a run that `trainer.on_divergence` starts again. What an attempt left moves to
-/// attempt-N/ below the run folder, N a number that is free, so that the folder itself is always that of the newest one.
+/// attempt-N/ below the run folder, N a number that is free, so that the folder itself is always
+/// that of the newest one.
 class Attempts {
  public:
   /// later: at a checkpoint.

@@ -45,7 +45,9 @@ study::RunRequest killed_once(const TempFolder& folder, const std::string& when,
   const std::string mark = "'" + (folder / "killed").string() + "'";
   std::ofstream(killed.executable)
       << "#!/bin/sh\nif grep -q '" << when << "' \"$3/config.resolved.yaml\" && [ ! -e " << mark
-      << " ]; then\ntouch " << mark << "\n" << before << "kill -9 $$\nfi\n" << script;
+      << " ]; then\ntouch " << mark << "\n"
+      << before << "kill -9 $$\nfi\n"
+      << script;
   return killed;
 }
 
@@ -212,8 +214,8 @@ TEST_CASE("the command that began a run goes on with the attempt that was killed
     std::vector<std::string> warnings;
     checkpoint::Store store(folder / "made");
     const fs::path made = saves::save(store, 10);
-    auto request = killed_once(folder, "lr: 0.001",
-                               "cp -r '" + made.string() + "' \"$3/checkpoints/\"\n");
+    auto request =
+        killed_once(folder, "lr: 0.001", "cp -r '" + made.string() + "' \"$3/checkpoints/\"\n");
     const auto killed = run(request, warnings);
     CHECK(killed.ending.exit_code == 7);
     if (file == "resolved") {

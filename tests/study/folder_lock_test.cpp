@@ -131,10 +131,9 @@ TEST_CASE("what a run that is gone had not finished to write goes with its lock"
   const std::vector<std::string> temporary{
       ".result.json.tmp.17", ".result.json.reserved.17", "logs/.rank_0.error.json.tmp.4",
       "checkpoints/epoch=0000-step=000003/.rank_0.part.tmp.99"};
-  const std::vector<std::string> kept{"result.json", ".tmp.7",
-                                      "notes.tmp.7", ".notes.tmp.x",
-                                      ".notes.tmp.", ".notes.reserved.",
-                                      ".reserved.7", "checkpoints/best.safetensors"};
+  const std::vector<std::string> kept{
+      "result.json", ".tmp.7",           "notes.tmp.7", ".notes.tmp.x",
+      ".notes.tmp.", ".notes.reserved.", ".reserved.7", "checkpoints/best.safetensors"};
   const auto plant_all = [&](const std::vector<std::string>& names) {
     for (const std::string& name : names) {
       fs::create_directories((folder / name).parent_path());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "config/describe.hpp"
+#include "spec/mixed_labels.hpp"
 #include "spec/sample.hpp"
 
 #include <cstdint>
