@@ -11,10 +11,12 @@
 #include <sys/stat.h>
 
 #include <cstdint>
+#include <filesystem>
 
 using namespace trainctl;
 using namespace trainctl::data;
 using namespace trainctl::data::testing;
+namespace fs = std::filesystem;
 
 namespace {
 
