@@ -5,11 +5,18 @@
 #include "config/dump.hpp"
 #include "config/yaml.hpp"
 #include "spec/plugins.hpp"
+#include "spec/scheduler/cosine_annealing_lr.hpp"
+#include "spec/scheduler/linear_lr.hpp"
+#include "spec/scheduler/one_cycle_lr.hpp"
+#include "spec/scheduler/polynomial_lr.hpp"
+#include "spec/scheduler/sequential_lr.hpp"
+#include "spec/scheduler/wsd.hpp"
 
 #include <algorithm>
 #include <array>
 #include <map>
 #include <set>
+#include <typeinfo>
 
 namespace trainctl::study {
 namespace {
@@ -114,6 +121,34 @@ bool is_chosen(const std::set<std::string>& chosen, std::string path) {
   return true;
 }
 
+template <class Options>
+bool is_open(const config::Stage& stage, config::Auto<std::int64_t> Options::*length) {
+  return stage.options_type == typeid(Options) && (stage.as<Options>().*length).is_auto();
+}
+
+/// Whether the rate of a step depends on the length of the run.
+bool takes_length(const config::Stage& stage) {
+  namespace scheduler = spec::scheduler;
+  if (stage.options_type == typeid(scheduler::SequentialLr)) {
+    const auto& all = stage.as<scheduler::SequentialLr>().schedulers;
+    return !all.empty() && takes_length(all.back());  // milestones end the others
+  }
+  return stage.options_type == typeid(scheduler::Wsd) ||
+         is_open(stage, &scheduler::CosineAnnealingLr::t_max) ||
+         is_open(stage, &scheduler::LinearLr::total_iters) ||
+         is_open(stage, &scheduler::PolynomialLr::total_iters) ||
+         is_open(stage, &scheduler::OneCycleLr::total_steps);
+}
+
+/// What the path alone does not tell.
+void judge(ConfigChange& change, const spec::Experiment& now) {
+  const bool is_length = change.path == "trainer.max_epochs" || change.path == "trainer.max_steps";
+  if (is_length && takes_length(now.scheduler)) {
+    change.effect = Effect::not_bitwise;
+    change.why = "the schedule has another length now";
+  }
+}
+
 std::string line_of(const ConfigChange& change) {
   return fmt::format("{}: {} -> {}", change.path, printable(change.before), printable(change.now));
 }
@@ -137,7 +172,7 @@ std::vector<ConfigChange> config_changes(const std::string& before, const spec::
   const std::set<std::string> chosen = chosen_paths(now);
   std::vector<ConfigChange> changes;
   const auto add = [&](const std::string& path, const std::string& was, const std::string& is) {
-    changes.push_back({path, was, is, effect_of(path)});
+    judge(changes.emplace_back(ConfigChange{path, was, is, effect_of(path)}), now.experiment);
   };
   for (const auto& [path, value] : old_values) {
     const auto found = new_values.find(path);
@@ -168,17 +203,27 @@ void refuse_changes(std::span<const ConfigChange> changes, const std::string& ch
 
 std::string changes_text(std::span<const ConfigChange> changes) {
   std::string text;
-  bool bitwise = true;
   for (const ConfigChange& change : changes) {
     if (change.effect == Effect::refused) continue;
-    const bool differs = change.effect == Effect::not_bitwise;
-    bitwise = bitwise && !differs;
+    const std::string why = change.why.empty() ? "" : ": " + change.why;
     text += fmt::format("{}{}{}", text.empty() ? "" : ", ", line_of(change),
-                        differs ? " (not bitwise)" : "");
+                        change.effect == Effect::not_bitwise ? " (not bitwise" + why + ")" : "");
   }
   if (text.empty()) return "";
-  const char* note = bitwise ? "" : "; from here on the numbers differ from those without a change";
+  const char* note = why_not_bitwise(changes).empty()
+                         ? ""
+                         : "; from here on the numbers differ from those without a change";
   return "the config has changed since the checkpoint: " + text + note;
+}
+
+std::string why_not_bitwise(std::span<const ConfigChange> changes) {
+  std::string text;
+  for (const ConfigChange& change : changes) {
+    if (change.effect != Effect::not_bitwise) continue;
+    const std::string why = change.why.empty() ? "" : fmt::format(" ({})", change.why);
+    text += (text.empty() ? "" : "; ") + line_of(change) + why;
+  }
+  return text;
 }
 
 }  // namespace trainctl::study

@@ -19,11 +19,12 @@ struct ConfigChange {
   std::string before;
   std::string now;  // as YAML; "~": it is not there
   Effect effect = Effect::refused;
+  std::string why = {};  // where the path does not tell
 
   bool operator==(const ConfigChange&) const = default;
 };
 
-/// By the path alone.
+/// By the path alone; config_changes() knows more.
 Effect effect_of(std::string_view path);
 
 /// `before` is a resolved config, as dump_resolved() wrote it. A value that it does not have and
@@ -36,5 +37,8 @@ void refuse_changes(std::span<const ConfigChange> changes, const std::string& ch
 
 /// What is to be said of the changes that pass; empty where there are none.
 std::string changes_text(std::span<const ConfigChange> changes);
+
+/// Those that are not bitwise; empty where there are none.
+std::string why_not_bitwise(std::span<const ConfigChange> changes);
 
 }  // namespace trainctl::study

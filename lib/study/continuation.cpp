@@ -36,13 +36,16 @@ std::string config_of(const Origin& origin, const fs::path& run_dir) {
              : std::string();
 }
 
-/// Says what passes; throws for the rest.
-std::string compare(const spec::Loaded& loaded, const Origin& origin, const fs::path& run_dir) {
+/// Notes what passes; throws for the rest.
+void compare(const spec::Loaded& loaded, const Origin& origin, const fs::path& run_dir,
+             Continuation& past) {
   const std::string before = config_of(origin, run_dir);
-  if (before.empty()) return "";
+  if (before.empty()) return;
   const auto changes = config_changes(before, loaded);
   refuse_changes(changes, origin.checkpoint.string());
-  return changes_text(changes);
+  past.not_bitwise = why_not_bitwise(changes);
+  const std::string changed = changes_text(changes);
+  if (!changed.empty()) past.notices.push_back(changed);
 }
 
 /// Of the data that the checkpoint was trained on; manifest.json tells that of a later start.
@@ -79,8 +82,7 @@ Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, O
       fs::equivalent(origin.checkpoint.parent_path(), run_dir / "checkpoints", ignored);
   Point point{.of_this_run = is_own};
   if (!origin.checkpoint.empty()) {
-    const std::string changed = compare(loaded, origin, run_dir);
-    if (!changed.empty()) past.notices.push_back(changed);
+    compare(loaded, origin, run_dir, past);
     past.fingerprints = fingerprints_of(origin, run_dir);
     point.epoch = origin.manifest.epoch;
     point.global_step = origin.manifest.global_step;

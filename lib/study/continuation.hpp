@@ -15,6 +15,7 @@ struct Continuation {
   Origin origin;
   bool in_place = false;                            // the folder has been a run's before
   std::vector<std::string> notices;                 // to be said as warnings
+  std::string not_bitwise;                          // changes of the config that see to that
   std::map<std::string, std::string> fingerprints;  // of the data; empty: nothing to compare with
   std::vector<events::EpochEnded> epochs;           // complete by then, as epochs.csv tells
 };

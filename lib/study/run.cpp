@@ -283,6 +283,23 @@ class Run {
   }
 
   void on_event(int rank, const events::Event& event) {
+    if (const auto* resumed = std::get_if<events::Resumed>(&event)) {
+      keep_aside(outcome_.folder);
+      take(rank, judged(*resumed));
+    } else {
+      take(rank, event);
+    }
+  }
+
+  // A worker knows the config of now alone.
+  [[nodiscard]] events::Resumed judged(events::Resumed resumed) const {
+    if (past_.not_bitwise.empty()) return resumed;
+    resumed.bitwise = false;
+    resumed.why_not += (resumed.why_not.empty() ? "" : "; ") + past_.not_bitwise;
+    return resumed;
+  }
+
+  void take(int rank, const events::Event& event) {
     outcome_.record.add(rank, event);
     write_if_possible([&] { log_.on_event(rank, event); });
     if (const auto* started = std::get_if<events::RunStarted>(&event)) {
@@ -290,7 +307,6 @@ class Run {
       // Only now are versions and data known; before, the manifest told what was asked for.
       write_if_possible([&] { write_manifest(); });
     }
-    if (std::holds_alternative<events::Resumed>(event)) keep_aside(outcome_.folder);
     for (const auto& sink : sinks_) sink->on_event(rank, event);
     for (const auto& sink : sinks_) {
       if (const auto news = sink->news()) on_event(0, events::Warning{*news, {}});

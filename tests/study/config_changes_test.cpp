@@ -88,6 +88,40 @@ TEST_CASE("what changes the order of sums passes, and is told not to be bitwise"
   CHECK(study::effect_of("trainer.devices") == Effect::not_bitwise);
 }
 
+TEST_CASE("a longer run is not bitwise where its length decides the rates") {
+  const auto told = [](const std::string& scheduler, const std::string& change) {
+    return study::changes_text(changes({scheduler}, {scheduler, change}));
+  };
+  for (const char* open :
+       {"scheduler=one_cycle_lr", "scheduler=cosine_annealing_lr", "scheduler=linear_lr",
+        "scheduler=polynomial_lr", "scheduler=wsd",
+        "scheduler={type: sequential_lr, schedulers: [{type: step_lr, step_size: 1}, "
+        "cosine_annealing_lr], milestones: [2]}"}) {
+    INFO(open);
+    CHECK_THAT(told(open, "trainer.max_epochs=9"),
+               Contains("trainer.max_epochs: 5 -> 9 (not bitwise: the schedule has another length "
+                        "now)"));
+    CHECK_THAT(told(open, "trainer.max_steps=900"), Contains("not bitwise"));
+    CHECK_THAT(told(open, "trainer.max_restarts=3"), !Contains("bitwise"));
+  }
+  for (const char* closed :
+       {"scheduler=constant_lr", "scheduler={type: step_lr, step_size: 2}",
+        "scheduler={type: cosine_annealing_lr, t_max: 4}",
+        "scheduler={type: one_cycle_lr, total_steps: 4}",
+        "scheduler={type: sequential_lr, schedulers: [{type: linear_lr}, constant_lr], milestones: "
+        "[2]}"}) {
+    INFO(closed);
+    CHECK_THAT(told(closed, "trainer.max_epochs=9"),
+               Contains("trainer.max_epochs: 5 -> 9") && !Contains("bitwise"));
+  }
+}
+
+TEST_CASE("why a run is not bitwise names those changes alone") {
+  const auto found = changes({}, {"trainer.num_threads=3", "name=other"});
+  CHECK(study::why_not_bitwise(found) == "trainer.num_threads: auto -> 3");
+  CHECK(study::why_not_bitwise(changes({}, {"name=other"})).empty());
+}
+
 TEST_CASE("a section that comes or goes is told by what is in it") {
   const auto gone = changes({"early_stopping={type: patience, monitor: val/loss}"}, {});
   REQUIRE_FALSE(gone.empty());

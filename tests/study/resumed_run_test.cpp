@@ -209,6 +209,22 @@ TEST_CASE("a harmless change is told as a warning, on the console and in the log
   CHECK_THAT(text_of(resumed.folder / "logs/rank_0.log"), Contains("trainer.max_epochs: ~ -> 9"));
 }
 
+TEST_CASE("the result says that a change of the config is not bitwise") {
+  for (const std::string worker : {"", "the world size was 2 and is 1"}) {
+    TempFolder folder;
+    const events::Resumed resumes{.global_step = 10, .bitwise = worker.empty(), .why_not = worker};
+    const auto request = fake_run::request(
+        folder, counted(folder, hello() + "if [ $N = 1 ]; then " + copy_checkpoint(folder, 10) +
+                                    kDie + "fi\n" + fake_run::say(resumes) + finished()));
+    const auto failed = run(request);
+    const auto resumed = run(resuming(with(request, {"trainer.num_threads=1"}), failed.folder));
+    const Json& from = resumed.result["resumed_from"];
+    CHECK(from["bitwise"] == false);
+    CHECK(from["why_not"] ==
+          worker + (worker.empty() ? "" : "; ") + "trainer.num_threads: auto -> 1");
+  }
+}
+
 TEST_CASE("other data ends the run with exit code 10, and the fingerprints stay known") {
   TempFolder folder;
   const std::string other =
