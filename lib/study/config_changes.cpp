@@ -26,8 +26,8 @@ struct Rule {
   Effect effect;
 };
 
-// What is not listed is refused. Where the samples of a split lie may change: that they are the
-// same ones is told by their fingerprints.
+// What is not listed is refused, but for what judge() knows. Where the samples of a split lie may
+// change: that they are the same ones is told by their fingerprints.
 constexpr std::array kRules{
     Rule{"name", Effect::harmless},
     Rule{"loggers", Effect::harmless},
@@ -55,9 +55,7 @@ constexpr std::array kRules{
     Rule{"trainer.num_sanity_val_steps", Effect::harmless},
     Rule{"trainer.allocator", Effect::harmless},
     Rule{"trainer.allow_slow_precision", Effect::harmless},
-    Rule{"trainer.detect_anomaly", Effect::harmless},
     Rule{"trainer.on_divergence", Effect::harmless},
-    Rule{"trainer.accelerator", Effect::not_bitwise},
     Rule{"trainer.devices", Effect::not_bitwise},
     Rule{"trainer.num_threads", Effect::not_bitwise},
     Rule{"trainer.deterministic", Effect::not_bitwise},
@@ -140,8 +138,27 @@ bool takes_length(const config::Stage& stage) {
          is_open(stage, &scheduler::OneCycleLr::total_steps);
 }
 
+/// There is a scale factor, or a look at each gradient, whatever detect_anomaly says.
+bool always_scales(const spec::Trainer& trainer) {
+  const bool is_fp16 = trainer.precision == spec::Precision::fp16_mixed;
+  return is_fp16 || trainer.skip_nonfinite_steps.value_or(0) > 0;
+}
+
+/// A GPU keeps its own random numbers, sums and scale factor, and looks out for bad gradients in
+/// another way: a state that was saved without them does not fit.
+Effect effect_on(const std::string& device, const ConfigChange& change,
+                 const spec::Trainer& trainer) {
+  const bool on_cpu = device == "cpu";
+  const bool stays = change.path == "trainer.detect_anomaly"
+                         ? on_cpu || always_scales(trainer)
+                         : !device.empty() && change.now == (on_cpu ? "cpu" : "gpu");
+  return stays ? Effect::harmless : Effect::refused;
+}
+
 /// What the path alone does not tell.
-void judge(ConfigChange& change, const spec::Experiment& now) {
+void judge(ConfigChange& change, const spec::Experiment& now, const std::string& device) {
+  if (change.path == "trainer.accelerator" || change.path == "trainer.detect_anomaly")
+    change.effect = effect_on(device, change, now.trainer);
   const bool is_length = change.path == "trainer.max_epochs" || change.path == "trainer.max_steps";
   if (is_length && takes_length(now.scheduler)) {
     change.effect = Effect::not_bitwise;
@@ -163,7 +180,8 @@ Effect effect_of(std::string_view path) {
   return rule == kRules.end() ? Effect::refused : rule->effect;
 }
 
-std::vector<ConfigChange> config_changes(const std::string& before, const spec::Loaded& now) {
+std::vector<ConfigChange> config_changes(const std::string& before, const spec::Loaded& now,
+                                         const std::string& device) {
   std::map<std::string, std::string> old_values = values_of(before);
   std::map<std::string, std::string> new_values = values_of(spec::dump_resolved(now));
   const auto all_old = old_values;
@@ -172,7 +190,8 @@ std::vector<ConfigChange> config_changes(const std::string& before, const spec::
   const std::set<std::string> chosen = chosen_paths(now);
   std::vector<ConfigChange> changes;
   const auto add = [&](const std::string& path, const std::string& was, const std::string& is) {
-    judge(changes.emplace_back(ConfigChange{path, was, is, effect_of(path)}), now.experiment);
+    judge(changes.emplace_back(ConfigChange{path, was, is, effect_of(path)}), now.experiment,
+          device);
   };
   for (const auto& [path, value] : old_values) {
     const auto found = new_values.find(path);

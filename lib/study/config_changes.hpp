@@ -28,9 +28,11 @@ struct ConfigChange {
 Effect effect_of(std::string_view path);
 
 /// `before` is a resolved config, as dump_resolved() wrote it. A value that it does not have and
-/// that is the default now was not known to the version that wrote it: no change. Throws
-/// Error(checkpoint) where it cannot be read.
-std::vector<ConfigChange> config_changes(const std::string& before, const spec::Loaded& now);
+/// that is the default now was not known to the version that wrote it: no change. `device`, on
+/// which the checkpoint was made: "cpu", "cuda"; empty: not known. Throws Error(checkpoint) where
+/// `before` cannot be read.
+std::vector<ConfigChange> config_changes(const std::string& before, const spec::Loaded& now,
+                                         const std::string& device = "");
 
 /// Throws Error(config) that names every change that no run can go on with; `checkpoint` is shown.
 void refuse_changes(std::span<const ConfigChange> changes, const std::string& checkpoint);

@@ -25,10 +25,14 @@ fs::path source_of(const Origin& origin, const fs::path& run_dir) {
   return parent.filename() == "checkpoints" ? parent.parent_path() : run_dir;
 }
 
+std::string fact(const Origin& origin, const char* name) {
+  const auto found = origin.manifest.facts.find(name);
+  return found == origin.manifest.facts.end() ? std::string() : found->second;
+}
+
 /// The resolved config of the checkpoint, or else of its run; empty where neither is there.
 std::string config_of(const Origin& origin, const fs::path& run_dir) {
-  const auto kept = origin.manifest.facts.find("config");
-  if (kept != origin.manifest.facts.end()) return kept->second;
+  if (std::string kept = fact(origin, "config"); !kept.empty()) return kept;
   std::error_code ignored;
   const fs::path file = source_of(origin, run_dir) / "config.resolved.yaml";
   return fs::is_regular_file(file, ignored)
@@ -41,7 +45,7 @@ void compare(const spec::Loaded& loaded, const Origin& origin, const fs::path& r
              Continuation& past) {
   const std::string before = config_of(origin, run_dir);
   if (before.empty()) return;
-  const auto changes = config_changes(before, loaded);
+  const auto changes = config_changes(before, loaded, fact(origin, "device"));
   refuse_changes(changes, origin.checkpoint.string());
   past.not_bitwise = why_not_bitwise(changes);
   const std::string changed = changes_text(changes);

@@ -122,6 +122,30 @@ TEST_CASE("why a run is not bitwise names those changes alone") {
   CHECK(study::why_not_bitwise(changes({}, {"name=other"})).empty());
 }
 
+TEST_CASE("what another device keeps beside the rest makes a change of device another run") {
+  const auto effect = [](const std::string& change, const std::string& device) {
+    const auto found =
+        study::config_changes(spec::dump_resolved(load_sound({"trainer.accelerator=auto"})),
+                              load_sound({"trainer.accelerator=auto", change}), device);
+    REQUIRE(found.size() == 1);
+    return found[0].effect;
+  };
+  CHECK(effect("trainer.accelerator=cpu", "cpu") == Effect::harmless);
+  CHECK(effect("trainer.accelerator=gpu", "cuda") == Effect::harmless);
+  CHECK(effect("trainer.accelerator=cpu", "cuda") == Effect::refused);
+  CHECK(effect("trainer.accelerator=gpu", "cpu") == Effect::refused);
+  CHECK(effect("trainer.accelerator=cpu", "") == Effect::refused);
+  CHECK(effect("trainer.detect_anomaly=true", "cpu") == Effect::harmless);
+  CHECK(effect("trainer.detect_anomaly=true", "cuda") == Effect::refused);
+  CHECK(effect("trainer.detect_anomaly=true", "") == Effect::refused);
+  const std::string skips = "trainer.skip_nonfinite_steps=3";
+  const auto found =
+      study::config_changes(spec::dump_resolved(load_sound({skips})),
+                            load_sound({skips, "trainer.detect_anomaly=true"}), "cuda");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].effect == Effect::harmless);
+}
+
 TEST_CASE("a section that comes or goes is told by what is in it") {
   const auto gone = changes({"early_stopping={type: patience, monitor: val/loss}"}, {});
   REQUIRE_FALSE(gone.empty());
