@@ -20,9 +20,10 @@ double seconds_of(const char* key, const std::string& text) {
 
 std::optional<Saving> saving_of(const spec::Checkpoint& checkpoint) {
   const bool keeps = checkpoint.save_last || checkpoint.save_top_k != 0;
-  if (!keeps || checkpoint.save_weights_only) return std::nullopt;
+  if (!keeps) return std::nullopt;
   Saving saving{checkpoint.asynchronous, checkpoint.save_top_k, checkpoint.every_n_steps, {}};
   if (checkpoint.every_t) saving.every_s = seconds_of("checkpoint.every_t", *checkpoint.every_t);
+  saving.weights_only = checkpoint.save_weights_only;
   return saving;
 }
 

@@ -13,13 +13,14 @@
 
 namespace trainctl::train {
 
-/// Which checkpoints of the whole state are written, beside those after epochs. The weights that
+/// Which checkpoints are written, beside those after epochs, and of what. The files of weights that
 /// people take away are another matter.
 struct Saving {
   bool asynchronous = true;
   std::int64_t top_k = 1;  // of the best are kept; -1: all that were ever written
   std::optional<std::int64_t> every_n_steps;
   std::optional<double> every_s;
+  bool weights_only = false;  // no run can go on from them
 };
 
 /// What the loop does, with every `auto` and every implication of the experiment resolved.
@@ -48,7 +49,7 @@ struct Options {
   bool save_best = true;
   bool save_last = true;
   std::int64_t save_every = 1;   // epochs
-  std::optional<Saving> saving;  // absent: no run can go on from this one
+  std::optional<Saving> saving;  // absent: none are written
 };
 
 /// On one of `ranks`.

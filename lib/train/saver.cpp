@@ -109,9 +109,9 @@ void Saver::check_space(std::uint64_t bytes) const {
   const fs::space_info space = fs::space(session_.run_dir, failure);
   if (failure) return;  // the first save will tell
   ENSURE(resource, space.available >= bytes,
-         "a checkpoint takes about {:.1f} MB, and {} has {:.1f} MB left: free some, or set "
-         "checkpoint.save_weights_only=true",
-         megabytes(bytes), printable(session_.run_dir.string()), megabytes(space.available));
+         "a checkpoint takes about {:.1f} MB, and {} has {:.1f} MB left: free some{}",
+         megabytes(bytes), printable(session_.run_dir.string()), megabytes(space.available),
+         saving_.weights_only ? "" : ", or set checkpoint.save_weights_only=true");
   if (space.available >= kAtOnce * bytes) return;
   session_.emit(events::Warning{
       fmt::format("{} has {:.1f} MB left, and checkpoints take up to {} x {:.1f} MB",
@@ -142,7 +142,7 @@ void Saver::write(const About& about) {
   manifest.written_at = utc_timestamp();
   manifest.facts["buckets"] = about.buckets;
   manifest.facts["samples_in_epoch"] = std::to_string(about.samples_in_epoch);
-  manifest.facts["weights_only"] = "false";
+  manifest.facts["weights_only"] = saving_.weights_only ? "true" : "false";
   job_ = {copies_.entries(), meta_, std::move(manifest)};
   cancelled_ = false;
   under_way_ = std::async(std::launch::async, [this] { return writer_.run(job_, cancelled_); });

@@ -50,7 +50,8 @@ class Trainer {
   [[nodiscard]] Position next() const;
   /// Buckets in which gradients are exchanged, see GradSync::layout().
   [[nodiscard]] std::string buckets() const { return sync_->layout(); }
-  /// After run(): a checkpoint of exactly where it ended is committed. All ranks agree.
+  /// After run(): a checkpoint of exactly where it ended is committed, and a run can go on from
+  /// it. All ranks agree.
   [[nodiscard]] bool saved_the_end() const { return saved_the_end_; }
 
  private:
@@ -90,6 +91,7 @@ class Trainer {
   void memorise(Memo& memo);
   void memorise_stages(Memo& memo);
   [[nodiscard]] std::vector<StateTensor> state();
+  [[nodiscard]] std::vector<StateTensor> saved_state();
   void take_over_other_world(const SavedState& saved);
   void check_position(const checkpoint::Manifest& manifest) const;
   void fit_position(const checkpoint::Manifest& manifest);

@@ -89,6 +89,16 @@ std::vector<StateTensor> Trainer::state() {
   return all;
 }
 
+std::vector<StateTensor> Trainer::saved_state() {
+  std::vector<StateTensor> all = state();
+  if (options_.saving->weights_only) {
+    std::erase_if(all, [](const StateTensor& one) {
+      return !one.name.starts_with("model/") && !one.name.starts_with("averager/");
+    });
+  }
+  return all;
+}
+
 Position Trainer::next() const {
   Position next = position_;
   if (epoch_done_) {
@@ -101,7 +111,8 @@ Position Trainer::next() const {
 checkpoint::Moment Trainer::moment() const { return {position_.global_step, next().epoch}; }
 
 std::uint64_t Trainer::state_bytes() {
-  std::uint64_t bytes = bytes_of(saved_by(state(), 0));
+  std::uint64_t bytes = bytes_of(saved_by(saved_state(), 0));
+  if (options_.saving->weights_only) return bytes;
   const bool keeps =
       options_.save_best || (session_.stopper != nullptr && session_.stopper->restore_best());
   if (keeps && keeper_.state().empty()) bytes += bytes_of(weights_of(session_.model));
@@ -140,11 +151,15 @@ void Trainer::take_state() {
 
 void Trainer::copy_state() {
   const dist::Place place = session_.communicator.place();
-  std::vector<stage::NamedTensor> tensors = saved_by(state(), place.rank);
-  for (const auto& [name, random] : random_states(options_.device))
-    tensors.push_back({"rng/" + name, random});
+  std::vector<stage::NamedTensor> tensors = saved_by(saved_state(), place.rank);
   MemoWriter memo;
-  memorise(memo);
+  if (options_.saving->weights_only) {  // which of the two weights to take, it tells
+    if (averager_) memo.group("averager", [&] { averager_->memorise(memo); });
+  } else {
+    for (const auto& [name, random] : random_states(options_.device))
+      tensors.push_back({"rng/" + name, random});
+    memorise(memo);
+  }
   const Position at = next();
   Json meta = Json::object();
   meta["rank"] = place.rank;
@@ -208,8 +223,9 @@ void Trainer::save_end() {
     }
     saver_->settle();
   }
-  saved_the_end_ = saver_->has(end);
-  ENSURE(resource, saved_the_end_ || asked,
+  const bool saved = saver_->has(end);
+  saved_the_end_ = saved && !options_.saving->weights_only;
+  ENSURE(resource, saved || asked,
          "the run came to its end, but its last checkpoint could not be saved");
 }
 

@@ -393,6 +393,32 @@ TEST_CASE("a checkpoint whose position cannot be is refused") {
   }
 }
 
+TEST_CASE("checkpoints of weights only are written like others, and no run goes on from them") {
+  const auto run = make({.ema = true});
+  run->options.saving->weights_only = true;
+  run->options.saving->every_n_steps = 4;
+  run->options.saving->top_k = -1;
+  after_step(9)(*run);
+  CHECK(run->run().stop_reason == "signal");
+  CHECK_FALSE(run->saved_the_end);
+  const auto found = checkpoint::Store(run->folder.path() / "checkpoints").list();
+  REQUIRE(found.size() == 4);  // after steps 9, 8, 6 and 4
+  for (const checkpoint::Found& one : found) {
+    INFO(one.name);
+    REQUIRE(one.manifest.has_value());
+    CHECK(one.manifest->facts.at("weights_only") == "true");
+    const container::File file(checkpoint::Store::part(one.path, 0));
+    CHECK(file.find("model/weight") != nullptr);
+    CHECK(file.find("averager/weight") != nullptr);
+    for (const container::Entry& entry : file.entries())
+      CHECK((entry.name.starts_with("model/") || entry.name.starts_with("averager/")));
+    CHECK(file.meta().at("training").at("averager").contains("updates"));
+  }
+  const auto next = make({.ema = true});
+  next->resume = found.front().path;
+  CHECK(error_of(*next).kind() == ErrorKind::checkpoint);
+}
+
 TEST_CASE("newer checkpoints than the one a run goes on from are put aside") {
   Variant variant;
   const auto run = make(variant);
