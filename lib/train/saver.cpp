@@ -3,7 +3,6 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "checkpoint/folders.hpp"
 
 #include <ATen/ops/zeros.h>
 
@@ -19,8 +18,6 @@ namespace fs = std::filesystem;
 /// In a row, before the run ends: short saves must not end it while somebody makes room.
 constexpr int kMostFailures = 3;
 constexpr double kLongestFailing = 300;  // seconds
-/// Before the name of a checkpoint that is newer than the one a run goes on from.
-constexpr const char* kOtherPast = "abandoned-";
 
 CheckpointWriter::Options writer_options(const Session& session, const Options& options) {
   return {.folder = session.run_dir / "checkpoints",
@@ -76,31 +73,15 @@ void Saver::begin(const fs::path& resumed_from) {
   const auto from =
       goes_on ? checkpoint::parse_folder_name(resumed_from.filename().string()) : std::nullopt;
   if (from) last_ = committed_ = from;
-  if (leads()) put_aside(from);
+  if (leads()) expect_none_behind(from);
 }
 
-void Saver::put_aside(const std::optional<checkpoint::Moment>& from) const {
-  std::vector<std::string> names;
+void Saver::expect_none_behind(const std::optional<checkpoint::Moment>& from) const {
   for (const checkpoint::Found& found : checkpoint::Store(folder_).list()) {
-    if (from && found.moment <= *from) continue;
-    const fs::path aside = folder_ / (kOtherPast + found.name);
-    std::error_code failure;
-    fs::rename(found.path, aside, failure);
-    if (failure) {  // one of an earlier past lies there
-      fs::remove_all(aside, failure);
-      fs::rename(found.path, aside, failure);
-    }
-    ENSURE(resource, !failure, "cannot rename {}: {}", printable(found.path.string()),
-           failure.message());
-    names.push_back(found.name);
+    ENSURE(checkpoint, from && found.moment <= *from,
+           "{} is newer than where this run {}: move it away, or go on from it",
+           printable(found.path.string()), from ? "goes on" : "begins");
   }
-  if (names.empty()) return;
-  sync_folder(folder_);
-  session_.emit(events::Warning{
-      fmt::format("{} newer than where this run goes on {} renamed to '{}...'; the newest was {}",
-                  names.size() == 1 ? "a checkpoint" : fmt::format("{} checkpoints", names.size()),
-                  names.size() == 1 ? "was" : "were", kOtherPast, names.front()),
-      {}});
 }
 
 void Saver::check_space(std::uint64_t bytes) const {

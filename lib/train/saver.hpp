@@ -30,8 +30,9 @@ class Saver {
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
-  /// The run goes on from this checkpoint, or (empty) begins: newer ones in its folder are of
-  /// another past, and rank 0 puts them aside and tells it. Before the first save.
+  /// The run goes on from this checkpoint, or (empty) begins. Before the first save. Newer ones in
+  /// its folder are of another past, and must have been moved away: where one is left rank 0 throws
+  /// Error(checkpoint) naming it.
   void begin(const std::filesystem::path& resumed_from);
   /// Compares the free space of the disk with a checkpoint of so many bytes: a warning where three
   /// do not fit, which is what the disk holds at most during a save. Throws Error(resource) where
@@ -68,7 +69,7 @@ class Saver {
 
  private:
   [[nodiscard]] bool leads() const { return place_.rank == 0; }
-  void put_aside(const std::optional<checkpoint::Moment>& from) const;
+  void expect_none_behind(const std::optional<checkpoint::Moment>& from) const;
   void finish();
   void tell(const WriteOutcome& outcome);
   void count_failure(const std::string& failure);
