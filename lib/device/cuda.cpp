@@ -6,6 +6,7 @@
 
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAEvent.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
@@ -258,6 +259,21 @@ std::optional<std::int64_t> cuda_available_memory(at::Device device) {
 std::string cuda_device_name(at::Device device) {
   if (!device.is_cuda()) return {};
   return at::cuda::getDeviceProperties(device.index())->name;
+}
+
+std::string cuda_capability(at::Device device) {
+  if (!device.is_cuda()) return {};
+  const auto* properties = at::cuda::getDeviceProperties(device.index());
+  return fmt::format("{}.{}", properties->major, properties->minor);
+}
+
+std::string cuda_versions(at::Device device) {
+  if (!device.is_cuda()) return {};
+  int runtime = 0;
+  C10_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
+  const at::CUDAHooksInterface& hooks = at::detail::getCUDAHooks();
+  return fmt::format("runtime {}.{}, cuDNN {}", runtime / 1000, runtime % 1000 / 10,
+                     hooks.hasCuDNN() ? hooks.versionRuntimeCuDNN() : 0);
 }
 
 std::unique_ptr<EventLine> make_event_line(at::Device device, int parts) {

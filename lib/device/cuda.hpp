@@ -36,6 +36,10 @@ std::optional<std::int64_t> cuda_available_memory(at::Device device);
 
 /// "NVIDIA H200"; empty of a CPU.
 std::string cuda_device_name(at::Device device);
+/// Its compute capability, "9.0"; empty of a CPU.
+std::string cuda_capability(at::Device device);
+/// The libraries that compute there, "runtime 13.0, cuDNN 91300"; empty of a CPU.
+std::string cuda_versions(at::Device device);
 
 /// Marks on the device's own time line, read one step late so that measuring never waits for the
 /// step.

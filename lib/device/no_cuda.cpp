@@ -31,6 +31,10 @@ std::optional<std::int64_t> cuda_available_memory(at::Device /*device*/) { retur
 
 std::string cuda_device_name(at::Device /*device*/) { return {}; }
 
+std::string cuda_capability(at::Device /*device*/) { return {}; }
+
+std::string cuda_versions(at::Device /*device*/) { return {}; }
+
 std::unique_ptr<EventLine> make_event_line(at::Device /*device*/, int /*parts*/) { return nullptr; }
 
 std::unique_ptr<StepGraph> make_step_graph(c10::Device /*device*/) { return nullptr; }

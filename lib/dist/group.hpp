@@ -25,5 +25,7 @@ std::unique_ptr<Communicator> make_gloo(const GroupOptions& options);
 
 /// NCCL on `device`. Throws Error(resource) in a build without it (no_nccl.cpp).
 std::unique_ptr<Communicator> make_nccl(const GroupOptions& options, c10::Device device);
+/// "2.28.9"; empty in a build without it.
+std::string nccl_version();
 
 }  // namespace trainctl::dist

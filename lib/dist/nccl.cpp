@@ -25,4 +25,6 @@ std::unique_ptr<Communicator> make_nccl(const GroupOptions& options, c10::Device
   });
 }
 
+std::string nccl_version() { return c10d::getNcclVersion(); }
+
 }  // namespace trainctl::dist

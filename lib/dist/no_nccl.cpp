@@ -10,4 +10,6 @@ std::unique_ptr<Communicator> make_nccl(const GroupOptions& /*options*/, c10::De
               "CUDA wheel");
 }
 
+std::string nccl_version() { return {}; }
+
 }  // namespace trainctl::dist

@@ -4,6 +4,8 @@
 #include "base/hash.hpp"
 #include "base/machine.hpp"
 #include "base/version.hpp"
+#include "device/cuda.hpp"
+#include "dist/group.hpp"
 
 #include <fmt/ranges.h>
 #include <torch/version.h>
@@ -23,9 +25,11 @@ struct Fact {
   const char* key;
   const char* called;
 };
-constexpr std::array<Fact, 5> kFacts{{{"torch", "libtorch"},
+constexpr std::array<Fact, 7> kFacts{{{"torch", "libtorch"},
                                       {"threads", "the number of threads"},
                                       {"device", "the device"},
+                                      {"gpu", "the GPU"},
+                                      {"cuda", "the version of CUDA"},
                                       {"cpu", "the CPU"},
                                       {"cpu_features", "what the CPU can do"}}};
 
@@ -64,6 +68,13 @@ checkpoint::Manifest origin_of(const OriginContext& context) {
                   {"cpu", machine.cpu_model},
                   {"cpu_features", fmt::format("{}", fmt::join(machine.cpu_features, " "))},
                   {"config", config}};
+  if (context.device.is_cuda()) {
+    origin.facts["gpu"] =
+        fmt::format("{}, compute capability {}", device::cuda_device_name(context.device),
+                    device::cuda_capability(context.device));
+    origin.facts["cuda"] =
+        fmt::format("{}, NCCL {}", device::cuda_versions(context.device), dist::nccl_version());
+  }
   for (const auto& [split, fingerprint] : context.data_fingerprints)
     origin.facts["data." + split] = fingerprint;
   return origin;

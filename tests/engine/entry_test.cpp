@@ -2,6 +2,8 @@
 
 #include "base/files.hpp"
 #include "base/safetensors.hpp"
+#include "checkpoint/names.hpp"
+#include "checkpoint/verify.hpp"
 #include "device/cuda.hpp"
 #include "device/kernels.hpp"
 #include "events/codec.hpp"
@@ -444,6 +446,36 @@ TEST_CASE("a run that goes on has the threads that it began with, and does not p
   CHECK(ended.find<events::RunStarted>()->num_threads == 1);
   CHECK(ended.find<events::RunStarted>()->num_threads_why == "as the run began");
   CHECK(ended.find<events::Resumed>()->why_not.empty());
+}
+
+TEST_CASE("a run that goes on with another GPU or other CUDA libraries is told not to be bitwise") {
+  TempFolder folder;
+  REQUIRE(run_engine(folder, kSmall, SIGTERM).code == 75);
+  const std::filesystem::path last = std::filesystem::canonical(folder / "checkpoints/last");
+  checkpoint::Manifest manifest = checkpoint::read_manifest(last);
+  CHECK_FALSE(manifest.facts.contains("gpu"));
+  manifest.facts["gpu"] = "NVIDIA X";
+  manifest.facts["cuda"] = "runtime 13.0";
+  container::write(last / checkpoint::kManifestName, {}, checkpoint::to_json(manifest));
+  std::ofstream(folder / spec::kTaskFile)
+      << spec::dump_task({.kind = spec::TaskKind::train, .resume = last});
+  const Ended ended = run_engine(folder, kSmall);
+  REQUIRE(ended.code == 0);
+  REQUIRE(ended.find<events::Resumed>() != nullptr);
+  CHECK_FALSE(ended.find<events::Resumed>()->bitwise);
+  CHECK_THAT(ended.find<events::Resumed>()->why_not,
+             Contains("the GPU was 'NVIDIA X'") && Contains("the version of CUDA"));
+}
+
+TEST_CASE("a checkpoint of a GPU tells which one it was, and its libraries") {
+  if (device::cuda_devices() == 0) skip("no GPU");
+  TempFolder folder;
+  std::string config = kSmall;
+  config.replace(config.find("accelerator: cpu"), 16, "accelerator: gpu");
+  REQUIRE(run_engine(folder, config).code == 0);
+  const auto facts = checkpoint::read_manifest(folder / "checkpoints/last").facts;
+  CHECK_THAT(facts.at("gpu"), Contains("compute capability"));
+  CHECK_THAT(facts.at("cuda"), Contains("runtime ") && Contains("NCCL 2."));
 }
 
 TEST_CASE("an unknown mode is refused") {
