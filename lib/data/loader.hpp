@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/memo.hpp"
 #include "data/batch.hpp"
 #include "data/batch_transform.hpp"
 #include "data/dataset.hpp"
@@ -97,6 +98,8 @@ class Loader {
   [[nodiscard]] std::int64_t batches_per_epoch() const;  // the same on every rank
   /// The damaged samples of the batches that next() has given, each once.
   [[nodiscard]] std::vector<SkippedSample> skipped() const;
+  /// Which samples count as damaged; those of an earlier process are not among skipped().
+  void memorise(Memo& memo);
 
   /// Begins `epoch`; with workers its first batches may already be there. With `first_batch` the
   /// epoch goes on there, with the same bytes as if it had begun at 0: (epoch, batch) is all the

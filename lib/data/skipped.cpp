@@ -48,8 +48,8 @@ void SkippedSamples::add(std::int64_t index, SkippedSample sample) {
 }
 
 void SkippedSamples::count(std::int64_t index, SkippedSample sample) {
-  if (samples_.contains(index)) return;
-  if (std::ssize(samples_) >= most_) exceed(sample, most_);
+  if (samples_.contains(index) || before_.contains(index)) return;
+  if (std::ssize(samples_) + std::ssize(before_) >= most_) exceed(sample, most_);
   samples_.emplace(index, std::move(sample));
 }
 
@@ -63,6 +63,22 @@ std::vector<SkippedSample> SkippedSamples::list() const {
   std::vector<SkippedSample> all;
   for (const auto& [index, sample] : samples_) all.push_back(sample);
   return all;
+}
+
+std::vector<std::uint64_t> SkippedSamples::counted() const {
+  const std::lock_guard lock(mutex_);
+  std::set<std::int64_t> all = before_;
+  for (const auto& [index, sample] : samples_) all.insert(index);
+  return {all.begin(), all.end()};
+}
+
+void SkippedSamples::count_before(const std::vector<std::uint64_t>& indices) {
+  const std::lock_guard lock(mutex_);
+  before_.clear();
+  for (const std::uint64_t index : indices) {
+    const auto number = static_cast<std::int64_t>(index);
+    if (!samples_.contains(number)) before_.insert(number);
+  }
 }
 
 std::int64_t default_max_skipped(std::int64_t samples) {

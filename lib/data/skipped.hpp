@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,8 +48,12 @@ class SkippedSamples {
   void add(std::int64_t index, SkippedSample sample);
   /// What batches have met that nobody will take is forgotten.
   void forget();
-  /// Those that count, in the order of their numbers.
+  /// Those that count, in the order of their numbers, without those of an earlier process.
   [[nodiscard]] std::vector<SkippedSample> list() const;
+  /// The numbers of all that count.
+  [[nodiscard]] std::vector<std::uint64_t> counted() const;
+  /// Those of an earlier process, which has named them, count from the beginning.
+  void count_before(const std::vector<std::uint64_t>& indices);
 
  private:
   struct Met {
@@ -62,6 +67,7 @@ class SkippedSamples {
   mutable std::mutex mutex_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Met>> met_;  // by epoch and batch
   std::map<std::int64_t, SkippedSample> samples_;
+  std::set<std::int64_t> before_;  // none of samples_
 };
 
 /// A thousandth of the samples, at least 1 and at most 100.

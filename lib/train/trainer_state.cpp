@@ -55,6 +55,9 @@ void Trainer::memorise(Memo& memo) {
   memo.group("keeper", [&] { keeper_.memorise(memo); });
   if (averager_) memo.group("averager", [&] { averager_->memorise(memo); });
   if (evaluator_) memo.group("evaluator", [&] { evaluator_->memorise(memo); });
+  memo.group("train", [&] { session_.train.memorise(memo); });
+  if (session_.validation != nullptr)
+    memo.group("val", [&] { session_.validation->memorise(memo); });
   memorise_stages(memo);
 }
 

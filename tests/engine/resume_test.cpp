@@ -31,6 +31,46 @@ struct Variant {
 
 constexpr std::int64_t kEpochs = 4;
 
+/// Images of which some cannot be read.
+class DamagedImages final : public data::Dataset, public data::ImageStore {
+ public:
+  explicit DamagedImages(std::set<std::int64_t> damaged) : damaged_(std::move(damaged)) {}
+  [[nodiscard]] std::int64_t size() const override { return images_.size(); }
+  [[nodiscard]] const data::Layout& layout() const override { return images_.layout(); }
+  [[nodiscard]] std::int64_t classes() const override { return images_.classes(); }
+  void fill(std::span<const std::int64_t> indices, data::Rows rows) const override {
+    for (const std::int64_t index : indices) ENSURE(data, !damaged_.contains(index), "broken");
+    images_.fill(indices, rows);
+  }
+  [[nodiscard]] std::string fingerprint() const override { return images_.fingerprint(); }
+  [[nodiscard]] const data::ImageStore* images() const override { return this; }
+  [[nodiscard]] data::StoredImage read(std::int64_t index,
+                                       std::vector<std::byte>& scratch) const override {
+    ENSURE(data, !damaged_.contains(index), "broken");
+    return images_.read(index, scratch);
+  }
+  [[nodiscard]] std::string name(std::int64_t index) const override { return images_.name(index); }
+
+ private:
+  FakeImages images_{20};
+  std::set<std::int64_t> damaged_;
+};
+
+/// Two damaged samples may be replaced.
+std::unique_ptr<FakeRun> make_damaged(const std::set<std::int64_t>& damaged) {
+  auto run = std::make_unique<FakeRun>();
+  data::LoaderOptions with;
+  with.batch_size = run->sizes.batch;
+  with.order = data::Order::shuffled;
+  with.on_error = data::OnError::skip;
+  with.max_skipped = 2;
+  run->train = std::make_unique<data::Loader>(
+      data::Pipeline{.dataset = std::make_shared<DamagedImages>(damaged)}, with);
+  run->options.max_epochs = 2;
+  run->options.saving = train::Saving{};
+  return run;
+}
+
 /// 22 samples in batches of 4: six batches an epoch, the last one uneven.
 std::unique_ptr<FakeRun> make(const Variant& variant) {
   auto run = std::make_unique<FakeRun>(FakeRun::Sizes{.samples = 22, .batch = 4});
@@ -335,6 +375,20 @@ TEST_CASE("all starts of a run share its max_time") {
   CHECK(more.stop_reason == "max_time");
   CHECK(more.global_step > cut.global_step);
   CHECK(more.global_step <= cut.global_step + 4);
+}
+
+TEST_CASE("damaged samples that a run met before it was stopped count in the one that goes on") {
+  const auto first = make_damaged({3, 11});
+  first->options.max_epochs = 1;
+  first->run();
+  CHECK(first->all<events::Warning>().size() == 2);
+  const auto same = make_damaged({3, 11});
+  same->resume = last_of(*first);
+  CHECK(same->run().epochs == 2);
+  CHECK(same->all<events::Warning>().empty());  // they were told
+  const auto more = make_damaged({5, 11});
+  more->resume = last_of(*first);
+  CHECK(error_of(*more).kind() == ErrorKind::data);
 }
 
 TEST_CASE("a checkpoint tells where a run goes on from it") {
