@@ -144,7 +144,7 @@ train::Evaluator::Watch Worker::watch_batches(dist::Communicator& communicator, 
   constexpr double kProgressEvery_s = 0.2;
   using train::Agreement;
   const auto cadence =
-      place.device.is_cpu() ? Agreement::Cadence::every_step : Agreement::Cadence::log_points;
+      place.device.is_cpu() ? Agreement::Cadence::every_step : Agreement::Cadence::meeting_points;
   const auto agreement = std::make_shared<Agreement>(
       communicator, train::StopSources{.signal = request_.stop_signal}, cadence);
   const std::int64_t settle_every = place.experiment.trainer.log_every_n_steps;
@@ -160,7 +160,7 @@ train::Evaluator::Watch Worker::watch_batches(dist::Communicator& communicator, 
                              .global_step = global_step_});
     }
     const bool settles = global_step_ % settle_every == 0;
-    return agreement->after_step(settles ? Agreement::At::log_point : Agreement::At::step, now) !=
+    return agreement->after_step(settles ? Agreement::At::meeting_point : Agreement::At::step, now) !=
            train::Stop::signal;
   };
 }

@@ -177,7 +177,8 @@ double Watch::allowance_s() const {
     step_s = std::max(step_s, rank->pulse().step_s());
     save_s = std::max(save_s, rank->pulse().longest_save_s());
   }
-  return stepped ? stop_allowance(step_s, save_s) : spec_.grace_s;
+  // A stamp is of a batch; the stop is that of a step.
+  return stepped ? stop_allowance(step_s * spec_.batches_to_stop, save_s) : spec_.grace_s;
 }
 
 void Watch::look_for_the_dead() {

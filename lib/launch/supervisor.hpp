@@ -35,6 +35,7 @@ struct LaunchSpec {
   double grace_s = 4;                     // SIGTERM to SIGKILL, once a rank has failed
   std::optional<double> stop_grace_s;     // the same after a stop signal; absent: that of a failure
                                           // before the first step, then stop_allowance()
+  double batches_to_stop = 1;             // from a stop signal till ranks look at it, at most
   std::optional<double> hang_timeout_s;   // without a sign of life; absent: see Pulse
 };
 

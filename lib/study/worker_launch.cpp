@@ -1,10 +1,12 @@
 #include "study/worker_launch.hpp"
 
 #include "launch/environment.hpp"
+#include "spec/agreement.hpp"
 #include "spec/duration.hpp"
 #include "study/allocators.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -24,6 +26,12 @@ std::map<std::string, std::string> environment_of(const WorkerLaunch& wish) {
 
 // Of the time: where threads wait for a core longer than this, others need the cores.
 constexpr double kBusyPercent = 10;
+
+double batches_to_stop(const WorkerLaunch& wish) {
+  const bool meets = wish.devices.gpu && wish.devices.ranks > 1;
+  const std::int64_t steps = meets ? spec::agreement_every(wish.trainer.log_every_n_steps) : 1;
+  return static_cast<double>(steps * wish.trainer.accumulate_grad_batches);
+}
 
 std::vector<std::string> library_path() {
   const char* root = std::getenv(launch::kTorchRoot);
@@ -48,6 +56,7 @@ launch::LaunchSpec worker_launch(const WorkerLaunch& wish) {
   add_allocator(wish.trainer.allocator, launch);
   if (wish.trainer.num_threads.is_auto()) launch.keep_users.emplace_back(kThreads);
   launch.log_folder = wish.folder / "logs";
+  launch.batches_to_stop = batches_to_stop(wish);
   if (const auto& limit = wish.trainer.hang_timeout.value)
     launch.hang_timeout_s = spec::parse_duration(*limit);
   return launch;

@@ -19,12 +19,12 @@ struct StopSources {
 };
 
 /// Lets all ranks end after the same step, whoever was asked, and save after the same one, which
-/// rank 0's clock decides. With several ranks on CPUs the wishes
-/// are summed in the background of each step and read one step later; on GPUs they are exchanged at
-/// log points only, where the host waits for the device anyway.
+/// rank 0's clock decides. With several ranks on CPUs the wishes are summed in the background of
+/// each step and read one step later; on GPUs they are exchanged at meeting points only, see
+/// spec::agreement_every().
 class Agreement {
  public:
-  enum class Cadence { every_step, log_points };
+  enum class Cadence { every_step, meeting_points };
 
   Agreement(dist::Communicator& communicator, StopSources sources, Cadence cadence);
   ~Agreement();
@@ -34,7 +34,7 @@ class Agreement {
   /// For a run that goes on: it may have passed already.
   void set_deadline(double deadline) { sources_.deadline = deadline; }
 
-  enum class At { step, log_point };
+  enum class At { step, meeting_point };
   /// At the end of a step or of a batch of validation; `now` as of the timer.
   Stop after_step(At at, double now);
   /// What rank 0 says from now on of whether a save is due; the others are not asked.

@@ -6,7 +6,7 @@ namespace trainctl::train {
 namespace {
 
 Agreement::Cadence cadence_for(at::Device device) {
-  return device.is_cpu() ? Agreement::Cadence::every_step : Agreement::Cadence::log_points;
+  return device.is_cpu() ? Agreement::Cadence::every_step : Agreement::Cadence::meeting_points;
 }
 
 /// Of the optimizer.

@@ -1,4 +1,5 @@
 #include "device/probes.hpp"
+#include "spec/agreement.hpp"
 #include "train/trainer.hpp"
 
 #include <algorithm>
@@ -87,7 +88,8 @@ void Trainer::after_step() {
   if (session_.communicator.place().world_size > 1) timer_.enter(Part::allreduce);
   if (saver_ && options_.saving->every_s)
     agreement_.wish_save(now - saved_at_ >= *options_.saving->every_s);
-  stop_ = agreement_.after_step(logs ? Agreement::At::log_point : Agreement::At::step, now);
+  const bool meets = position_.global_step % spec::agreement_every(options_.log_every) == 0;
+  stop_ = agreement_.after_step(meets ? Agreement::At::meeting_point : Agreement::At::step, now);
   if (saver_ && stop_ != Stop::signal) save_if_due();
 }
 

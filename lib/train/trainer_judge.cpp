@@ -1,5 +1,6 @@
 #include "base/hash.hpp"
 #include "device/probes.hpp"
+#include "spec/agreement.hpp"
 #include "train/trainer.hpp"
 
 #include <ATen/ops/empty.h>
@@ -51,9 +52,9 @@ std::optional<events::Metrics> Trainer::validate(std::optional<std::int64_t> lim
     const double now = session_.clock.now();
     shown.step_in_epoch = batch + 1;
     reporter_.step(events::Phase::validate, shown, now, nullptr);
-    const bool settles = shown.step_in_epoch % options_.log_every == 0;
+    const bool settles = shown.step_in_epoch % spec::agreement_every(options_.log_every) == 0;
     const Stop wish =
-        agreement_.after_step(settles ? Agreement::At::log_point : Agreement::At::step, now);
+        agreement_.after_step(settles ? Agreement::At::meeting_point : Agreement::At::step, now);
     if (wish == Stop::signal) stop_ = wish;  // max_time waits for the end of the validation
     return stop_ != Stop::signal;
   });

@@ -31,3 +31,20 @@ TEST_CASE("trainer.hang_timeout is the supervisor's limit; auto leaves it to the
   trainer.hang_timeout.value = "1m30s";
   CHECK(worker_launch(wish).hang_timeout_s == 90.0);
 }
+
+TEST_CASE("a stop waits for accumulated batches, and on several GPUs for the next agreement") {
+  spec::Trainer trainer;
+  Machine machine;
+  machine.cores = 2;
+  DeviceChoice devices;
+  const WorkerLaunch wish{"trainctl", "run", trainer, machine, devices};
+  CHECK(worker_launch(wish).batches_to_stop == 1);
+  trainer.accumulate_grad_batches = 64;
+  CHECK(worker_launch(wish).batches_to_stop == 64);
+  devices.gpu = true;
+  CHECK(worker_launch(wish).batches_to_stop == 64);
+  devices.ranks = 2;
+  CHECK(worker_launch(wish).batches_to_stop == 640);
+  trainer.log_every_n_steps = 4;
+  CHECK(worker_launch(wish).batches_to_stop == 256);
+}

@@ -50,7 +50,7 @@ TEST_CASE("all ranks save after the same step, once for a wish of rank 0") {
 }
 
 TEST_CASE("all ranks stop after the same step, whoever got the signal") {
-  const auto cadence = GENERATE(Agreement::Cadence::every_step, Agreement::Cadence::log_points);
+  const auto cadence = GENERATE(Agreement::Cadence::every_step, Agreement::Cadence::meeting_points);
   RankGroup group(3);
   std::array<int, 3> stopped_after{};
   group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
@@ -60,7 +60,7 @@ TEST_CASE("all ranks stop after the same step, whoever got the signal") {
       if (rank == 2 && step == 5) signal = 2;
       const bool logs = step % 4 == 0;
       const Stop stop =
-          agreement.after_step(logs ? Agreement::At::log_point : Agreement::At::step, 0);
+          agreement.after_step(logs ? Agreement::At::meeting_point : Agreement::At::step, 0);
       if (stop == Stop::signal) {
         stopped_after[static_cast<std::size_t>(rank)] = step;
         break;
