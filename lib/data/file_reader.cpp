@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
+#include "data/progress.hpp"
 #include "data/remote/mount.hpp"
 #include "data/remote/url.hpp"
 
@@ -121,6 +122,7 @@ void FileReader::read(std::uint64_t offset, std::span<std::byte> out) const {
     ENSURE(data, count > 0, "{} ends at byte {}; bytes {} to {} were expected", name_,
            std::min(stamp_.size, offset + done), offset, offset + out.size());
     done += static_cast<std::size_t>(count);
+    note_progress();
   }
 }
 

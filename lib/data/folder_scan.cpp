@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "data/progress.hpp"
 
 #include <sys/stat.h>
 
@@ -98,6 +99,7 @@ class Scanner {
     fs::directory_iterator entry(path, failure);
     for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
       ++entries.count;
+      note_progress();
       sort_in(*entry, !folder.empty() || top_images_, entries);
     }
     ENSURE(data, !failure, "cannot look into {}: {}", shown(path), failure.message());
@@ -134,6 +136,7 @@ class Scanner {
     const fs::path path = root_ / name;
     ENSURE(data, ::stat(path.c_str(), &info) == 0, "cannot read {}: {}", shown(path),
            std::strerror(errno));
+    note_progress();
     scan_.files.stamps.push_back({static_cast<std::uint64_t>(info.st_size),
                                   info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec});
   }

@@ -8,6 +8,7 @@
 #include "data/loader_thread.hpp"
 #include "data/memory_plan.hpp"
 #include "data/order.hpp"
+#include "data/progress.hpp"
 #include "data/remote/fetch_ahead.hpp"
 #include "data/remote/stop_scope.hpp"
 #include "data/ring.hpp"
@@ -224,6 +225,7 @@ void Loader::Impl::run_tile(const Ring::Ticket& ticket, const AheadTile& ahead,
     if (scratch.epoch != job.epoch) scratch.order = orders_.get(job.epoch);
     scratch.epoch = job.epoch;
     maker_.make(job, scratch);
+    note_progress();
   } catch (Error& error) {
     error.add_frame(frame_of(job.epoch, batch));
     throw;

@@ -160,8 +160,8 @@ train::Evaluator::Watch Worker::watch_batches(dist::Communicator& communicator, 
                              .global_step = global_step_});
     }
     const bool settles = global_step_ % settle_every == 0;
-    return agreement->after_step(settles ? Agreement::At::meeting_point : Agreement::At::step, now) !=
-           train::Stop::signal;
+    const auto at = settles ? Agreement::At::meeting_point : Agreement::At::step;
+    return agreement->after_step(at, now) != train::Stop::signal;
   };
 }
 

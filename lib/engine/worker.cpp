@@ -5,6 +5,7 @@
 #include "base/machine.hpp"
 #include "base/philox.hpp"
 #include "checkpoint/verify.hpp"
+#include "data/progress.hpp"
 #include "data/remote/stop_scope.hpp"
 #include "device/choose.hpp"
 #include "device/cuda.hpp"
@@ -217,6 +218,7 @@ int Worker::run_replay() {
 }
 
 int Worker::run_training() {
+  const data::ProgressCount loading_counts(heartbeat_ != nullptr ? &heartbeat_->loaded : nullptr);
   const fs::path run_dir = request_.run_dir;
   Place place = take_place();
   const spec::Experiment& experiment = place.experiment;

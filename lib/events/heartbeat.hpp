@@ -9,13 +9,14 @@
 
 namespace trainctl::events {
 
-/// One page of shared memory a rank, written by the training thread and read by the supervisor: a
-/// rank that died by SIGKILL or hangs still tells its step and phase. Trivially copyable layout,
-/// zero-initialised by the kernel.
+/// One page of shared memory a rank, written by the training thread (`loaded`: by any) and read by
+/// the supervisor: a rank that died by SIGKILL or hangs still tells its step and phase. Trivially
+/// copyable layout, zero-initialised by the kernel; others read its first fields where they are.
 struct Heartbeat {
   std::atomic<std::int64_t> global_step;
   std::atomic<std::int32_t> phase;         // Phase
   std::atomic<std::int64_t> monotonic_ns;  // CLOCK_MONOTONIC of the last stamp
+  std::atomic<std::int64_t> loaded;        // grows while data is read and made; 0: nobody counts it
 
   void stamp(Phase now_in, std::int64_t step);
 };

@@ -15,7 +15,8 @@ using events::Phase;
 
 constexpr double kShortestLimit = 60;
 constexpr double kSteps = 10;
-constexpr double kSavingLimit = 600;
+constexpr double kOtherLimit = 600;  // of what is no step
+constexpr double kLoads = 10;
 constexpr std::size_t kRemembered = 64;
 
 const char* activity(Phase phase) {
@@ -32,6 +33,8 @@ const char* activity(Phase phase) {
 
 }  // namespace
 
+bool may_load(Phase phase) { return phase == Phase::startup || phase == Phase::load; }
+
 bool takes_steps(Phase phase) { return phase == Phase::train || phase == Phase::validate; }
 
 std::string sentence_of(const Silence& silence) {
@@ -42,6 +45,9 @@ std::string sentence_of(const Silence& silence) {
 }
 
 void Pulse::see(const events::Heartbeat& page, double now) {
+  const std::int64_t loaded = page.loaded.load(std::memory_order_relaxed);
+  if (loaded != loaded_) loaded_at_ = now;
+  loaded_ = loaded;
   const std::int64_t stamp = page.monotonic_ns.load(std::memory_order_acquire);
   if (stamp == stamp_) return;
   const auto phase = static_cast<Phase>(page.phase.load(std::memory_order_relaxed));
@@ -52,6 +58,8 @@ void Pulse::see(const events::Heartbeat& page, double now) {
   has_stepped_ = has_stepped_ || takes_steps(phase);
   if (phase == Phase::checkpoint && phase_ != phase) saves_since_ = now;
   if (phase_ == Phase::checkpoint) longest_save_s_ = std::max(longest_save_s_, now - saves_since_);
+  if (phase == Phase::load && phase_ != phase) loads_since_ = now;
+  if (phase_ == Phase::load) longest_load_s_ = std::max(longest_load_s_, now - loads_since_);
   stamp_ = stamp;
   phase_ = phase;
   seen_at_ = now;
@@ -67,13 +75,14 @@ double Pulse::step_limit_s() const {
 
 std::optional<double> Pulse::limit_s() const {
   if (takes_steps(phase_)) return step_limit_s();
-  if (phase_ == Phase::checkpoint || phase_ == Phase::shutdown)
-    return std::max(kSavingLimit, hang_timeout_s_.value_or(0));
-  return std::nullopt;
+  const double least = std::max(kOtherLimit, hang_timeout_s_.value_or(0));
+  if (!may_load(phase_)) return least;
+  if (loaded_ == 0) return std::nullopt;
+  return phase_ == Phase::load ? std::max(least, kLoads * longest_load_s_) : least;
 }
 
 std::optional<Silence> Pulse::silence(double now) const {
-  const double silent_s = now - seen_at_;
+  const double silent_s = now - (may_load(phase_) ? std::max(seen_at_, loaded_at_) : seen_at_);
   const auto limit = limit_s();
   if (!limit || silent_s <= *limit) return std::nullopt;
   return Silence{silent_s, *limit, phase_};

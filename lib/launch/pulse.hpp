@@ -19,14 +19,18 @@ struct Silence {
 /// Training and validation: the phases with a stamp for every step.
 bool takes_steps(events::Phase phase);
 
+/// The phases in which data is loaded ahead of a step.
+bool may_load(events::Phase phase);
+
 /// "it has shown no sign of life for 1 min 01 s in training, where the limit is ..."
 std::string sentence_of(const Silence& silence);
 
 /// Whether a rank still moves, from the stamps of its shared page. Training and validation have the
-/// shortest limit; saving and the end have ten minutes, or that limit if it was set to more. What
-/// comes before the first batch of an epoch is not watched: no stamp tells a thread that waits for
-/// data, which may take as long as it likes, from one that hangs. (Until it says Hello a rank has
-/// LaunchSpec::init_timeout_s.) Times are the supervisor's own, so that one that was stopped itself
+/// shortest limit; saving and the end have ten minutes, or that limit if it was set to more. So
+/// have the start, and the time till the first batch of an epoch or a validation (there ten times
+/// the longest so far if that is more), but what is read and made of the data is a sign of life,
+/// too: that may go on as long as it likes. A rank that does not count it is not watched there.
+/// (Until it says Hello a rank has LaunchSpec::init_timeout_s.) Times are the supervisor's own, so that one that was stopped itself
 /// blames nobody.
 class Pulse {
  public:
@@ -55,11 +59,15 @@ class Pulse {
 
   std::optional<double> hang_timeout_s_;
   std::int64_t stamp_ = 0;
+  std::int64_t loaded_ = 0;
   events::Phase phase_ = events::Phase::startup;
   double seen_at_ = 0;
+  double loaded_at_ = 0;  // the last growth was seen
   bool has_stepped_ = false;
   double saves_since_ = 0;
   double longest_save_s_ = 0;
+  double loads_since_ = 0;
+  double longest_load_s_ = 0;
   std::deque<double> gaps_;  // within training and validation
 };
 

@@ -233,12 +233,15 @@ void Watch::check_pulses() {
   }
   const bool awaited =
       std::ranges::any_of(ranks_, [](const auto& rank) { return rank->is_between_steps(); });
+  const bool gets_on = std::ranges::any_of(
+      ranks_, [&](const auto& rank) { return rank->is_between_steps() && !rank->silence(now); });
   Rank* first = nullptr;
   Silence longest;
   for (const auto& rank : ranks_) {
     const auto silence = rank->silence(now);
     if (!silence || silence->seconds <= longest.seconds) continue;
     if (awaited && takes_steps(silence->phase)) continue;
+    if (gets_on && may_load(silence->phase)) continue;  // its first step meets the other's
     longest = *silence;
     first = rank.get();
   }

@@ -2,6 +2,7 @@
 
 #include "data/epoch_digest.hpp"
 #include "data/fakes.hpp"
+#include "data/progress.hpp"
 #include "data/registry.hpp"
 #include "spec/transform/random_crop.hpp"
 #include "spec/transform/random_horizontal_flip.hpp"
@@ -281,4 +282,19 @@ TEST_CASE(
   CHECK(nice_value({.num_workers = 2, .priority = Priority::below_trainer}) ==
         std::min(ours + 5, 19));
   CHECK(::getpriority(PRIO_PROCESS, 0) == ours);
+}
+
+TEST_CASE("what is loaded is counted while somebody watches") {
+  std::atomic<std::int64_t> counter = 0;
+  {
+    const ProgressCount count(&counter);
+    CHECK(counter == 1);
+    Loader loader(counting(64), options_of(2, 2, 0));
+    CHECK(read_epoch(loader, 0).size() == 8);
+    CHECK(counter >= 9);
+  }
+  const std::int64_t before = counter;
+  Loader unwatched(counting(64), options_of(0, 1, 0));
+  (void)read_epoch(unwatched, 0);
+  CHECK(counter == before);
 }

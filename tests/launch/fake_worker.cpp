@@ -96,6 +96,15 @@ class Worker {
     }
   }
 
+  // Without a stamp, as a loader does.
+  void load_for(int ms) {
+    page_.get().stamp(events::Phase::load, 0);
+    for (const double until = steady_clock().now() + ms / 1000.0; steady_clock().now() < until;) {
+      page_.get().loaded.fetch_add(1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
   // As a collective ends when a peer has gone.
   void lose(const std::string& peer, int kind) {
     const auto key = "pid" + peer;
@@ -235,6 +244,8 @@ class Worker {
       {"step", [this](const auto& n) { page_.get().stamp(events::Phase::train, std::stoll(n)); }},
       {"save",
        [this](const auto& n) { page_.get().stamp(events::Phase::checkpoint, std::stoll(n)); }},
+      {"load", [this](const auto&) { load_for(1); }},
+      {"load_for", [this](const auto& ms) { load_for(std::stoi(ms)); }},
       {"train", [this](const auto&) { train(); }},
       {"announce", [this](const auto&) { events_.write(events::Progress{}); }},
       {"agree_in", [this](const auto& phase) { agree_in(phase); }},

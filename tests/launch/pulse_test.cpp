@@ -21,6 +21,10 @@ class Watched {
     page_.monotonic_ns = ++stamps_;
     pulse_.see(page_, at);
   }
+  void load(double at) {
+    page_.loaded.fetch_add(1);
+    pulse_.see(page_, at);
+  }
   [[nodiscard]] const Pulse& pulse() const { return pulse_; }
   [[nodiscard]] bool is_silent(double at) {
     pulse_.see(page_, at);
@@ -70,7 +74,7 @@ TEST_CASE("a first step that is longer than a minute gives the second ten times 
   CHECK(rank.is_silent(90 + 901));
 }
 
-TEST_CASE("start and loading may take as long as they like") {
+TEST_CASE("start and loading may take as long as they like where nobody counts what is loaded") {
   for (const Phase phase : {Phase::startup, Phase::load}) {
     Watched rank;
     rank.stamp(Phase::train, 1);
@@ -78,6 +82,43 @@ TEST_CASE("start and loading may take as long as they like") {
     CHECK_FALSE(rank.is_silent(1e6));
   }
   CHECK_FALSE(Watched().is_silent(1e6));
+}
+
+TEST_CASE("loading that goes on is alive, and silent ten minutes after it stopped") {
+  for (const Phase phase : {Phase::startup, Phase::load}) {
+    Watched rank;
+    rank.load(1);
+    rank.stamp(phase, 2);
+    for (double at = 500; at < 5000; at += 500) {
+      CHECK_FALSE(rank.is_silent(at));
+      rank.load(at);
+    }
+    CHECK_FALSE(rank.is_silent(4500 + 600));
+    CHECK(rank.is_silent(4500 + 601));
+  }
+}
+
+TEST_CASE("what is loaded is no sign of life in a step") {
+  Watched rank;
+  rank.load(1);
+  rank.stamp(Phase::train, 2);
+  rank.load(60);
+  CHECK(rank.is_silent(63));
+}
+
+TEST_CASE("a pause of loading may be ten times the longest load so far, or as long as was set") {
+  Watched rank;
+  rank.load(1);
+  rank.stamp(Phase::load, 10);
+  rank.stamp(Phase::train, 110);
+  rank.stamp(Phase::load, 120);
+  CHECK_FALSE(rank.is_silent(120 + 999));
+  CHECK(rank.is_silent(120 + 1001));
+  Watched patient{Pulse(2000)};
+  patient.load(1);
+  patient.stamp(Phase::startup, 2);
+  CHECK_FALSE(patient.is_silent(2 + 1999));
+  CHECK(patient.is_silent(2 + 2001));
 }
 
 TEST_CASE("saving and the end have ten minutes, or the limit of a step if that is more") {
@@ -169,6 +210,21 @@ TEST_CASE("a rank that waits for one that saves is not blamed; one that saves fo
   CHECK(outcome.first_failure->rank == 1);
   CHECK(outcome.first_failure->phase == "checkpoint");
   CHECK_THAT(outcome.message, Contains("while saving"));
+}
+
+TEST_CASE("a rank whose loading stands still hangs; one that waits for slow loading does not") {
+  const FastClock clock(300);
+  Job stuck({"catch_term", "hello", "load", "wait"});
+  stuck.spec.grace_s = 20;
+  stuck.spec.init_timeout_s = 60'000;
+  const Outcome hang = stuck.run({}, clock);
+  CHECK(hang.exit_code == 8);
+  CHECK_THAT(hang.message, Contains("while loading"));
+
+  Job slow({"catch_term", "hello", "0:load", "0:wait", "1:load_for=4000", "1:fail=9"}, 2);
+  slow.spec.grace_s = 20;
+  slow.spec.init_timeout_s = 60'000;
+  CHECK(slow.run({}, clock).exit_code == 9);
 }
 
 }  // namespace trainctl::launch

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "data/progress.hpp"
 #include "data/remote/stop_scope.hpp"
 
 #include <algorithm>
@@ -151,6 +152,7 @@ HttpResponse Transfers::send(const HttpRequest& request, const std::string& name
   for (int attempt = 0;; ++attempt) {
     throw_if_stopped();
     HttpResponse response = client_->perform(timed);
+    note_progress();
     std::string cause = fault_of_way(response);
     if (cause.empty()) {
       expect_answered(response, name);
