@@ -11,16 +11,17 @@ class Kills(support.RunProof):
     fast, long = 4, 50
 
     def test_a_killed_and_resumed_run_ends_as_one_that_nobody_touched(self):
-        self.reference = self.whole()
         self.prove(self.a_chain)
 
     def a_chain(self, _, draw, folder):
         """Up to three kills of one run, then to the end."""
-        run = self.run_in(folder)
+        world = draw.choice(support.WORLDS)
+        self.reference = self.whole_of(world)
+        run = self.run_in(folder, *support.ranks(world))
         killed = 0
         for _ in range(3 if proof.LONG else 2):
             run.start("--resume", "auto")
-            if not self.struck(run, draw):
+            if not self.struck(run, draw, draw.randrange(world)):
                 break
             killed += 1
         else:
@@ -33,7 +34,7 @@ class Kills(support.RunProof):
             raise proof.Unmet("a run that ended before its kill")
         return killed
 
-    def struck(self, run, draw):
+    def struck(self, run, draw, rank):
         """Kills at a random step or a random time. Whether it came before the end of the run."""
         victim, by_step = draw.choice(VICTIMS), draw.random() < 0.6
         step, wait = draw.randrange(1, support.EPOCHS * support.STEPS), draw.uniform(0.05, self.reference.seconds)
@@ -42,7 +43,7 @@ class Kills(support.RunProof):
                 run.until_step(step)
             else:
                 run.let_pass(wait)
-            run.kill(victim)
+            run.kill(victim, rank=rank)
         except proof.Unmet:
             return False
         code = run.wait()

@@ -58,7 +58,7 @@ class Matrix(support.RunProof):
         optimizer, scheduler, moment, workers, accumulation = case
         reference = self.reference(optimizer, scheduler, accumulation)
         run = self.run_in(folder, *self.options(optimizer, scheduler, accumulation), f"loader.num_workers={workers}")
-        steps = support.STEPS // accumulation
+        steps = support.BATCHES // accumulation
         for _ in range(3):
             run.start()
             try:

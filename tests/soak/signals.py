@@ -28,22 +28,22 @@ class Signals(support.RunProof):
     fast, long = 6, 100
 
     def test_a_signal_leaves_a_verified_checkpoint_and_the_documented_code(self):
-        self.reference = self.whole()
         self.prove(self.one, cases())
 
     def one(self, case, draw, folder):
         number, (phase, target, sent) = case
-        run = self.run_in(folder).start()
+        world = draw.choice(support.WORLDS)
+        run = self.run_in(folder, *support.ranks(world)).start()
         self.wait(run, phase, draw)
-        run.kill(target, sent)
+        run.kill(target, sent, draw.randrange(world))
         began = time.monotonic()
         code = run.wait()
         self.note("seconds from signal to end", time.monotonic() - began)
         run.gone()
-        what = f"{sent.name} to the {target} in {phase}: exit code {code}"
+        what = f"{sent.name} to the {target} of {world} in {phase}: exit code {code}"
         self.judge(run, sent, code, what)
         if code != 0 and number % 5 == 0:
-            run.finish("--resume", "auto").check_same(self.reference)
+            run.finish("--resume", "auto").check_same(self.whole_of(world))
 
     def wait(self, run, phase, draw):
         if phase == "startup":

@@ -16,7 +16,8 @@ from proof import LONG, Proof, Unmet
 BINARY = os.environ.get("TRAINCTL_BINARY", "")
 # What dies with a kill has to be gone by then. Other tests keep the cores busy in the fast tier.
 GONE_S = 5 if LONG else 30
-EPOCHS, STEPS = 3, 30  # steps of an epoch, where nothing is accumulated
+EPOCHS, STEPS = 3, 30  # steps of an epoch, by any number of ranks
+BATCHES, ROWS = 60, 12  # of an epoch; of a batch, over all ranks: two batches make a step
 SMALL = """\
 name: soak
 seed: 11
@@ -24,10 +25,10 @@ dataset:
   train:
     type: synthetic_digits
     split: train
-    samples: 480
+    samples: 720
     transforms: [{type: random_affine, degrees: 10}, {type: normalize, mean: [0.2], std: [0.3]}]
   val: {type: synthetic_digits, split: test, samples: 480, transforms: [{type: normalize, mean: [0.2], std: [0.3]}]}
-loader: {batch_size: 16, num_workers: 1}
+loader: {batch_size: 12, num_workers: 1}
 model:
   type: sequential
   layers:
@@ -44,10 +45,19 @@ optimizer: {type: adam, lr: 0.002}
 scheduler: {type: step_lr, step_size: 1, gamma: 0.5}
 early_stopping: {type: patience, monitor: val/loss, patience: 50, restore_best: true}
 metrics: [accuracy]
-trainer: {max_epochs: 3, accelerator: cpu, devices: 1, num_threads: 1, log_every_n_steps: 1}
+trainer:
+  {max_epochs: 3, accelerator: cpu, devices: 1, num_threads: 1, log_every_n_steps: 1, accumulate_grad_batches: 2, ema: {decay: 0.9}}
 checkpoint: {monitor: val/accuracy, every_n_steps: 7}
 """
+WORLDS = [1, 2, 3]
 ENDLESS = ["trainer.max_epochs=100000", "++early_stopping=~"]
+
+
+def ranks(world):
+    """The same steps, shared by so many ranks."""
+    return [f"trainer.devices={world}", f"loader.batch_size={ROWS // world}"]
+
+
 marks = (f"{os.getpid()}-{number}" for number in itertools.count())
 
 
@@ -159,9 +169,9 @@ class Run:
     def until_phase(self, phase, step=0):
         self.until(f"phase {phase}", lambda: any(beat.phase == phase and beat.step >= step for beat in self.beats()))
 
-    def kill(self, victim="group", number=signal.SIGKILL):
-        """victim: supervisor, worker or group. Unmet where it is not there."""
-        victims = {"supervisor": lambda: [self.process.pid], "worker": lambda: [self.worker()], "group": self.members}[victim]()
+    def kill(self, victim="group", number=signal.SIGKILL, rank=0):
+        """victim: supervisor, worker (that rank) or group. Unmet where it is not there."""
+        victims = {"supervisor": lambda: [self.process.pid], "worker": lambda: [self.worker(rank)], "group": self.members}[victim]()
         if self.process.poll() is not None or not victims or None in victims:
             raise Unmet(f"there is no {victim}")
         for pid in victims:
@@ -226,7 +236,7 @@ class RunProof(Proof):
         super().setUp()
         if not BINARY:
             self.skip("TRAINCTL_BINARY is not set")
-        self.runs = []
+        self.runs, self.references = [], {}
         self.addCleanup(self.end_runs)
 
     def run_in(self, place, *overrides, **options):
@@ -240,6 +250,12 @@ class RunProof(Proof):
         run.finish()
         run.seconds = time.monotonic() - began
         return run
+
+    def whole_of(self, world):
+        """The same of so many ranks, once each."""
+        if world not in self.references:
+            self.references[world] = self.whole(*ranks(world), name=f"reference-{world}")
+        return self.references[world]
 
     def after_try(self):
         self.end_runs()
