@@ -5,8 +5,8 @@
 
 namespace trainctl::data {
 
-/// While it lives, what this process reads and makes of its data is counted, from 1 on, for somebody
-/// who tells slow loading from a hang by it. One at a time; the loaders end before it.
+/// While it lives, what this process reads and makes of its data is counted, from 1 on, for
+/// somebody who tells slow loading from a hang by it. One at a time; the loaders end before it.
 class ProgressCount {
  public:
   /// Null: nobody watches.

@@ -150,6 +150,17 @@ double memory_mb(at::Device device) {
   return device::cuda_memory_mb(device).value_or(device::rss_mb());
 }
 
+void tell(const train::ThreadChoice& threads, const data::LoadingChoice& loading,
+          const train::RecomputeChoice& recompute, events::RunStarted& started) {
+  started.num_threads = threads.threads;
+  started.num_threads_why = threads.why;
+  started.num_workers = loading.num_workers;
+  started.prefetch_factor = loading.prefetch_factor;
+  started.num_workers_why = loading.why;
+  started.recomputes = recompute.recomputes;
+  started.recomputes_why = recompute.why;
+}
+
 /// What other processes hold is not; nothing where a GPU's driver does not say.
 std::optional<double> free_mb(at::Device device) {
   if (device.is_cpu()) return static_cast<double>(available_memory()) / (1 << 20);
@@ -272,13 +283,7 @@ int Worker::run_training() {
     started.max_epochs = experiment.trainer.fast_dev_run ? 1 : schedule.epochs;
     started.world_size = request_.world_size;
     started.global_batch = experiment.loader.batch_size * request_.world_size;
-    started.num_threads = threads.threads;
-    started.num_threads_why = threads.why;
-    started.num_workers = loading.num_workers;
-    started.prefetch_factor = loading.prefetch_factor;
-    started.num_workers_why = loading.why;
-    started.recomputes = recompute.recomputes;
-    started.recomputes_why = recompute.why;
+    tell(threads, loading, recompute, started);
     started.monitor = options.monitor;
     emit_(started);
   }

@@ -6,8 +6,8 @@ namespace trainctl::launch {
 
 /// What ranks have for a save and their end after a stop signal, in seconds, where nobody has said:
 /// half a minute, or three steps (one has begun, validation may come between) and twice the longest
-/// save so far if that is more. `step_s`: of all that comes between two looks at the signal: batches
-/// whose gradients are accumulated, steps between which ranks on GPUs do not agree.
+/// save so far if that is more. `step_s`: of all that comes between two looks at the signal:
+/// batches whose gradients are accumulated, steps between which ranks on GPUs do not agree.
 double stop_allowance(double step_s, double save_s);
 
 /// Why a job ends, and until when its ranks may live. Pure: times are the supervisor's own.

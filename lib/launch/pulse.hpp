@@ -30,8 +30,8 @@ std::string sentence_of(const Silence& silence);
 /// have the start, and the time till the first batch of an epoch or a validation (there ten times
 /// the longest so far if that is more), but what is read and made of the data is a sign of life,
 /// too: that may go on as long as it likes. A rank that does not count it is not watched there.
-/// (Until it says Hello a rank has LaunchSpec::init_timeout_s.) Times are the supervisor's own, so that one that was stopped itself
-/// blames nobody.
+/// (Until it says Hello a rank has LaunchSpec::init_timeout_s.) Times are the supervisor's own, so
+/// that one that was stopped itself blames nobody.
 class Pulse {
  public:
   /// `hang_timeout_s`: the limit of a step; absent: a minute, or ten times what passes between two

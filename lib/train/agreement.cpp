@@ -47,7 +47,8 @@ void Agreement::start(double now) {
 Stop Agreement::after_step(At at, double now) {
   save_agreed_ = alone_ && wishes_save_;
   if (alone_) return own(now);
-  if (cadence_ == Cadence::meeting_points) return at == At::meeting_point ? settle(now) : Stop::none;
+  if (cadence_ == Cadence::meeting_points)
+    return at == At::meeting_point ? settle(now) : Stop::none;
   const Stop agreed = pending_ ? read() : Stop::none;
   if (agreed == Stop::none) start(now);
   return agreed;
