@@ -80,8 +80,8 @@ void check_checkpoints(Checker& checker) {
   const int restarts = checker.experiment().trainer.max_restarts;
   if (sound && checkpoint.save_weights_only && restarts > 0) {
     checker.warning("checkpoint.save_weights_only",
-                    fmt::format("no run can go on from weights alone: each of the {} restart(s) of "
-                                "'trainer.max_restarts' would begin at the first step",
+                    fmt::format("no run can go on from weights alone: the {} restart(s) of "
+                                "'trainer.max_restarts' have nothing to begin from",
                                 restarts),
                     "remove one of them");
   }

@@ -62,7 +62,7 @@ class DiskFull(support.RunProof):
 
         run.until("warnings of two steps", told_twice, pause=0.005)
         if case % 2 == 0:
-            filler.unlink()  # at once: the third failure in a row ends a run
+            filler.unlink()
             self.assertEqual(run.wait(), 0, run.said()[-800:])
             run.check_same(self.reference)
             return
