@@ -73,9 +73,13 @@ Attempts::Attempts(const RunRequest& request, fs::path folder)
   past_.pop_back();
 }
 
-std::optional<RunRequest> Attempts::after(const report::Ending& ending) {
+bool Attempts::has_next(const report::Ending& ending) const {
   const bool diverged = ending.exit_code == static_cast<int>(ErrorKind::diverged);
-  if (!diverged || past_.size() >= fallbacks(request_).size()) return std::nullopt;
+  return diverged && past_.size() < fallbacks(request_).size();
+}
+
+std::optional<RunRequest> Attempts::after(const report::Ending& ending) {
+  if (!has_next(ending)) return std::nullopt;
   const std::vector<std::string>& changes = fallbacks(request_)[past_.size()].values;
   RunRequest next = changed(changes);  // before the folder of this attempt is touched
   report::Attempt ended = told(ending);

@@ -24,6 +24,8 @@ class Attempts {
   /// What to run first: as asked for, with the overrides of the attempt that goes on. Throws Error
   /// where these do not fit.
   [[nodiscard]] RunRequest current() const;
+  /// Whether there is anything to run after an attempt that ended so.
+  [[nodiscard]] bool has_next(const report::Ending& ending) const;
   /// What to run after an attempt that ended so, from its beginning: as first asked for, with the
   /// next overrides. Nothing where it does not train, did not diverge, or nothing is left to try.
   /// Throws Error where the overrides do not fit, or the folder cannot be cleared.

@@ -12,6 +12,7 @@
 #include "spec/monitor.hpp"
 #include "study/attempts.hpp"
 #include "study/continuation.hpp"
+#include "study/device_memory.hpp"
 #include "study/devices.hpp"
 #include "study/history.hpp"
 #include "study/manifest.hpp"
@@ -24,7 +25,9 @@
 #include "weights/import.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
+#include <thread>
 
 namespace trainctl::study {
 namespace {
@@ -409,6 +412,21 @@ Start restarted(const RunRequest& request, const fs::path& folder, const Restart
   return start;
 }
 
+// False: a signal has come.
+bool wait_for_memory(const FreeMemory& before, launch::SignalGuard& guard, const Clock& clock) {
+  constexpr auto kPause = std::chrono::milliseconds(250);
+  const bool is_back = await_memory(before, {.probe = [] { return free_device_memory(); },
+                                             .is_stopped = [&] { return guard.has_heard(); },
+                                             .pause = [&] { std::this_thread::sleep_for(kPause); },
+                                             .clock = clock});
+  if (guard.has_heard()) return false;
+  if (!is_back)
+    log::get().warn(
+        "a GPU still has less memory free than before the first start; the next one "
+        "begins all the same");
+  return true;
+}
+
 }  // namespace
 
 std::vector<std::string> metric_columns(const spec::Experiment& experiment) {
@@ -429,17 +447,18 @@ RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks
   Attempts attempts(request, folder.path);
   Start start = first_start(attempts.current(), folder.path);
   Restarts restarts(request.loaded.experiment.trainer.max_restarts, folder.path, start.past.origin);
+  const FreeMemory free_before = memory_before(request.loaded.experiment.trainer);
   for (;;) {
     RunOutcome outcome = Run(start, folder.path, {attempts, restarts}, clock).execute(make_sinks);
     if (guard.has_heard()) return outcome;  // also one that came while the workers ended
+    const bool is_over = !restarts.next() && !attempts.has_next(outcome.ending);
+    if (is_over || !wait_for_memory(free_before, guard, clock)) return outcome;
     try {
       if (auto again = attempts.after(outcome.ending)) {
         start = {std::move(*again), {}};
         restarts.begin_anew();
-      } else if (restarts.next()) {
-        start = restarted(start.request, folder.path, restarts);
       } else {
-        return outcome;
+        start = restarted(start.request, folder.path, restarts);
       }
     } catch (const Error& error) {
       log::get().warn("there is no further attempt: {}", error.what());
