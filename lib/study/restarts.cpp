@@ -37,18 +37,22 @@ RestartPolicy::Answer RestartPolicy::after(int exit_code, std::optional<std::int
 Restarts::Restarts(int most, fs::path run_dir, const Origin& origin)
     : run_dir_(std::move(run_dir)), policy_(most, step_of(origin)) {}
 
-void Restarts::judge(report::Ending& ending) {
+std::optional<Origin> Restarts::choose() const {
+  try {
+    return choose_checkpoint(run_dir_, {ResumeFrom::automatic, {}});
+  } catch (const Error& error) {
+    log::get().warn("there is no restart: {}", error.what());
+    return std::nullopt;
+  }
+}
+
+void Restarts::judge(report::Ending& ending, const Origin* again) {
   next_.reset();
   ending.restarts = policy_.made();
   if (policy_.most() == 0 || !RestartPolicy::may_help(ending.exit_code)) return;
-  Origin newest;
-  try {
-    newest = choose_checkpoint(run_dir_, {ResumeFrom::automatic, {}});
-  } catch (const Error& error) {
-    log::get().warn("there is no restart: {}", error.what());
-    return;
-  }
-  const auto answer = policy_.after(ending.exit_code, step_of(newest));
+  std::optional<Origin> next = again != nullptr ? std::optional(*again) : choose();
+  if (!next) return;
+  const auto answer = policy_.after(ending.exit_code, step_of(*next));
   if (answer == RestartPolicy::Answer::no_progress) {
     ending.message = fmt::format("{} restarts in a row have brought no newer checkpoint; {}",
                                  RestartPolicy::kMostIdle, ending.message);
@@ -56,8 +60,8 @@ void Restarts::judge(report::Ending& ending) {
   } else if (answer == RestartPolicy::Answer::again) {
     notice_ = fmt::format(
         "{}; restart {} of {} goes on from {}", ending.message, policy_.made(), policy_.most(),
-        newest.checkpoint.empty() ? "the beginning" : printable(newest.checkpoint.string()));
-    next_ = std::move(newest);
+        next->checkpoint.empty() ? "the beginning" : printable(next->checkpoint.string()));
+    next_ = std::move(next);
   }
 }
 

@@ -45,8 +45,9 @@ class Restarts {
   Restarts(int most, fs::path run_dir, const Origin& origin);
 
   /// Decides after an attempt; exit code 93 takes the place of its own where nothing moves. To be
-  /// called before the ending is written.
-  void judge(report::Ending& ending);
+  /// called before the ending is written. `again`: where the attempt was to go on and did not get
+  /// to it; the next one goes on there, too. Null: from the newest checkpoint.
+  void judge(report::Ending& ending, const Origin* again);
   /// Where the next attempt goes on; nothing where there is none.
   [[nodiscard]] const std::optional<Origin>& next() const { return next_; }
   /// Why there is one, and where it goes on; empty for the first.
@@ -55,6 +56,8 @@ class Restarts {
   void begin_anew() { policy_.forget_progress(); }
 
  private:
+  [[nodiscard]] std::optional<Origin> choose() const;
+
   fs::path run_dir_;
   RestartPolicy policy_;
   std::optional<Origin> next_;

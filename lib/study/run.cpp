@@ -350,7 +350,8 @@ class Run {
     report::Ending& ending = outcome_.ending;
     ending.wall_s = clock_.now() - started_;
     if (trains()) {
-      restarts_.judge(ending);
+      const bool had_none = past_.origin.checkpoint.empty() || outcome_.record.resumed;
+      restarts_.judge(ending, had_none ? nullptr : &past_.origin);
       ending.checkpoint = newest_state(outcome_.folder);
       ending.resume_command = resume_command(request_, ending);
     }

@@ -59,7 +59,8 @@ std::string hello() {
 
 /// One epoch more at each start, until three are done.
 std::string an_epoch_a_start() {
-  std::string script = hello();
+  std::string script =
+      hello() + "if [ $N -gt 1 ]; then " + fake_run::say(events::Resumed{}) + "fi\n";
   for (int i = 0; i < 3; ++i) {
     script += "if [ $N = " + std::to_string(i + 1) + " ]; then\n" +
               fake_run::say(invented::epoch(i)) + "fi\n";
@@ -160,6 +161,23 @@ TEST_CASE("an older checkpoint that the worker refuses does not cost the newer o
   const auto resumed = run(resuming(request, failed.folder));
   CHECK(resumed.ending.exit_code == 0);
   CHECK(resumed.result["resumed_from"]["step"] == 30);
+}
+
+TEST_CASE("a start that dies before it has gone on is made again from the same checkpoint") {
+  TempFolder folder;
+  const std::string first = copy_checkpoint(folder, 10) + copy_checkpoint(folder, 20) + kDie;
+  const auto request = fake_run::request(
+      folder, counted(folder, hello() + "if [ $N = 1 ]; then\n" + first +
+                                  "fi\nif [ $N = 2 ]; then " + kDie + "fi\n" +
+                                  fake_run::say(events::Resumed{.global_step = 10}) + finished()));
+  const auto failed = run(request);
+  auto older = resuming(with(request, {"trainer.max_restarts=1"}), failed.folder);
+  older.resume = study::parse_resume((failed.folder / "checkpoints" / saves::name_of(10)).string());
+  const auto outcome = run(older);
+  CHECK(outcome.ending.exit_code == 0);
+  CHECK(outcome.result["restarts"] == 1);
+  CHECK(outcome.result["resumed_from"]["step"] == 10);
+  CHECK_FALSE(fs::exists(failed.folder / "checkpoints" / saves::name_of(20)));
 }
 
 TEST_CASE("auto in a folder without a checkpoint begins anew there") {
