@@ -87,14 +87,16 @@ class Trainer {
   void settle_stop_reason();
   void time_epoch(events::EpochEnded& ended);
 
+  // trainer_resume.cpp
+  void take_over_other_world(const SavedState& saved);
+  void check_position(const checkpoint::Manifest& manifest) const;
+  void fit_position(const checkpoint::Manifest& manifest);
+
   // trainer_state.cpp
   void memorise(Memo& memo);
   void memorise_stages(Memo& memo);
   [[nodiscard]] std::vector<StateTensor> state();
   [[nodiscard]] std::vector<StateTensor> saved_state();
-  void take_over_other_world(const SavedState& saved);
-  void check_position(const checkpoint::Manifest& manifest) const;
-  void fit_position(const checkpoint::Manifest& manifest);
   [[nodiscard]] checkpoint::Moment moment() const;
   void begin_saving();
   void save_if_due();

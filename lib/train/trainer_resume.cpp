@@ -1,0 +1,115 @@
+#include "base/json_memo.hpp"
+#include "train/rng.hpp"
+#include "train/trainer.hpp"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+// How a run goes on from a checkpoint, with as many ranks as wrote it or with others.
+
+namespace trainctl::train {
+namespace {
+
+/// The largest batch of one rank with which windows end where the rows do; 0: there is none.
+std::int64_t fitting_batch(std::int64_t rows, std::int64_t most, std::int64_t batches) {
+  for (std::int64_t batch = most; batch > 0; --batch) {
+    if (rows % (batch * batches) == 0) return batch;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void Trainer::resume(const std::filesystem::path& checkpoint) {
+  const dist::Place place = session_.communicator.place();
+  const SavedState saved(checkpoint, place);
+  in_context("the values in " + checkpoint.string(), [&] {
+    MemoReader memo(saved.values());
+    memorise(memo);
+    memo.finish();
+    check_position(saved.manifest());
+  });
+  saved.copy_into(state());
+  if (saved.same_world() || place.rank == 0)
+    set_random_states(options_.device, saved.tensors("rng/"));
+  if (!saved.same_world()) take_over_other_world(saved);
+  if (options_.max_time_s) agreement_.set_deadline(begun_ + *options_.max_time_s);
+  resumed_ = true;
+  resumed_from_ = checkpoint;
+  goes_on_ = !epoch_done_;
+  if (goes_on_) fit_position(saved.manifest());
+  if (!early_reason_.empty()) stop_reason_ = "early_stopping";
+  if (epoch_done_ && at_step_limit()) stop_reason_ = "max_steps";
+}
+
+/// Both were written at once: where they differ, or count what cannot be, the file is not ours.
+void Trainer::check_position(const checkpoint::Manifest& manifest) const {
+  const Position at = next();
+  ENSURE(
+      checkpoint,
+      at.epoch == manifest.epoch && at.step_in_epoch == manifest.step_in_epoch &&
+          at.global_step == manifest.global_step,
+      "they are of batch {} of epoch {} and step {}, and the manifest tells batch {} of epoch {} "
+      "and step {}",
+      at.step_in_epoch, at.epoch, at.global_step, manifest.step_in_epoch, manifest.epoch,
+      manifest.global_step);
+  const std::int64_t all = session_.train.samples();
+  ENSURE(checkpoint, rows_in_epoch_ >= 0 && (epoch_done_ || rows_in_epoch_ <= all),
+         "{} samples of the epoch are trained on, of {}", rows_in_epoch_, all);
+}
+
+/// What every rank has summed of the epoch so far, rank 0 takes over.
+void Trainer::take_over_other_world(const SavedState& saved) {
+  const at::NoGradGuard guard;
+  if (session_.communicator.place().rank != 0) {
+    for (const auto& metric : session_.metrics) metric->reset();
+    step_.meter().reset();
+    digest_ = 0;
+  }
+  for (std::size_t part = 1; part <= saved.others(); ++part) {
+    const std::vector<stage::NamedTensor> sums = saved.tensors_of(part, "metrics/");
+    for (std::size_t i = 0; i < std::min(sums.size(), session_.metrics.size()); ++i) {
+      at::Tensor& own = session_.metrics[i]->sums();
+      own.add_(sums[i].tensor.to(own.device()));
+    }
+    LossMeter meter(options_.device);
+    recall(meter, saved.values_of(part).at("meter"));
+    const std::vector<stage::NamedTensor> totals = saved.tensors_of(part, "meter/");
+    for (std::size_t i = 0; i < std::min(totals.size(), meter.state().size()); ++i)
+      meter.state()[i].tensor.copy_(totals[i].tensor);
+    step_.meter().add(meter);
+    digest_ += saved.values_of(part).at("digest").get<std::uint64_t>();
+  }
+  reporter_.begin_at(step_.meter());
+}
+
+/// The next batch is the one behind the rows that were trained on: a whole number of windows of
+/// batches, of which each rank now takes its share.
+void Trainer::fit_position(const checkpoint::Manifest& manifest) {
+  const int world = session_.communicator.place().world_size;
+  const std::int64_t full = session_.batch_size * world;
+  position_.steps_in_epoch = session_.train.batches_per_epoch();
+  const std::int64_t all = std::min(session_.train.samples(), position_.steps_in_epoch * full);
+  if (rows_in_epoch_ >= all) {
+    position_.step_in_epoch = position_.steps_in_epoch;
+    return;
+  }
+  const std::int64_t window = full * options_.accumulate;
+  if (rows_in_epoch_ % window != 0) {
+    const std::int64_t batch =
+        fitting_batch(rows_in_epoch_, session_.batch_size, world * options_.accumulate);
+    throw Error(
+        ErrorKind::config,
+        fmt::format("{} samples of epoch {} are trained on, which is no whole number of steps of "
+                    "{} ranks with loader.batch_size {}: {}",
+                    rows_in_epoch_, position_.epoch + 1, world, session_.batch_size,
+                    batch > 0 ? fmt::format("set loader.batch_size={}", batch)
+                              : fmt::format("go on with {} ranks, or from a checkpoint at the end "
+                                            "of an epoch",
+                                            manifest.world_size)));
+  }
+  position_.step_in_epoch = rows_in_epoch_ / full;
+}
+
+}  // namespace trainctl::train
