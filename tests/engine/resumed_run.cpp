@@ -1,0 +1,157 @@
+#include "engine/resumed_run.hpp"
+
+#include "base/json_memo.hpp"
+#include "stages/builtin.hpp"
+#include "stages/support.hpp"
+#include "support/catch.hpp"
+
+using namespace trainctl;
+
+namespace resumed {
+namespace {
+
+constexpr std::int64_t kEpochs = 4;
+
+std::string bytes_of(const at::Tensor& tensor) {
+  const at::Tensor host = tensor.detach().contiguous();
+  return {static_cast<const char*>(host.const_data_ptr()), host.nbytes()};
+}
+
+}  // namespace
+
+std::unique_ptr<FakeRun> make(const Variant& variant) {
+  auto run = std::make_unique<FakeRun>(FakeRun::Sizes{.samples = 22, .batch = 4});
+  const stage::Catalogue catalogue = stages::builtin_catalogue();
+  run->real_optimizer = catalogue.optimizers.build(
+      stages_test::stage("optimizer", variant.optimizer, variant.optimizer_options),
+      {run->model.parameters()});
+  const std::int64_t steps = (6 + variant.accumulate - 1) / variant.accumulate;
+  run->real_scheduler = catalogue.schedulers.build(
+      stages_test::stage("scheduler", variant.scheduler, variant.scheduler_options),
+      {run->real_optimizer->initial_lr(), kEpochs, steps, {}});
+  if (variant.stops_early) {
+    run->real_stopper = catalogue.stoppers.build(
+        stages_test::stage("stopper", "patience",
+                           "{monitor: val/loss, patience: 1, restore_best: true, min_delta: 0.01}"),
+        {});
+  }
+  run->model.dropout = variant.dropout;
+  run->options.max_epochs = kEpochs;
+  run->options.log_every = 1;
+  run->options.accumulate = variant.accumulate;
+  run->options.monitor = "val/loss";
+  run->options.saving = train::Saving{};
+  if (variant.ema) run->options.averaging = train::Averaging{0.9, {2}, 0};
+  return run;
+}
+
+void note(FakeRun& run, Course& course) {
+  const auto exact = [](double value) { return fmt::format("{:a}", value); };
+  for (const auto& event : run.events) {
+    if (const auto* step = std::get_if<events::StepLogged>(&event)) {
+      course.told.push_back(fmt::format("step {} of epoch {}: {} {}", step->global_step,
+                                        step->epoch, exact(step->loss), exact(step->lr)));
+    } else if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) {
+      std::string line =
+          fmt::format("epoch {} at {}: {} {} {} {}", epoch->epoch, epoch->global_step,
+                      exact(epoch->lr), epoch->data_digest, epoch->improved, epoch->timing.samples);
+      for (const auto& [name, value] : epoch->metrics) line += " " + name + "=" + exact(value);
+      course.told.push_back(line);
+    }
+  }
+}
+
+void note_end(FakeRun& run, const events::Finished& finished, Course& course) {
+  note(run, course);
+  for (const auto& [name, tensor] : train::weights_of(run.model))
+    course.weights.push_back(name + bytes_of(tensor));
+  for (const auto& [name, tensor] : run.optimizer_in_use().state())
+    course.optimizer.push_back(name + bytes_of(tensor));
+  course.optimizer.push_back(to_line(remember(run.optimizer_in_use())));
+  course.finished =
+      fmt::format("{} {} {} {} {}", finished.epochs, finished.global_step, finished.data_digest,
+                  finished.parameter_digest, finished.stop_reason);
+}
+
+Course uninterrupted(const Variant& variant) {
+  at::manual_seed(5);
+  const auto run = make(variant);
+  Course course;
+  note_end(*run, run->run(), course);
+  return course;
+}
+
+void check_same(const Course& course, const Course& expected) {
+  CHECK(course.told == expected.told);
+  CHECK(course.weights == expected.weights);
+  CHECK(course.optimizer == expected.optimizer);
+  CHECK(course.finished == expected.finished);
+}
+
+fs::path last_of(const FakeRun& run) {
+  return fs::canonical(run.folder.path() / "checkpoints/last");
+}
+
+Course interrupted(const Variant& variant, const std::function<void(FakeRun&)>& stops) {
+  at::manual_seed(5);
+  const auto first = make(variant);
+  stops(*first);
+  const events::Finished ended = first->run();
+  REQUIRE(ended.stop_reason == "signal");
+  REQUIRE(first->saved_the_end);
+  Course course;
+  note(*first, course);
+  at::manual_seed(77);
+  const auto second = make(variant);
+  second->resume = last_of(*first);
+  note_end(*second, second->run(), course);
+  return course;
+}
+
+std::function<void(FakeRun&)> after_step(std::int64_t step) {
+  return [step](FakeRun& run) {
+    run.on_event = [step, &run](const events::Event& event) {
+      const auto* logged = std::get_if<events::StepLogged>(&event);
+      if (logged != nullptr && logged->global_step == step) run.stop_signal = 15;
+    };
+  };
+}
+
+std::function<void(FakeRun&)> in_validation(int number) {
+  return [number](FakeRun& run) {
+    auto calls = std::make_shared<int>(0);
+    run.loss.after = [number, calls, &run](const at::Tensor& loss, int) {
+      if (run.model.mode == stage::RunMode::evaluate && ++*calls == 2 * number)
+        run.stop_signal = 15;
+      return loss;
+    };
+  };
+}
+
+const std::vector<Variant>& variants() {
+  static const std::vector<Variant> all{
+      {},
+      {.optimizer = "adamw",
+       .optimizer_options = "{lr: 0.05}",
+       .scheduler = "cosine_annealing_lr",
+       .dropout = 0.3},
+      {.optimizer = "sgd",
+       .optimizer_options = "{lr: 0.3, momentum: 0.9, dampening: 0.1}",
+       .scheduler = "reduce_lr_on_plateau",
+       .scheduler_options = "{patience: 0, threshold: 0.5}",
+       .ema = true},
+      {.optimizer = "sgd",
+       .optimizer_options = "{lr: 0.05, momentum: 0.9}",
+       .scheduler = "one_cycle_lr",
+       .scheduler_options = "{cycle_momentum: true}",
+       .accumulate = 2},
+      {.optimizer = "rmsprop", .optimizer_options = "{lr: 0.01}"},
+      {.optimizer = "adam",
+       .optimizer_options = "{lr: 0.3}",
+       .accumulate = 4,
+       .stops_early = true,
+       .dropout = 0.5}};
+  return all;
+}
+
+}  // namespace resumed
