@@ -1,0 +1,124 @@
+#include "study/run_inputs.hpp"
+
+#include "base/strings.hpp"
+#include "checkpoint/export.hpp"
+#include "config/load.hpp"
+#include "report/weights.hpp"
+#include "weights/import.hpp"
+
+#include <system_error>
+#include <utility>
+
+namespace trainctl::study {
+namespace {
+
+// The experiment file verbatim; the files it extends below, as comments, so that the folder alone
+// tells everything.
+std::string as_written(const std::vector<config::ConfigFile>& files) {
+  std::string text;
+  for (const config::ConfigFile& file : files) {
+    if (&file == &files.front()) {
+      text = file.text;
+      continue;
+    }
+    text += fmt::format("{}# extends {}:\n", text.ends_with('\n') ? "" : "\n",
+                        printable(file.path.string()));
+    for (const std::string& line : split(file.text, '\n')) text += "#   " + line + "\n";
+  }
+  return text;
+}
+
+std::string resolved(const RunRequest& request) {
+  const std::string text = spec::dump_resolved(request.loaded);
+  if (request.batch_size_why.empty()) return text;
+  return fmt::format("# loader.batch_size: auto was found to be {}: {}\n{}",
+                     request.loaded.experiment.loader.batch_size.samples, request.batch_size_why,
+                     text);
+}
+
+FoundBatch found_batch(const RunRequest& request) {
+  if (request.batch_size_why.empty()) return {};
+  return {request.loaded.experiment.loader.batch_size.samples, request.batch_size_why};
+}
+
+void import_torch_file(const fs::path& file, const fs::path& folder) {
+  if (weights::format_of(file) == weights::Format::torch)
+    weights::import_torch(file, folder / weights::kImportedName);
+}
+
+// Also out of a checkpoint, which is a folder.
+void take_weights(const fs::path& path, const fs::path& folder) {
+  if (!fs::is_directory(path)) return import_torch_file(path, folder);
+  checkpoint::export_weights(path, checkpoint::Weights::validated, folder / weights::kImportedName);
+}
+
+}  // namespace
+
+void write_config(const Start& start, const fs::path& folder) {
+  const fs::path written = folder / "config.yaml";
+  std::error_code failure;  // none: it goes on by the resolved file, which is in the folder
+  const bool is_there = start.past.in_place && fs::exists(written) &&
+                        fs::equivalent(start.request.config_file.parent_path(), folder, failure);
+  if (!is_there) write_atomically(written, as_written(start.request.loaded.files));
+  write_atomically(folder / "config.resolved.yaml", resolved(start.request));
+}
+
+void write_task(const spec::Task& task, const fs::path& folder) {
+  std::error_code ignored;
+  const fs::path file = folder / spec::kTaskFile;
+  if (task == spec::Task{}) {
+    fs::remove(file, ignored);
+  } else {
+    write_atomically(file, spec::dump_task(task));
+  }
+}
+
+ManifestInput manifest_before(const Start& start) {
+  return {.argv = start.request.argv,
+          .config_file = start.request.config_file,
+          .version = start.request.version,
+          .started_at = {},
+          .library_versions = {},
+          .data_fingerprints = start.past.fingerprints,
+          .threads = {},
+          .thread_waiting = {},
+          .workers = {},
+          .batch_size = found_batch(start.request),
+          .recomputes = {},
+          .allocator = {},
+          .plugins = Json::array(),
+          .weights = nullptr,
+          .machine = read_machine(),
+          .git = git_state(start.request.config_file.parent_path())};
+}
+
+void write_manifest(ManifestInput input, const report::RunRecord& record, const fs::path& folder) {
+  if (const auto hello = record.hellos.find(0); hello != record.hellos.end()) {
+    input.library_versions = hello->second.versions;
+    input.allocator = hello->second.allocator;
+  }
+  if (const auto& started = record.started) {
+    input.data_fingerprints = started->data_fingerprints;
+    input.threads = {started->num_threads, started->num_threads_why};
+    input.workers = {started->num_workers, started->prefetch_factor, started->num_workers_why};
+    input.recomputes = {started->recomputes, started->recomputes_why};
+  }
+  if (const auto& weights = record.weights) input.weights = report::weights_document(*weights);
+  write_atomically(folder / "manifest.json", to_pretty(manifest(input)) + "\n");
+}
+
+void import_weights(const RunRequest& request, const fs::path& folder) {
+  if (request.task.kind == spec::TaskKind::replay) return;  // its weights are in the dump
+  if (request.task.kind != spec::TaskKind::train) {
+    in_context("--checkpoint", [&] { take_weights(request.task.weights, folder); });
+    return;
+  }
+  const auto& wish = request.loaded.experiment.weights;
+  if (!wish) return;
+  in_context("weights", [&] {
+    if (wish->sha256) weights::check_sha256(wish->path, *wish->sha256);
+    import_torch_file(wish->path, folder);
+  });
+}
+
+}  // namespace trainctl::study
