@@ -106,7 +106,7 @@ TEST_CASE("layer_decay takes what comes before the first numbered layer for one"
   std::vector<stage::NamedTensor> parameters;
   for (const auto& [name, scale] : vision_transformer)
     parameters.push_back({name, at::ones({2}).requires_grad_()});
-  const auto settings = parameter_settings(options, parameters, 1);
+  const auto settings = parameter_settings(options, parameters, {"sum"});
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     INFO(parameters[i].name);
     CHECK(settings[i].lr_scale == vision_transformer[i].second);
@@ -118,7 +118,7 @@ TEST_CASE("the words bias and norm may match nothing") {
   options.weight_decay = 0.1;
   options.no_weight_decay_on = {"bias", "norm"};
   const std::vector<stage::NamedTensor> bare{{"fc1.weight", at::ones({2, 2}).requires_grad_()}};
-  CHECK(parameter_settings(options, bare, 1)[0].weight_decay == 0.1);
+  CHECK(parameter_settings(options, bare, {"sum"})[0].weight_decay == 0.1);
 }
 
 TEST_CASE("a layer is named up to its first number") {
