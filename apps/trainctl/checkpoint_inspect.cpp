@@ -58,7 +58,7 @@ std::string facts_text(const fs::path& path, const Manifest& manifest, const rep
   const auto fact = [&](const std::string& label, const std::string& value) {
     if (value.empty()) return;
     text += "  " +
-            report::paint(report::pad(label, 14, report::Align::left), report::Ink::cyan, style) +
+            report::paint(report::pad(label, 18, report::Align::left), report::Ink::cyan, style) +
             printable(value) + '\n';
   };
   std::uint64_t bytes = 0;

@@ -29,7 +29,7 @@ TABLE = """\
 name: table
 seed: 7
 dataset:
-  train: {type: csv, path: rows.csv, label: price, label_type: number, standardize: true}
+  train: {type: csv, path: rows.csv, label: price, label_type: number, standardize: true, statistics_from: rows.csv}
 loader: {batch_size: 8}
 model: linear
 loss: mse
