@@ -137,11 +137,13 @@ class ARunThatEndsBadly(Smoke):
         result, _ = self.end(process, 130)
         self.assertEqual(result["exit_code"], 130)
 
-    def test_sigterm_ends_with_143_and_a_result(self):
+    def test_sigterm_ends_with_75_a_checkpoint_and_a_result(self):
         process, _ = self.endless("terminated")
         process.send_signal(signal.SIGTERM)
-        result, _ = self.end(process, 143)
-        self.assertEqual(result["exit_code"], 143)
+        result, err = self.end(process, 75)
+        self.assertEqual((result["exit_code"], result["verdict"]), (75, "stopped"))
+        self.assertEqual(result["checkpoint"]["step"], result["steps"])
+        self.assertIn("--resume auto", err)
 
     def test_a_killed_supervisor_leaves_no_worker(self):
         process, _ = self.endless("orphan")
