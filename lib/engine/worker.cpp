@@ -290,6 +290,7 @@ int Worker::run_training() {
   go_on(trainer, session, experiment);
   const events::Finished finished =
       run_to_end({trainer, options, *built.model, shape, experiment.loader.batch_size});
+  global_step_ = finished.global_step;
   enter(events::Phase::shutdown);
   emit_(finished);
   if (finished.stop_reason == "signal" && trainer.saved_the_end() && !interrupted())

@@ -170,6 +170,11 @@ void Rank::kill() {
   ::kill(end_.pid, SIGKILL);
 }
 
+void Rank::keep_place() {
+  end_ = end();
+  keeps_place_ = true;
+}
+
 void Rank::blame(Report report, int round) {
   events_.reset();
   if (end_.report) return;
@@ -183,6 +188,7 @@ std::optional<Silence> Rank::silence(double now) const {
 
 RankEnd Rank::end() const {
   RankEnd end = end_;
+  if (keeps_place_) return end;
   const events::Heartbeat& beat = page_.get();
   const bool stamped = beat.monotonic_ns.load(std::memory_order_acquire) != 0;
   end.step = stamped ? beat.global_step.load(std::memory_order_relaxed) : told_step_;

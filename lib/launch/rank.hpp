@@ -42,6 +42,9 @@ class Rank {
 
   void terminate();  // SIGTERM, once, unless it is ending by itself
   void kill();       // SIGKILL to its whole process group
+  /// Step and phase of its end are those of now, though it may get on once it is asked for its
+  /// stacks.
+  void keep_place();
   /// A rule was broken: its end is a failure for this reason, unless it has given one itself.
   void blame(Report report, int round);
   /// Looks at the shared page.
@@ -88,6 +91,7 @@ class Rank {
   bool alive_ = true;
   bool said_hello_ = false;
   bool is_leaving_ = false;  // it said Failed
+  bool keeps_place_ = false;
   long peak_rss_kib_ = 0;
   std::int64_t told_step_ = 0;
   events::Phase told_phase_ = events::Phase::startup;

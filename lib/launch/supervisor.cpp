@@ -251,6 +251,7 @@ void Watch::check_pulses() {
 
 void Watch::blame_for_hang(Rank& rank, const std::string& sentence) {
   hangs_ = true;
+  rank.keep_place();
   rank.blame({static_cast<int>(ErrorKind::hang), sentence + write_all_stacks(rank)}, round_);
 }
 

@@ -82,6 +82,7 @@ TEST_CASE("weights are exported under the names of the model") {
     CHECK(done.tensors == 1);
     CHECK(only_tensor(out) == values);
   }
+  CHECK(export_weights(checkpoint, Weights::validated, out).weights == Weights::ema);
   CHECK(safetensors::File(out).metadata().at("weights") == "ema");
   CHECK(safetensors::File(out).metadata().at("global_step") == "12");
 }

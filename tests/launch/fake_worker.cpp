@@ -274,6 +274,7 @@ class Worker {
          launch::write_error_file(folder, env_.rank, Error(ErrorKind::data, "row 7 is damaged"));
        }},
       {"kill", [](const auto& signal) { die_by(std::stoi(signal)); }},
+      {"raise", [](const auto& signal) { ::raise(std::stoi(signal)); }},
       {"exit", [](const auto& code) { ::_exit(std::stoi(code)); }},
       {"sleep_ms",
        [](const auto& ms) {

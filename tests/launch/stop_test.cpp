@@ -145,18 +145,11 @@ TEST_CASE("a failure in a stop leaves the others the short grace") {
 }
 
 TEST_CASE("a second signal to one worker ends all at once") {
-  Job job({"catch_term", "hello", "announce", "0:ignore_term", "wait"}, 2);
+  // By itself: what comes from the supervisor is passed on, and never a second one.
+  Job job({"catch_term", "hello", "0:ignore_term", "1:raise=15", "1:raise=10", "wait"}, 2);
   job.spec.stop_grace_s = 600;
   job.spec.grace_s = 0.3;
-  const Outcome outcome = job.run([&job, ready = 0](int, const events::Event& event) mutable {
-    if (!std::holds_alternative<events::Progress>(event) || ++ready < 2) return;
-    for (const auto& [rank, each] : job.events) {
-      const auto* hello = std::get_if<events::Hello>(&each);
-      if (rank != 1 || hello == nullptr) continue;
-      ::kill(static_cast<pid_t>(hello->pid), SIGTERM);
-      ::kill(static_cast<pid_t>(hello->pid), SIGUSR1);
-    }
-  });
+  const Outcome outcome = job.run();
   CHECK(outcome.exit_code == 143);
   CHECK_FALSE(outcome.first_failure);
   check_clean(job);

@@ -132,7 +132,7 @@ class GoesOn(Resumes):
         self.assertRegex(err, r"saved +checkpoints/epoch=\S+ \(step [\d,]+\), verified")
         step = failed["checkpoint"]["step"]
 
-        result = self.go("--resume", "auto", f"trainer.max_steps={step + 2 * STEPS}")
+        result = self.go("--resume", "auto", "trainer.max_epochs=1000", f"trainer.max_steps={step + 2 * STEPS}")
         self.assertEqual((result["verdict"], result["resumed_from"]["step"], result["restarts"]), ("ok", step, 0))
         self.assertEqual(result["steps"], step + 2 * STEPS)
         numbers = [int(row["epoch"]) for row in rows(self.run_dir / "epochs.csv")]

@@ -15,7 +15,7 @@ OPTIMIZERS = {
 }
 SCHEDULERS = {
     "step_lr": "{type: step_lr, step_size: 1, gamma: 0.5}",
-    "one_cycle_lr": "{type: one_cycle_lr, max_lr: 0.01}",
+    "one_cycle_lr": "one_cycle_lr",
     "plateau": "{type: reduce_lr_on_plateau, patience: 0, factor: 0.5, threshold: 0.2}",
 }
 MOMENTS = ["mid-epoch", "edge", "validation"]

@@ -45,7 +45,7 @@ std::int64_t step_of(const study::Origin& origin) { return origin.manifest.globa
 
 }  // namespace
 
-TEST_CASE("--resume is a word or a path") {
+TEST_CASE("what to resume is a word or a path") {
   CHECK(study::parse_resume("auto").from == ResumeFrom::automatic);
   CHECK(study::parse_resume("last").from == ResumeFrom::last);
   CHECK(study::parse_resume("best").from == ResumeFrom::best);

@@ -238,7 +238,10 @@ TEST_CASE("what is not finite on one rank stops all at the same step, before a w
     CHECK(rank.after.isfinite().all().item<bool>());
     CHECK(torch::equal(rank.before, rank.after));
   }
-  CHECK(ranks[1].message == ranks[0].message);
+  const auto before_the_folder = [](const std::string& message) {
+    return message.substr(0, message.find("; see "));
+  };
+  CHECK(before_the_folder(ranks[1].message) == before_the_folder(ranks[0].message));
   CHECK(torch::equal(ranks[0].after, ranks[1].after));
 }
 
