@@ -217,8 +217,9 @@ def table(row, found, failed):
 HOW = """Medians [quartiles] of {rounds} rounds in turns, each program in a fresh process; the ratio is of a round. `ffn`: three epochs of
 configs/mnist/ffn.yaml, training and validation with loss and accuracy, one thread; start-up, and what torch.compile takes to
 compile, are left out. The others: the median step on a batch of random pixels on {cores} threads, SGD with momentum, after warm-up:
-of trainctl from one log line to the next, with all that a run does in between; the peers use fused kernels and one batch. `gpt2_small`: two sequences of 64 random tokens, AdamW; the peer is GPT2LMHeadModel of
-transformers, with scaled_dot_product_attention. `allocators`: `ffn` again, with each trainer.allocator."""
+of trainctl from one log line to the next, with all that a run does in between; the peers use fused kernels and one batch.
+`gpt2_small`: two sequences of 64 random tokens, AdamW; the peer is GPT2LMHeadModel of transformers, with
+scaled_dot_product_attention. `allocators`: `ffn` again, with each trainer.allocator."""
 
 
 def write(options, measured, costs):
