@@ -7,12 +7,10 @@
 #include "data/registry.hpp"
 #include "spec/dataset/synthetic_images.hpp"
 #include "support/catch.hpp"
+#include "support/file_limit.hpp"
 #include "support/golden.hpp"
 #include "support/temp_folder.hpp"
 
-#include <sys/resource.h>
-
-#include <csignal>
 #include <fstream>
 
 using namespace trainctl;
@@ -43,27 +41,6 @@ PackOptions skipping() {
   options.max_skipped = 3;
   return options;
 }
-
-/// Files of this process may grow to so many bytes while this lives.
-class FileLimit {
- public:
-  explicit FileLimit(rlim_t bytes) : ignored_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    rlimit limit = before_;
-    limit.rlim_cur = bytes;
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, ignored_);
-  }
-  FileLimit(const FileLimit&) = delete;
-  FileLimit& operator=(const FileLimit&) = delete;
-
- private:
-  rlimit before_{};
-  void (*ignored_)(int);
-};
 
 }  // namespace
 
