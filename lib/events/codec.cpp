@@ -12,10 +12,10 @@
 namespace trainctl::events {
 namespace {
 
-constexpr std::array kNames{"hello",         "weights_set", "run_started", "progress",
-                            "step_logged",   "epoch_ended", "table_row",   "checkpoint_saved",
-                            "stopped_early", "evaluated",   "warning",     "failed",
-                            "finished",      "measured",    "resumed",     "replayed"};
+constexpr std::array kNames{
+    "hello",     "weights_set",      "run_started",   "progress",  "step_logged", "epoch_ended",
+    "table_row", "checkpoint_saved", "stopped_early", "evaluated", "warning",     "failed",
+    "finished",  "measured",         "resumed",       "replayed",  "rank_epoch"};
 static_assert(kNames.size() == std::variant_size_v<Event>);
 
 // ---- writing

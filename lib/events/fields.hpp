@@ -106,6 +106,23 @@ void each_field(Like<EpochEnded> auto& r, auto&& visit) {
   visit("improved", r.improved);
 }
 
+void each_field(Like<RankEpoch> auto& r, auto&& visit) {
+  visit("rank", r.rank);
+  visit("epoch", r.epoch);
+  visit("global_step", r.global_step);
+  visit("steps", r.steps);
+  visit("wall_s", r.wall_s);
+  visit("data_wait_s", r.data_wait_s);
+  visit("step_s", r.step_s);
+  visit("allreduce_exposed_s", r.allreduce_exposed_s);
+  visit("overlapped_s", r.overlapped_s);
+  visit("exposed_s", r.exposed_s);
+  visit("overlap", r.overlap);
+  visit("payload_bytes", r.payload_bytes);
+  visit("wire_bytes", r.wire_bytes);
+  visit("bucket_bytes", r.bucket_bytes);
+}
+
 void each_field(Like<TableRow> auto& r, auto&& visit) {
   visit("metric", r.metric);
   visit("epoch", r.epoch);

@@ -122,6 +122,26 @@ struct EpochEnded {
   bool improved = false;
 };
 
+/// Every rank of several, at the end of an epoch (rank 0: before its EpochEnded): where the time of
+/// its steps went, and what it exchanged of gradients. Of this process alone: an epoch that goes on
+/// counts the steps from there.
+struct RankEpoch {
+  int rank = 0;
+  std::int64_t epoch = 0;
+  std::int64_t global_step = 0;  // at its end
+  std::int64_t steps = 0;        // that exchanged gradients
+  double wall_s = 0;             // of the training: without validation and saving
+  double data_wait_s = 0;
+  double step_s = 0;               // copy, forward, backward and update: the rank's own work
+  double allreduce_exposed_s = 0;  // waits for other ranks, of gradients and at the end of a step
+  double overlapped_s = 0;         // the exchange ran beside the backward pass
+  double exposed_s = 0;            // it went on after the last gradient; in allreduce_exposed_s
+  double overlap = 0;              // overlapped_s of both; 0: nothing was exchanged
+  std::int64_t payload_bytes = 0;  // of the buckets of all steps, as they are sent
+  std::int64_t wire_bytes = 0;  // that the rank sends of them: 2 (n-1)/n, as a ring of n ranks does
+  std::vector<std::int64_t> bucket_bytes;  // of one step, in the order of the exchange
+};
+
 /// A row of a metric that is a table.
 struct TableRow {
   std::string metric;  // "val/confusion_matrix"
@@ -259,6 +279,6 @@ struct Replayed {
 
 using Event = std::variant<Hello, WeightsSet, RunStarted, Progress, StepLogged, EpochEnded,
                            TableRow, CheckpointSaved, StoppedEarly, Evaluated, Warning, Failed,
-                           Finished, Measured, Resumed, Replayed>;
+                           Finished, Measured, Resumed, Replayed, RankEpoch>;
 
 }  // namespace trainctl::events

@@ -19,11 +19,9 @@ struct Recorder {
   void operator()(const events::StepLogged& event) { saw_step(event.global_step); }
   void operator()(const events::EpochEnded& event) {
     saw_step(event.global_step);
-    if (rank != 0) return;
-    while (!record.epochs.empty() && record.epochs.back().epoch >= event.epoch)
-      record.epochs.pop_back();
-    record.epochs.push_back(event);
+    if (rank == 0) append(record.epochs, event);
   }
+  void operator()(const events::RankEpoch& event) { append(record.rank_epochs[rank], event); }
   void operator()(const events::TableRow& event) {
     if (rank != 0) return;
     if (!record.tables.empty() && record.tables.back().epoch != event.epoch) record.tables.clear();
@@ -53,6 +51,11 @@ struct Recorder {
   void operator()(const events::Measured& /*event*/) {}  // of no run
   void operator()(const events::Replayed& event) { record.replayed = event; }
 
+  template <class Epoch>
+  static void append(std::vector<Epoch>& epochs, const Epoch& event) {
+    while (!epochs.empty() && epochs.back().epoch >= event.epoch) epochs.pop_back();
+    epochs.push_back(event);
+  }
   void saw_step(std::int64_t step) { record.last_step = std::max(record.last_step, step); }
 };
 

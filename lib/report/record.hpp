@@ -21,6 +21,7 @@ struct RunRecord {
   std::optional<events::RunStarted> started;
   std::vector<events::EpochEnded>
       epochs;  // of rank 0, ascending; an epoch that is done again replaces the old one
+  std::map<int, std::vector<events::RankEpoch>> rank_epochs;  // by rank, as `epochs`; of several
   std::vector<events::CheckpointSaved> checkpoints;
   std::optional<events::Resumed> resumed;  // by this start
   std::optional<events::StoppedEarly> stopped_early;

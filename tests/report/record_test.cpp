@@ -54,6 +54,25 @@ TEST_CASE("without a checkpoint the best epoch is told by the monitor") {
   CHECK(best->checkpoint.empty());
 }
 
+TEST_CASE("what the ranks tell of their epochs is kept apart, and replaced like the epochs") {
+  RunRecord record;
+  for (const int rank : {0, 1}) {
+    for (const std::int64_t epoch : {0, 1, 2, 1}) {
+      events::RankEpoch told;
+      told.rank = rank;
+      told.epoch = epoch;
+      told.steps = 10 * static_cast<std::int64_t>(record.rank_epochs[rank].size()) + rank;
+      record.add(rank, told);
+    }
+  }
+  CHECK(record.epochs.empty());
+  REQUIRE(record.rank_epochs.size() == 2);
+  REQUIRE(record.rank_epochs[1].size() == 2);
+  CHECK(record.rank_epochs[1][0].steps == 1);
+  CHECK(record.rank_epochs[1][1].epoch == 1);
+  CHECK(record.rank_epochs[1][1].steps == 31);
+}
+
 TEST_CASE("an epoch that is done again after a restart replaces the old one and those after it") {
   RunRecord record = invented::run(4);
   record.add(0, invented::epoch(2));
