@@ -1,12 +1,14 @@
 #include "events/heartbeat.hpp"
 
 #include "base/error.hpp"
+#include "base/strings.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -34,6 +36,23 @@ void Heartbeat::stamp(Phase now_in, std::int64_t step) {
   phase.store(static_cast<std::int32_t>(now_in), std::memory_order_relaxed);
   monotonic_ns.store(std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec,
                      std::memory_order_release);
+}
+
+void Heartbeat::begin_collective(std::string_view name) {
+  std::array<std::uint64_t, kNameWords> words{};
+  std::memcpy(words.data(), name.data(), std::min(name.size(), sizeof words));
+  for (std::size_t i = 0; i < kNameWords; ++i)
+    collective_name[i].store(words[i], std::memory_order_relaxed);
+  in_collective.store(1, std::memory_order_release);
+}
+
+Collective Heartbeat::collective() const {
+  const bool under_way = in_collective.load(std::memory_order_acquire) == 1;
+  std::array<std::uint64_t, kNameWords> words{};
+  for (std::size_t i = 0; i < kNameWords; ++i)
+    words[i] = collective_name[i].load(std::memory_order_relaxed);
+  const std::string_view text(reinterpret_cast<const char*>(words.data()), sizeof words);
+  return {printable(text.substr(0, text.find('\0'))), under_way};
 }
 
 HeartbeatPage HeartbeatPage::create() {

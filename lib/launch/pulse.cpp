@@ -38,10 +38,15 @@ bool may_load(Phase phase) { return phase == Phase::startup || phase == Phase::l
 bool takes_steps(Phase phase) { return phase == Phase::train || phase == Phase::validate; }
 
 std::string sentence_of(const Silence& silence) {
-  return fmt::format("it has shown no sign of life for {} {}, where the limit is {}{}",
-                     human_duration(silence.seconds), activity(silence.phase),
-                     human_duration(silence.limit_s),
-                     takes_steps(silence.phase) ? " (trainer.hang_timeout)" : "");
+  std::string text = fmt::format("it has shown no sign of life for {} {}, where the limit is {}{}",
+                                 human_duration(silence.seconds), activity(silence.phase),
+                                 human_duration(silence.limit_s),
+                                 takes_steps(silence.phase) ? " (trainer.hang_timeout)" : "");
+  const auto& [name, under_way] = silence.collective;
+  if (name.empty()) return text;
+  return text + fmt::format(under_way ? "; it waits for the other ranks in '{}'"
+                                      : "; its last exchange with the other ranks was '{}'",
+                            name);
 }
 
 void Pulse::see(const events::Heartbeat& page, double now) {
@@ -81,11 +86,15 @@ std::optional<double> Pulse::limit_s() const {
   return phase_ == Phase::load ? std::max(least, kLoads * longest_load_s_) : least;
 }
 
+double Pulse::silent_s(double now) const {
+  return now - (may_load(phase_) ? std::max(seen_at_, loaded_at_) : seen_at_);
+}
+
 std::optional<Silence> Pulse::silence(double now) const {
-  const double silent_s = now - (may_load(phase_) ? std::max(seen_at_, loaded_at_) : seen_at_);
+  const double seconds = silent_s(now);
   const auto limit = limit_s();
-  if (!limit || silent_s <= *limit) return std::nullopt;
-  return Silence{silent_s, *limit, phase_};
+  if (!limit || seconds <= *limit) return std::nullopt;
+  return Silence{seconds, *limit, phase_};
 }
 
 }  // namespace trainctl::launch

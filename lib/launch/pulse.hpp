@@ -14,6 +14,7 @@ struct Silence {
   double seconds = 0;
   double limit_s = 0;
   events::Phase phase = events::Phase::startup;
+  events::Collective collective = {};
 };
 
 /// Training and validation: the phases with a stamp for every step.
@@ -22,7 +23,8 @@ bool takes_steps(events::Phase phase);
 /// The phases in which data is loaded ahead of a step.
 bool may_load(events::Phase phase);
 
-/// "it has shown no sign of life for 1 min 01 s in training, where the limit is ..."
+/// "it has shown no sign of life for 1 min 01 s in training, where the limit is ...; it waits for
+/// the other ranks in 'sum of the losses'"
 std::string sentence_of(const Silence& silence);
 
 /// Whether a rank still moves, from the stamps of its shared page. Training and validation have the
@@ -43,6 +45,8 @@ class Pulse {
   /// Since the last new stamp, where that is more than the limit.
   [[nodiscard]] std::optional<Silence> silence(double now) const;
   [[nodiscard]] events::Phase phase() const { return phase_; }
+  /// Since the last sign of life.
+  [[nodiscard]] double silent_s(double now) const;
   /// When the last new stamp was seen.
   [[nodiscard]] double seen_at() const { return seen_at_; }
   /// Between two stamps in training and validation, the median; 0: not known yet.

@@ -183,7 +183,14 @@ void Rank::blame(Report report, int round) {
 }
 
 std::optional<Silence> Rank::silence(double now) const {
-  return alive_ && !end_.finished ? pulse_.silence(now) : std::nullopt;
+  auto silence = alive_ && !end_.finished ? pulse_.silence(now) : std::nullopt;
+  if (silence) silence->collective = page_.get().collective();
+  return silence;
+}
+
+Silence Rank::standstill(double now) const {
+  return {pulse_.silent_s(now), pulse_.limit_s().value_or(0), pulse_.phase(),
+          page_.get().collective()};
 }
 
 RankEnd Rank::end() const {
@@ -194,6 +201,7 @@ RankEnd Rank::end() const {
   end.step = stamped ? beat.global_step.load(std::memory_order_relaxed) : told_step_;
   const auto phase = static_cast<events::Phase>(beat.phase.load(std::memory_order_relaxed));
   end.phase = events::phase_name(stamped ? phase : told_phase_);
+  end.collective = beat.collective().name;
   return end;
 }
 

@@ -51,6 +51,14 @@ class Rank {
   void feel_pulse(double now) { pulse_.see(page_.get(), now); }
   /// For how long the page has not moved, where that is too long.
   [[nodiscard]] std::optional<Silence> silence(double now) const;
+  /// It waits for the others, which is no fault of its own.
+  [[nodiscard]] bool waits_for_others() const { return page_.get().collective().under_way; }
+  /// It takes steps, and waits for nobody.
+  [[nodiscard]] bool is_at_work() const {
+    return alive_ && !end_.finished && takes_steps(pulse_.phase()) && !waits_for_others();
+  }
+  /// What it would be blamed for if it hung.
+  [[nodiscard]] Silence standstill(double now) const;
   /// It saves or loads: others that take steps may wait for it.
   [[nodiscard]] bool is_between_steps() const {
     return alive_ && !end_.finished && !takes_steps(pulse_.phase());

@@ -74,6 +74,7 @@ class Watch {
   void kill_all();
   void report_cuts();
   void blame_for_hang(Rank& rank, const std::string& sentence);
+  [[nodiscard]] Rank* awaited_by(const Silence& silence) const;
   [[nodiscard]] std::string write_all_stacks(const Rank& blamed) const;
   [[nodiscard]] double allowance_s() const;
   [[nodiscard]] bool is_over() const;
@@ -224,7 +225,8 @@ void Watch::check_start() {
 }
 
 // Ranks wait for each other, so one that hangs silences all: the one that fell silent first is to
-// blame, but none that may be waiting for one that saves or loads.
+// blame, but none that may be waiting for one that saves or loads, or waits where another has not
+// come.
 void Watch::check_pulses() {
   const double now = clock_.now();
   for (const auto& rank : ranks_) {
@@ -246,7 +248,26 @@ void Watch::check_pulses() {
     first = rank.get();
   }
   if (first == nullptr || ending_.has_begun() || hangs_) return;
+  if (Rank* awaited = awaited_by(longest)) {
+    first = awaited;
+    longest = awaited->standstill(now);
+  }
   blame_for_hang(*first, sentence_of(longest));
+}
+
+// The one whom a rank in a collective waits for has stamped about as long ago, and is in none.
+Rank* Watch::awaited_by(const Silence& silence) const {
+  constexpr double kAsLong = 0.5;
+  if (!silence.collective.under_way) return nullptr;
+  Rank* awaited = nullptr;
+  double longest = kAsLong * silence.seconds;
+  for (const auto& rank : ranks_) {
+    const double seconds = rank->pulse().silent_s(clock_.now());
+    if (!rank->is_at_work() || seconds <= longest) continue;
+    longest = seconds;
+    awaited = rank.get();
+  }
+  return awaited;
 }
 
 void Watch::blame_for_hang(Rank& rank, const std::string& sentence) {

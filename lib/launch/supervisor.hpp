@@ -48,6 +48,7 @@ struct RankFailure {
   std::optional<int> exit_code;  // set where it exited by itself
   std::int64_t step = 0;         // from the shared page: right even after SIGKILL
   std::string phase;
+  std::string collective;  // the last exchange that it was in, from the shared page; empty: none
   int kind = 7;          // ErrorKind as its exit code: the worker's own word, or 7
   std::string message;   // the worker's own sentence, or ours
   std::string log_tail;  // last lines of logs/rank_N.log

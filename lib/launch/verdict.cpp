@@ -67,6 +67,7 @@ RankFailure failure_of(const RankEnd& end, const std::string& host) {
   failure.exit_code = end.exit_code;
   failure.step = end.step;
   failure.phase = end.phase;
+  failure.collective = end.collective;
   failure.kind = kind_of(end);
   failure.message = sentence(end);
   return failure;

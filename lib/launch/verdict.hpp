@@ -31,6 +31,7 @@ struct RankEnd {
   std::string memory_hint;  // for a SIGKILL that nobody claims: " (perhaps ...)"
   std::int64_t step = 0;
   std::string phase;
+  std::string collective;  // the last it was in; empty: none
 };
 
 /// Exit codes by which a worker says that it ended on a stop signal: 75 (after a checkpoint), 130

@@ -17,6 +17,7 @@ struct FirstFailure {
   std::optional<int> exit_code;
   std::int64_t step = 0;
   std::string phase;     // "train"
+  std::string collective = {};  // the last exchange with other ranks that it was in; empty: none
   std::string message;   // the worker's own sentence; empty where it could not say one
   std::string log_tail;  // last lines of its log
 };

@@ -34,6 +34,7 @@ report::FirstFailure told(const launch::RankFailure& failure) {
           .exit_code = failure.exit_code,
           .step = failure.step,
           .phase = failure.phase,
+          .collective = failure.collective,
           .message = failure.message,
           .log_tail = failure.log_tail};
 }

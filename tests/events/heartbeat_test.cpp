@@ -22,6 +22,32 @@ TEST_CASE("a stamp of a process that was killed can still be read") {
   CHECK(page.get().monotonic_ns > 0);
 }
 
+TEST_CASE("the collective of a process that was killed can still be read") {
+  const HeartbeatPage page = HeartbeatPage::create();
+  CHECK(page.get().collective().name.empty());
+  CHECK_FALSE(page.get().collective().under_way);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    { const CollectiveStamp done(&page.get(), "broadcast of buffer 'norm.running_mean'"); }
+    const CollectiveStamp waits(&page.get(), "sum of the losses");
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(page.get().collective().name == "sum of the losses");
+  CHECK(page.get().collective().under_way);
+}
+
+TEST_CASE("a collective that has ended keeps its name, and a long one its beginning") {
+  const HeartbeatPage page = HeartbeatPage::create();
+  { const CollectiveStamp stamp(&page.get(), std::string(60, 'a') + std::string(60, 'b')); }
+  CHECK(page.get().collective().name == std::string(60, 'a') + "bbbb");
+  CHECK_FALSE(page.get().collective().under_way);
+  { const CollectiveStamp nobody(nullptr, "not seen"); }
+  { const CollectiveStamp stamp(&page.get(), "one\x1b[2J"); }
+  CHECK(page.get().collective().name.find('\x1b') == std::string::npos);
+}
+
 TEST_CASE("a worker attaches to the page it inherits and cannot shrink it") {
   const HeartbeatPage page = HeartbeatPage::create();
   {

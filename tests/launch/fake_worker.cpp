@@ -242,6 +242,8 @@ class Worker {
        [this](const auto&) { events_.write(events::Finished{.stop_reason = "max_epochs"}); }},
       {"warn", [this](const auto& text) { events_.write(events::Warning{text}); }},
       {"step", [this](const auto& n) { page_.get().stamp(events::Phase::train, std::stoll(n)); }},
+      {"exchange", [this](const auto& name) { page_.get().begin_collective(name); }},
+      {"exchanged", [this](const auto&) { page_.get().end_collective(); }},
       {"save",
        [this](const auto& n) { page_.get().stamp(events::Phase::checkpoint, std::stoll(n)); }},
       {"load", [this](const auto&) { load_for(1); }},

@@ -149,6 +149,13 @@ TEST_CASE("the sentence about a silence names the phase and its limit") {
              Contains("while saving, where the limit is 10 min 00 s") && !Contains("hang_timeout"));
 }
 
+TEST_CASE("the sentence about a silence names the collective, and whether it is waited for") {
+  CHECK_THAT(sentence_of({61, 60, Phase::train, {"sum of the losses", true}}),
+             Contains("(trainer.hang_timeout); it waits for the other ranks in 'sum of the losses'"));
+  CHECK_THAT(sentence_of({61, 60, Phase::train, {"sum of the losses", false}}),
+             Contains("; its last exchange with the other ranks was 'sum of the losses'"));
+}
+
 TEST_CASE("a validation that stamps no more is silent, too") {
   Watched validating;
   validating.stamp(Phase::validate, 1);
@@ -196,6 +203,32 @@ TEST_CASE("a job whose rank hangs ends with 8 and names it; one that goes on is 
   CHECK(outcome.first_failure->step == 41);
   CHECK_THAT(outcome.message, Contains("no sign of life"));
   CHECK(job.survivors() == 0);
+}
+
+TEST_CASE("of two that stand still the one that waits for the other is not blamed") {
+  const FastClock clock;
+  Job job({"catch_term", "hello", "0:step=41", "meet", "1:step=41", "exchange=sum of the losses",
+           "1:exchanged", "wait"},
+          2);
+  job.spec.grace_s = 20;
+  job.spec.init_timeout_s = 60'000;
+  const Outcome outcome = job.run({}, clock);
+  CHECK(outcome.exit_code == 8);
+  REQUIRE(outcome.first_failure);
+  CHECK(outcome.first_failure->rank == 1);
+  CHECK(outcome.first_failure->collective == "sum of the losses");
+  CHECK_THAT(outcome.message, Contains("its last exchange with the other ranks was"));
+}
+
+TEST_CASE("where all wait in a collective the one that fell silent first is named with it") {
+  const FastClock clock;
+  Job job({"catch_term", "hello", "1:step=41", "meet", "0:step=42", "exchange=copy", "wait"}, 2);
+  job.spec.grace_s = 20;
+  job.spec.init_timeout_s = 60'000;
+  const Outcome outcome = job.run({}, clock);
+  REQUIRE(outcome.first_failure);
+  CHECK(outcome.first_failure->rank == 1);
+  CHECK_THAT(outcome.message, Contains("it waits for the other ranks in 'copy'"));
 }
 
 TEST_CASE("a rank that waits for one that saves is not blamed; one that saves for ever is") {

@@ -22,6 +22,7 @@ Ending killed() {
                                       .signal_name = "SIGKILL",
                                       .step = 1234,
                                       .phase = "train",
+                                      .collective = "all-reduce of the gradients",
                                       .log_tail = "loading\nepoch 1 \x1b[31mred\n\nbye\n"};
   ending.resume_command = "trainctl run configs/mnist/ffn.yaml --run-dir runs/x --resume auto";
   return ending;
