@@ -4,6 +4,7 @@
 #include "base/strings.hpp"
 
 #include <cmath>
+#include <map>
 #include <utility>
 
 namespace trainctl::train {
@@ -27,6 +28,7 @@ void Keeper::take(std::optional<Snapshot>& into) const {
 
 bool Keeper::observe(const Position& position, std::optional<double> monitored,
                      const stage::StopDecision& decision) {
+  settle_best(OnFailure::warn);
   const bool best = is_best(monitored);
   if (best) {
     best_value_ = monitored;
@@ -105,14 +107,45 @@ void Keeper::memorise(Memo& memo, std::string_view key, std::optional<Snapshot>&
 }
 
 void Keeper::save_due(std::int64_t epoch) {
-  if ((epoch + 1) % options_.save_every == 0) save_new_best(OnFailure::warn);
+  if (unsaved_ && (epoch + 1) % options_.save_every == 0) begin_best();
 }
 
 void Keeper::save_new_best(OnFailure on_failure) {
+  settle_best(OnFailure::warn);
   if (!unsaved_) return;
-  try {
-    if (writes_) write_best();
+  begin_best();
+  settle_best(on_failure);
+}
+
+/// The copies on the host are made here: a thread of its own must not meet a graph that is recorded.
+void Keeper::begin_best() {
+  if (!writes_) {
     unsaved_ = false;
+    return;
+  }
+  std::map<std::string, std::string> metadata{
+      {"epoch", std::to_string(best_position_.epoch)},
+      {"global_step", std::to_string(best_position_.global_step)},
+      {"metric", options_.monitor},
+      {"value", fmt::format("{}", *best_value_)}};
+  writing_ = std::async(std::launch::async,
+                        [folder = session_.run_dir / "checkpoints",
+                         weights = host_copies(best_->tensors()), metadata = std::move(metadata)] {
+                          make_folder(folder);
+                          save_weights(folder / "best.safetensors", weights, metadata);
+                        });
+  if (options_.saving && !options_.saving->asynchronous) writing_.wait();
+}
+
+/// At moments that follow from the steps alone: whether the best is saved is part of the state.
+void Keeper::settle_best(OnFailure on_failure) {
+  if (!writing_.valid()) return;
+  try {
+    writing_.get();
+    unsaved_ = false;
+    session_.emit(events::CheckpointSaved{"checkpoints/best.safetensors", best_position_.epoch,
+                                          best_position_.global_step, options_.monitor,
+                                          *best_value_});
   } catch (const Error& error) {
     if (on_failure == OnFailure::end || error.kind() != ErrorKind::resource) throw;
     tell_failure("best", error);
@@ -122,18 +155,6 @@ void Keeper::save_new_best(OnFailure on_failure) {
 void Keeper::tell_failure(const char* file, const Error& error) const {
   session_.emit(events::Warning{
       fmt::format("checkpoints/{}.safetensors could not be written: {}", file, error.what()), {}});
-}
-
-void Keeper::write_best() {
-  const Position& at = best_position_;
-  make_folder(session_.run_dir / "checkpoints");
-  save_weights(session_.run_dir / "checkpoints/best.safetensors", best_->tensors(),
-               {{"epoch", std::to_string(at.epoch)},
-                {"global_step", std::to_string(at.global_step)},
-                {"metric", options_.monitor},
-                {"value", fmt::format("{}", *best_value_)}});
-  session_.emit(events::CheckpointSaved{"checkpoints/best.safetensors", at.epoch, at.global_step,
-                                        options_.monitor, *best_value_});
 }
 
 void Keeper::save_last(const Position& position, OnFailure on_failure) {

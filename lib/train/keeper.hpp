@@ -5,6 +5,7 @@
 #include "train/session.hpp"
 #include "train/weights.hpp"
 
+#include <future>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,7 +14,8 @@
 namespace trainctl::train {
 
 /// Keeps the best weights in memory, by the checkpoint's monitor and by the stopper's, and writes
-/// checkpoints/best.safetensors and last.safetensors. All ranks keep them, rank 0 writes.
+/// checkpoints/best.safetensors (while training goes on) and last.safetensors. All ranks keep them,
+/// rank 0 writes.
 class Keeper {
  public:
   Keeper(const Session& session, const Options& options);
@@ -25,9 +27,10 @@ class Keeper {
   /// A file that cannot be written (Error(resource)): a warning, and what is new stays so until
   /// the next save; or the end of the run.
   enum class OnFailure { warn, end };
-  /// At the end of an epoch: writes the best if it is new and its turn has come. Failures are told.
+  /// At the end of an epoch: begins to write the best if it is new and its turn has come. What has
+  /// become of it is told at the end of the next epoch.
   void save_due(std::int64_t epoch);
-  /// Writes the best weights if they are not yet.
+  /// Writes the best weights if they are not yet, and waits for it.
   void save_new_best(OnFailure on_failure);
   /// Writes the model's weights, or the restored ones, as the last.
   void save_last(const Position& position, OnFailure on_failure);
@@ -45,7 +48,8 @@ class Keeper {
   void memorise_ranking(Memo& memo);
   void memorise(Memo& memo, std::string_view key, std::optional<Snapshot>& kept) const;
   void take_for_stopper(const Position& position, bool is_best);
-  void write_best();
+  void begin_best();
+  void settle_best(OnFailure on_failure);
   void write_last(const Position& position) const;
   void tell_failure(const char* file, const Error& error) const;
 
@@ -55,7 +59,8 @@ class Keeper {
   std::optional<Snapshot> best_;  // by the checkpoint's monitor
   std::optional<double> best_value_;
   Position best_position_;
-  bool unsaved_ = false;
+  bool unsaved_ = false;       // or not yet known to be saved
+  std::future<void> writing_;  // best_, which stays as it is till then
   bool restores_;
   std::optional<Snapshot> stoppers_best_;  // where it is not best_
   bool shares_best_ = false;

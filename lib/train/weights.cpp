@@ -96,6 +96,12 @@ std::string not_finite(const std::vector<stage::NamedTensor>& weights) {
   return bad == read.end() ? std::string() : names[static_cast<std::size_t>(bad - read.begin())];
 }
 
+std::vector<stage::NamedTensor> host_copies(const std::vector<stage::NamedTensor>& weights) {
+  std::vector<stage::NamedTensor> copies;
+  for (const auto& [name, tensor] : weights) copies.push_back({name, on_host(tensor)});
+  return copies;
+}
+
 void save_weights(const std::filesystem::path& path, const std::vector<stage::NamedTensor>& weights,
                   const std::map<std::string, std::string>& metadata) {
   std::vector<at::Tensor> hosts;  // keeps the bytes alive

@@ -38,6 +38,9 @@ class Snapshot {
 /// once.
 std::string not_finite(const std::vector<stage::NamedTensor>& weights);
 
+/// The same in the memory of the host; those that are there already are not copied.
+std::vector<stage::NamedTensor> host_copies(const std::vector<stage::NamedTensor>& weights);
+
 /// A safetensors file. Throws Error(resource) where it cannot be written.
 void save_weights(const std::filesystem::path& path, const std::vector<stage::NamedTensor>& weights,
                   const std::map<std::string, std::string>& metadata);

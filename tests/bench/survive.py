@@ -26,8 +26,8 @@ STAMPS_A_STEP = 4
 STEPS = """\
 name: survive-steps
 seed: 3
-dataset: {train: {type: synthetic_digits, split: train, samples: 3200}}
-loader: {batch_size: 16, num_workers: 1}
+dataset: {train: {type: synthetic_digits, split: train, samples: 9600}}
+loader: {batch_size: 48, num_workers: 1}
 model:
   type: sequential
   layers:
@@ -69,21 +69,20 @@ def train(program, what, folder):
                            capture_output=True, text=True, cwd=folder)
     if ended.returncode != 0:
         sys.exit(f"{what}: exit code {ended.returncode}: {ended.stdout}{ended.stderr}")
-    batch = 64 if text is STATE else 16
+    batch = 64 if text is STATE else 48
     with open(folder / "run/timing.csv", newline="") as file:
         rows = list(csv.DictReader(file))[1:-1]
     return [(float(row["samples"]) / batch, float(row["wall_s"]), float(row["checkpoint_s"])) for row in rows]
 
 
 def rounds_of(program, rounds):
-    """[(what, round, ms a step, seconds an epoch waited for checkpoints)]."""
+    """[(what, round, ms a step in the median epoch, seconds an epoch waited for checkpoints)]."""
     found = []
     for number in range(1, rounds + 1):
         for what in SETTINGS:
             with tempfile.TemporaryDirectory(prefix="trainctl-survive-") as folder:
                 epochs = train(program, what, pathlib.Path(folder))
-            steps = sum(epoch[0] for epoch in epochs)
-            found.append((what, number, 1e3 * sum(epoch[1] for epoch in epochs) / steps,
+            found.append((what, number, 1e3 * statistics.median(epoch[1] / epoch[0] for epoch in epochs),
                           sum(epoch[2] for epoch in epochs) / len(epochs)))
             print(f"round {number}: {what}: {found[-1][2]:.3f} ms a step, {found[-1][3]:.4f} s of saving an epoch", file=sys.stderr)
     return found
