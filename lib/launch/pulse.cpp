@@ -38,14 +38,18 @@ bool may_load(Phase phase) { return phase == Phase::startup || phase == Phase::l
 bool takes_steps(Phase phase) { return phase == Phase::train || phase == Phase::validate; }
 
 std::string sentence_of(const Silence& silence) {
-  std::string text = fmt::format("it has shown no sign of life for {} {}, where the limit is {}{}",
+  const bool by_option = silence.stopped || takes_steps(silence.phase);
+  std::string text = fmt::format("{} for {} {}, where the limit is {}{}",
+                                 silence.stopped ? "a signal has stopped it, and it has not moved"
+                                                 : "it has shown no sign of life",
                                  human_duration(silence.seconds), activity(silence.phase),
                                  human_duration(silence.limit_s),
-                                 takes_steps(silence.phase) ? " (trainer.hang_timeout)" : "");
+                                 by_option ? " (trainer.hang_timeout)" : "");
   const auto& [name, under_way] = silence.collective;
   if (name.empty()) return text;
-  return text + fmt::format(under_way ? "; it waits for the other ranks in '{}'"
-                                      : "; its last exchange with the other ranks was '{}'",
+  return text + fmt::format("; {} '{}'",
+                            under_way ? "it waits for the other ranks in"
+                                      : "its last exchange with the other ranks was",
                             name);
 }
 

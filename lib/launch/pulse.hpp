@@ -15,6 +15,7 @@ struct Silence {
   double limit_s = 0;
   events::Phase phase = events::Phase::startup;
   events::Collective collective = {};
+  bool stopped = false;  // by a signal, as SIGSTOP does
 };
 
 /// Training and validation: the phases with a stamp for every step.
@@ -57,9 +58,10 @@ class Pulse {
   [[nodiscard]] double longest_save_s() const { return longest_save_s_; }
   /// Of that phase; nothing: it is not watched.
   [[nodiscard]] std::optional<double> limit_s() const;
+  /// Of a step, and of a process that is stopped, whatever its phase.
+  [[nodiscard]] double step_limit_s() const;
 
  private:
-  [[nodiscard]] double step_limit_s() const;
 
   std::optional<double> hang_timeout_s_;
   std::int64_t stamp_ = 0;

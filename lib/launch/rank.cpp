@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 namespace trainctl::launch {
@@ -43,6 +44,18 @@ Fd above_standard(int fd) {
   Fd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
   ENSURE(resource, copy.valid(), "cannot copy a descriptor: {}", std::strerror(errno));
   return copy;
+}
+
+// For so long without a stamp, in seconds, nobody asks whether a process is stopped.
+constexpr double kLooksStopped = 1;
+
+// The state stands behind the name, which may hold anything.
+bool is_stopped(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  std::getline(file, line);
+  const std::size_t name_end = line.rfind(')');
+  return name_end != std::string::npos && line.substr(name_end).starts_with(") T");
 }
 
 int open_pidfd(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
@@ -185,6 +198,15 @@ void Rank::blame(Report report, int round) {
 std::optional<Silence> Rank::silence(double now) const {
   auto silence = alive_ && !end_.finished ? pulse_.silence(now) : std::nullopt;
   if (silence) silence->collective = page_.get().collective();
+  return silence;
+}
+
+std::optional<Silence> Rank::stopped(double now) const {
+  const bool watched = alive_ && !end_.finished && pulse_.seen_at() > 0;
+  if (!watched || pulse_.silent_s(now) < kLooksStopped || !is_stopped(end_.pid)) return {};
+  Silence silence = standstill(now);
+  silence.limit_s = pulse_.step_limit_s();
+  silence.stopped = true;
   return silence;
 }
 

@@ -51,6 +51,8 @@ class Rank {
   void feel_pulse(double now) { pulse_.see(page_.get(), now); }
   /// For how long the page has not moved, where that is too long.
   [[nodiscard]] std::optional<Silence> silence(double now) const;
+  /// The same of a process that a signal has stopped: since its last stamp, however long that is.
+  [[nodiscard]] std::optional<Silence> stopped(double now) const;
   /// It waits for the others, which is no fault of its own.
   [[nodiscard]] bool waits_for_others() const { return page_.get().collective().under_way; }
   /// It takes steps, and waits for nobody.

@@ -73,6 +73,7 @@ class Watch {
   void terminate_all();
   void kill_all();
   void report_cuts();
+  [[nodiscard]] bool is_one_stopped();
   void blame_for_hang(Rank& rank, const std::string& sentence);
   [[nodiscard]] Rank* awaited_by(const Silence& silence) const;
   [[nodiscard]] std::string write_all_stacks(const Rank& blamed) const;
@@ -247,12 +248,23 @@ void Watch::check_pulses() {
     longest = *silence;
     first = rank.get();
   }
-  if (first == nullptr || ending_.has_begun() || hangs_) return;
-  if (Rank* awaited = awaited_by(longest)) {
-    first = awaited;
-    longest = awaited->standstill(now);
+  if (ending_.has_begun() || hangs_ || is_one_stopped() || first == nullptr) return;
+  if (Rank* culprit = awaited_by(longest)) {
+    first = culprit;
+    longest = culprit->standstill(now);
   }
   blame_for_hang(*first, sentence_of(longest));
+}
+
+// A stopped process waits for nobody, whatever its phase: while there is one, no other is to blame.
+bool Watch::is_one_stopped() {
+  for (const auto& rank : ranks_) {
+    const auto stopped = rank->stopped(clock_.now());
+    if (!stopped) continue;
+    if (stopped->seconds > stopped->limit_s) blame_for_hang(*rank, sentence_of(*stopped));
+    return true;
+  }
+  return false;
 }
 
 // The one whom a rank in a collective waits for has stamped about as long ago, and is in none.

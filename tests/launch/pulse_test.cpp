@@ -149,6 +149,12 @@ TEST_CASE("the sentence about a silence names the phase and its limit") {
              Contains("while saving, where the limit is 10 min 00 s") && !Contains("hang_timeout"));
 }
 
+TEST_CASE("the sentence about a stopped process says so, and that the limit can be set") {
+  CHECK(sentence_of({3.5, 3, Phase::checkpoint, {}, true}) ==
+        "a signal has stopped it, and it has not moved for 3.50 s while saving, where the limit is "
+        "3.00 s (trainer.hang_timeout)");
+}
+
 TEST_CASE("the sentence about a silence names the collective, and whether it is waited for") {
   CHECK_THAT(sentence_of({61, 60, Phase::train, {"sum of the losses", true}}),
              Contains("(trainer.hang_timeout); it waits for the other ranks in 'sum of the losses'"));

@@ -109,6 +109,23 @@ TEST_CASE("a stopped process is told as stopped, and then answers") {
   CHECK(job.survivors() == 0);
 }
 
+TEST_CASE("a stopped process has the limit of a step in every phase") {
+  HangingJob job({"save=40", "stop"});
+  const Outcome outcome = job.run();
+  check_blamed(outcome);
+  CHECK_THAT(outcome.message,
+             Contains("a signal has stopped it") && Contains("while saving") && Contains("2.00 s"));
+}
+
+TEST_CASE("a stopped process is to blame, not the one that waits for it since longer") {
+  Job job({"hello", "0:exchange=sum of the losses", "0:step=40", "1:sleep_ms=700",
+           "1:exchange=sum of the losses", "1:step=41", "1:stop", "wait"},
+          2);
+  job.spec.hang_timeout_s = 2;
+  job.spec.grace_s = 0.5;
+  check_blamed(job.run());
+}
+
 TEST_CASE("a thread that cannot answer has a line all the same") {
   HangingJob job({"deaf"});
   check_blamed(job.run());
