@@ -70,6 +70,9 @@ class Store {
   /// were before they were moved aside, and none verifies.
   std::optional<fs::path> newest_valid(const Told& told);
 
+  /// Removes what earlier saves left unfinished: where no process saves. Throws Error(resource) where
+  /// the folder cannot be read; what cannot be removed stays.
+  void remove_unfinished() const;
   /// Removes what earlier saves left unfinished and every checkpoint that `keep` does not name,
   /// oldest first; never where a link leads, and never one of the last two that verify: what this
   /// Store has committed or verified is not read again. Those that are found damaged on the way are
@@ -87,6 +90,7 @@ class Store {
     std::vector<Damaged> damaged;
   };
 
+  void remove_temporary_links() const;
   void clear_place(const fs::path& checkpoint);
   [[nodiscard]] std::vector<fs::path> unfinished() const;
   [[nodiscard]] Surplus surplus(std::span<const std::string> keep);

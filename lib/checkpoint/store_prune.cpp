@@ -57,17 +57,26 @@ Store::Surplus Store::surplus(std::span<const std::string> keep) {
   return surplus;
 }
 
+void Store::remove_temporary_links() const {
+  for (const std::string& name : names_in(folder_)) {
+    const bool left_over = name.starts_with(temporary_prefix(Link::last)) ||
+                           name.starts_with(temporary_prefix(Link::best));
+    if (left_over) ::unlink((folder_ / name).c_str());
+  }
+}
+
+void Store::remove_unfinished() const {
+  remove_temporary_links();
+  for (const fs::path& left : unfinished()) (void)remove_folder(left);
+}
+
 void Store::prune(std::span<const std::string> keep) {
   std::optional<std::string> failed;
   const auto remove = [&](const fs::path& path) {
     const auto why = remove_folder(path);
     if (why && !failed) failed = why;
   };
-  for (const std::string& name : names_in(folder_)) {
-    const bool left_over = name.starts_with(temporary_prefix(Link::last)) ||
-                           name.starts_with(temporary_prefix(Link::best));
-    if (left_over) ::unlink((folder_ / name).c_str());
-  }
+  remove_temporary_links();
   std::ranges::for_each(unfinished(), remove);
   const Surplus surplus = this->surplus(keep);
   std::ranges::for_each(surplus.old, remove);

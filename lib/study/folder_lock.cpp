@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "log/log.hpp"
+#include "study/unfinished.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -16,7 +17,6 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 namespace trainctl::study {
 namespace {
@@ -81,31 +81,6 @@ void overwrite(int fd, const fs::path& path, const std::string& line) {
          "cannot write {}: {}", path.string(), std::strerror(errno));
 }
 
-bool is_marked(std::string_view name, std::string_view mark) {
-  const std::size_t at = name.rfind(mark);
-  if (!name.starts_with('.') || at == std::string_view::npos || at == 0) return false;
-  const std::string_view pid = name.substr(at + mark.size());
-  return !pid.empty() && pid.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
-// ".result.json.tmp.123" and ".result.json.reserved.123", as write_atomically and ReservedFile name
-// what they have not finished.
-bool is_temporary(std::string_view name) {
-  return is_marked(name, ".tmp.") || is_marked(name, ".reserved.");
-}
-
-// Of a holder that is gone, whose processes ended with it. What cannot be removed stays.
-void remove_temporaries(const fs::path& folder) {
-  std::vector<fs::path> found;
-  std::error_code failure;
-  fs::recursive_directory_iterator entry(folder, fs::directory_options::skip_permission_denied,
-                                         failure);
-  for (; !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
-    if (is_temporary(entry->path().filename().string())) found.push_back(entry->path());
-  }
-  for (const fs::path& path : found) ::unlink(path.c_str());
-}
-
 struct Claim {
   fs::path path;
   std::string line;
@@ -139,7 +114,7 @@ struct Claim {
     if (!gone && if_locked == IfLocked::refuse) refuse(content);
     overwrite(fd.get(), path, line);
     say(content, gone.value_or("--break-lock asks for it"));
-    if (gone) remove_temporaries(path.parent_path());
+    if (gone) remove_unfinished(path.parent_path());
     return true;
   }
 };

@@ -34,8 +34,7 @@ enum class IfLocked { refuse, take_over };
 
 /// While it lives the folder is one run's alone: a file `.lock` in it says whose. One whose holder
 /// is gone is taken over, and the log says so; of several runs that find it, one does. What that
-/// holder had not finished to write (".NAME.tmp.PID" and ".NAME.reserved.PID", in folders below
-/// as well) is removed then.
+/// holder had not finished to write is removed then.
 class FolderLock {
  public:
   static constexpr const char* kFileName = ".lock";

@@ -7,6 +7,7 @@
 #include "study/run_ending.hpp"
 #include "study/run_inputs.hpp"
 #include "study/superseded.hpp"
+#include "study/unfinished.hpp"
 #include "study/worker_launch.hpp"
 #include "weights/import.hpp"
 
@@ -71,6 +72,7 @@ RunOutcome SupervisedRun::execute(const MakeSinks& make_sinks) {
     import_weights(start_.request, outcome_.folder);
     supervise();
   });
+  remove_unfinished(outcome_.folder);
   std::error_code ignored;  // nobody needs it any more
   fs::remove(outcome_.folder / weights::kImportedName, ignored);
   for (const auto& sink : events_.sinks()) keep_failure([&] { sink->close(); });
