@@ -202,6 +202,9 @@ void Checkpoint::describe(config::Describe<Checkpoint>& options) {
              "2h; absent: none.")
       .not_empty()
       .example("15m");
+  options.field(
+      "on_best", &Checkpoint::on_best,
+      "Saves after each epoch that is the best so far, too, whatever every_n_epochs says.");
   options.field("save_weights_only", &Checkpoint::save_weights_only,
                 "Leaves out all but the weights: less space, and no run can go on from it.");
   options.field("async", &Checkpoint::asynchronous,

@@ -289,6 +289,7 @@ struct Checkpoint {
   std::int64_t every_n_epochs = 1;
   std::optional<std::int64_t> every_n_steps;
   std::optional<std::string> every_t;  // a span of time
+  bool on_best = false;
   bool save_weights_only = false;
   bool asynchronous = true;
 

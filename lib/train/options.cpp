@@ -57,6 +57,7 @@ Options options_from(const spec::Experiment& experiment, at::Device device, int 
   options.save_best = experiment.checkpoint.save_top_k != 0;
   options.save_last = experiment.checkpoint.save_last;
   options.save_every = experiment.checkpoint.every_n_epochs;
+  options.save_on_best = experiment.checkpoint.on_best;
   options.saving = saving_of(experiment.checkpoint);
   if (trainer.fast_dev_run) {  // does it run at all? leaves nothing behind
     options.max_epochs = 1;

@@ -49,6 +49,7 @@ struct Options {
   bool save_best = true;
   bool save_last = true;
   std::int64_t save_every = 1;   // epochs
+  bool save_on_best = false;     // after an epoch that is the best so far, too
   std::optional<Saving> saving;  // absent: none are written
 };
 

@@ -77,23 +77,29 @@ bool Trainer::finish_epoch() {
     cut_.reset();
     return false;
   }
-  keep_best();
+  keep_best(ended.improved);
   if (stop_ == Stop::none) stop_ = agreement_.settle(timer_.last_reading());
   ended.data_digest = epoch_digest();
   ++epochs_done_;
   epoch_done_ = true;
   const bool sound = diverged_reason_.empty();
-  const bool saves = saver_ && sound && !cut_ && stop_ != Stop::signal &&
-                     (position_.epoch + 1) % options_.save_every == 0;
+  const char* reason = reason_to_save(ended.improved);
+  const bool saves = saver_ && sound && !cut_ && stop_ != Stop::signal && reason != nullptr;
   if (saves) take_state();
   time_epoch(ended);
   if (session_.communicator.place().rank == 0) reporter_.emit(ended);
   if (!sound) throw_rose(diverged_reason_);
   // Only now: an epoch that a checkpoint holds is never told again.
-  if (saves) write_state("every_n_epochs");
+  if (saves) write_state(reason);
   write_cut();
   settle_stop_reason();
   return stop_ != Stop::signal;
+}
+
+/// Of a checkpoint after the epoch; null where none is due. The same on all ranks.
+const char* Trainer::reason_to_save(bool improved) const {
+  if ((position_.epoch + 1) % options_.save_every == 0) return "every_n_epochs";
+  return improved && options_.save_on_best ? "best" : nullptr;
 }
 
 void Trainer::settle_stop_reason() {
@@ -138,11 +144,12 @@ bool Trainer::judge_epoch(events::EpochEnded& ended) {
   return true;
 }
 
-void Trainer::keep_best() {
+void Trainer::keep_best(bool improved) {
   timer_.enter(Part::checkpoint);
   phase_ = events::Phase::checkpoint;
   beat(phase_);
   keeper_.save_due(position_.epoch);
+  if (improved && options_.save_on_best) keeper_.save_new_best(Keeper::OnFailure::warn);
   beat(events::Phase::load);  // a rank that has not saved waits for those that do
   timer_.enter(Part::other);
 }

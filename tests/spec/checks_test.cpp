@@ -238,7 +238,7 @@ TEST_CASE("checkpoint keys that cannot be, or work against restarts, are told", 
   for (const char* sound :
        {"checkpoint.every_t=15m", "checkpoint.every_n_steps=1", "checkpoint.save_top_k=-1",
         "checkpoint.save_top_k=3", "checkpoint.save_weights_only=true", "trainer.max_restarts=3",
-        "checkpoint.async=false"})
+        "checkpoint.async=false", "checkpoint.on_best=true"})
     CHECK(problems_of({sound}).empty());
   CHECK_THAT(problems_of({"checkpoint.every_n_steps=0"}), Contains("'every_n_steps' must be"));
   CHECK_THAT(problems_of({"trainer.max_restarts=-1"}), Contains("'max_restarts' must be"));

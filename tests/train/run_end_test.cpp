@@ -1,10 +1,13 @@
 #include "base/error.hpp"
 #include "base/safetensors.hpp"
+#include "checkpoint/store.hpp"
 #include "fake_run.hpp"
 #include "support/catch.hpp"
 #include "train/trainer.hpp"
 
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 using namespace trainctl;
 
@@ -86,6 +89,50 @@ TEST_CASE("checkpoints are written every so many epochs, and at the end what is 
   for (const auto& saved : run.all<events::CheckpointSaved>()) epochs.push_back(saved.epoch);
   CHECK(epochs == std::vector<std::int64_t>{1, 2, 4});
   CHECK_FALSE(std::filesystem::exists(run.folder / "checkpoints/last.safetensors"));
+}
+
+TEST_CASE("an epoch that is the best so far is saved out of turn where that is asked for") {
+  using Saves = std::vector<std::pair<std::int64_t, std::string>>;
+  for (const bool asked : {false, true}) {
+    INFO("asked for: " << asked);
+    FakeRun run;
+    run.options.max_epochs = 5;
+    run.options.monitor = "val/score";
+    run.options.mode = spec::Mode::max;
+    run.options.save_every = 4;
+    run.options.save_on_best = asked;
+    run.options.saving = train::Saving{};
+    run.options.saving->top_k = -1;
+    run.metric().script = {0.1, 0.3, 0.2, 0.4, 0.25};
+    run.run();
+    Saves saves;  // newest first
+    for (const auto& found : checkpoint::Store(run.folder.path() / "checkpoints").list()) {
+      REQUIRE(found.manifest.has_value());
+      saves.emplace_back(found.moment.epoch, found.manifest->reason);
+    }
+    Saves expected{{5, "exit"}, {4, "every_n_epochs"}};
+    if (asked) expected.insert(expected.end(), {{2, "best"}, {1, "best"}});
+    CHECK(saves == expected);
+    std::vector<std::int64_t> weights;
+    for (const auto& saved : run.all<events::CheckpointSaved>()) {
+      if (saved.path == "checkpoints/best.safetensors") weights.push_back(saved.epoch);
+    }
+    CHECK(weights == (asked ? std::vector<std::int64_t>{0, 1, 3} : std::vector<std::int64_t>{3}));
+  }
+}
+
+TEST_CASE("a run without validation takes the training loss for what tells the best") {
+  FakeRun run({.val_samples = 0});
+  run.options.max_epochs = 2;
+  run.options.save_every = 9;
+  run.options.save_on_best = true;
+  run.options.saving = train::Saving{};
+  run.run();
+  const auto all = checkpoint::Store(run.folder.path() / "checkpoints").list();
+  REQUIRE_FALSE(all.empty());
+  REQUIRE(all.back().manifest.has_value());
+  CHECK(all.back().manifest->reason == "best");
+  CHECK(all.back().manifest->monitor == "train/loss");
 }
 
 TEST_CASE("a score that is not a number is never the best") {
