@@ -28,6 +28,7 @@ struct RunFlags {
   std::string out = "runs";
   std::string run_dir;
   std::string resume;  // auto, last, best or a path; empty: a new run
+  bool accept_data_change = false;
   bool break_lock = false;
   int max_restarts = -1;  // -1: as the file says
   std::string replay_step;
@@ -71,6 +72,8 @@ study::RunRequest request_for(const RunFlags& flags, const std::vector<std::stri
   request.folder.root = flags.out;
   if (!flags.run_dir.empty()) request.folder.fixed = flags.run_dir;
   if (!flags.resume.empty()) request.resume = study::parse_resume(flags.resume);
+  if (request.resume && flags.accept_data_change)
+    request.resume->if_data_changed = study::IfDataChanged::restart_epoch;
   if (flags.break_lock) request.folder.if_locked = study::IfLocked::take_over;
   return request;
 }
@@ -169,6 +172,9 @@ RunFlags with_config(RunFlags flags) {
 int run(const RunFlags& typed, Context& context) {
   launch::end_on_stop_signals();  // nothing has begun that could be saved
   if (!typed.replay_step.empty()) return replay_step(typed.config, typed.replay_step, context);
+  ENSURE(config, !typed.accept_data_change || !typed.resume.empty(),
+         "--accept-data-change is for a run that goes on: add --resume auto, last, best or a "
+         "folder");
   const RunFlags flags = with_config(typed);
   study::RunRequest request = request_for(flags, {}, context);
   const launch::SignalGuard guard;  // also between the parts of it
@@ -204,6 +210,9 @@ void add_run(CLI::App& program, Context& context) {
           "go on with a run: auto (from its newest checkpoint if there is one), last, best, "
           "or the folder of a run or a checkpoint; CONFIG may be left out before a folder")
       ->type_name("WHICH");
+  verb.add_flag(
+      "--accept-data-change", flags->accept_data_change,
+      "with --resume: where the data has changed, start the epoch again with the new data");
   verb.add_option("--max-restarts", flags->max_restarts,
                   "start again from the newest checkpoint after a process failed or hung, so often")
       ->type_name("N")

@@ -88,6 +88,18 @@ std::optional<int> threads_of(const checkpoint::Manifest& saved) {
   return is_number ? std::optional(threads) : std::nullopt;
 }
 
+std::string changed_data(const checkpoint::Manifest& saved, const checkpoint::Manifest& now) {
+  std::string text;
+  for (const char* split : {"train", "val"}) {
+    const std::string key = std::string("data.") + split;
+    const std::string before = fact(saved, key.c_str());
+    const std::string after = fact(now, key.c_str());
+    if (before.empty() || after.empty() || before == after) continue;
+    text += fmt::format("{}dataset.{}: {} -> {}", text.empty() ? "" : ", ", split, before, after);
+  }
+  return text;
+}
+
 std::string why_not_bitwise(const checkpoint::Manifest& saved, const Standing& now) {
   Differences differences;
   differences.compare("the world size", std::to_string(saved.world_size),

@@ -34,6 +34,10 @@ struct Standing {
   std::string buckets;
 };
 
+/// The splits whose data is not what the checkpoint was trained on, by their fingerprints:
+/// "dataset.train: 1f3a... -> 90c2...". Empty: there are none, or the checkpoint does not tell.
+std::string changed_data(const checkpoint::Manifest& saved, const checkpoint::Manifest& now);
+
 /// Why a run that goes on from the checkpoint computes other numbers than the one that wrote it
 /// would have: "2 threads before, 1 now; torch 2.11.0 before, 2.12.0 now". Empty: it does not.
 std::string why_not_bitwise(const checkpoint::Manifest& saved, const Standing& now);

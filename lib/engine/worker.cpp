@@ -136,6 +136,14 @@ events::RunStarted describe(const spec::Experiment& experiment, const RunLoaders
   return started;
 }
 
+/// Of a start that --accept-data-change allows.
+std::string data_change_notice(const checkpoint::Manifest& saved, const std::string& changed) {
+  return fmt::format(
+      "the data is not what the checkpoint was trained on ({}): epoch {} starts{} with the new "
+      "data",
+      changed, saved.epoch + 1, saved.step_in_epoch > 0 ? " again from its beginning" : "");
+}
+
 std::uint64_t ring_bytes(const RunLoaders& loaders) {
   const std::uint64_t validation = loaders.validation ? loaders.validation->memory().size() : 0;
   return loaders.train->memory().size() + validation;
@@ -302,16 +310,27 @@ void Worker::go_on(train::Trainer& trainer, const train::Session& session,
                    const spec::Experiment& experiment) {
   const spec::Task task = spec::read_task(request_.run_dir);
   if (task.resume.empty()) return;
-  in_context("--resume", [&] { trainer.resume(task.resume); });
+  using train::EpochUnderWay;
+  const checkpoint::Manifest saved =
+      in_context("--resume", [&] { return checkpoint::read_manifest(task.resume); });
+  const std::string changed =
+      task.accepts_data_change ? changed_data(saved, session.origin) : std::string();
+  in_context("--resume", [&] {
+    trainer.resume(task.resume,
+                   changed.empty() ? EpochUnderWay::goes_on : EpochUnderWay::begins_anew);
+  });
   global_step_ = trainer.global_step();
-  const std::string why_not =
-      why_not_bitwise(checkpoint::read_manifest(task.resume),
-                      {session.origin, request_.world_size, trainer.buckets()});
+  std::string why_not =
+      why_not_bitwise(saved, {session.origin, request_.world_size, trainer.buckets()});
   ENSURE(checkpoint, why_not.empty() || !experiment.trainer.deterministic,
          "{}: the run would not be the same bit for bit, as trainer.deterministic asks for; set it "
          "to false to go on all the same",
          why_not);
   if (request_.rank != 0) return;
+  if (!changed.empty()) {
+    emit_(events::Warning{data_change_notice(saved, changed), {}});
+    why_not += (why_not.empty() ? "" : "; ") + changed;
+  }
   const train::Position next = trainer.next();
   emit_(events::Resumed{.path = task.resume.string(),
                         .epoch = next.epoch,

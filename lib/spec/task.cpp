@@ -14,8 +14,9 @@ namespace trainctl::spec {
 namespace {
 
 constexpr const char* kSchema = "trainctl.task/1";
-constexpr std::array kKeys{"schema", "kind",   "split",  "weights",
-                           "input",  "learnt", "resume", "replay"};
+constexpr std::array kKeys{"schema",  "kind",   "split",
+                           "weights", "input",  "learnt",
+                           "resume",  "replay", "accepts_data_change"};
 constexpr std::array kLearntKeys{"targets", "outputs", "labelled"};
 constexpr std::array kSplits{"train", "val", "test"};
 
@@ -23,6 +24,12 @@ std::string text_of(const Json& json, const char* key) {
   ENSURE(config, json.contains(key) && json[key].is_string(), "{}: '{}' is no text", kTaskFile,
          key);
   return json[key].get<std::string>();
+}
+
+bool flag_of(const Json& json, const char* key) {
+  ENSURE(config, json.contains(key) && json[key].is_boolean(), "{}: '{}' is neither true nor false",
+         kTaskFile, key);
+  return json[key].get<bool>();
 }
 
 void check_keys(const Json& json, std::span<const char* const> known) {
@@ -48,12 +55,11 @@ Learnt parse_learnt(const Json& json) {
          printable(targets));
   ENSURE(config, json.contains("outputs") && json["outputs"].is_number_unsigned(),
          "{}: 'outputs' is no number", kTaskFile);
-  ENSURE(config, json.contains("labelled") && json["labelled"].is_boolean(),
-         "{}: 'labelled' is neither true nor false", kTaskFile);
+  const bool labelled = flag_of(json, "labelled");
   const auto outputs = json["outputs"].get<std::uint64_t>();
   ENSURE(config, outputs > 0 && outputs <= INT32_MAX, "{}: 'outputs' is {}", kTaskFile, outputs);
   return {static_cast<Targets>(found - names.begin()), static_cast<std::int64_t>(outputs),
-          json["labelled"].get<bool>()};
+          labelled};
 }
 
 }  // namespace
@@ -76,6 +82,7 @@ std::string dump_task(const Task& task) {
   if (!task.replay.empty()) json["replay"] = task.replay.string();
   if (task.learnt) json["learnt"] = json_of(*task.learnt);
   if (!task.resume.empty()) json["resume"] = task.resume.string();
+  if (task.accepts_data_change) json["accepts_data_change"] = true;
   return to_pretty(json) + "\n";
 }
 
@@ -91,10 +98,14 @@ Task parse_task(std::string_view text) {
   if (json.contains("replay")) task.replay = text_of(json, "replay");
   if (json.contains("learnt")) task.learnt = parse_learnt(json["learnt"]);
   if (json.contains("resume")) task.resume = text_of(json, "resume");
+  if (json.contains("accepts_data_change"))
+    task.accepts_data_change = flag_of(json, "accepts_data_change");
   ENSURE(config, task.resume.empty() || task.resume.is_absolute(),
          "{}: 'resume' is no absolute path", kTaskFile);
   ENSURE(config, task.resume.empty() || task.kind == TaskKind::train,
          "{}: only training can be resumed", kTaskFile);
+  ENSURE(config, !task.accepts_data_change || !task.resume.empty(),
+         "{}: 'accepts_data_change' is of a run that is resumed", kTaskFile);
   return task;
 }
 

@@ -44,6 +44,7 @@ struct Task {
   std::optional<Learnt> learnt = {};   // absent: as the split itself says
   std::filesystem::path resume = {};   // of training: a verified checkpoint's folder, absolute
   std::filesystem::path replay = {};   // the dump of the step, for `replay`
+  bool accepts_data_change = false;    // with `resume`: other data restarts the epoch under way
 
   bool operator==(const Task&) const = default;
 };

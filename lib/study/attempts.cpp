@@ -98,6 +98,7 @@ RunRequest Attempts::current() const {
 RunRequest Attempts::changed(const std::vector<std::string>& changes) const {
   RunRequest next = request_;
   next.task.resume.clear();
+  next.task.accepts_data_change = false;
   config::Diagnostics problems;  // were found when the file was read
   next.loaded = spec::overridden(request_.loaded, changes, problems);
   problems.throw_if_errors();

@@ -39,7 +39,7 @@ Restarts::Restarts(int most, fs::path run_dir, const Origin& origin)
 
 std::optional<Origin> Restarts::choose() const {
   try {
-    return choose_checkpoint(run_dir_, {ResumeFrom::automatic, {}});
+    return choose_checkpoint(run_dir_, {.from = ResumeFrom::automatic});
   } catch (const Error& error) {
     log::get().warn("there is no restart: {}", error.what());
     return std::nullopt;

@@ -143,11 +143,11 @@ bool has_weights_only(const checkpoint::Manifest& manifest) {
 }
 
 ResumeWish parse_resume(const std::string& text) {
-  if (text == "auto") return {ResumeFrom::automatic, {}};
-  if (text == "last") return {ResumeFrom::last, {}};
-  if (text == "best") return {ResumeFrom::best, {}};
+  if (text == "auto") return {.from = ResumeFrom::automatic};
+  if (text == "last") return {.from = ResumeFrom::last};
+  if (text == "best") return {.from = ResumeFrom::best};
   ENSURE(config, !text.empty(), "--resume: write auto, last, best or a folder");
-  return {ResumeFrom::path, fs::absolute(text).lexically_normal()};
+  return {.from = ResumeFrom::path, .path = fs::absolute(text).lexically_normal()};
 }
 
 fs::path run_folder_of(const ResumeWish& wish) {

@@ -12,10 +12,14 @@ namespace trainctl::study {
 /// automatic: the newest checkpoint, or the beginning; path: a run folder or a checkpoint's.
 enum class ResumeFrom { automatic, last, best, path };
 
+/// What becomes of a run whose data is not that of its checkpoint.
+enum class IfDataChanged { refuse, restart_epoch };
+
 /// What `--resume` asks for.
 struct ResumeWish {
   ResumeFrom from = ResumeFrom::automatic;
-  fs::path path;  // absolute
+  fs::path path = {};  // absolute
+  IfDataChanged if_data_changed = IfDataChanged::refuse;
 };
 
 /// "auto", "last" and "best"; anything else is a path.

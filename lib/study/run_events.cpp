@@ -61,7 +61,8 @@ void RunEvents::take(int rank, const events::Event& event) {
   record_.add(rank, event);
   write_if_possible([&] { log_.on_event(rank, event); });
   if (const auto* started = std::get_if<events::RunStarted>(&event)) {
-    expect_same_data(start_.past.fingerprints, started->data_fingerprints);
+    if (!start_.request.task.accepts_data_change)  // else the worker tells
+      expect_same_data(start_.past.fingerprints, started->data_fingerprints);
     // Only now are versions and data known; before, the manifest told what was asked for.
     write_if_possible(on_started_);
   }

@@ -12,6 +12,9 @@ namespace {
 // It begins with a checkpoint, or at the first step.
 Start start_at(RunRequest request, const fs::path& folder, Origin origin) {
   request.task.resume = origin.checkpoint;
+  request.task.accepts_data_change =
+      !origin.checkpoint.empty() && request.resume &&
+      request.resume->if_data_changed == IfDataChanged::restart_epoch;
   Continuation past = continue_run(request.loaded, folder, std::move(origin));
   return {std::move(request), std::move(past)};
 }

@@ -26,6 +26,11 @@
 
 namespace trainctl::train {
 
+/// What a checkpoint in the middle of an epoch means for the rest of it: that it follows, or that
+/// all of it comes, since the data is another one. Weights, optimizer and steps are those of the
+/// checkpoint either way.
+enum class EpochUnderWay { goes_on, begins_anew };
+
 /// The epoch loop. Knows the interfaces of the stages, never a concrete one.
 class Trainer {
  public:
@@ -35,7 +40,8 @@ class Trainer {
   /// Before run(): goes on from a checkpoint, with the next batch. On as many ranks as wrote it all
   /// numbers are as if the run had never stopped. Throws Error(checkpoint) naming what does not
   /// fit, Error(config) where another number of ranks cannot go on at that batch.
-  void resume(const std::filesystem::path& checkpoint);
+  void resume(const std::filesystem::path& checkpoint,
+              EpochUnderWay epoch = EpochUnderWay::goes_on);
   /// Trains to the end and returns the last event. Throws Error(diverged) for a loss, a gradient
   /// or weights that are not finite, Error(data) from the loader, Error(rank_failed) or Error(hang)
   /// where another rank is lost.
@@ -91,6 +97,8 @@ class Trainer {
   // trainer_resume.cpp
   void take_over_other_world(const SavedState& saved);
   void check_position(const checkpoint::Manifest& manifest) const;
+  void check_rows() const;
+  void forget_epoch();
   void fit_position(const checkpoint::Manifest& manifest);
 
   // trainer_state.cpp

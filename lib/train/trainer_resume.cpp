@@ -21,7 +21,7 @@ std::int64_t fitting_batch(std::int64_t rows, std::int64_t most, std::int64_t ba
 
 }  // namespace
 
-void Trainer::resume(const std::filesystem::path& checkpoint) {
+void Trainer::resume(const std::filesystem::path& checkpoint, EpochUnderWay epoch) {
   const dist::Place place = session_.communicator.place();
   const SavedState saved(checkpoint, place);
   in_context("the values in " + checkpoint.string(), [&] {
@@ -29,6 +29,8 @@ void Trainer::resume(const std::filesystem::path& checkpoint) {
     memorise(memo);
     memo.finish();
     check_position(saved.manifest());
+    if (epoch == EpochUnderWay::begins_anew && !epoch_done_) forget_epoch();
+    check_rows();
   });
   saved.copy_into(state());
   if (saved.same_world() || place.rank == 0)
@@ -54,6 +56,15 @@ void Trainer::check_position(const checkpoint::Manifest& manifest) const {
       "and step {}",
       at.step_in_epoch, at.epoch, at.global_step, manifest.step_in_epoch, manifest.epoch,
       manifest.global_step);
+}
+
+/// As if the epoch before had just ended: the one under way is the next.
+void Trainer::forget_epoch() {
+  --position_.epoch;
+  epoch_done_ = true;
+}
+
+void Trainer::check_rows() const {
   const std::int64_t all = session_.train.samples();
   ENSURE(checkpoint, rows_in_epoch_ >= 0 && (epoch_done_ || rows_in_epoch_ <= all),
          "{} samples of the epoch are trained on, of {}", rows_in_epoch_, all);

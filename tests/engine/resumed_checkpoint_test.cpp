@@ -157,6 +157,77 @@ TEST_CASE("a checkpoint whose position cannot be is refused") {
   }
 }
 
+TEST_CASE("with other data the epoch under way begins anew, and its steps stay counted") {
+  const auto first = make({});
+  after_step(8)(*first);  // the second batch of the second epoch
+  first->run();
+  const auto again = make({});
+  again->sizes.samples = 5;
+  again->train = again->train_loader();
+  again->resume = last_of(*first);
+  CHECK_THAT(error_of(*again).what(), Contains("8 samples of the epoch are trained on, of 5"));
+  again->resume_epoch = train::EpochUnderWay::begins_anew;
+  again->events.clear();
+  const events::Finished finished = again->run();
+  CHECK(finished.epochs == 4);
+  CHECK(finished.global_step == 8 + 3 * 2);  // batches of 4 and 1
+  const auto epochs = again->all<events::EpochEnded>();
+  REQUIRE(epochs.size() == 3);
+  CHECK(epochs[0].epoch == 1);
+  CHECK(epochs[0].global_step == 10);
+  CHECK(epochs[0].timing.samples == 5);
+  CHECK(again->all<events::StepLogged>().front().global_step == 9);
+}
+
+TEST_CASE("an epoch that begins anew takes nothing from its first beginning but the weights") {
+  const auto first = make({});
+  after_step(8)(*first);
+  first->run();
+  const auto loss_of = [&](const std::function<void(Json&)>& change) {
+    const auto run = make({});
+    run->resume = altered(last_of(*first), run->folder.path() / "from", change);
+    run->resume_epoch = train::EpochUnderWay::begins_anew;
+    run->options.max_epochs = 2;
+    run->run();
+    const auto epochs = run->all<events::EpochEnded>();
+    REQUIRE(epochs.size() == 1);
+    CHECK(epochs[0].timing.samples == 22);
+    return std::pair(value_of(epochs[0], "train/loss"), epochs[0].data_digest);
+  };
+  const auto expected = loss_of([](Json&) {});
+  CHECK(loss_of([](Json& values) {
+          values["digest"] = 12345;
+          values["rows_in_epoch"] = 4;
+        }) == expected);
+}
+
+TEST_CASE("between two epochs other data changes nothing about where a run goes on") {
+  Variant variant;
+  const auto whole = make(variant);
+  const events::Finished expected = whole->run();
+  const auto first = make(variant);
+  first->options.max_epochs = 2;
+  first->run();
+  const auto again = make(variant);
+  again->resume = last_of(*first);
+  again->resume_epoch = train::EpochUnderWay::begins_anew;
+  CHECK(again->run().parameter_digest == expected.parameter_digest);
+}
+
+TEST_CASE("a run that is at its limit begins no epoch anew") {
+  const auto first = make({});
+  first->options.max_steps = 8;
+  first->run();
+  const auto again = make({});
+  again->options.max_steps = 8;
+  again->resume = last_of(*first);
+  again->resume_epoch = train::EpochUnderWay::begins_anew;
+  const events::Finished finished = again->run();
+  CHECK(finished.global_step == 8);
+  CHECK(finished.stop_reason == "max_steps");
+  CHECK(again->all<events::EpochEnded>().empty());
+}
+
 TEST_CASE("checkpoints of weights only are written like others, and no run goes on from them") {
   const auto run = make({.ema = true});
   run->options.saving->weights_only = true;

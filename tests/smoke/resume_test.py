@@ -265,9 +265,36 @@ class OtherWays(Resumes):
         for _ in range(2):
             self.call(*words, "trainer.max_epochs=3", code=10)
             self.assertRegex(self.err, r"dataset\.train: [0-9a-f]+ -> ")
+        self.assertIn("--accept-data-change", self.err)
         self.assertEqual([row["epoch"] for row in rows(self.run_dir / "epochs.csv")], ["1", "2"])
         fill(126)
         self.call(*words, "trainer.max_epochs=3")
+        fill(7)
+        self.call(*words, "trainer.max_epochs=4", "--accept-data-change")
+        self.assertRegex(self.err, r"warning: .*dataset\.train: [0-9a-f]+ -> [0-9a-f]+\): epoch 4 starts with the new data")
+        resumed = self.result()["resumed_from"]
+        self.assertIs(resumed["bitwise"], False)
+        self.assertIn("dataset.train", resumed["why_not"])
+        self.call(*words, "trainer.max_epochs=5")  # the new data is that of the checkpoint now
+        self.assertIs(self.result()["resumed_from"]["bitwise"], True)
+
+    def test_accepted_data_begins_the_epoch_under_way_again(self):
+        (self.folder / "table.yaml").write_text(TABLE)
+
+        def fill(last):
+            lines = [f"{i},{2 * i}" for i in range(63)] + [f"63,{last}"]
+            (self.folder / "rows.csv").write_text("\n".join(["area,price", *lines]) + "\n")
+
+        words = ("run", "table.yaml", "--run-dir", self.run_dir, "trainer.max_epochs=2")
+        fill(126)
+        self.call(*words, "trainer.max_steps=12")  # of 8 an epoch
+        fill(7)
+        self.call(*words, "--accept-data-change", code=2)
+        self.assertIn("add --resume", self.err)
+        self.call(*words, "--resume", "auto", "--accept-data-change")
+        self.assertIn("epoch 2 starts again from its beginning with the new data", self.err)
+        self.assertEqual((self.result()["resumed_from"]["step"], self.result()["steps"]), (12, 20))
+        self.assertEqual([row["epoch"] for row in rows(self.run_dir / "epochs.csv")], ["1", "2"])
 
 
 class Restarts(Resumes):

@@ -40,7 +40,9 @@ TEST_CASE("a task comes back from its file, whatever its path holds") {
         Task{.kind = TaskKind::predict, .learnt = spec::Learnt{spec::Targets::numbers, 3, false}},
         Task{.kind = TaskKind::replay, .replay = "runs/a/diverged/step=000003/rank_0.part"},
         Task{.learnt = spec::Learnt{spec::Targets::classes, 1000, true}},
-        Task{.resume = "/runs/a \"b\"/checkpoints/epoch=0003-step=000938"}, Task{}}) {
+        Task{.resume = "/runs/a \"b\"/checkpoints/epoch=0003-step=000938"},
+        Task{.resume = "/runs/a/checkpoints/epoch=0003-step=000938", .accepts_data_change = true},
+        Task{}}) {
     CHECK(spec::parse_task(spec::dump_task(task)) == task);
   }
 }

@@ -259,6 +259,39 @@ TEST_CASE("other data ends the run with exit code 10, and the fingerprints stay 
   }
 }
 
+TEST_CASE("other data is the worker's to judge where it is accepted, and known from then on") {
+  TempFolder folder;
+  const std::string other =
+      fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
+      fake_run::say(events::RunStarted{.data_fingerprints = {{"train", "bb"}}});
+  const std::string task = "cp \"$3/task.json\" \"$3/task.$N\"\n";
+  const auto request = fake_run::request(
+      folder,
+      counted(folder, "if [ $N = 1 ]; then " + hello() + copy_checkpoint(folder, 10) + kDie +
+                          "fi\n" + task + other + fake_run::say(events::Resumed{}) + finished()));
+  const auto failed = run(request);
+  auto refused = resuming(request, failed.folder);
+  CHECK_THAT(run(refused).ending.message, Contains("--accept-data-change"));
+  CHECK_FALSE(spec::parse_task(text_of(failed.folder / "task.2")).accepts_data_change);
+  refused.resume->if_data_changed = study::IfDataChanged::restart_epoch;
+  const auto accepted = run(refused);
+  CHECK(accepted.ending.exit_code == 0);
+  CHECK(spec::parse_task(text_of(failed.folder / "task.3")).accepts_data_change);
+  const Json manifest = Json::parse(text_of(failed.folder / "manifest.json"));
+  CHECK(manifest["data_fingerprints"]["train"] == "bb");
+}
+
+TEST_CASE("a run that begins has no data to accept") {
+  TempFolder folder;
+  auto request =
+      fake_run::request(folder, hello() + fake_run::say(invented::epoch(0)) + finished());
+  request.folder.fixed = folder / "run";
+  request.resume = study::ResumeWish{.if_data_changed = study::IfDataChanged::restart_epoch};
+  const auto outcome = run(request);
+  CHECK(outcome.ending.exit_code == 0);
+  CHECK_FALSE(fs::exists(outcome.folder / spec::kTaskFile));
+}
+
 TEST_CASE("the data is compared with that of the checkpoint, not of a later start in its folder") {
   for (const std::string now : {"aa", "bb"}) {
     TempFolder folder;

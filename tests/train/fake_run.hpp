@@ -266,7 +266,7 @@ struct FakeRun {
                                            .stop_signal = &stop_signal,
                                            .run_dir = folder.path()};
     trainctl::train::Trainer trainer(session, options);
-    if (!resume.empty()) trainer.resume(resume);
+    if (!resume.empty()) trainer.resume(resume, resume_epoch);
     try {
       auto finished = trainer.run();
       saved_the_end = trainer.saved_the_end();
@@ -320,6 +320,7 @@ struct FakeRun {
   trainctl::events::Heartbeat heartbeat{};
   volatile int stop_signal = 0;
   std::filesystem::path resume;  // a checkpoint to go on from
+  trainctl::train::EpochUnderWay resume_epoch = trainctl::train::EpochUnderWay::goes_on;
   bool saved_the_end = false;
   trainctl::train::Options options;
   std::vector<trainctl::events::Event> events;
