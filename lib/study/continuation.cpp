@@ -8,6 +8,8 @@
 #include "spec/monitor.hpp"
 #include "study/config_changes.hpp"
 #include "study/history.hpp"
+#include "study/history_gap.hpp"
+#include "study/resolved_value.hpp"
 #include "study/superseded.hpp"
 
 #include <map>
@@ -62,6 +64,16 @@ std::map<std::string, std::string> fingerprints_of(const Origin& origin, const f
   return found.empty() ? recorded_fingerprints(source_of(origin, run_dir)) : found;
 }
 
+/// Only of the start before: what is missing of earlier ones was told when it began.
+void tell_gap(const fs::path& run_dir, const Point& point, const std::string& config,
+              Continuation& past) {
+  const auto from = last_origin(run_dir);
+  if (!from) return;
+  const auto log_every = resolved_number(config, "trainer.log_every_n_steps");
+  std::string missing = missing_history(run_dir, {*from, point, log_every.value_or(0)});
+  if (!missing.empty()) past.notices.push_back(std::move(missing));
+}
+
 /// epochs.csv does not tell which epochs were the best so far: the values of the monitor do.
 void mark_improved(std::vector<events::EpochEnded>& epochs, const spec::Experiment& experiment) {
   const std::string monitor = spec::checkpoint_monitor(experiment);
@@ -96,6 +108,7 @@ Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, O
     past.epochs = report::read_epochs(run_dir / "epochs.csv");
     mark_improved(past.epochs, loaded.experiment);
   }
+  if (is_own) tell_gap(run_dir, point, config_of(origin, run_dir), past);
   if (origin.checkpoint.empty()) keep_aside(run_dir);  // no worker can refuse the beginning
   if (is_own)
     checkpoint::Store(run_dir / "checkpoints").point(checkpoint::Link::last, origin.checkpoint);

@@ -21,10 +21,9 @@ struct Continuation {
 };
 
 /// Readies the folder for a start at `origin`: compares the configs, says which damaged checkpoints
-/// are left out and what has changed, and puts aside what lies behind it; until a worker says that
-/// it has resumed, take_back() undoes that. Throws Error(config)
-/// naming the values that cannot change, before anything is touched; Error(checkpoint),
-/// Error(resource).
+/// are left out, what has changed and what the tables lack, and puts aside what lies behind it;
+/// until a worker says that it has resumed, take_back() undoes that. Throws Error(config) naming
+/// the values that cannot change, before anything is touched; Error(checkpoint), Error(resource).
 Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin);
 
 }  // namespace trainctl::study

@@ -4,12 +4,11 @@
 #include "base/strings.hpp"
 #include "checkpoint/store.hpp"
 #include "checkpoint/verify.hpp"
-#include "config/tree_path.hpp"
 #include "config/yaml.hpp"
 #include "spec/task.hpp"
+#include "study/resolved_value.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <system_error>
 
 namespace trainctl::study {
@@ -190,16 +189,7 @@ std::optional<std::int64_t> resumed_batch(const FolderRequest& asked, const Resu
   if (folder.if_used != IfUsed::go_on || !is_run_folder(*folder.fixed)) return std::nullopt;
   const std::string text =
       read_file(*folder.fixed / kResolved, config::kMaxFileBytes, ReadFailure::config);
-  config::Diagnostics ignored;
-  const config::Node tree = config::parse_yaml(config::make_source(kResolved, text), text, ignored);
-  const config::Node* node = config::find_path(tree, "loader.batch_size");
-  std::int64_t size = 0;
-  if (node == nullptr) return std::nullopt;
-  const std::string& digits = node->text;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), size);
-  return error == std::errc() && end == digits.data() + digits.size() && size > 0
-             ? std::optional(size)
-             : std::nullopt;
+  return resolved_number(text, "loader.batch_size");
 }
 
 }  // namespace trainctl::study

@@ -217,14 +217,28 @@ TEST_CASE("another config stops before anything in the folder is touched") {
 TEST_CASE("a harmless change is told as a warning, on the console and in the log") {
   TempFolder folder;
   const auto request = fake_run::request(
-      folder, counted(folder, hello() + "if [ $N = 1 ]; then " + copy_checkpoint(folder, 10) +
-                                  kDie + "fi\n" + finished()));
+      folder, counted(folder, hello() + "if [ $N = 1 ]; then " + fake_run::say(invented::epoch(0)) +
+                                  copy_checkpoint(folder, 10) + kDie + "fi\n" + finished()));
   const auto failed = run(request);
   const auto resumed = run(resuming(with(request, {"trainer.max_epochs=9"}), failed.folder));
   CHECK(resumed.ending.exit_code == 0);
   REQUIRE(resumed.record.warnings.size() == 1);
   CHECK_THAT(resumed.record.warnings[0], Contains("trainer.max_epochs: ~ -> 9"));
   CHECK_THAT(text_of(resumed.folder / "logs/rank_0.log"), Contains("trainer.max_epochs: ~ -> 9"));
+}
+
+TEST_CASE("tables that end before the checkpoint are told once, by the start that finds it out") {
+  TempFolder folder;
+  const auto request = fake_run::request(
+      folder, counted(folder, hello() + "if [ $N = 1 ]; then " + copy_checkpoint(folder, 10) +
+                                  kDie + "fi\nif [ $N = 2 ]; then\n" +
+                                  fake_run::say(events::Resumed{}) + kDie + "fi\n" + finished()));
+  const auto failed = run(request);
+  const auto resumed = run(resuming(request, failed.folder));
+  REQUIRE(resumed.record.warnings.size() == 1);
+  CHECK_THAT(resumed.record.warnings[0],
+             StartsWith("epochs.csv has no epoch, and the checkpoint is of step 10"));
+  CHECK(run(resuming(request, failed.folder)).record.warnings.empty());
 }
 
 TEST_CASE("the result says that a change of the config is not bitwise") {
