@@ -1,5 +1,6 @@
 #include "base/strings.hpp"
 #include "checkpoint/contents.hpp"
+#include "checkpoint/names.hpp"
 #include "checkpoint_paths.hpp"
 #include "checkpoint_verbs.hpp"
 #include "context.hpp"
@@ -10,7 +11,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -53,20 +56,61 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 
 std::string bytes_text(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
 
-std::string facts_text(const fs::path& path, const Manifest& manifest, const report::Style& style) {
-  std::string text;
-  const auto fact = [&](const std::string& label, const std::string& value) {
+/// Lines of a label and a value; those without a value are left out.
+class Facts {
+ public:
+  explicit Facts(const report::Style& style) : style_(style) {}
+  void add(const std::string& label, const std::string& value) {
     if (value.empty()) return;
-    text += "  " +
-            report::paint(report::pad(label, 18, report::Align::left), report::Ink::cyan, style) +
-            printable(value) + '\n';
+    text_ += "  " +
+             report::paint(report::pad(label, 18, report::Align::left), report::Ink::cyan, style_) +
+             printable(value) + '\n';
+  }
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  const report::Style& style_;
+  std::string text_;
+};
+
+std::string step_text(std::int64_t step, std::int64_t epoch, std::int64_t step_in_epoch) {
+  return fmt::format("{} (epoch {}, {} step{} of it done)", step, epoch + 1, step_in_epoch,
+                     step_in_epoch == 1 ? "" : "s");
+}
+
+/// A whole number at that key; nothing where there is none.
+std::optional<std::int64_t> number_in(const Json& values, const char* key) {
+  const bool is_there =
+      values.is_object() && values.contains(key) && values.at(key).is_number_integer();
+  return is_there ? std::optional(values.at(key).get<std::int64_t>()) : std::nullopt;
+}
+
+/// Of the part of a rank, as far as it tells them.
+std::string part_facts(const fs::path& path, const Json& meta, const report::Style& style) {
+  Facts facts(style);
+  facts.add("part", path.string());
+  const Json position =
+      meta.is_object() && meta.contains("position") ? meta.at("position") : Json();
+  const auto step = number_in(position, "global_step");
+  const auto epoch = number_in(position, "epoch");
+  const auto step_in_epoch = number_in(position, "step_in_epoch");
+  if (step && epoch && step_in_epoch) facts.add("step", step_text(*step, *epoch, *step_in_epoch));
+  if (const auto rank = number_in(meta, "rank")) facts.add("rank", std::to_string(*rank));
+  if (const auto size = number_in(meta, "world_size"))
+    facts.add("world size", std::to_string(*size));
+  facts.add("size", bytes_text(fs::file_size(path)));
+  return facts.text();
+}
+
+std::string facts_text(const fs::path& path, const Manifest& manifest, const report::Style& style) {
+  Facts facts(style);
+  const auto fact = [&](const std::string& label, const std::string& value) {
+    facts.add(label, value);
   };
   std::uint64_t bytes = 0;
   for (const Manifest::Part& part : manifest.parts) bytes += part.bytes;
-  fact("checkpoint", path.string());
-  fact("step",
-       fmt::format("{} (epoch {}, {} step{} of it done)", manifest.global_step, manifest.epoch + 1,
-                   manifest.step_in_epoch, manifest.step_in_epoch == 1 ? "" : "s"));
+  fact(path.filename() == checkpoint::kManifestName ? "manifest" : "checkpoint", path.string());
+  fact("step", step_text(manifest.global_step, manifest.epoch, manifest.step_in_epoch));
   fact("saved", manifest.written_at + (manifest.reason.empty() ? "" : ", " + manifest.reason));
   if (!manifest.monitor.empty())
     fact("monitor", manifest.monitor + " " +
@@ -80,15 +124,16 @@ std::string facts_text(const fs::path& path, const Manifest& manifest, const rep
     const bool is_text = value.find('\n') != std::string::npos;  // the resolved experiment
     fact(key, is_text ? fmt::format("({} lines)", std::ranges::count(value, '\n')) : value);
   }
-  return text;
+  return facts.text();
 }
 
 std::string tables_text(const Contents& contents, const report::Style& style) {
+  if (contents.tensors.empty()) return "";
   report::Table groups({{"group", report::Align::left}, {"tensors"}, {"size"}});
   for (const Sum& sum : sums_of(contents))
     groups.add({printable(sum.group), with_thousands(static_cast<long long>(sum.tensors)),
                 bytes_text(sum.bytes)});
-  const bool many_parts = contents.manifest.parts.size() > 1;
+  const bool many_parts = contents.manifest && contents.manifest->parts.size() > 1;
   std::vector<report::Column> columns{{"group", report::Align::left},
                                       {"tensor", report::Align::left},
                                       {"dtype", report::Align::left},
@@ -118,23 +163,30 @@ Json document(const fs::path& path, const Contents& contents) {
                        {"dtype", tensor.dtype},
                        {"shape", tensor.shape},
                        {"bytes", tensor.bytes}});
-  return {{"schema", "trainctl.checkpoint_inspect/1"},
-          {"path", path.string()},
-          {"manifest", checkpoint::to_json(contents.manifest)},
-          {"groups", groups},
-          {"tensors", tensors},
-          {"training", contents.training}};
+  Json all{
+      {"schema", "trainctl.checkpoint_inspect/1"},
+      {"path", path.string()},
+      {"manifest", contents.manifest ? checkpoint::to_json(*contents.manifest) : Json(nullptr)},
+      {"groups", groups},
+      {"tensors", tensors},
+      {"training", contents.training}};
+  if (!contents.meta.is_null()) all["meta"] = contents.meta;
+  return all;
 }
 
 int inspect(const std::string& wish, Context& context) {
-  const fs::path path = one_checkpoint(wish);
-  const Contents contents = checkpoint::contents_of(path);
+  std::error_code ignored;
+  const bool is_file = fs::is_regular_file(wish, ignored);
+  const fs::path path = is_file ? fs::path(wish) : one_checkpoint(wish);
+  const Contents contents =
+      is_file ? checkpoint::contents_of_file(path) : checkpoint::contents_of(path);
   if (context.json) {
     print_json(document(path, contents));
     return 0;
   }
   const report::Style style = style_for(context, stdout);
-  std::string text = facts_text(path, contents.manifest, style);
+  std::string text = contents.manifest ? facts_text(path, *contents.manifest, style)
+                                       : part_facts(path, contents.meta, style);
   if (!context.quiet) text += tables_text(contents, style);
   writer_for(stdout)(text);
   return 0;
@@ -148,7 +200,8 @@ void add_checkpoint_inspect(CLI::App& checkpoint, Context& context) {
       add_verb(checkpoint, context,
                {"inspect", "what a checkpoint holds and where it was made", kTrainGroup},
                [path, &context] { return inspect(*path, context); });
-  verb.add_option("path", *path, "a checkpoint; a run folder stands for its newest one")
+  verb.add_option("path", *path,
+                  "a checkpoint or a file of one; a run folder stands for its newest one")
       ->type_name("PATH")
       ->required();
 }

@@ -1,5 +1,6 @@
 #include "checkpoint/contents.hpp"
 
+#include "base/strings.hpp"
 #include "checkpoint/verify.hpp"
 
 #include <utility>
@@ -13,6 +14,15 @@ Tensor tensor_of(const std::string& part, const container::Entry& entry) {
   return {part, group, std::move(name), entry.dtype, entry.shape, entry.bytes.size()};
 }
 
+void add_tensors(const std::string& part, const container::File& file, Contents& contents) {
+  for (const container::Entry& entry : file.entries())
+    contents.tensors.push_back(tensor_of(part, entry));
+}
+
+Json training_of(const Json& meta) {
+  return meta.is_object() && meta.contains("training") ? meta.at("training") : Json();
+}
+
 }  // namespace
 
 std::string_view group_of(std::string_view name) {
@@ -22,15 +32,27 @@ std::string_view group_of(std::string_view name) {
 
 Contents contents_of(const fs::path& checkpoint) {
   Contents contents;
-  contents.manifest = read_manifest(checkpoint);
-  for (const Manifest::Part& part : contents.manifest.parts) {
+  const Manifest& manifest = contents.manifest.emplace(read_manifest(checkpoint));
+  for (const Manifest::Part& part : manifest.parts) {
     const container::File file = read_part(checkpoint, part);
-    for (const container::Entry& entry : file.entries())
-      contents.tensors.push_back(tensor_of(part.file, entry));
-    const bool is_first = &part == &contents.manifest.parts.front();
-    if (is_first && file.meta().is_object() && file.meta().contains("training"))
-      contents.training = file.meta().at("training");
+    add_tensors(part.file, file, contents);
+    if (&part == &manifest.parts.front()) contents.training = training_of(file.meta());
   }
+  return contents;
+}
+
+Contents contents_of_file(const fs::path& file) {
+  Contents contents;
+  const container::File read(file);
+  const Json& meta = read.meta();
+  if (read.entries().empty() && meta.is_object() && meta.contains("parts")) {
+    contents.manifest = from_json(meta, printable(file.string()));
+    return contents;
+  }
+  add_tensors(file.filename().string(), read, contents);
+  contents.training = training_of(meta);
+  contents.meta = meta;
+  if (meta.is_object()) contents.meta.erase("training");
   return contents;
 }
 

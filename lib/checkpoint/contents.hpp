@@ -5,6 +5,7 @@
 #include "checkpoint/manifest.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,11 +22,12 @@ struct Tensor {
   std::uint64_t bytes = 0;
 };
 
-/// What a checkpoint holds, beside the bytes.
+/// What a checkpoint holds, or one file of it, beside the bytes.
 struct Contents {
-  Manifest manifest;
-  std::vector<Tensor> tensors;  // by rank, in the order of the files
-  Json training;                // the plain values of rank 0; null where there are none
+  std::optional<Manifest> manifest;  // not of a part alone
+  std::vector<Tensor> tensors;       // by rank, in the order of the files
+  Json training;                     // the plain values of rank 0; null where there are none
+  Json meta;                         // of a part alone: the rest of what it says of itself
 };
 
 /// "model" of "model/fc1.weight"; empty where there is no slash.
@@ -33,5 +35,8 @@ std::string_view group_of(std::string_view name);
 
 /// Reads everything. Throws as verify().
 Contents contents_of(const fs::path& checkpoint);
+
+/// The same of a single file: the part of a rank, wherever it lies, or a manifest.
+Contents contents_of_file(const fs::path& file);
 
 }  // namespace trainctl::checkpoint

@@ -57,7 +57,8 @@ std::array<float, 2> only_tensor(const fs::path& path) {
 TEST_CASE("the contents of a checkpoint are its tensors by group") {
   const TempFolder folder;
   const Contents contents = contents_of(save(folder.path(), kTensors, averaged(3)));
-  CHECK(contents.manifest.global_step == 12);
+  REQUIRE(contents.manifest.has_value());
+  CHECK(contents.manifest->global_step == 12);
   REQUIRE(contents.tensors.size() == kTensors.size());
   for (const Tensor& tensor : contents.tensors) {
     CHECK(kTensors.contains(tensor.group + "/" + tensor.name));
@@ -67,6 +68,27 @@ TEST_CASE("the contents of a checkpoint are its tensors by group") {
   }
   CHECK(contents.training["averager"]["updates"] == 3);
   CHECK(group_of("fc.weight").empty());
+}
+
+TEST_CASE("a file of a checkpoint tells what it holds wherever it lies") {
+  const TempFolder folder;
+  const fs::path checkpoint = save(folder.path(), kTensors, averaged(3));
+  const Contents whole = contents_of(checkpoint);
+  const fs::path moved = folder / "some.part";
+  fs::copy_file(Store::part(checkpoint, 0), moved);
+  const Contents part = contents_of_file(moved);
+  CHECK_FALSE(part.manifest);
+  REQUIRE(part.tensors.size() == whole.tensors.size());
+  CHECK(part.tensors.front().name == whole.tensors.front().name);
+  CHECK(part.tensors.front().part == "some.part");
+  CHECK(part.training == whole.training);
+  CHECK(part.meta == Json::object());
+  const Contents manifest = contents_of_file(checkpoint / kManifestName);
+  REQUIRE(manifest.manifest.has_value());
+  CHECK(manifest.manifest->parts.size() == 1);
+  CHECK(manifest.tensors.empty());
+  fs::resize_file(moved, fs::file_size(moved) - 1);
+  CHECK_THROWS_AS(contents_of_file(moved), Error);
 }
 
 TEST_CASE("weights are exported under the names of the model") {

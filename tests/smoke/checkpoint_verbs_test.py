@@ -169,6 +169,25 @@ class Inspects(Verbs):
         for other in (self.run_dir, self.saved, self.saved / "last", str(path) + "/"):
             self.assertEqual(self.json("inspect", other), document)
 
+    def test_a_single_part_and_a_manifest_alone(self):
+        path = write_checkpoint(self.saved)
+        moved = self.folder / "some.part"
+        shutil.copy(path / "rank_0.part", moved)
+        out = self.checkpoint("inspect", moved)
+        self.assertRegex(out, r"part +\S+some\.part\n +rank +0\n +world size +1\n")
+        self.assertRegex(out, r"optimizer +fc\.weight\.exp_avg +F32 +\[2, 2\] +16")
+        document = self.json("inspect", moved)
+        self.assertEqual((document["manifest"], document["meta"]), (None, {"world_size": 1, "rank": 0}))
+        whole = self.json("inspect", path)
+        self.assertEqual((document["groups"], document["training"]), (whole["groups"], whole["training"]))
+        out = self.checkpoint("inspect", path / "manifest")
+        self.assertRegex(out, r"manifest +\S+manifest\n +step +7 \(epoch 2, 2 steps of it done\)")
+        self.assertNotIn("tensor", out)
+        self.assertEqual(self.json("inspect", path / "manifest")["manifest"], whole["manifest"])
+        self.flip(moved)
+        self.checkpoint("inspect", moved, code=10)
+        self.assertIn("some.part", self.err)
+
     def test_both_ranks_of_two(self):
         self.save(1)
         out = self.checkpoint("inspect", self.run_dir)
