@@ -137,15 +137,18 @@ std::string pattern_of(const VerbWords& verb) {
 struct FlagValues {
   std::string flag;
   std::vector<std::string> values;
+  bool takes_files = false;  // beside them
 };
 
-// The global flags that take one of a few words: their help lists them.
+// Those whose values are words or paths, and the global flags that take one of a few words: their
+// help lists them.
 std::vector<FlagValues> flag_values(const CLI::App& program) {
-  std::vector<FlagValues> found;
+  std::vector<FlagValues> found{{"--resume", {"auto", "last", "best"}, true},
+                                {"--checkpoint", {"best", "last"}, true}};
   for (const char* flag : {"--color", "--progress"}) {
     std::vector<std::string> words = split(program.get_option(flag)->get_description(), ',');
     for (std::string& word : words) std::erase(word, ' ');
-    found.push_back({flag, std::move(words)});
+    found.push_back({flag, std::move(words), false});
   }
   return found;
 }
@@ -175,7 +178,8 @@ _trainctl() {
   case "${COMP_WORDS[COMP_CWORD-1]}" in
 )";
   for (const FlagValues& one : flags) {
-    text += fmt::format("    {}) words='{}' files='' ;;\n", one.flag, spaced(one.values));
+    text += fmt::format("    {}) words='{}' files='{}' ;;\n", one.flag, spaced(one.values),
+                        one.takes_files ? "1" : "");
   }
   return text + R"(  esac
   local sign="${word%%[!+~]*}" IFS=$' \t\n'
@@ -224,7 +228,8 @@ std::string zsh_script(const std::vector<VerbWords>& verbs, const std::vector<Fl
   }
   text += "    )\n    _describe verb verbs\n    return\n  fi\n  case ${words[CURRENT-1]} in\n";
   for (const FlagValues& one : flags) {
-    text += fmt::format("    {}) compadd -- {}; return ;;\n", one.flag, spaced(one.values));
+    text += fmt::format("    {}) compadd -- {}; {}return ;;\n", one.flag, spaced(one.values),
+                        one.takes_files ? "_files; " : "");
   }
   text += "  esac\n";
   return text +
@@ -254,8 +259,10 @@ std::string fish_script(const std::vector<VerbWords>& verbs, const std::vector<F
     const std::string start = fmt::format("complete -c trainctl -n '{}'", fish_condition(verb));
     for (const std::string& flag : verb.flags) {
       const auto choice = std::ranges::find(flags, flag, &FlagValues::flag);
+      const bool is_choice = choice != flags.end();
+      const char* form = is_choice && choice->takes_files ? "-r" : "-x";
       const std::string values =
-          choice == flags.end() ? "" : fmt::format(" -x -a '{}'", spaced(choice->values));
+          is_choice ? fmt::format(" {} -a '{}'", form, spaced(choice->values)) : "";
       text += fmt::format("{} -l {}{}\n", start, flag.substr(2), values);
     }
     if (!verb.values.empty())

@@ -256,6 +256,9 @@ TEST_CASE("bash completes verbs, flags, keys and values", "[smoke]") {
   CHECK_THAT(complete("trainctl check --js"), StartsWith("--json"));
   CHECK(complete("trainctl run --color a") == "auto always\n");
   CHECK(complete("trainctl run --progress pl") == "plain\n");
+  CHECK(complete("trainctl run x.yaml --resume la") == "last\n");
+  CHECK_THAT(complete("trainctl run --resume /us"), StartsWith("/usr"));
+  CHECK(complete("trainctl eval x.yaml --checkpoint b") == "best\n");
   CHECK(complete("trainctl run x.yaml ~trainer.max_e") == "~trainer.max_epochs\n");
   CHECK_THAT(complete("trainctl explain optimizer.adam.l"), StartsWith("optimizer.adam.lr"));
   CHECK_THAT(complete("trainctl schema optimizer/s"), StartsWith("optimizer/sgd"));
@@ -263,6 +266,15 @@ TEST_CASE("bash completes verbs, flags, keys and values", "[smoke]") {
   CHECK_THAT(complete("trainctl data ha"), StartsWith("hash"));
   CHECK_THAT(complete("trainctl data hash --world"), StartsWith("--world-size"));
   CHECK_THAT(complete("trainctl data hash x.yaml loader.batch"), StartsWith("loader.batch_size="));
+}
+
+TEST_CASE("zsh and fish know the values of flags, and which may be paths", "[smoke]") {
+  CHECK_THAT(run_program({"completion", "zsh"}).out,
+             Contains("--resume) compadd -- auto last best; _files; return ;;") &&
+                 Contains("--color) compadd -- auto always never; return ;;"));
+  CHECK_THAT(run_program({"completion", "fish"}).out,
+             Contains("__fish_seen_subcommand_from run' -l resume -r -a 'auto last best'") &&
+                 Contains("__fish_seen_subcommand_from run' -l color -x -a 'auto always never'"));
 }
 
 TEST_CASE("the surface grows only on purpose", "[smoke]") {
