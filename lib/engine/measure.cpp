@@ -10,6 +10,7 @@
 #include "engine/threads.hpp"
 #include "spec/placement.hpp"
 #include "spec/task.hpp"
+#include "train/options.hpp"
 #include "train/weights.hpp"
 
 #include <ATen/Parallel.h>
@@ -17,6 +18,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -108,6 +110,14 @@ std::string precision_of(const spec::Trainer& trainer, at::Device device) {
   return enum_names(trainer.precision).at(static_cast<std::size_t>(trainer.precision));
 }
 
+/// Of the state that rank 0 copies to the host for a checkpoint, and keeps room for.
+std::int64_t saved_bytes(const events::Measured& measured,
+                         const std::optional<train::Saving>& saving) {
+  if (!saving) return 0;
+  const std::int64_t weights = measured.weight_bytes + measured.average_bytes;
+  return saving->weights_only ? weights : weights + measured.optimizer_bytes + measured.best_bytes;
+}
+
 /// As in a run, all ranks of which share the cores: the number of threads is that of the steps that
 /// are timed.
 void time_steps(const MeasureSetup& setup, ModelMeter& meter, events::Measured& measured) {
@@ -145,6 +155,8 @@ events::Measured measured_on(const MeasureSetup& setup, const data::Pipeline& pi
   measured.average_bytes = train::averaging_of(experiment.trainer) ? measured.weight_bytes : 0;
   if (!on_gpu) measured.gpu_copy_bytes = meter.copies_on_gpu();
   measured.best_bytes = experiment.checkpoint.save_top_k != 0 ? measured.weight_bytes : 0;
+  measured.saved_bytes =
+      saved_bytes(measured, train::options_from(experiment, setup.device).saving);
   measured.activation_bytes = steps.cost.activation_bytes;
   measured.batch_bytes = steps.cost.batch_bytes;
   measured.kernel_bytes = std::max<std::int64_t>(taken - tensors, 0);

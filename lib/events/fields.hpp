@@ -203,6 +203,7 @@ void each_field(Like<Measured> auto& r, auto&& visit) {
   visit("batch_bytes", r.batch_bytes);
   visit("kernel_bytes", r.kernel_bytes);
   visit("best_bytes", r.best_bytes);
+  visit("saved_bytes", r.saved_bytes);
   visit("process_bytes", r.process_bytes);
   visit("forward_flops", r.forward_flops);
   visit("step_flops", r.step_flops);

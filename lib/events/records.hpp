@@ -231,6 +231,7 @@ struct Measured {
   std::int64_t batch_bytes = 0;
   std::int64_t kernel_bytes = 0;   // what allocators and kernels take beyond the tensors
   std::int64_t best_bytes = 0;     // the best weights so far, on the host
+  std::int64_t saved_bytes = 0;    // of rank 0: the copy on the host that checkpoints are made of
   std::int64_t process_bytes = 0;  // of the host: program and libraries, before there is a model;
                                    // on a GPU all that CUDA and its libraries take there, too
   std::int64_t forward_flops = 0;  // a sample

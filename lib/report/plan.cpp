@@ -225,8 +225,7 @@ std::uint64_t Plan::rank_bytes() const {
 std::uint64_t Plan::node_bytes() const { return rank_bytes() * static_cast<std::uint64_t>(ranks); }
 
 std::uint64_t Plan::all_bytes() const {
-  const std::uint64_t of_model = model ? host_bytes(*model) : 0;
-  return node_bytes() + of_model * static_cast<std::uint64_t>(ranks);
+  return node_bytes() + (model ? host_bytes(*model, ranks) : 0);
 }
 
 const char* verdict_of(const Plan& plan) {

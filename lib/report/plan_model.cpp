@@ -110,9 +110,12 @@ std::uint64_t step_bytes(const Measured& model) {
   return static_cast<std::uint64_t>(tensor_bytes(model) + model.kernel_bytes);
 }
 
-std::uint64_t host_bytes(const Measured& model) {
+std::uint64_t host_bytes(const Measured& model) { return host_bytes(model, 1); }
+
+std::uint64_t host_bytes(const Measured& model, int ranks) {
   const auto process = static_cast<std::uint64_t>(model.process_bytes + model.best_bytes);
-  return on_cpu(model) ? process + step_bytes(model) : process;
+  const std::uint64_t each = on_cpu(model) ? process + step_bytes(model) : process;
+  return each * static_cast<std::uint64_t>(ranks) + static_cast<std::uint64_t>(model.saved_bytes);
 }
 
 std::vector<int> gpus_that_fit(const Plan& plan) {
@@ -151,12 +154,13 @@ std::string model_table_text(const Plan& plan, const Style& style) {
   std::vector<Column> columns{{"the model on " + model.device, Align::left}, {"a process"}};
   if (plan.ranks > 1) columns.push_back({fmt::format("{} processes", plan.ranks)});
   Table table(columns);
-  const auto add = [&](const char* part, std::int64_t bytes) {
+  const auto add_of = [&](int ranks, const char* part, std::int64_t bytes) {
     if (bytes == 0) return;
     std::vector<std::string> cells{part, bytes_text(bytes)};
-    if (plan.ranks > 1) cells.push_back(bytes_text(bytes * plan.ranks));
+    if (plan.ranks > 1) cells.push_back(bytes_text(bytes * ranks));
     table.add(std::move(cells));
   };
+  const auto add = [&](const char* part, std::int64_t bytes) { add_of(plan.ranks, part, bytes); };
   add("weights", model.weight_bytes);
   add("gradients", model.gradient_bytes);
   add("optimizer state", model.optimizer_bytes);
@@ -166,6 +170,7 @@ std::string model_table_text(const Plan& plan, const Style& style) {
   add("kernels", model.kernel_bytes);
   add("peak of a step", static_cast<std::int64_t>(step_bytes(model)));
   add("best weights", model.best_bytes);
+  add_of(1, "state to save", model.saved_bytes);
   add("libraries", model.process_bytes);
   return to_text(table, style);
 }
@@ -220,6 +225,7 @@ Json model_json(const Plan& plan) {
             {"batch", model.batch_bytes},
             {"kernels", model.kernel_bytes},
             {"best_weights", model.best_bytes},
+            {"saved_state", model.saved_bytes},
             {"process", model.process_bytes}}},
           {"step_bytes", step_bytes(model)},
           {"host_bytes", host_bytes(model)},

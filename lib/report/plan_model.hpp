@@ -15,8 +15,10 @@ namespace trainctl::report {
 
 /// The peak of a training step on the device that computes, the program and its libraries left out.
 std::uint64_t step_bytes(const events::Measured& model);
-/// The memory of the host that one process takes beside loading.
+/// The memory of the host that the first process takes beside loading: it is the one that saves.
 std::uint64_t host_bytes(const events::Measured& model);
+/// That of all of so many processes.
+std::uint64_t host_bytes(const events::Measured& model, int ranks);
 /// Memory sizes, in GB, of the GPUs that a process of the plan fits on: its step, the images that
 /// the GPU keeps, and what CUDA takes for itself.
 std::vector<int> gpus_that_fit(const Plan& plan);

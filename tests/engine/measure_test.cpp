@@ -96,8 +96,20 @@ TEST_CASE("the tensors of a step are counted to the byte") {
   CHECK(cost.batch_bytes == 32 * 784 * 4 + 32 * 8);
   CHECK(cost.average_bytes == 0);
   CHECK(cost.best_bytes == 4 * kParameters);
+  CHECK(cost.saved_bytes == cost.weight_bytes + cost.optimizer_bytes + cost.best_bytes);
   CHECK(cost.measured_batches == std::vector<std::int64_t>{32});
   CHECK_FALSE(cost.step_s.has_value());
+}
+
+TEST_CASE(
+    "what is copied for checkpoints is all that a run keeps, and nothing where none are made") {
+  const Outcome averaged = measure(kSmall, ", ema: { decay: 0.9 }");
+  REQUIRE(averaged.measured.has_value());
+  CHECK(averaged.measured->saved_bytes ==
+        12 * kParameters + averaged.measured->optimizer_bytes);  // weights, average, best
+  const Outcome tried = measure(kSmall, ", fast_dev_run: true");
+  REQUIRE(tried.measured.has_value());
+  CHECK(tried.measured->saved_bytes == 0);
 }
 
 TEST_CASE("a sample's operations do not depend on the batch, nor on the optimizer") {

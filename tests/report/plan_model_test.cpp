@@ -1,6 +1,9 @@
 #include "report/plan_model.hpp"
 
+#include "base/strings.hpp"
 #include "support/catch.hpp"
+
+#include <algorithm>
 
 using namespace trainctl;
 using namespace trainctl::report;
@@ -63,6 +66,25 @@ TEST_CASE("a plan with a model adds its parts up, and judges by them") {
   CHECK(document["model"]["memory"]["optimizer"] == 85 * kMiB);
   CHECK(document["model"]["speed"].is_null());
   CHECK(document["no_model"].is_null());
+}
+
+TEST_CASE("the copy that checkpoints are made of is counted once, with one process or several") {
+  Plan plan = resnet();
+  plan.model->saved_bytes = 171 * kMiB;
+  CHECK(host_bytes(*plan.model) == (1993 + 171) * kMiB);
+  CHECK(step_bytes(*plan.model) == 1700 * kMiB);
+  CHECK(plan.all_bytes() == (1993 + 171) * kMiB);
+  plan.ranks = 4;
+  CHECK(plan.all_bytes() == (4 * 1993 + 171) * kMiB);
+  const auto lines = split(plan_text(plan, {}), '\n');
+  const auto row = std::ranges::find_if(
+      lines, [](const std::string& line) { return line.starts_with(" state to save"); });
+  REQUIRE(row != lines.end());
+  const std::size_t first = row->find("171.0 MiB");
+  REQUIRE(first != std::string::npos);
+  CHECK(row->find("171.0 MiB", first + 1) != std::string::npos);
+  CHECK(plan_document(plan)["model"]["memory"]["saved_state"] == 171 * kMiB);
+  CHECK_THAT(plan_text(resnet(), {}), !Contains("state to save"));
 }
 
 TEST_CASE("a plan tells what activation_checkpointing: auto would choose") {
