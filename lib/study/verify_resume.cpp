@@ -94,10 +94,11 @@ class Verification {
     check_.every_n_steps = checkpoint_interval(ended.global_step, began.steps_per_epoch);
     metrics_ = read_metrics(base_dir_);
     digests_ = batch_digests({&run.record});
-    // What a run measures at its start to choose for itself might be chosen otherwise.
-    killed_ =
-        overridden(request_, {fmt::format("++checkpoint.every_n_steps={}", check_.every_n_steps),
-                              fmt::format("++trainer.num_threads={}", began.num_threads)});
+    resumed_ =
+        overridden(request_, {fmt::format("++checkpoint.every_n_steps={}", check_.every_n_steps)});
+    // What a run measures at its start to choose for itself might be chosen otherwise. One that
+    // goes on takes it from its checkpoint.
+    killed_ = overridden(resumed_, {fmt::format("++trainer.num_threads={}", began.num_threads)});
   }
 
   /// One rank after the other, then all of them at once.
@@ -149,7 +150,8 @@ class Verification {
   void finish(const fs::path& folder, const RunOutcome& killed, Kill& kill) {
     try {
       note_origin(folder, kill);
-      const RunOutcome run = started(resumed(killed_), folder, nullptr);
+      const bool begins_anew = kill.resumed_from.empty();
+      const RunOutcome run = started(resumed(begins_anew ? killed_ : resumed_), folder, nullptr);
       kill.ran_to_its_end = run.ending.exit_code == 0;
       if (kill.ran_to_its_end) {
         judge(folder, killed, run, kill);
@@ -223,7 +225,8 @@ class Verification {
   const VerifyResume& wish_;
   const Clock& clock_;
   launch::SignalGuard guard_;  // a signal between two runs must end all of them
-  RunRequest killed_;
+  RunRequest killed_;          // as they start at first
+  RunRequest resumed_;         // as they go on
   report::ResumeCheck check_;
   fs::path base_dir_;
   std::vector<MetricsLine> metrics_;
