@@ -2,6 +2,7 @@
 #include "context.hpp"
 #include "engine_library.hpp"
 #include "launch/failure.hpp"
+#include "launch/group_end.hpp"
 #include "launch/stack_answer.hpp"
 #include "launch/worker_env.hpp"
 #include "log/log.hpp"
@@ -47,6 +48,7 @@ int start_engine(const std::string& run_dir, const launch::WorkerEnv& environmen
 }
 
 int work(const std::string& run_dir) {
+  launch::end_group_with_us();
   log::set_up(log::Level::verbose, log::Colours::off);  // stderr is logs/rank_N.log
   launch::install_stop_flag();
   const launch::WorkerEnv environment = launch::read_worker_env();

@@ -7,6 +7,7 @@
 #include "events/codec.hpp"
 #include "events/heartbeat.hpp"
 #include "events/pipe.hpp"
+#include "launch/group_end.hpp"
 #include "launch/stack_answer.hpp"
 #include "launch/store.hpp"
 #include "launch/supervisor.hpp"
@@ -299,6 +300,7 @@ class Worker {
          if (::fork() == 0) linger();
        }},
       {"daemon", [](const auto&) { start_daemon(); }},
+      {"end_group", [](const auto&) { launch::end_group_with_us(); }},
       {"print",
        [](const auto& text) {
          std::printf("%s\n", text.c_str());
