@@ -1,8 +1,6 @@
 #include "base/clock.hpp"
 #include "base/machine.hpp"
-#include "config/fields.hpp"
 #include "experiment_yaml.hpp"
-#include "spec/monitor.hpp"
 #include "support/catch.hpp"
 
 namespace spec = trainctl::spec;
@@ -10,79 +8,6 @@ using Catch::Matchers::Equals;
 
 TEST_CASE("a sound experiment has no problems", "[spec]") {
   CHECK_THAT(problems_of({}), Equals(""));
-}
-
-TEST_CASE("a monitor names a value that will exist, with a suggestion", "[spec]") {
-  const std::string stop = "early_stopping={type: patience, monitor: ";
-  CHECK_THAT(problems_of({stop + "val/accuracy}"}), Equals(""));
-  CHECK_THAT(problems_of({stop + "val_loss}"}),
-             Contains("'early_stopping.monitor' names 'val_loss'") &&
-                 Contains("did you mean 'val/loss'?"));
-  CHECK_THAT(problems_of({stop + "val/acc}"}), Contains("did you mean 'val/accuracy'?"));
-  CHECK_THAT(problems_of({stop + "val/f1}"}), Contains("no such value is measured"));
-  CHECK_THAT(problems_of({"checkpoint.monitor=val/top_5_accuracy"}),
-             Contains("'checkpoint.monitor' names 'val/top_5_accuracy'"));
-  CHECK_THAT(problems_of({"checkpoint.monitor=val/top_5_accuracy", "metrics=[top_k_accuracy]"}),
-             Equals(""));
-}
-
-TEST_CASE("a monitor of val/... needs a validation", "[spec]") {
-  CHECK_THAT(
-      problems_of({"early_stopping=patience", "~dataset.val"}),
-      Contains("'early_stopping.monitor' names 'val/loss', but this run has no validation") &&
-          Contains("add 'dataset.val'"));
-  CHECK_THAT(problems_of({"scheduler=reduce_lr_on_plateau", "trainer.limit_val_batches=0"}),
-             Contains("'scheduler.monitor' names 'val/loss'") &&
-                 Contains("raise 'trainer.limit_val_batches'"));
-  CHECK_THAT(problems_of({"early_stopping={type: patience, monitor: train/loss}", "~dataset.val"}),
-             Equals(""));
-}
-
-TEST_CASE("a mode that does not fit its monitor is an error", "[spec]") {
-  CHECK_THAT(problems_of({"checkpoint={monitor: val/accuracy, mode: min}"}),
-             Contains("mode 'min' does not fit 'val/accuracy': higher is better"));
-  CHECK_THAT(problems_of({"checkpoint={monitor: val/loss, mode: max}"}),
-             Contains("lower is better"));
-  CHECK(problems_of({"checkpoint={monitor: val/accuracy, mode: auto}"}).empty());
-}
-
-TEST_CASE(
-    "without a monitor of its own the checkpoint's mode is held against early stopping's, else the "
-    "loss",
-    "[spec]") {
-  CHECK_THAT(problems_of({"checkpoint.mode=max"}), Contains("mode 'max' does not fit 'val/loss'"));
-  CHECK_THAT(problems_of({"checkpoint.mode=min",
-                          "early_stopping={type: patience, monitor: train/accuracy}"}),
-             Contains("mode 'min' does not fit 'train/accuracy'"));
-  CHECK_THAT(
-      problems_of({"checkpoint.mode=min", "early_stopping={type: patience, monitor: val/acc}"}),
-      Contains("1 error in"));
-  CHECK(spec::checkpoint_monitor(load_sound({"~dataset.val"}).experiment) == "train/loss");
-}
-
-TEST_CASE("the automatic mode goes by the monitor's name", "[spec]") {
-  CHECK(spec::mode_for("val/loss") == spec::Mode::min);
-  CHECK(spec::mode_for("train/top_5_accuracy") == spec::Mode::max);
-  CHECK(spec::resolve_mode({spec::Mode::max}, "val/loss") == spec::Mode::max);
-  CHECK(spec::resolve_mode({}, "val/loss") == spec::Mode::min);
-}
-
-TEST_CASE("an unreadable metric raises no false alarm about a monitor", "[spec]") {
-  const std::string problems =
-      problems_of({"metrics=[acuracy]", "checkpoint.monitor=val/accuracy"});
-  CHECK_THAT(problems, Contains("unknown metric 'acuracy'"));
-  CHECK_THAT(problems, !Contains("monitor"));
-}
-
-TEST_CASE("an unreadable metric hides no monitor that no metric could provide", "[spec]") {
-  const auto problems = [](const std::string& monitor) {
-    return problems_of({"metrics=[acuracy, dice]", "checkpoint.monitor=" + monitor});
-  };
-  CHECK_THAT(problems("val/acc"),
-             Contains("'checkpoint.monitor' names 'val/acc'") && Contains("3 errors"));
-  CHECK_THAT(problems("val_loss"), Contains("did you mean 'val/loss'?"));
-  CHECK_THAT(problems("val/dice"), Contains("2 errors"));
-  CHECK_THAT(problems("train/top_5_accuracy"), Contains("2 errors"));
 }
 
 TEST_CASE("class weights weigh at least one class", "[spec]") {
@@ -278,16 +203,6 @@ TEST_CASE("the address of an S3 server holds no credentials, and none are shown"
   CHECK_THAT(problems_of({"dataset.remote.endpoint=http://localhost:9000/path"}), Equals(""));
 }
 
-TEST_CASE("divergence watches a loss", "[spec]") {
-  const std::string stop = "early_stopping={type: divergence, monitor: ";
-  CHECK_THAT(problems_of({"early_stopping=divergence"}), Equals(""));
-  CHECK_THAT(problems_of({stop + "val/loss}"}), Equals(""));
-  CHECK_THAT(problems_of({stop + "val/accuracy}"}),
-             Contains("'val/accuracy' cannot diverge: higher is better"));
-  CHECK_THAT(problems_of({stop + "val/f1}"}), Contains("no such value is measured"));
-  CHECK_THAT(problems_of({"early_stopping={type: divergence, factor: 1}"}), Contains("factor"));
-}
-
 TEST_CASE("a cycle of the momentum needs an optimizer that has one", "[spec]") {
   const std::string cycle = "scheduler={type: one_cycle_lr, cycle_momentum: true";
   CHECK_THAT(problems_of({cycle + "}"}), Equals(""));
@@ -306,127 +221,4 @@ TEST_CASE("a cycle of the momentum needs an optimizer that has one", "[spec]") {
                           "[constant_lr, {type: one_cycle_lr, cycle_momentum: true}]}",
                           "optimizer=sgd"}),
              Contains("has no momentum to cycle"));
-}
-
-TEST_CASE("what a run falls back on is checked with the file, each attempt by its number",
-          "[spec]") {
-  const std::string key = "trainer.on_divergence=";
-  CHECK_THAT(problems_of({key + "[optimizer.lr=0.1, [optimizer.lr=0.01, "
-                                "trainer.gradient_clip_val=1.0]]"}),
-             Equals(""));
-  const std::string wrong =
-      problems_of({key + "[optimizer.lr=0.1, [optimizer.rate=0.01, trainer.max_epochs=soon], []]"});
-  CHECK_THAT(wrong, Contains("attempt 3 of 'on_divergence'") && Contains("unknown key 'rate'") &&
-                        Contains("max_epochs") &&
-                        Contains("attempt 4 of 'on_divergence': it "
-                                 "changes nothing") &&
-                        !Contains("attempt 2"));
-  CHECK_THAT(problems_of({key + "[optimizer.lr]"}), Contains("an override needs a value"));
-  CHECK_THAT(problems_of({key + "{optimizer.lr: 0.1}"}), Contains("on_divergence"));
-  CHECK_THAT(problems_of({key + "[[[optimizer.lr=0.1]]]"}), Contains("on_divergence"));
-}
-
-TEST_CASE("a fallback may be a map of what is laid over the file", "[spec]") {
-  const spec::Loaded loaded = load_sound(
-      {"trainer.on_divergence=[{optimizer.lr: 0.1}, {optimizer: {lr: 0.01, betas: [0.8, 0.99]}, "
-       "trainer: {max_epochs: 2}}, [seed=3, {metrics: [accuracy, {type: top_k_accuracy, k: "
-       "2}]}]]"});
-  const auto& fallbacks = loaded.experiment.trainer.on_divergence;
-  REQUIRE(fallbacks.size() == 3);
-  CHECK(fallbacks[0].values == std::vector<std::string>{"optimizer.lr=0.1"});
-  CHECK(fallbacks[1].values == std::vector<std::string>{"optimizer.lr=0.01",
-                                                        "optimizer.betas=[0.8, 0.99]",
-                                                        "trainer.max_epochs=2"});
-  trainctl::config::Diagnostics problems;
-  const spec::Loaded second = spec::overridden(loaded, fallbacks[1].values, problems);
-  CHECK(second.experiment.trainer.max_epochs == 2);
-  const spec::Loaded third = spec::overridden(loaded, fallbacks[2].values, problems);
-  CHECK(third.experiment.seed == 3);
-  CHECK(third.experiment.metrics.size() == 2);
-  CHECK(problems.error_count() == 0);
-  const std::string resolved = spec::dump_resolved(loaded);
-  const spec::Loaded again = spec::load_experiment_text("resolved.yaml", resolved, {}, problems);
-  CHECK(again.experiment.trainer.on_divergence == fallbacks);
-}
-
-TEST_CASE("a fallback's type tells that it may be a map", "[spec]") {
-  const auto& trainer = *spec::experiment_schema().find("trainer")->type.object;
-  CHECK_THAT(trainctl::config::type_text(trainer.find("on_divergence")->type, {}),
-             Equals("list of text or map or list of texts and maps"));
-}
-
-TEST_CASE("a text in a fallback's map is what the file says, references resolved once", "[spec]") {
-  trainctl::config::Diagnostics problems;
-  const spec::Loaded loaded =
-      load_sound({"trainer.on_divergence=[{name: '$${a} ${trainer.max_epochs}', seed: 7}, {name: "
-                  "\"it's \\\"$${b}\\\"\"}]"});
-  const auto& fallbacks = loaded.experiment.trainer.on_divergence;
-  REQUIRE(fallbacks.size() == 2);
-  const auto name_after = [&](const spec::Loaded& base, std::size_t attempt) {
-    return spec::overridden(base, base.experiment.trainer.on_divergence.at(attempt).values,
-                            problems)
-        .experiment.name;
-  };
-  CHECK(name_after(loaded, 0) == "${a} 5");
-  CHECK(name_after(loaded, 1) == "it's \"${b}\"");
-  const spec::Loaded again =
-      spec::load_experiment_text("resolved.yaml", spec::dump_resolved(loaded), {}, problems);
-  CHECK(again.experiment.trainer.on_divergence == fallbacks);
-  CHECK(name_after(again, 0) == "${a} 5");
-  CHECK(problems.error_count() == 0);
-}
-
-TEST_CASE("what a fallback's map gets wrong is told at its line", "[spec]") {
-  const auto told = [](const std::string& entry) {
-    trainctl::config::Diagnostics problems;
-    const std::string text =
-        "dataset: { train: { type: synthetic_digits } }\nmodel: linear\n"
-        "optimizer: { type: sgd, lr: 0.1 }\ntrainer:\n  on_divergence:\n" +
-        entry;
-    try {
-      spec::load_experiment_text("a.yaml", text, {}, problems);
-    } catch (const trainctl::Error&) {
-    }
-    return problems.render();
-  };
-  CHECK_THAT(told("    - optimizer:\n        lr: 0.01\n"), !Contains("error"));
-  CHECK_THAT(told("    - optimizer:\n        lr: 0.01\n        rate: 1\n"),
-             Contains("yaml:8:9: error: attempt 2 of 'on_divergence': unknown key 'rate'"));
-  CHECK_THAT(told("    - optimizer.lr: 0.01\n    - optimizr:\n        lr: 0.01\n"),
-             Contains("yaml:7:7: error: attempt 3 of 'on_divergence': unknown key 'optimizr'"));
-  CHECK_THAT(told("    - trainer:\n        max_epochs: soon\n"),
-             Contains("yaml:7:21: error: attempt 2"));
-  CHECK_THAT(told("    - {}\n"),
-             Contains("yaml:6:7: error: attempt 2") && Contains("changes nothing"));
-  CHECK_THAT(told("    - optimizer: {}\n"), Contains("changes nothing"));
-  CHECK_THAT(told("    - loader: { batch_size: auto }\n"), Contains("found out once"));
-  CHECK_THAT(told("    - plugins: [mine.so]\n"), Contains("loaded once"));
-  CHECK_THAT(told("    - 'my key': 1\n"), Contains("attempt 2"));
-}
-
-TEST_CASE("a fallback that adds a key fits the resolved file as well", "[spec]") {
-  const spec::Loaded loaded = load_sound({"trainer.gradient_clip_val=2.0"});
-  trainctl::config::Diagnostics problems;
-  const spec::Loaded changed =
-      spec::overridden(loaded, {"+trainer.gradient_clip_val=1.0"}, problems);
-  CHECK(problems.error_count() == 0);
-  CHECK(changed.experiment.trainer.gradient_clip_val == 1.0);
-}
-
-TEST_CASE("what is settled before the first attempt is no fallback", "[spec]") {
-  const std::string key = "trainer.on_divergence=";
-  CHECK_THAT(problems_of({key + "[loader.batch_size=auto]"}),
-             Contains("attempt 2 of 'on_divergence'") && Contains("found out once"));
-  CHECK_THAT(problems_of({key + "[++plugins=mine.so]"}),
-             Contains("attempt 2 of 'on_divergence'") && Contains("loaded once"));
-  CHECK_THAT(problems_of({key + "[loader.batch_size=64]"}), Equals(""));
-}
-
-TEST_CASE("an attempt is the file with the overrides of its number", "[spec]") {
-  const spec::Loaded loaded = load_sound({"trainer.on_divergence=[trainer.max_epochs=2]"});
-  trainctl::config::Diagnostics problems;
-  const auto& words = loaded.experiment.trainer.on_divergence.at(0).values;
-  CHECK(spec::overridden(loaded, words, problems).experiment.trainer.max_epochs == 2);
-  CHECK(loaded.experiment.trainer.max_epochs == 5);
-  CHECK(problems.error_count() == 0);
 }

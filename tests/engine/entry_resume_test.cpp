@@ -1,0 +1,126 @@
+#include "checkpoint/names.hpp"
+#include "checkpoint/verify.hpp"
+#include "device/cuda.hpp"
+#include "engine/engine_run.hpp"
+#include "spec/task.hpp"
+#include "support/catch.hpp"
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+using namespace trainctl;
+using engine_run::Ended;
+using engine_run::kSmall;
+using engine_run::run_engine;
+
+TEST_CASE("a signal ends the run cleanly with its code") {
+  TempFolder folder;
+  CHECK(run_engine(folder, kSmall, SIGINT).code == 130);
+  TempFolder other;
+  const Ended ended = run_engine(other, kSmall, SIGTERM);
+  CHECK(ended.code == 75);  // a checkpoint of the step is there
+  REQUIRE(ended.find<events::Finished>() != nullptr);
+  CHECK(ended.find<events::Finished>()->stop_reason == "signal");
+  CHECK(ended.find<events::Finished>()->global_step == 1);
+}
+
+TEST_CASE("a signal ends the run with the signal's code where nothing is to be saved") {
+  TempFolder folder;
+  const std::string config =
+      std::string(kSmall) + "checkpoint: {save_top_k: 0, save_last: false}\n";
+  CHECK(run_engine(folder, config, SIGTERM).code == 143);
+  CHECK_FALSE(std::filesystem::exists(folder / "checkpoints"));
+}
+
+TEST_CASE("a run that was stopped goes on from its checkpoint to the end of an uninterrupted one") {
+  TempFolder whole;
+  const Ended expected = run_engine(whole, kSmall);
+  REQUIRE(expected.code == 0);
+  TempFolder folder;
+  REQUIRE(run_engine(folder, kSmall, SIGTERM).code == 75);
+  const std::filesystem::path last = std::filesystem::canonical(folder / "checkpoints/last");
+  std::ofstream(folder / spec::kTaskFile)
+      << spec::dump_task({.kind = spec::TaskKind::train, .resume = last});
+  const Ended ended = run_engine(folder, kSmall);
+  REQUIRE(ended.code == 0);
+  const auto* resumed = ended.find<events::Resumed>();
+  REQUIRE(resumed != nullptr);
+  CHECK(resumed->global_step == 1);
+  CHECK(resumed->step_in_epoch == 1);
+  CHECK(resumed->why_not.empty());
+  const auto* finished = ended.find<events::Finished>();
+  CHECK(finished->parameter_digest == expected.find<events::Finished>()->parameter_digest);
+  CHECK(finished->data_digest == expected.find<events::Finished>()->data_digest);
+  CHECK(finished->epochs == 2);
+}
+
+TEST_CASE("a run that goes on has the threads that it began with, and does not probe") {
+  TempFolder folder;
+  REQUIRE(run_engine(folder, kSmall, SIGTERM).code == 75);
+  const std::filesystem::path last = std::filesystem::canonical(folder / "checkpoints/last");
+  std::ofstream(folder / spec::kTaskFile)
+      << spec::dump_task({.kind = spec::TaskKind::train, .resume = last});
+  const std::string text = kSmall;
+  const Ended ended = run_engine(folder, text.substr(0, text.rfind(", num_threads")) + " }\n");
+  REQUIRE(ended.code == 0);
+  CHECK(ended.find<events::RunStarted>()->num_threads == 1);
+  CHECK(ended.find<events::RunStarted>()->num_threads_why == "as the run began");
+  CHECK(ended.find<events::Resumed>()->why_not.empty());
+}
+
+TEST_CASE("a run that goes on with another GPU or other CUDA libraries is told not to be bitwise") {
+  TempFolder folder;
+  REQUIRE(run_engine(folder, kSmall, SIGTERM).code == 75);
+  const std::filesystem::path last = std::filesystem::canonical(folder / "checkpoints/last");
+  checkpoint::Manifest manifest = checkpoint::read_manifest(last);
+  CHECK_FALSE(manifest.facts.contains("gpu"));
+  manifest.facts["gpu"] = "NVIDIA X";
+  manifest.facts["cuda"] = "runtime 13.0";
+  container::write(last / checkpoint::kManifestName, {}, checkpoint::to_json(manifest));
+  std::ofstream(folder / spec::kTaskFile)
+      << spec::dump_task({.kind = spec::TaskKind::train, .resume = last});
+  const Ended ended = run_engine(folder, kSmall);
+  REQUIRE(ended.code == 0);
+  REQUIRE(ended.find<events::Resumed>() != nullptr);
+  CHECK_FALSE(ended.find<events::Resumed>()->bitwise);
+  CHECK_THAT(ended.find<events::Resumed>()->why_not,
+             Contains("the GPU was 'NVIDIA X'") && Contains("the version of CUDA"));
+}
+
+TEST_CASE("a run that accepts other data begins its epoch anew, and says so") {
+  TempFolder folder;
+  REQUIRE(run_engine(folder, kSmall, SIGTERM).code == 75);
+  const std::filesystem::path last = std::filesystem::canonical(folder / "checkpoints/last");
+  checkpoint::Manifest manifest = checkpoint::read_manifest(last);
+  manifest.facts["data.train"] = "of before";
+  container::write(last / checkpoint::kManifestName, {}, checkpoint::to_json(manifest));
+  std::ofstream(folder / spec::kTaskFile) << spec::dump_task(
+      {.kind = spec::TaskKind::train, .resume = last, .accepts_data_change = true});
+  const Ended ended = run_engine(folder, kSmall);
+  REQUIRE(ended.code == 0);
+  REQUIRE(ended.find<events::Warning>() != nullptr);
+  CHECK_THAT(ended.find<events::Warning>()->message,
+             Contains("dataset.train: of before -> ") &&
+                 EndsWith("epoch 1 starts again from its beginning with the new data"));
+  const auto* resumed = ended.find<events::Resumed>();
+  REQUIRE(resumed != nullptr);
+  CHECK(resumed->step_in_epoch == 0);
+  CHECK(resumed->global_step == 1);
+  CHECK_FALSE(resumed->bitwise);
+  CHECK_THAT(resumed->why_not, Contains("dataset.train: of before"));
+  CHECK(ended.find<events::Finished>()->epochs == 2);
+  CHECK(ended.find<events::Finished>()->global_step == 1 + 2 * 10);
+}
+
+TEST_CASE("a checkpoint of a GPU tells which one it was, and its libraries") {
+  if (device::cuda_devices() == 0) skip("no GPU");
+  TempFolder folder;
+  std::string config = kSmall;
+  config.replace(config.find("accelerator: cpu"), 16, "accelerator: gpu");
+  REQUIRE(run_engine(folder, config).code == 0);
+  const auto facts = checkpoint::read_manifest(folder / "checkpoints/last").facts;
+  CHECK_THAT(facts.at("gpu"), Contains("compute capability"));
+  CHECK_THAT(facts.at("cuda"), Contains("runtime ") && Contains("NCCL 2."));
+}

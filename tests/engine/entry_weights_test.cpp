@@ -1,0 +1,125 @@
+#include "base/safetensors.hpp"
+#include "engine/engine_run.hpp"
+#include "spec/task.hpp"
+#include "support/catch.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+using namespace trainctl;
+using engine_run::Ended;
+using engine_run::kSmall;
+using engine_run::run_engine;
+
+TEST_CASE("a run starts from the weights of another, and keeps what is frozen") {
+  TempFolder first;
+  REQUIRE(run_engine(first, kSmall).code == 0);
+  const std::string weights =
+      "weights: " + (first / "checkpoints/last.safetensors").string() + "\nfreeze: [fc1]\n";
+  TempFolder folder;
+  const Ended ended = run_engine(folder, kSmall + weights);
+  REQUIRE(ended.code == 0);
+  const auto* told = ended.find<events::WeightsSet>();
+  REQUIRE(told != nullptr);
+  CHECK(told->format == "safetensors");
+  CHECK(told->loaded.size() == 4);
+  CHECK(told->frozen == std::vector<std::string>{"fc1.weight", "fc1.bias"});
+  CHECK(ended.find<events::RunStarted>()->trainable_parameters == 16 * 10 + 10);
+  const auto tensor = [](const TempFolder& run, const std::string& name) {
+    const safetensors::File file(run / "checkpoints/last.safetensors");
+    for (const safetensors::View& view : file.tensors()) {
+      if (view.name == name)
+        return std::string(reinterpret_cast<const char*>(view.bytes.data()), view.bytes.size());
+    }
+    return std::string();
+  };
+  CHECK(tensor(folder, "fc1.weight") == tensor(first, "fc1.weight"));
+  CHECK(tensor(folder, "fc2.weight") != tensor(first, "fc2.weight"));
+}
+
+TEST_CASE("weights that do not fit and patterns that name nothing end a run with their codes") {
+  TempFolder first;
+  REQUIRE(run_engine(first, kSmall).code == 0);
+  const std::string path = (first / "checkpoints/last.safetensors").string();
+  TempFolder folder;
+  std::string config = kSmall;
+  config.replace(config.find("[16]"), 4, "[17]");
+  const Ended unfit = run_engine(folder, config + "weights: " + path + "\n");
+  CHECK(unfit.code == 10);
+  REQUIRE(unfit.find<events::Failed>() != nullptr);
+  CHECK_THAT(unfit.find<events::Failed>()->message,
+             Contains("fc1.weight is 16x784 in the file and 17x784 in the model"));
+  const Ended misspelt = run_engine(folder, std::string(kSmall) + "freeze: [fc3]\n");
+  CHECK(misspelt.code == 2);
+  CHECK_THAT(misspelt.find<events::Failed>()->message, Contains("'fc3' names no parameter"));
+}
+
+TEST_CASE("the engine evaluates what it has trained to the same values, and predicts each sample") {
+  TempFolder trained;
+  const Ended run = run_engine(trained, kSmall);
+  REQUIRE(run.code == 0);
+  std::map<std::string, double> expected;
+  for (const auto& event : run.events) {
+    if (const auto* epoch = std::get_if<events::EpochEnded>(&event))
+      for (const auto& [name, value] : epoch->metrics) expected[name] = value;
+  }
+  for (const auto kind : {spec::TaskKind::evaluate, spec::TaskKind::predict}) {
+    TempFolder folder;
+    std::ofstream(folder / spec::kTaskFile)
+        << spec::dump_task({kind, "val", trained / "checkpoints/last.safetensors"});
+    const Ended ended = run_engine(folder, kSmall, 0, spec::name_of(kind));
+    REQUIRE(ended.code == 0);
+    const auto* told = ended.find<events::Evaluated>();
+    REQUIRE(told != nullptr);
+    CHECK(told->samples == 100);
+    CHECK(told->outputs == 10);
+    CHECK_FALSE(told->named);
+    REQUIRE(told->metrics.size() == 2);
+    for (const auto& [name, value] : told->metrics) CHECK(value == expected.at(name));
+    CHECK(std::holds_alternative<events::Finished>(ended.events.back()));
+    const auto logits = spec::part_file(folder.path(), "logits", 0);
+    REQUIRE(std::filesystem::exists(logits) == (kind == spec::TaskKind::predict));
+    if (kind == spec::TaskKind::evaluate) continue;
+    CHECK(std::filesystem::file_size(logits) == 100 * 10 * sizeof(float));
+    CHECK(std::filesystem::file_size(spec::part_file(folder.path(), "targets", 0)) == 100 * 8);
+  }
+}
+
+TEST_CASE("a prediction without labels writes no targets, and measures nothing") {
+  TempFolder trained;
+  REQUIRE(run_engine(trained, kSmall).code == 0);
+  TempFolder folder;
+  spec::Task task{spec::TaskKind::predict, "val", trained / "checkpoints/last.safetensors"};
+  task.learnt = spec::Learnt{spec::Targets::classes, 10, /*labelled=*/false};
+  std::ofstream(folder / spec::kTaskFile) << spec::dump_task(task);
+  const Ended ended = run_engine(folder, kSmall, 0, "predict");
+  REQUIRE(ended.code == 0);
+  const auto* told = ended.find<events::Evaluated>();
+  REQUIRE(told != nullptr);
+  CHECK_FALSE(told->labelled);
+  CHECK(told->outputs == 10);
+  CHECK(told->metrics.empty());
+  CHECK(std::filesystem::file_size(spec::part_file(folder.path(), "logits", 0)) ==
+        100 * 10 * sizeof(float));
+  CHECK_FALSE(std::filesystem::exists(spec::part_file(folder.path(), "targets", 0)));
+}
+
+TEST_CASE("an evaluation takes no weights that differ, not even in the last layer") {
+  TempFolder trained;
+  REQUIRE(run_engine(trained, kSmall).code == 0);
+  TempFolder folder;
+  std::ofstream(folder / spec::kTaskFile) << spec::dump_task(
+      {spec::TaskKind::evaluate, "val", trained / "checkpoints/last.safetensors"});
+  std::string config = kSmall;
+  config.replace(config.find("[16]"), 4, "[17]");
+  const Ended unfit = run_engine(folder, config, 0, "evaluate");
+  CHECK(unfit.code == 10);
+  REQUIRE(unfit.find<events::Failed>() != nullptr);
+  const std::string message = unfit.find<events::Failed>()->message;
+  CHECK_THAT(message, Contains("fc1.weight is 16x784 in the file and 17x784 in the model"));
+  CHECK_THAT(message, Contains("fc2.weight is 10x16 in the file and 10x17 in the model"));
+  CHECK(message.find("weights.strict") == std::string::npos);
+}

@@ -1,0 +1,89 @@
+#include "experiment_yaml.hpp"
+#include "spec/monitor.hpp"
+#include "support/catch.hpp"
+
+namespace spec = trainctl::spec;
+using Catch::Matchers::Equals;
+
+TEST_CASE("a monitor names a value that will exist, with a suggestion", "[spec]") {
+  const std::string stop = "early_stopping={type: patience, monitor: ";
+  CHECK_THAT(problems_of({stop + "val/accuracy}"}), Equals(""));
+  CHECK_THAT(problems_of({stop + "val_loss}"}),
+             Contains("'early_stopping.monitor' names 'val_loss'") &&
+                 Contains("did you mean 'val/loss'?"));
+  CHECK_THAT(problems_of({stop + "val/acc}"}), Contains("did you mean 'val/accuracy'?"));
+  CHECK_THAT(problems_of({stop + "val/f1}"}), Contains("no such value is measured"));
+  CHECK_THAT(problems_of({"checkpoint.monitor=val/top_5_accuracy"}),
+             Contains("'checkpoint.monitor' names 'val/top_5_accuracy'"));
+  CHECK_THAT(problems_of({"checkpoint.monitor=val/top_5_accuracy", "metrics=[top_k_accuracy]"}),
+             Equals(""));
+}
+
+TEST_CASE("a monitor of val/... needs a validation", "[spec]") {
+  CHECK_THAT(
+      problems_of({"early_stopping=patience", "~dataset.val"}),
+      Contains("'early_stopping.monitor' names 'val/loss', but this run has no validation") &&
+          Contains("add 'dataset.val'"));
+  CHECK_THAT(problems_of({"scheduler=reduce_lr_on_plateau", "trainer.limit_val_batches=0"}),
+             Contains("'scheduler.monitor' names 'val/loss'") &&
+                 Contains("raise 'trainer.limit_val_batches'"));
+  CHECK_THAT(problems_of({"early_stopping={type: patience, monitor: train/loss}", "~dataset.val"}),
+             Equals(""));
+}
+
+TEST_CASE("a mode that does not fit its monitor is an error", "[spec]") {
+  CHECK_THAT(problems_of({"checkpoint={monitor: val/accuracy, mode: min}"}),
+             Contains("mode 'min' does not fit 'val/accuracy': higher is better"));
+  CHECK_THAT(problems_of({"checkpoint={monitor: val/loss, mode: max}"}),
+             Contains("lower is better"));
+  CHECK(problems_of({"checkpoint={monitor: val/accuracy, mode: auto}"}).empty());
+}
+
+TEST_CASE(
+    "without a monitor of its own the checkpoint's mode is held against early stopping's, else the "
+    "loss",
+    "[spec]") {
+  CHECK_THAT(problems_of({"checkpoint.mode=max"}), Contains("mode 'max' does not fit 'val/loss'"));
+  CHECK_THAT(problems_of({"checkpoint.mode=min",
+                          "early_stopping={type: patience, monitor: train/accuracy}"}),
+             Contains("mode 'min' does not fit 'train/accuracy'"));
+  CHECK_THAT(
+      problems_of({"checkpoint.mode=min", "early_stopping={type: patience, monitor: val/acc}"}),
+      Contains("1 error in"));
+  CHECK(spec::checkpoint_monitor(load_sound({"~dataset.val"}).experiment) == "train/loss");
+}
+
+TEST_CASE("the automatic mode goes by the monitor's name", "[spec]") {
+  CHECK(spec::mode_for("val/loss") == spec::Mode::min);
+  CHECK(spec::mode_for("train/top_5_accuracy") == spec::Mode::max);
+  CHECK(spec::resolve_mode({spec::Mode::max}, "val/loss") == spec::Mode::max);
+  CHECK(spec::resolve_mode({}, "val/loss") == spec::Mode::min);
+}
+
+TEST_CASE("an unreadable metric raises no false alarm about a monitor", "[spec]") {
+  const std::string problems =
+      problems_of({"metrics=[acuracy]", "checkpoint.monitor=val/accuracy"});
+  CHECK_THAT(problems, Contains("unknown metric 'acuracy'"));
+  CHECK_THAT(problems, !Contains("monitor"));
+}
+
+TEST_CASE("an unreadable metric hides no monitor that no metric could provide", "[spec]") {
+  const auto problems = [](const std::string& monitor) {
+    return problems_of({"metrics=[acuracy, dice]", "checkpoint.monitor=" + monitor});
+  };
+  CHECK_THAT(problems("val/acc"),
+             Contains("'checkpoint.monitor' names 'val/acc'") && Contains("3 errors"));
+  CHECK_THAT(problems("val_loss"), Contains("did you mean 'val/loss'?"));
+  CHECK_THAT(problems("val/dice"), Contains("2 errors"));
+  CHECK_THAT(problems("train/top_5_accuracy"), Contains("2 errors"));
+}
+
+TEST_CASE("divergence watches a loss", "[spec]") {
+  const std::string stop = "early_stopping={type: divergence, monitor: ";
+  CHECK_THAT(problems_of({"early_stopping=divergence"}), Equals(""));
+  CHECK_THAT(problems_of({stop + "val/loss}"}), Equals(""));
+  CHECK_THAT(problems_of({stop + "val/accuracy}"}),
+             Contains("'val/accuracy' cannot diverge: higher is better"));
+  CHECK_THAT(problems_of({stop + "val/f1}"}), Contains("no such value is measured"));
+  CHECK_THAT(problems_of({"early_stopping={type: divergence, factor: 1}"}), Contains("factor"));
+}
