@@ -7,9 +7,6 @@ usage: front_half.py BUILD_FOLDER [--rounds N] [--write]
 """
 
 import argparse
-import csv
-import datetime
-import json
 import os
 import pathlib
 import statistics
@@ -17,7 +14,8 @@ import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+import page
+
 CONFIG = "configs/quickstart.yaml"
 VERBS = [["--help"], ["version"], ["list"], ["schema"], ["explain", "optimizer.adam.lr"], ["validate", CONFIG], ["show-config", CONFIG]]
 BARS = {"ms": 50, "MB": 40}
@@ -26,7 +24,7 @@ BARS = {"ms": 50, "MB": 40}
 def once(program, arguments):
     """(milliseconds, peak resident MB) of one process. The peak counts from before the exec, so it is never below this program's."""
     began = time.perf_counter()
-    with subprocess.Popen([program, *arguments], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen([program, *arguments], cwd=page.ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         _, status, usage = os.wait4(process.pid, 0)
         ended = time.perf_counter()
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -50,23 +48,14 @@ def table(rows):
 
 
 def write_report(build, lines, rows, rounds):
-    cores = len(os.sched_getaffinity(0))
-    date = datetime.date.today().isoformat()
-    path = ROOT / "docs/benchmarks" / f"front_half_{cores}core_{date}.md"
-    version = json.loads(subprocess.run([build / "bin/trainctl", "version", "--json"], capture_output=True, check=True).stdout)
-    path.write_text("\n".join([
-        f"# Front half, {cores} cores, {date}", "",
-        "What a verb costs that needs no libtorch: start to end of a fresh process, and an upper bound of its peak resident",
-        "memory (the measuring program's own 15 MB, as forked, are the least that can be seen).",
-        f"{rounds} rounds, the verbs in turns; medians [quartiles]. Bars: {BARS['ms']} ms and {BARS['MB']} MB.", "",
-        f"{cores} cores; load average at the end {os.getloadavg()[0]:.1f}. trainctl {version['version']}, git {version['git']}, "
-        f"{version['build']['type']}, {version['build']['compiler']}.", "", *lines, "",
-        "```", f"tests/bench/front_half.py build/release --rounds {rounds} --write", "```", ""]), encoding="utf-8")
-    with open(path.with_suffix(".csv"), "w", encoding="utf-8", newline="") as file:
-        out = csv.writer(file, lineterminator="\n")
-        out.writerow(["verb", "round", "wall_ms", "peak_mb"])
-        out.writerows([name, number, f"{ms:.3f}", f"{mb:.2f}"] for name, number, ms, mb in rows)
-    print(f"wrote {path.relative_to(ROOT)}")
+    text = [page.title("Front half"), "",
+            "What a verb costs that needs no libtorch: start to end of a fresh process, and an upper bound of its peak resident",
+            "memory (the measuring program's own 15 MB, as forked, are the least that can be seen).",
+            f"{rounds} rounds, the verbs in turns; medians [quartiles]. Bars: {BARS['ms']} ms and {BARS['MB']} MB.", "",
+            page.circumstances(build), "", *lines, "",
+            "```", f"tests/bench/front_half.py build/release --rounds {rounds} --write", "```"]
+    page.write("front_half", text, ["verb", "round", "wall_ms", "peak_mb"],
+               [[name, number, f"{ms:.3f}", f"{mb:.2f}"] for name, number, ms, mb in rows])
 
 
 def main():

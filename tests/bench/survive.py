@@ -10,16 +10,15 @@ raw numbers as CSV beside it.
 
 import argparse
 import csv
-import datetime
 import json
-import os
 import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+import page
+
 BARS = {"cost": 1.0, "exposed": 5.0, "crc32c": 3.0}
 STAMPS_A_STEP = 4
 # Steps of about 5 ms on one thread.
@@ -128,27 +127,18 @@ def small_table(small):
 
 
 def write_report(build, lines, rows, rounds):
-    cores = len(os.sched_getaffinity(0))
-    date = datetime.date.today().isoformat()
-    path = ROOT / "docs/benchmarks" / f"survive_{cores}core_{date}.md"
-    version = json.loads(subprocess.run([build / "bin/trainctl", "version", "--json"], capture_output=True, check=True).stdout)
-    path.write_text("\n".join([
-        f"# Surviving, {cores} cores, {date}", "",
-        "What checkpoints, heartbeats and checksums cost. Baselines: steps without checkpoints; a save that training waits for.",
-        f"{rounds} rounds, the settings in turns, in fresh processes; ratios within a round; medians [quartiles]. The first",
-        "epoch of a run (warm-up) and the last (which ends it) are left out. Heartbeats and checksums cannot be switched",
-        "off: the last table has them alone.", "",
-        f"{cores} cores; load average at the end {os.getloadavg()[0]:.1f}. trainctl {version['version']}, git {version['git']}, "
-        f"{version['build']['type']}, {version['build']['compiler']}.", "", *lines, "",
-        "The steps, without checkpoints by " + " ".join(f"`{word}`" for word in NONE) + ":", "",
-        "```yaml", STEPS.rstrip(), "```", "",
-        "The state of 100 MB:", "", "```yaml", STATE.rstrip(), "```", "",
-        "```", f"tests/bench/survive.py build/release --rounds {rounds} --write", "```", ""]), encoding="utf-8")
-    with open(path.with_suffix(".csv"), "w", encoding="utf-8", newline="") as file:
-        out = csv.writer(file, lineterminator="\n")
-        out.writerow(["setting", "round", "ms_a_step", "checkpoint_s_an_epoch"])
-        out.writerows([what, number, f"{ms:.4f}", f"{seconds:.5f}"] for what, number, ms, seconds in rows)
-    print(f"wrote {path.relative_to(ROOT)}")
+    text = [page.title("Surviving"), "",
+            "What checkpoints, heartbeats and checksums cost. Baselines: steps without checkpoints; a save that training waits for.",
+            f"{rounds} rounds, the settings in turns, in fresh processes; ratios within a round; medians [quartiles]. The first",
+            "epoch of a run (warm-up) and the last (which ends it) are left out. Heartbeats and checksums cannot be switched",
+            "off: the last table has them alone.", "",
+            page.circumstances(build), "", *lines, "",
+            "The steps, without checkpoints by " + " ".join(f"`{word}`" for word in NONE) + ":", "",
+            "```yaml", STEPS.rstrip(), "```", "",
+            "The state of 100 MB:", "", "```yaml", STATE.rstrip(), "```", "",
+            "```", f"tests/bench/survive.py build/release --rounds {rounds} --write", "```"]
+    page.write("survive", text, ["setting", "round", "ms_a_step", "checkpoint_s_an_epoch"],
+               [[what, number, f"{ms:.4f}", f"{seconds:.5f}"] for what, number, ms, seconds in rows])
 
 
 def main():

@@ -1,0 +1,33 @@
+"""Pages of docs/benchmarks: where they lie, what they say of machine and build, and their raw numbers as CSV."""
+
+import csv
+import datetime
+import json
+import os
+import pathlib
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def title(subject):
+    """The first line: what is measured, the cores, the day."""
+    return f"# {subject}, {len(os.sched_getaffinity(0))} cores, {datetime.date.today().isoformat()}"
+
+
+def circumstances(build):
+    """One line: the cores and how busy they are now, and the program that was measured."""
+    version = json.loads(subprocess.run([build / "bin/trainctl", "version", "--json"], capture_output=True, check=True).stdout)
+    return (f"{len(os.sched_getaffinity(0))} cores; load average at the end {os.getloadavg()[0]:.1f}. trainctl {version['version']}, "
+            f"git {version['git']}, {version['build']['type']}, {version['build']['compiler']}.")
+
+
+def write(name, lines, columns, rows):
+    """docs/benchmarks/NAME_<cores>core_<date>.md, and beside it the rows as CSV."""
+    path = ROOT / "docs/benchmarks" / f"{name}_{len(os.sched_getaffinity(0))}core_{datetime.date.today().isoformat()}.md"
+    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    with open(path.with_suffix(".csv"), "w", encoding="utf-8", newline="") as file:
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(columns)
+        out.writerows(rows)
+    print(f"wrote {path.relative_to(ROOT)}")
