@@ -120,7 +120,7 @@ std::int64_t saved_bytes(const events::Measured& measured,
 
 /// As in a run, all ranks of which share the cores: the number of threads is that of the steps that
 /// are timed.
-void time_steps(const MeasureSetup& setup, ModelMeter& meter, events::Measured& measured) {
+void time_steps(const TaskSetup& setup, ModelMeter& meter, events::Measured& measured) {
   const std::int64_t rows = measured.measured_batches.back();
   spec::Experiment experiment = setup.experiment;
   experiment.loader.batch_size = rows;
@@ -132,7 +132,7 @@ void time_steps(const MeasureSetup& setup, ModelMeter& meter, events::Measured& 
   measured.step_s = meter.time(rows);
 }
 
-events::Measured measured_on(const MeasureSetup& setup, const data::Pipeline& pipeline) {
+events::Measured measured_on(const TaskSetup& setup, const data::Pipeline& pipeline) {
   const spec::Experiment& experiment = setup.experiment;
   const std::int64_t before = resident("VmRSS:");
   ModelMeter meter(setup, pipeline);
@@ -173,7 +173,7 @@ events::Measured measured_on(const MeasureSetup& setup, const data::Pipeline& pi
 
 }  // namespace
 
-int measure(const MeasureSetup& setup) {
+int measure(const TaskSetup& setup) {
   spec::Experiment experiment = setup.experiment;
   const std::int64_t process_bytes = resident("VmRSS:");
   if (experiment.trainer.num_threads.value)

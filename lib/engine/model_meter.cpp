@@ -39,7 +39,7 @@ stage::ModelContext shape_of(const data::Pipeline& pipeline) {
   return data.model_context();
 }
 
-RunStages stages_of(const MeasureSetup& setup, const stage::Catalogue& catalogue,
+RunStages stages_of(const TaskSetup& setup, const stage::Catalogue& catalogue,
                     const stage::ModelContext& shape, std::int64_t samples) {
   spec::Experiment experiment = setup.experiment;
   experiment.weights.reset();  // their values change nothing
@@ -49,7 +49,7 @@ RunStages stages_of(const MeasureSetup& setup, const stage::Catalogue& catalogue
 }
 
 /// Each step stands for itself: one that is recorded holds its memory.
-train::Options options_of(const MeasureSetup& setup) {
+train::Options options_of(const TaskSetup& setup) {
   train::Options options = train::options_from(setup.experiment, setup.device);
   options.cuda_graphs = {false};
   return options;
@@ -89,7 +89,7 @@ train::Session session_of(RunStages& stages, data::Loader& loader,
 
 }  // namespace
 
-ModelMeter::ModelMeter(const MeasureSetup& setup, const data::Pipeline& pipeline)
+ModelMeter::ModelMeter(const TaskSetup& setup, const data::Pipeline& pipeline)
     : device_(setup.device),
       memory_(std::make_unique<train::MemoryMeter>(setup.device)),
       loader_(pipeline, {.batch_size = 1}),

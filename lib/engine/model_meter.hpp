@@ -3,8 +3,8 @@
 #include "data/loader.hpp"
 #include "device/feed.hpp"
 #include "dist/communicator.hpp"
-#include "engine/measure.hpp"
 #include "engine/parts.hpp"
+#include "engine/task_setup.hpp"
 #include "train/memory_meter.hpp"
 #include "train/step.hpp"
 
@@ -42,7 +42,7 @@ struct KeptBytes {
 class ModelMeter {
  public:
   /// Throws what a run would where model and data do not fit.
-  ModelMeter(const MeasureSetup& setup, const data::Pipeline& pipeline);
+  ModelMeter(const TaskSetup& setup, const data::Pipeline& pipeline);
 
   StepCost step(std::int64_t rows);
   /// With `stacked_bytes`, too.

@@ -2,7 +2,7 @@
 
 #include "data/loader.hpp"
 #include "dist/communicator.hpp"
-#include "engine/measure.hpp"
+#include "engine/task_setup.hpp"
 #include "train/recompute.hpp"
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace trainctl::engine {
 
 /// What decides whether this process computes the blocks of its model again.
 struct RecomputeContext {
-  const MeasureSetup& setup;
+  const TaskSetup& setup;
   const data::Pipeline& train;
   int ranks_here = 1;             // that share the memory of the host
   std::uint64_t still_taken = 0;  // bytes of the host that loading is going to take

@@ -49,7 +49,7 @@ stage::ModelContext shape_of(const StepRecord& record) {
 /// The model with the weights of the dump.
 class Subject {
  public:
-  Subject(const ReplaySetup& setup, const Numerics& numerics)
+  Subject(const TaskSetup& setup, const Numerics& numerics)
       : catalogue_(catalogue_in_use()), shape_(shape_of(numerics.record)) {
     const spec::Experiment& experiment = setup.experiment;
     at::manual_seed(experiment.seed);
@@ -99,7 +99,7 @@ device::DeviceBatch moved(const device::DeviceBatch& batch, at::Device device) {
 }
 
 /// Why the bits may be others; empty where nothing is known of.
-std::string what_differs(const ReplaySetup& setup, const StepRecord& record) {
+std::string what_differs(const TaskSetup& setup, const StepRecord& record) {
   const Machine machine = read_machine();
   const spec::Precision precision = setup.experiment.trainer.precision;
   const std::string now = enum_names(precision).at(static_cast<std::size_t>(precision));
@@ -118,8 +118,7 @@ std::string what_differs(const ReplaySetup& setup, const StepRecord& record) {
 }
 
 /// Those of the record, where the generators are the same.
-void set_random(const ReplaySetup& setup, const Numerics& numerics,
-                std::vector<std::string>& notes) {
+void set_random(const TaskSetup& setup, const Numerics& numerics, std::vector<std::string>& notes) {
   at::manual_seed(setup.experiment.seed);
   if (numerics.random.empty()) return;
   try {
@@ -131,7 +130,7 @@ void set_random(const ReplaySetup& setup, const Numerics& numerics,
 
 /// A weight that one step of the experiment's optimizer, which has no history yet, would leave not
 /// finite; empty where there is none, or no such step would be taken.
-std::string spoilt_by_step(const ReplaySetup& setup, const Subject& subject,
+std::string spoilt_by_step(const TaskSetup& setup, const Subject& subject,
                            const train::RepeatedStep& step) {
   if (!step.is_finite()) return {};
   stage::OptimizerContext trained;
@@ -173,7 +172,7 @@ events::Replayed described(const Numerics& numerics) {
 
 }  // namespace
 
-int replay(const ReplaySetup& setup) {
+int replay(const TaskSetup& setup) {
   const spec::Task task = spec::read_task(setup.request.run_dir);
   Numerics numerics = train::read_numerics(task.replay);
   const StepRecord& record = numerics.record;

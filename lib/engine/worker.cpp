@@ -253,7 +253,7 @@ int Worker::run_training() {
   const LoadingContext batches{probe, data, threads.step_s, request_.local_rank};
   const data::LoadingChoice loading = choose_loading(batches, *communicator);
   const RunLoaders loaders = build_loaders(batches, loading);
-  const MeasureSetup trial{request_, experiment, device, emit_};
+  const TaskSetup trial{request_, experiment, device, emit_};
   const train::RecomputeChoice recompute = decide_recompute(
       {trial, data.train, request_.local_world_size, ring_bytes(loaders)}, *communicator);
   place.experiment.trainer.activation_checkpointing = mode_of(recompute);
