@@ -1,64 +1,15 @@
 #include "launch/store_protocol.hpp"
 
 #include "base/error.hpp"
+#include "launch/wire.hpp"
 
 namespace trainctl::launch {
 namespace {
 
-template <class Unsigned>
-void put(std::string& bytes, Unsigned value) {
-  for (std::size_t i = 0; i < sizeof value; ++i)
-    bytes += static_cast<char>((value >> (8 * i)) & 0xFF);
-}
-
-void put_text(std::string& bytes, std::string_view text) {
-  put(bytes, static_cast<std::uint32_t>(text.size()));
-  bytes += text;
-}
-
-std::string framed(const std::string& body) {
-  std::string frame;
-  put(frame, static_cast<std::uint32_t>(body.size()));
-  return frame + body;
-}
-
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
-
-  template <class Unsigned>
-  Unsigned number() {
-    const std::string_view raw = take(sizeof(Unsigned));
-    Unsigned value = 0;
-    for (std::size_t i = 0; i < raw.size(); ++i) {
-      value = static_cast<Unsigned>(
-          value | static_cast<Unsigned>(static_cast<unsigned char>(raw[i])) << (8 * i));
-    }
-    return value;
-  }
-
-  std::string text(std::size_t limit) {
-    const auto length = number<std::uint32_t>();
-    ENSURE(unexpected, length <= limit, "a text of {} bytes is above the limit of {}", length,
-           limit);
-    return std::string(take(length));
-  }
-
-  void finish() const {
-    ENSURE(unexpected, bytes_.empty(), "{} bytes too many in a frame", bytes_.size());
-  }
-
- private:
-  std::string_view take(std::size_t count) {
-    ENSURE(unexpected, count <= bytes_.size(), "a frame ends {} bytes too early",
-           count - bytes_.size());
-    const std::string_view front = bytes_.substr(0, count);
-    bytes_.remove_prefix(count);
-    return front;
-  }
-
-  std::string_view bytes_;
-};
+using wire::framed;
+using wire::put;
+using wire::put_text;
+using wire::Reader;
 
 }  // namespace
 

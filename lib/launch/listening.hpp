@@ -1,0 +1,16 @@
+#pragma once
+
+#include "launch/address.hpp"
+
+namespace trainctl::launch {
+
+struct Listening {
+  Fd socket;
+  Address address;  // with the real port
+};
+
+/// A listening socket on the first address of the endpoint that will do, and on no other; waits for
+/// a port that is taken. Errors as Listener's.
+Listening listen_at(const Listener::Options& options);
+
+}  // namespace trainctl::launch

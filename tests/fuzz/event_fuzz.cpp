@@ -1,0 +1,73 @@
+#include "base/error.hpp"
+#include "events/codec.hpp"
+#include "events/heartbeat.hpp"
+#include "launch/pulse.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace {
+
+using namespace trainctl;
+
+void expect_event_or_error(std::string_view line) {
+  std::string written;
+  try {
+    written = events::encode(events::decode(line));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::unexpected || error.message().empty()) std::abort();
+    return;
+  }
+  if (written.find('\n') != std::string::npos) std::abort();
+  if (events::encode(events::decode(written)) != written) std::abort();
+}
+
+/// What a supervisor makes of a page that a rank has filled with those bytes, from one sight to the
+/// next.
+void expect_sound_pulse(std::string_view bytes) {
+  struct Sight {
+    std::int64_t step, stamp, loaded;
+    std::int32_t phase;
+    std::uint16_t passed;
+  };
+  launch::Pulse pulse;
+  events::Heartbeat page{};
+  double now = 0;
+  for (; bytes.size() >= sizeof(Sight); bytes.remove_prefix(sizeof(Sight))) {
+    Sight sight{};
+    std::memcpy(&sight, bytes.data(), sizeof sight);
+    page.global_step = sight.step;
+    page.phase = sight.phase;
+    page.monotonic_ns = sight.stamp;
+    page.loaded = sight.loaded;
+    now += sight.passed;
+    pulse.see(page, now);
+    if (*events::phase_name(pulse.phase()) == '\0') std::abort();
+    if (!std::isfinite(pulse.step_s()) || pulse.step_s() < 0) std::abort();
+    if (pulse.limit_s() && !(*pulse.limit_s() > 0)) std::abort();
+    const auto silence = pulse.silence(now + 1e6);
+    if (silence && sentence_of(*silence).empty()) std::abort();
+  }
+}
+
+}  // namespace
+
+// libFuzzer: any bytes are lines of a worker's event pipe, each an event that comes back the same
+// when it is written again, or Error(unexpected); and they are what a worker leaves in the page of
+// its heartbeat.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  for (std::string_view rest = bytes; !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    expect_event_or_error(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  expect_sound_pulse(bytes);
+  return 0;
+}

@@ -1,0 +1,110 @@
+#include "base/error.hpp"
+#include "fuzz/store_session.hpp"
+#include "launch/handshake.hpp"
+#include "launch/wire.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+namespace {
+
+using namespace trainctl;
+using namespace trainctl::launch;
+
+std::array<std::byte, 32> all_of(unsigned char value) {
+  std::array<std::byte, 32> bytes{};
+  bytes.fill(std::byte{value});
+  return bytes;
+}
+
+// As in the seeds.
+const Token kToken = all_of(7);
+const Nonce kHeadNonce = all_of(1);
+const Nonce kJoinNonce = all_of(2);
+
+/// How many bytes a machine takes, never more at once than it wants; bad ones are
+/// Error(unexpected).
+template <class Machine>
+std::size_t feed(Machine& machine, std::string_view bytes) {
+  std::size_t taken = 0;
+  try {
+    while (taken < bytes.size() && machine.wanted() > 0) {
+      if (machine.wanted() > 4 + kMaxHandshakeBytes) std::abort();
+      const std::size_t count = std::min(machine.wanted(), bytes.size() - taken);
+      machine.take(bytes.substr(taken, count));
+      taken += count;
+    }
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::unexpected || error.message().empty()) std::abort();
+  }
+  return taken;
+}
+
+void as_said_by_a_joiner(std::string_view bytes) {
+  HeadHandshake head(kToken, "run", kHeadNonce);
+  const std::size_t taken = feed(head, bytes);
+  HeadHandshake stranger(all_of(8), "run", kHeadNonce);
+  feed(stranger, bytes);
+  if (stranger.proved()) std::abort();
+  if (!head.proved()) return;
+  head.answer({});
+  fuzz::expect_sound_store(bytes.substr(taken));
+}
+
+void as_said_by_a_head(std::string_view bytes) {
+  const auto answer_with = [&](const Token& token) {
+    JoinHandshake joiner({.endpoint = {"::1", 1}, .token = token, .run_id = "run", .claim = {}},
+                         kJoinNonce);
+    feed(joiner, bytes);
+    return joiner.answer();
+  };
+  answer_with(kToken);
+  if (answer_with(all_of(8))) std::abort();
+}
+
+/// The exchange of a hello that the head has accepted: "trainctl", version, role, number, nonce,
+/// run id.
+Exchange exchange_of(std::string_view hello) {
+  wire::Reader reader(hello.substr(9));
+  Exchange exchange{.claim = {}, .run_id = {}, .head = kHeadNonce};
+  exchange.claim.role = static_cast<Role>(reader.number<std::uint8_t>());
+  exchange.claim.number = static_cast<int>(reader.number<std::uint32_t>());
+  std::ranges::transform(reader.take(exchange.joiner.size()), exchange.joiner.begin(),
+                         [](char c) { return static_cast<std::byte>(c); });
+  exchange.run_id = reader.text(kMaxRunIdBytes);
+  return exchange;
+}
+
+/// The first byte is the length of a hello, which is followed by the proof that it needs.
+void with_the_proof(std::string_view bytes) {
+  if (bytes.empty()) return;
+  const auto length = static_cast<unsigned char>(bytes[0]);
+  const std::string hello(bytes.substr(1, length));
+  HeadHandshake head(kToken, "run", kHeadNonce);
+  feed(head, wire::framed(hello));
+  if (head.take_output().empty()) return;
+  const Exchange exchange = exchange_of(hello);
+  feed(head, wire::framed(std::string(as_text(joiner_proof(kToken, exchange)))));
+  const bool should_be_proved = exchange.run_id == "run";
+  if (head.proved().has_value() != should_be_proved) std::abort();
+  if (!head.proved()) return;
+  if (head.proved() != exchange.claim) std::abort();
+  head.answer({Verdict::taken, "taken"});
+  fuzz::expect_sound_store(bytes.substr(1 + hello.size()));
+}
+
+}  // namespace
+
+// libFuzzer: any bytes are what a joiner says to the head or the head to a joiner, which proves
+// nothing without the token, and then those of a rank to the store, or Error(unexpected). A second
+// time with the proof that they need.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  as_said_by_a_joiner(bytes);
+  as_said_by_a_head(bytes);
+  with_the_proof(bytes);
+  return 0;
+}

@@ -1,0 +1,122 @@
+#include "launch/rendezvous.hpp"
+#include "launch/store.hpp"
+#include "launch/store_server.hpp"
+#include "launch/strangers.hpp"
+#include "support/catch.hpp"
+
+#include <atomic>
+#include <thread>
+
+namespace trainctl::launch {
+namespace {
+
+constexpr std::chrono::seconds kLong{30};
+
+/// A head in a thread of its own that serves the store to each rank that joins.
+class Head {
+ public:
+  explicit Head(Listener::Options options) : listener_(std::move(options)) {
+    endpoint_ = listener_.endpoint();
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~Head() { stop(); }
+
+  Head(const Head&) = delete;
+  Head& operator=(const Head&) = delete;
+
+  void stop() {
+    over_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+  [[nodiscard]] Join request(int rank) const {
+    return {.endpoint = endpoint_,
+            .token = token_of(7),
+            .run_id = "run",
+            .claim = {Role::rank, rank},
+            .timeout_s = 20};
+  }
+  /// Once it has stopped: who was cut off.
+  std::vector<StoreServer::Cut> cuts() { return store_.take_cuts(); }
+  [[nodiscard]] std::size_t stored_bytes() const { return store_.stored_bytes(); }
+
+ private:
+  void serve() {
+    while (!over_) {
+      std::vector<pollfd> polls;
+      listener_.append_to(polls);
+      store_.append_to(polls);
+      ::poll(polls.data(), polls.size(), 5);
+      listener_.serve(steady_clock().now());
+      for (Listener::Arrival& arrival : listener_.take_arrivals())
+        store_.add_client(arrival.claim.number, std::move(arrival.socket));
+      store_.serve();
+    }
+  }
+
+  Listener listener_;
+  Endpoint endpoint_;
+  StoreServer store_;
+  std::atomic<bool> over_ = false;
+  std::thread thread_;
+};
+
+Listener::Options head_of_four() {
+  Listener::Options options = head_of_two();
+  options.world_size = 8;
+  options.nodes = 4;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("ranks of other nodes meet in the store") {
+  Head head(head_of_four());
+  std::atomic<int> met = 0;
+  std::vector<std::thread> ranks;
+  for (int rank = 2; rank < 8; ++rank) {
+    ranks.emplace_back([&, request = head.request(rank)] {
+      StoreClient store(join(request).socket.release());
+      store.set(std::to_string(request.claim.number), std::string(kMaxValueBytes, 'v'));
+      std::vector<std::string> keys;
+      for (int peer = 2; peer < 8; ++peer) keys.push_back(std::to_string(peer));
+      store.wait(keys, kLong);
+      met += store.look(keys.back()).value().size() == kMaxValueBytes ? 1 : 0;
+      store.add("over", 1);
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  CHECK(met == 6);
+  head.stop();
+  CHECK(head.cuts().empty());
+}
+
+TEST_CASE("a rank that claims a key of 8 GiB is cut off, and the others are served on") {
+  Head head(head_of_four());
+  StoreClient other(join(head.request(2)).socket.release());
+  const Joined hostile = join(head.request(3));
+  // A frame of 64 KiB whose key says that it has 4 GiB less one byte, the most that there is.
+  std::string frame = encode_request(
+      {.operation = Operation::set, .keys = {std::string(1 << 16, 'k')}, .value = "v"});
+  for (std::size_t i = 9; i < 13; ++i) frame[i] = '\xff';
+  REQUIRE(::send(hostile.socket.get(), frame.data(), frame.size(), MSG_NOSIGNAL) > 0);
+  std::array<char, 16> buffer;
+  CHECK(::recv(hostile.socket.get(), buffer.data(), buffer.size(), 0) <= 0);
+  other.set("key", "value");
+  CHECK(other.look("key") == "value");
+  head.stop();
+  const auto cuts = head.cuts();
+  REQUIRE(cuts.size() == 1);
+  CHECK(cuts[0].rank == 3);
+  CHECK_THAT(cuts[0].reason, Contains("a text of 4294967295 bytes"));
+  CHECK(head.stored_bytes() < 100);
+}
+
+TEST_CASE("without its head a joined rank fails as a lost one") {
+  auto head = std::make_unique<Head>(head_of_four());
+  StoreClient store(join(head->request(7)).socket.release());
+  store.set("key", "value");
+  head.reset();
+  CHECK(thrown_by([&] { store.look("key"); }).kind() == ErrorKind::rank_failed);
+}
+
+}  // namespace trainctl::launch
