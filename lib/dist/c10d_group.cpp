@@ -2,9 +2,12 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "dist/verify.hpp"
 
-#include <ATen/ops/zeros.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include <exception>
 #include <utility>
@@ -14,36 +17,51 @@ namespace {
 
 class WorkPending final : public Pending {
  public:
-  WorkPending(c10::intrusive_ptr<c10d::Work> work, std::string what, Place place)
-      : work_(std::move(work)), what_(std::move(what)), place_(place) {}
+  WorkPending(c10::intrusive_ptr<c10d::Work> work, std::string what, Caller caller)
+      : work_(std::move(work)), what_(std::move(what)), caller_(caller) {}
 
   void wait() override {
-    collective(what_, place_, [&] { work_->wait(); });
+    collective(what_, caller_, [&] { work_->wait(); });
   }
 
  private:
   c10::intrusive_ptr<c10d::Work> work_;
   std::string what_;
-  Place place_;
+  Caller caller_;
 };
 
 class C10dCommunicator final : public Communicator {
  public:
-  C10dCommunicator(c10::intrusive_ptr<c10d::ProcessGroup> group, at::Device device)
-      : group_(std::move(group)), device_(device), place_{group_->getRank(), group_->getSize()} {}
+  C10dCommunicator(c10::intrusive_ptr<c10d::ProcessGroup> group, at::Device device,
+                   events::Heartbeat* page)
+      : group_(std::move(group)),
+        device_(device),
+        caller_{{group_->getRank(), group_->getSize()}, page} {}
 
-  [[nodiscard]] Place place() const override { return place_; }
+  [[nodiscard]] Place place() const override { return caller_.place; }
 
   std::unique_ptr<Pending> start_sum(const at::Tensor& tensor, const std::string& what) override {
-    return collective(what, place_, [&]() -> std::unique_ptr<Pending> {
+    return collective(what, caller_, [&]() -> std::unique_ptr<Pending> {
       if (tensor.device() != device_) return moved_sum(tensor, what);
       std::vector<at::Tensor> tensors{tensor};
-      return std::make_unique<WorkPending>(group_->allreduce(tensors), what, place_);
+      return std::make_unique<WorkPending>(group_->allreduce(tensors), what, caller_);
+    });
+  }
+
+  std::vector<at::Tensor> all_gather(const at::Tensor& tensor, const std::string& what) override {
+    return collective(what, caller_, [&] {
+      std::vector<at::Tensor> mine{tensor.detach().to(device_).contiguous()};
+      std::vector<std::vector<at::Tensor>> all(1);
+      for (int rank = 0; rank < caller_.place.world_size; ++rank)
+        all[0].push_back(at::empty_like(mine[0]));
+      group_->allgather(all, mine)->wait();
+      for (at::Tensor& one : all[0]) one = one.to(tensor.device());
+      return std::move(all[0]);
     });
   }
 
   void broadcast(const at::Tensor& tensor, const std::string& what) override {
-    collective(what, place_, [&] {
+    collective(what, caller_, [&] {
       std::vector<at::Tensor> tensors{tensor.to(device_)};  // itself where it is there
       group_->broadcast(tensors)->wait();
       if (tensor.device() != device_) tensor.copy_(tensors[0]);
@@ -52,8 +70,16 @@ class C10dCommunicator final : public Communicator {
 
   std::unique_ptr<GradSync> sync_gradients(std::vector<at::Tensor> parameters,
                                            const BucketOptions& buckets) override {
-    return collective("broadcast of the parameters", place_,
-                      [&] { return make_reducer_sync(group_, std::move(parameters), buckets); });
+    verify_alike(*this, descriptions_of(parameters), "trained parameters");
+    collective("broadcast of the parameters", caller_, [&] {
+      const at::NoGradGuard guard;
+      c10d::broadcast_coalesced(group_, parameters, kBroadcastBytes, /*rank=*/0);
+    });
+    return collective("forming the buckets", caller_, [&] {
+      return buckets.bucketing == Bucketing::own
+                 ? make_bucket_sync(group_, parameters, buckets, caller_.page)
+                 : make_reducer_sync(group_, parameters, buckets, caller_.page);
+    });
   }
 
  private:
@@ -63,12 +89,14 @@ class C10dCommunicator final : public Communicator {
     auto work = group_->allreduce(tensors);
     work->wait();
     tensor.copy_(tensors[0]);
-    return std::make_unique<WorkPending>(std::move(work), what, place_);
+    return std::make_unique<WorkPending>(std::move(work), what, caller_);
   }
+
+  static constexpr std::size_t kBroadcastBytes = std::size_t{250} << 20;  // at once
 
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   at::Device device_;
-  Place place_;
+  Caller caller_;
 };
 
 [[noreturn]] void throw_failed(const std::string& what, const Place& place,
@@ -100,8 +128,8 @@ void rethrow_collective(const std::string& what, const Place& place) {
 }
 
 std::unique_ptr<Communicator> wrap_group(c10::intrusive_ptr<c10d::ProcessGroup> group,
-                                         at::Device device) {
-  return std::make_unique<C10dCommunicator>(std::move(group), device);
+                                         at::Device device, events::Heartbeat* page) {
+  return std::make_unique<C10dCommunicator>(std::move(group), device, page);
 }
 
 }  // namespace trainctl::dist

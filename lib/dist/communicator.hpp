@@ -19,8 +19,9 @@ class Pending {
 };
 
 /// Talks to the other ranks. Every rank makes the same calls in the same order; `what` names the
-/// call in errors. Throws Error(rank_failed) where a rank is gone and Error(hang) where one did not
-/// come in time.
+/// call in errors and on the page that the supervisor sees. Each call has the group's time limit,
+/// GroupOptions::timeout. Throws Error(rank_failed) where a rank is gone and Error(hang) where one
+/// did not come in time.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -29,8 +30,11 @@ class Communicator {
   virtual std::unique_ptr<Pending> start_sum(const at::Tensor& tensor, const std::string& what) = 0;
   /// Every rank gets rank 0's values, in place.
   virtual void broadcast(const at::Tensor& tensor, const std::string& what) = 0;
-  /// Gives every rank rank 0's parameters, checks that all agree on their shapes, and returns what
-  /// averages gradients.
+  /// The tensors of all ranks, by rank: copies, where `tensor` lies. It has the same shape and type
+  /// on each of them.
+  virtual std::vector<at::Tensor> all_gather(const at::Tensor& tensor, const std::string& what) = 0;
+  /// Checks that all ranks have parameters of the same shapes and types (Error(config) on each of
+  /// them where not), gives every rank rank 0's, and returns what averages gradients.
   virtual std::unique_ptr<GradSync> sync_gradients(std::vector<at::Tensor> parameters,
                                                    const BucketOptions& buckets) = 0;
 

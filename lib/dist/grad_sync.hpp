@@ -3,7 +3,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace trainctl::dist {
 
@@ -12,10 +14,24 @@ struct Place {
   int world_size = 1;
 };
 
+/// Who fills the buckets: c10d's Reducer, or hooks of our own, whose work a CUDA graph can record.
+/// Both give the same bits.
+enum class Bucketing { reducer, own };
+
 /// The first bucket is small, so that the exchange starts early in backward.
 struct BucketOptions {
   std::size_t first_bytes = std::size_t{1} << 20;
   std::size_t cap_bytes = std::size_t{25} << 20;
+  Bucketing bucketing = Bucketing::reducer;
+};
+
+/// What exchanging gradients took, summed over steps.
+struct SyncStats {
+  std::int64_t steps = 0;
+  std::int64_t payload_bytes = 0;  // of the buckets, as they are sent
+  std::int64_t wire_bytes = 0;     // that this rank sends of them
+  double overlapped_s = 0;         // from the first bucket that left to the last gradient
+  double exposed_s = 0;            // from the last gradient to the end of the exchange
 };
 
 /// Averages gradients over the ranks while backward runs. The layout of its buckets never changes,
@@ -27,11 +43,18 @@ class GradSync {
   /// neither.
   virtual void before_forward() = 0;
   /// Runs loss.backward(); on return every gradient holds the average over the ranks. Returns the
-  /// seconds that the exchange took after the last gradient was computed.
+  /// seconds that the exchange took after the last gradient was computed: on a GPU those of earlier
+  /// steps that have become known meanwhile, since nobody waits for them.
   virtual double backward(const at::Tensor& loss) = 0;
   /// The buckets in the order of the exchange, each as parameters x elements: "2x1300,14x25600".
   /// Empty where nothing is exchanged.
   [[nodiscard]] virtual std::string layout() const { return {}; }
+  /// Bytes of each bucket as it is sent, in that order.
+  [[nodiscard]] virtual std::vector<std::int64_t> bucket_bytes() const { return {}; }
+  /// What was exchanged since the last call.
+  virtual SyncStats take_stats() { return {}; }
+  /// A step that was recorded has been repeated: what it exchanged counts again.
+  virtual void count_repeated() {}
 };
 
 }  // namespace trainctl::dist

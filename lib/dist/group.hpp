@@ -1,6 +1,7 @@
 #pragma once
 
 #include "dist/communicator.hpp"
+#include "events/heartbeat.hpp"
 #include "launch/store.hpp"
 
 #include <c10/core/Device.h>
@@ -17,7 +18,8 @@ struct GroupOptions {
   std::shared_ptr<launch::StoreClient> store;
   std::string prefix = "trainctl";  // one for each group and restart
   std::string address = "127.0.0.1";
-  std::chrono::milliseconds timeout{600'000};
+  std::chrono::milliseconds timeout{600'000};  // of each collective
+  events::Heartbeat* heartbeat = nullptr;      // tells the supervisor which one is under way
 };
 
 /// c10d's Gloo over TCP: CPU tensors.

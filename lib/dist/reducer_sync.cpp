@@ -1,11 +1,12 @@
-#include "base/clock.hpp"
+#include "dist/bucket_layout.hpp"
 #include "dist/c10d_group.hpp"
+#include "dist/sync_meter.hpp"
 
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
-#include <algorithm>
 #include <string>
+#include <utility>
 
 namespace trainctl::dist {
 namespace {
@@ -14,42 +15,21 @@ using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 
 /// What c10d's own all-reduce hook does (it is not exported): always divides the bucket, where the
 /// Reducer alone would multiply by a rounded 1/world while a gradient is not yet a view. With a
-/// stamp: when the last bucket leaves, the gradients are computed.
+/// stamp of each bucket that leaves.
 class StampedHook final : public c10d::CppCommHookInterface<Group> {
  public:
-  StampedHook(const Group& group, double& last_launch)
-      : CppCommHookInterface(group), last_launch_(last_launch) {}
+  StampedHook(const Group& group, SyncMeter& meter) : CppCommHookInterface(group), meter_(meter) {}
 
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
-    last_launch_ = steady_clock().now();
+    meter_.launch();
     std::vector<at::Tensor> flat{bucket.getBufferRef()};
     flat[0].div_(state_->getSize());
     return state_->allreduce(flat)->getFuture();
   }
 
  private:
-  double& last_launch_;
+  SyncMeter& meter_;
 };
-
-using Layout = std::vector<std::vector<std::size_t>>;
-
-Layout layout_of(const std::vector<at::Tensor>& parameters, const BucketOptions& options) {
-  auto layout = std::get<0>(c10d::compute_bucket_assignment_by_size(
-      parameters, {options.first_bytes, options.cap_bytes}));
-  std::reverse(layout.begin(), layout.end());  // backward reaches the last parameters first
-  return layout;
-}
-
-std::string text_of(const Layout& layout, const std::vector<at::Tensor>& parameters) {
-  std::string text;
-  for (const std::vector<std::size_t>& bucket : layout) {
-    std::int64_t elements = 0;
-    for (const std::size_t i : bucket) elements += parameters[i].numel();
-    text +=
-        (text.empty() ? "" : ",") + std::to_string(bucket.size()) + "x" + std::to_string(elements);
-  }
-  return text;
-}
 
 std::shared_ptr<c10d::Reducer> frozen_reducer(const std::vector<at::Tensor>& parameters,
                                               const Group& group, const BucketOptions& options) {
@@ -74,41 +54,44 @@ void freeze(c10d::Reducer& reducer, const std::vector<at::Tensor>& parameters,
 
 class ReducerSync final : public GradSync {
  public:
-  ReducerSync(const Group& group, std::vector<at::Tensor> parameters, const BucketOptions& options)
-      : place_{group->getRank(), group->getSize()} {
-    {
-      at::NoGradGuard guard;
-      c10d::broadcast_coalesced(group, parameters, std::size_t{250} << 20, 0);
-    }
-    c10d::verify_params_across_processes(group, parameters, std::nullopt);
+  ReducerSync(const Group& group, const std::vector<at::Tensor>& parameters,
+              const BucketOptions& options, events::Heartbeat* page)
+      : place_{group->getRank(), group->getSize()},
+        layout_(text_of(layout_of(parameters, options), parameters)),
+        meter_({place_, device_of(parameters), bytes_of(layout_of(parameters, options), parameters),
+                page}) {
     reducer_ = frozen_reducer(parameters, group, options);
-    reducer_->register_comm_hook(std::make_unique<StampedHook>(group, last_launch_));
+    reducer_->register_comm_hook(std::make_unique<StampedHook>(group, meter_));
     freeze(*reducer_, parameters, options);
-    layout_ = text_of(layout_of(parameters, options), parameters);
   }
 
   void before_forward() override { reducer_->prepare_for_forward(); }
 
   double backward(const at::Tensor& loss) override {
     reducer_->prepare_for_backward({});
-    collective("all-reduce of the gradients", place_, [&] { loss.backward(); });
-    return steady_clock().now() - last_launch_;
+    meter_.begin();
+    collective(kGradientExchange, place_, [&] { loss.backward(); });
+    return meter_.end();
   }
 
   [[nodiscard]] std::string layout() const override { return layout_; }
+  [[nodiscard]] std::vector<std::int64_t> bucket_bytes() const override {
+    return meter_.bucket_bytes();
+  }
+  SyncStats take_stats() override { return meter_.take(); }
 
  private:
   Place place_;
   std::string layout_;
-  double last_launch_ = 0;
-  std::shared_ptr<c10d::Reducer> reducer_;
+  SyncMeter meter_;
+  std::shared_ptr<c10d::Reducer> reducer_;  // its hook stamps the meter
 };
 
 }  // namespace
 
-std::unique_ptr<GradSync> make_reducer_sync(Group group, std::vector<at::Tensor> parameters,
-                                            const BucketOptions& buckets) {
-  return std::make_unique<ReducerSync>(group, std::move(parameters), buckets);
+std::unique_ptr<GradSync> make_reducer_sync(Group group, const std::vector<at::Tensor>& parameters,
+                                            const BucketOptions& buckets, events::Heartbeat* page) {
+  return std::make_unique<ReducerSync>(group, parameters, buckets, page);
 }
 
 }  // namespace trainctl::dist

@@ -100,7 +100,8 @@ int Worker::run_evaluation() {
   const bool predicts = task.kind == spec::TaskKind::predict;
   ENSURE(config, !predicts || shape.kind.targets != spec::Targets::tokens,
          "predict writes one row for each sample, and this model gives one for each token");
-  const auto communicator = build_communicator(request_, experiment.distributed, place.device);
+  const auto communicator =
+      build_communicator(request_, experiment.distributed, place.device, heartbeat_);
   const ThreadContext run{experiment, catalogue, shape, place.device, request_.local_world_size};
   const train::ThreadChoice threads = choose_threads(run, *communicator);
   const LoadingContext batches{run, data, threads.step_s, request_.local_rank};

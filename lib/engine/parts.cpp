@@ -177,7 +177,8 @@ RunStages build_stages(const StageSetup& setup) {
 
 std::unique_ptr<dist::Communicator> build_communicator(const TrainctlEngineRequest& request,
                                                        const spec::Distributed& options,
-                                                       at::Device device) {
+                                                       at::Device device,
+                                                       events::Heartbeat* heartbeat) {
   using spec::Backend;
   if (request.world_size == 1) return dist::make_single();
   ENSURE(
@@ -189,6 +190,7 @@ std::unique_ptr<dist::Communicator> build_communicator(const TrainctlEngineReque
   dist::GroupOptions group;
   group.place = {request.rank, request.world_size};
   group.store = std::make_shared<launch::StoreClient>(request.store_fd);
+  group.heartbeat = heartbeat;
   group.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1e3));
   return device.is_cuda() ? dist::make_nccl(group, device) : dist::make_gloo(group);
 }

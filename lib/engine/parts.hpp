@@ -67,9 +67,10 @@ struct StageSetup {
 RunStages build_stages(const StageSetup& setup);
 
 /// One rank: nothing to form. Else Gloo on CPUs and NCCL on GPUs, found through the supervisor's
-/// store.
+/// store. `heartbeat` tells which exchange is under way; it may be null.
 std::unique_ptr<dist::Communicator> build_communicator(const TrainctlEngineRequest& request,
                                                        const spec::Distributed& options,
-                                                       at::Device device);
+                                                       at::Device device,
+                                                       events::Heartbeat* heartbeat);
 
 }  // namespace trainctl::engine

@@ -246,7 +246,8 @@ int Worker::run_training() {
                                  request_.local_world_size, device);
   const stage::Catalogue catalogue = catalogue_in_use();
   const stage::ModelContext shape = data.model_context();
-  const auto communicator = build_communicator(request_, experiment.distributed, device);
+  const auto communicator =
+      build_communicator(request_, experiment.distributed, device, heartbeat_);
   const ThreadContext probe{
       experiment, catalogue, shape, device, request_.local_world_size, threads_before(run_dir)};
   const train::ThreadChoice threads = choose_threads(probe, *communicator);

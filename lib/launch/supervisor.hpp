@@ -49,9 +49,9 @@ struct RankFailure {
   std::int64_t step = 0;         // from the shared page: right even after SIGKILL
   std::string phase;
   std::string collective;  // the last exchange that it was in, from the shared page; empty: none
-  int kind = 7;          // ErrorKind as its exit code: the worker's own word, or 7
-  std::string message;   // the worker's own sentence, or ours
-  std::string log_tail;  // last lines of logs/rank_N.log
+  int kind = 7;            // ErrorKind as its exit code: the worker's own word, or 7
+  std::string message;     // the worker's own sentence, or ours
+  std::string log_tail;    // last lines of logs/rank_N.log
 };
 
 /// How the job ended. `exit_code` is the contract's; a worker's code or signal is recorded, never

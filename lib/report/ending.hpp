@@ -16,10 +16,10 @@ struct FirstFailure {
   std::string signal_name;  // "SIGKILL"
   std::optional<int> exit_code;
   std::int64_t step = 0;
-  std::string phase;     // "train"
+  std::string phase;            // "train"
   std::string collective = {};  // the last exchange with other ranks that it was in; empty: none
-  std::string message;   // the worker's own sentence; empty where it could not say one
-  std::string log_tail;  // last lines of its log
+  std::string message;          // the worker's own sentence; empty where it could not say one
+  std::string log_tail;         // last lines of its log
 };
 
 /// What advice may turn, beside what the events tell: filled in from the experiment and the

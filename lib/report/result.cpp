@@ -46,8 +46,7 @@ Json failure_json(const std::optional<FirstFailure>& failure) {
           {"exit_code", or_null(failure->exit_code)},
           {"step", failure->step},
           {"phase", failure->phase},
-          {"collective",
-           failure->collective.empty() ? Json(nullptr) : Json(failure->collective)},
+          {"collective", failure->collective.empty() ? Json(nullptr) : Json(failure->collective)},
           {"message", failure->message}};
 }
 

@@ -33,7 +33,9 @@ std::optional<std::string> capture_obstacle(const Experiment& experiment,
                                             const Placement& placement) {
   const Trainer& trainer = experiment.trainer;
   if (!placement.on_gpus) return "the run is on a CPU";
-  if (placement.ranks > 1) return "several ranks exchange their gradients within a step";
+  if (placement.ranks > 1 && trainer.cuda_graphs.is_auto())
+    return "several ranks exchange their gradients within a step, which is recorded where "
+           "'cuda_graphs: true' asks for it";
   if (trainer.accumulate_grad_batches > 1)
     return "trainer.accumulate_grad_batches makes a step of several batches";
   if (trainer.detect_anomaly) return "trainer.detect_anomaly looks at every operation";

@@ -48,18 +48,26 @@ CapturedStep::Places CapturedStep::places_of(const device::DeviceBatch& batch) {
   return {place(batch.inputs), place(batch.targets), place(batch.targets_b), place(batch.lambda)};
 }
 
-void CapturedStep::take(const device::DeviceBatch& batch, const Step& step) {
-  if (!graph_) return step();
+CapturedStep::Taken CapturedStep::take(const device::DeviceBatch& batch, const Step& step) {
+  if (!graph_) return take_as_it_is(step);
   if (warm_ups_ < kWarmUps) {
     ++warm_ups_;
-    return graph_->warm_up(step);
+    graph_->warm_up(step);
+    return Taken::as_it_is;
   }
-  if (!recorded_) {
-    if (!record(step)) return step();
+  const bool is_new = !recorded_.has_value();
+  if (is_new) {
+    if (!record(step)) return take_as_it_is(step);
     recorded_ = places_of(batch);
   }
-  if (*recorded_ != places_of(batch)) return step();
+  if (*recorded_ != places_of(batch)) return take_as_it_is(step);
   replay();
+  return is_new ? Taken::as_it_is : Taken::repeated;  // the host has recorded this very one
+}
+
+CapturedStep::Taken CapturedStep::take_as_it_is(const Step& step) {
+  step();
+  return Taken::as_it_is;
 }
 
 bool CapturedStep::record(const Step& step) {
@@ -97,6 +105,11 @@ std::optional<std::string> capture_obstacle(const Session& session, const Option
   if (session.loss.ignored_label() && !session.metrics.empty())
     return "metrics leave out the rows of loss.ignore_index, and the host has to count the others";
   return std::nullopt;
+}
+
+bool records_steps(const Session& session, const Options& options) {
+  const bool wanted = options.cuda_graphs.value_or(false) || options.cuda_graphs.is_auto();
+  return wanted && !capture_obstacle(session, options);
 }
 
 std::unique_ptr<CapturedStep> make_captured_step(const Session& session, const Options& options,

@@ -27,7 +27,9 @@ class CapturedStep {
   using Step = std::function<void()>;
   static constexpr int kWarmUps = 3;
   /// `step` reads the batch, and nothing else that changes from step to step on the host.
-  void take(const device::DeviceBatch& batch, const Step& step);
+  /// Returns how it was taken: a step that is repeated does nothing on the host.
+  enum class Taken { as_it_is, repeated };
+  Taken take(const device::DeviceBatch& batch, const Step& step);
   /// Gives its memory back; every later step is taken operation by operation.
   void drop() { graph_.reset(); }
 
@@ -35,6 +37,7 @@ class CapturedStep {
   /// Where the tensors of a batch lie; null where there is none.
   using Places = std::array<const void*, 4>;
   static Places places_of(const device::DeviceBatch& batch);
+  static Taken take_as_it_is(const Step& step);
   [[nodiscard]] bool record(const Step& step);
   void replay();
 
@@ -51,6 +54,9 @@ class CapturedStep {
 /// recording itself finds out, take() throws then.
 std::unique_ptr<CapturedStep> make_captured_step(const Session& session, const Options& options,
                                                  PartTimer& timer);
+
+/// Whether make_captured_step() is going to make one, as far as can be told before it is tried.
+bool records_steps(const Session& session, const Options& options);
 
 /// Why the steps of a run cannot be recorded; nothing: they can.
 std::optional<std::string> capture_obstacle(const Session& session, const Options& options);

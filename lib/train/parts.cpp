@@ -42,9 +42,10 @@ void PartTimer::enter(Part part) {
 }
 
 void PartTimer::move(Part from, Part to, double seconds) {
-  const double moved = std::clamp(seconds, 0.0, host_[index_of(from)]);
-  host_[index_of(from)] -= moved;
-  host_[index_of(to)] += moved;
+  Seconds& times = line_ ? device_ : host_;
+  const double moved = std::clamp(seconds, 0.0, times[index_of(from)]);
+  times[index_of(from)] -= moved;
+  times[index_of(to)] += moved;
 }
 
 void PartTimer::end_step() {

@@ -40,7 +40,8 @@ class PartTimer {
   void begin_epoch();
   /// Ends the running part and begins `part`.
   void enter(Part part);
-  /// Some of the time booked on `from` belonged to `to`.
+  /// Some of the time booked on `from` belonged to `to`: on a GPU of the device's, which is known
+  /// late.
   void move(Part from, Part to, double seconds);
   /// All work of a step is launched.
   void end_step();

@@ -78,7 +78,8 @@ StepRunner::Result StepRunner::run(const MicroBatch& micro, double lr) {
   if (!captured_ || !is_whole(micro)) return take(micro, lr);
   session_.optimizer.set_lr(lr);  // a graph would set the rate that it was recorded with
   Result result = Result::ok;
-  captured_->take(micro.batch, [&] { result = take(micro, lr); });
+  const auto taken = captured_->take(micro.batch, [&] { result = take(micro, lr); });
+  if (taken == CapturedStep::Taken::repeated) sync_.count_repeated();
   return result;
 }
 
@@ -201,7 +202,7 @@ void StepRunner::backward(const at::Tensor& share, const MicroBatch& micro) {
     return;
   }
   const double exposed = sync_.backward(loss);
-  if (on_cpu_ && world_size_ > 1) {
+  if (world_size_ > 1) {
     timer_.enter(Part::allreduce);
     timer_.move(Part::backward, Part::allreduce, exposed);
   }

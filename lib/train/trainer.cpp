@@ -1,5 +1,7 @@
 #include "train/trainer.hpp"
 
+#include "dist/verify.hpp"
+
 #include <utility>
 
 namespace trainctl::train {
@@ -20,15 +22,29 @@ StopSources stop_sources(const Session& session, const Options& options, double 
   return sources;
 }
 
+/// Before the first tensor is sent: a rank that expects another one would wait for ever.
+void verify_model(const Session& session) {
+  if (session.communicator.place().world_size == 1) return;
+  std::vector<std::string> lines;
+  for (const auto& [name, tensor] : session.model.parameters())
+    lines.push_back(dist::description_of(name, tensor));
+  for (const auto& [name, tensor] : session.model.buffers())
+    lines.push_back(dist::description_of("buffer " + name, tensor));
+  dist::verify_alike(session.communicator, lines, "parameters and buffers");
+}
+
 std::unique_ptr<Saver> make_saver(const Session& session, const Options& options) {
   return options.saving ? std::make_unique<Saver>(session, options) : nullptr;
 }
 
 }  // namespace
 
-std::unique_ptr<dist::GradSync> synchronise(const Session& session) {
+std::unique_ptr<dist::GradSync> synchronise(const Session& session, const Options& options) {
+  verify_model(session);
   share_buffers(session);
-  return session.communicator.sync_gradients(trainable(session.model), session.buckets);
+  dist::BucketOptions buckets = session.buckets;
+  if (records_steps(session, options)) buckets.bucketing = dist::Bucketing::own;
+  return session.communicator.sync_gradients(trainable(session.model), buckets);
 }
 
 Trainer::Trainer(const Session& session, Options options)
@@ -37,7 +53,7 @@ Trainer::Trainer(const Session& session, Options options)
       begun_(session.clock.now()),
       timer_(session.clock, device::make_event_line(options_.device, static_cast<int>(kParts))),
       saver_(make_saver(session, options_)),
-      sync_(synchronise(session)),
+      sync_(synchronise(session, options_)),
       feed_(make_feed(evaluation_of(session, session.train, "train"), options_)),
       step_(session, options_, timer_, *sync_),
       dump_(std::make_unique<NumericsDump>(session, options_)),

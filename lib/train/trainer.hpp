@@ -93,6 +93,7 @@ class Trainer {
   [[nodiscard]] const char* reason_to_save(bool improved) const;
   void settle_stop_reason();
   void time_epoch(events::EpochEnded& ended);
+  void tell_share(const events::EpochEnded& ended);
 
   // trainer_resume.cpp
   void take_over_other_world(const SavedState& saved);
@@ -175,7 +176,9 @@ class Trainer {
 /// Running statistics are of the samples that a rank saw: those of rank 0 count.
 void share_buffers(const Session& session);
 
-/// Weights and buffers of rank 0 on every rank, and what exchanges the gradients.
-std::unique_ptr<dist::GradSync> synchronise(const Session& session);
+/// Weights and buffers of rank 0 on every rank, and what exchanges the gradients: in steps that are
+/// recorded, too, where `options` has them. Throws Error(config) on all ranks where one has other
+/// parameters or buffers than rank 0, naming the first that differs.
+std::unique_ptr<dist::GradSync> synchronise(const Session& session, const Options& options);
 
 }  // namespace trainctl::train

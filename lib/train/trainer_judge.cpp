@@ -1,6 +1,7 @@
 #include "base/hash.hpp"
 #include "device/probes.hpp"
 #include "spec/agreement.hpp"
+#include "train/rank_epoch.hpp"
 #include "train/trainer.hpp"
 
 #include <ATen/ops/empty.h>
@@ -87,6 +88,7 @@ bool Trainer::finish_epoch() {
   const bool saves = saver_ && sound && !cut_ && stop_ != Stop::signal && reason != nullptr;
   if (saves) take_state();
   time_epoch(ended);
+  tell_share(ended);
   if (session_.communicator.place().rank == 0) reporter_.emit(ended);
   if (!sound) throw_rose(diverged_reason_);
   // Only now: an epoch that a checkpoint holds is never told again.
@@ -160,6 +162,14 @@ void Trainer::time_epoch(events::EpochEnded& ended) {
   ended.timing.samples = rows_in_epoch_;
   add_probes(ended.timing);
   timer_.begin_epoch();
+}
+
+/// Of a run of several ranks: each speaks for itself.
+void Trainer::tell_share(const events::EpochEnded& ended) {
+  const dist::Place place = session_.communicator.place();
+  if (place.world_size == 1) return;
+  const dist::SyncStats exchanged = sync_->take_stats();
+  session_.emit(rank_epoch({place.rank, ended, exchanged, sync_->bucket_bytes()}));
 }
 
 /// All ranks see the same loss, and decide alike; one that was left out says nothing.

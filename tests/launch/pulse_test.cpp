@@ -156,8 +156,9 @@ TEST_CASE("the sentence about a stopped process says so, and that the limit can 
 }
 
 TEST_CASE("the sentence about a silence names the collective, and whether it is waited for") {
-  CHECK_THAT(sentence_of({61, 60, Phase::train, {"sum of the losses", true}}),
-             Contains("(trainer.hang_timeout); it waits for the other ranks in 'sum of the losses'"));
+  CHECK_THAT(
+      sentence_of({61, 60, Phase::train, {"sum of the losses", true}}),
+      Contains("(trainer.hang_timeout); it waits for the other ranks in 'sum of the losses'"));
   CHECK_THAT(sentence_of({61, 60, Phase::train, {"sum of the losses", false}}),
              Contains("; its last exchange with the other ranks was 'sum of the losses'"));
 }

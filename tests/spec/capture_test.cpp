@@ -35,6 +35,7 @@ TEST_CASE("a plain step on one GPU is recorded, with clipping, averages and 16 b
 TEST_CASE("what keeps a step from being recorded is told", "[spec]") {
   CHECK_THAT(obstacle({}, {.on_gpus = false}), Contains("on a CPU"));
   CHECK_THAT(obstacle({}, {.on_gpus = true, .ranks = 2}), Contains("several ranks"));
+  CHECK(obstacle({"trainer.cuda_graphs=true"}, {.on_gpus = true, .ranks = 2}) == "none");
   CHECK_THAT(obstacle({"trainer.accumulate_grad_batches=2"}), Contains("several batches"));
   CHECK_THAT(obstacle({"trainer.detect_anomaly=true"}), Contains("trainer.detect_anomaly"));
   CHECK_THAT(obstacle({"profiler={}"}), Contains("profiler"));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "dist/group.hpp"
+#include "events/heartbeat.hpp"
 #include "launch/store.hpp"
 #include "launch/store_server.hpp"
 
@@ -9,6 +10,8 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -25,7 +28,8 @@ inline void expect(bool holds, const char* what) {
 /// gives to processes.
 class RankGroup {
  public:
-  explicit RankGroup(int world_size) : world_size_(world_size) {
+  explicit RankGroup(int world_size)
+      : world_size_(world_size), pages_(static_cast<std::size_t>(world_size)) {
     for (int rank = 0; rank < world_size; ++rank) {
       std::array<int, 2> ends{};
       if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
@@ -49,12 +53,17 @@ class RankGroup {
   RankGroup(const RankGroup&) = delete;
   RankGroup& operator=(const RankGroup&) = delete;
 
-  [[nodiscard]] trainctl::dist::GroupOptions options(int rank,
-                                                     std::chrono::milliseconds timeout) const {
+  /// What the supervisor would see of a rank.
+  [[nodiscard]] trainctl::events::Heartbeat& page(int rank) {
+    return pages_[static_cast<std::size_t>(rank)];
+  }
+
+  [[nodiscard]] trainctl::dist::GroupOptions options(int rank, std::chrono::milliseconds timeout) {
     trainctl::dist::GroupOptions options;
     options.place = {rank, world_size_};
     options.store = clients_[static_cast<std::size_t>(rank)];
     options.timeout = timeout;
+    options.heartbeat = &page(rank);
     return options;
   }
 
@@ -87,6 +96,7 @@ class RankGroup {
 
  private:
   int world_size_;
+  std::deque<trainctl::events::Heartbeat> pages_;
   trainctl::launch::StoreServer server_;
   std::vector<std::shared_ptr<trainctl::launch::StoreClient>> clients_;
   std::atomic<bool> over_ = false;

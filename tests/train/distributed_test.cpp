@@ -1,7 +1,6 @@
 #include "base/error.hpp"
-#include "fake_run.hpp"
+#include "rank_runs.hpp"
 #include "support/catch.hpp"
-#include "support/rank_group.hpp"
 
 #include <array>
 #include <cmath>
@@ -10,61 +9,6 @@
 using namespace trainctl;
 
 namespace {
-
-struct RankRun {
-  events::Finished finished;
-  std::vector<events::EpochEnded> epochs;
-  std::vector<double> logged;
-  at::Tensor weight;
-};
-
-using Prepare = std::function<void(FakeRun& run, int rank)>;
-
-/// Three epochs whose every step is logged, or as `prepare` has it.
-RankRun result_of(FakeRun& run, int rank, const Prepare& prepare) {
-  run.options.max_epochs = 3;
-  run.options.log_every = 1;
-  if (prepare) prepare(run, rank);
-  RankRun result;
-  result.finished = run.run();
-  result.epochs = run.all<events::EpochEnded>();
-  for (const auto& step : run.all<events::StepLogged>()) result.logged.push_back(step.loss);
-  result.weight = run.model.weight.detach().clone();
-  return result;
-}
-
-RankRun run_alone(FakeRun::Sizes sizes, const Prepare& prepare = {}) {
-  FakeRun run(sizes);
-  return result_of(run, 0, prepare);
-}
-
-std::vector<RankRun> run_ranks(int world, FakeRun::Sizes sizes, const Prepare& prepare) {
-  std::vector<RankRun> out(static_cast<std::size_t>(world));
-  RankGroup group(world);
-  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
-    FakeRun run(sizes, std::move(communicator));
-    out[static_cast<std::size_t>(rank)] = result_of(run, rank, prepare);
-  });
-  return out;
-}
-
-void check_metrics(const RankRun& found, const RankRun& expected) {
-  REQUIRE(found.epochs.size() == expected.epochs.size());
-  for (std::size_t e = 0; e < expected.epochs.size(); ++e) {
-    for (const auto& [name, value] : expected.epochs[e].metrics)
-      CHECK(value_of(found.epochs[e], name) == Approx(value).epsilon(1e-5));
-  }
-}
-
-void check_losses(const RankRun& found, const RankRun& expected) {
-  REQUIRE(found.logged.size() == expected.logged.size());
-  for (std::size_t i = 0; i < expected.logged.size(); ++i)
-    CHECK(found.logged[i] == Approx(expected.logged[i]).epsilon(1e-5));
-}
-
-bool same_weights(const RankRun& found, const RankRun& expected) {
-  return torch::allclose(found.weight, expected.weight, 1e-5, 1e-7);
-}
 
 /// What rank 1 meets in the third batch.
 struct Bad {

@@ -1,0 +1,177 @@
+#include "base/error.hpp"
+#include "dist/bucket_layout.hpp"
+#include "dist/c10d_group.hpp"
+#include "dist/sync_meter.hpp"
+
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <functional>
+#include <utility>
+
+namespace trainctl::dist {
+namespace {
+
+using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
+
+/// The backward pass has added to the gradient of a parameter all that it adds.
+class ReadyHook final : public torch::autograd::PostAccumulateGradHook {
+ public:
+  explicit ReadyHook(std::function<void()> ready) : ready_(std::move(ready)) {}
+  void operator()(const torch::autograd::Variable& /*parameter*/) override { ready_(); }
+
+ private:
+  std::function<void()> ready_;
+};
+
+/// Events that a graph has recorded cannot be asked for their time.
+SyncMeter::Stamps stamps_on(at::Device device) {
+  return device.is_cpu() ? SyncMeter::Stamps::taken : SyncMeter::Stamps::none;
+}
+
+/// A part of the bucket with the shape of the parameter, and its order in memory.
+at::Tensor view_of(const at::Tensor& flat, const at::Tensor& parameter, std::int64_t offset) {
+  if (parameter.is_non_overlapping_and_dense())
+    return flat.as_strided(parameter.sizes(), parameter.strides(), offset);
+  return flat.narrow(0, offset, parameter.numel()).view(parameter.sizes());
+}
+
+/// What the Reducer does, without its work on the host: the gradients are views into flat buckets,
+/// each of which is averaged once its last gradient is there, in the order of the layout.
+class BucketSync final : public GradSync {
+ public:
+  BucketSync(Group group, const std::vector<at::Tensor>& parameters, const BucketOptions& options,
+             events::Heartbeat* page)
+      : group_(std::move(group)),
+        place_{group_->getRank(), group_->getSize()},
+        order_(layout_of(parameters, options)),
+        layout_(text_of(order_, parameters)),
+        meter_({place_, device_of(parameters), bytes_of(order_, parameters), page,
+                stamps_on(device_of(parameters))}),
+        slots_(parameters.size()) {
+    for (const std::vector<std::size_t>& members : order_) add_bucket(members, parameters);
+    for (Slot& slot : slots_) watch(slot);
+  }
+  ~BucketSync() override {
+    for (const Slot& slot : slots_)
+      torch::autograd::impl::set_post_acc_grad_hooks(slot.parameter, nullptr);
+  }
+
+  void before_forward() override {}
+
+  double backward(const at::Tensor& loss) override {
+    arm();
+    collective(kGradientExchange, place_, [&] {
+      loss.backward();
+      armed_ = false;
+      finish();
+    });
+    return meter_.end();
+  }
+
+  [[nodiscard]] std::string layout() const override { return layout_; }
+  [[nodiscard]] std::vector<std::int64_t> bucket_bytes() const override {
+    return meter_.bucket_bytes();
+  }
+  SyncStats take_stats() override { return meter_.take(); }
+  void count_repeated() override { meter_.repeat(); }
+
+ private:
+  struct Slot {
+    at::Tensor parameter;
+    at::Tensor view;
+    std::size_t bucket = 0;
+    bool ready = false;
+  };
+  struct Bucket {
+    at::Tensor flat;
+    std::size_t slots = 0;
+    std::size_t missing = 0;  // gradients of this backward pass
+    c10::intrusive_ptr<c10d::Work> work;
+  };
+
+  void add_bucket(const std::vector<std::size_t>& members,
+                  const std::vector<at::Tensor>& parameters) {
+    const at::NoGradGuard guard;
+    std::int64_t elements = 0;
+    for (const std::size_t i : members) elements += parameters[i].numel();
+    Bucket bucket{at::zeros({elements}, parameters[members.front()].options().requires_grad(false)),
+                  members.size(), 0, nullptr};
+    std::int64_t offset = 0;
+    for (const std::size_t i : members) {
+      slots_[i] = {parameters[i], view_of(bucket.flat, parameters[i], offset), buckets_.size()};
+      offset += parameters[i].numel();
+      slots_[i].parameter.mutable_grad() = slots_[i].view;
+    }
+    buckets_.push_back(std::move(bucket));
+  }
+
+  void watch(Slot& slot) {
+    torch::autograd::impl::set_post_acc_grad_hooks(
+        slot.parameter, std::make_unique<ReadyHook>([this, &slot] { note(slot); }));
+  }
+
+  void arm() {
+    for (Slot& slot : slots_) slot.ready = false;
+    for (Bucket& bucket : buckets_) bucket.missing = bucket.slots;
+    next_ = 0;
+    armed_ = true;
+    meter_.begin();
+  }
+
+  /// All ranks launch in the order of the layout, whichever bucket is full first.
+  void note(Slot& slot) {
+    if (!armed_ || slot.ready) return;
+    slot.ready = true;
+    take_in(slot);
+    --buckets_[slot.bucket].missing;
+    while (next_ < buckets_.size() && buckets_[next_].missing == 0) launch(buckets_[next_++]);
+  }
+
+  /// A gradient that somebody has reset meanwhile lies elsewhere.
+  static void take_in(Slot& slot) {
+    at::Tensor& gradient = slot.parameter.mutable_grad();
+    if (gradient.const_data_ptr() == slot.view.const_data_ptr()) return;
+    const at::NoGradGuard guard;
+    slot.view.copy_(gradient);
+    gradient = slot.view;
+  }
+
+  void launch(Bucket& bucket) {
+    const at::NoGradGuard guard;
+    meter_.launch();
+    bucket.flat.div_(place_.world_size);
+    std::vector<at::Tensor> flat{bucket.flat};
+    bucket.work = group_->allreduce(flat);
+  }
+
+  void finish() {
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      ENSURE(config, slots_[i].ready,
+             "the trained parameter {} of {} got no gradient in a step: each of them has to take "
+             "part in the loss, or to be frozen",
+             i + 1, slots_.size());
+    }
+    for (Bucket& bucket : buckets_) std::exchange(bucket.work, nullptr)->wait();
+  }
+
+  Group group_;
+  Place place_;
+  Layout order_;
+  std::string layout_;
+  SyncMeter meter_;
+  std::vector<Slot> slots_;  // by parameter; the hooks point into it
+  std::vector<Bucket> buckets_;
+  std::size_t next_ = 0;
+  bool armed_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<GradSync> make_bucket_sync(Group group, const std::vector<at::Tensor>& parameters,
+                                           const BucketOptions& buckets, events::Heartbeat* page) {
+  return std::make_unique<BucketSync>(std::move(group), parameters, buckets, page);
+}
+
+}  // namespace trainctl::dist

@@ -1,0 +1,135 @@
+#include "dist/verify.hpp"
+
+#include "base/error.hpp"
+#include "support/catch.hpp"
+#include "support/rank_group.hpp"
+
+#include <torch/torch.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+using namespace trainctl;
+
+namespace {
+
+/// What each rank throws where they compare these lines.
+std::vector<std::string> told(const std::vector<std::vector<std::string>>& lines) {
+  std::vector<std::string> messages(lines.size());
+  RankGroup group(static_cast<int>(lines.size()));
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    const auto at = static_cast<std::size_t>(rank);
+    try {
+      dist::verify_alike(*communicator, lines[at], "parameters");
+    } catch (const Error& error) {
+      expect(error.kind() == ErrorKind::config, "another kind");
+      messages[at] = error.what();
+    }
+    communicator->barrier("end");  // all of them are still in step
+  });
+  return messages;
+}
+
+}  // namespace
+
+TEST_CASE("a tensor is described by name, type, shape and whether it is trained") {
+  CHECK(dist::description_of("fc.weight", torch::zeros({2, 3}, torch::requires_grad())) ==
+        "fc.weight: Float [2, 3]");
+  CHECK(dist::description_of("count", torch::zeros({}, torch::kLong)) ==
+        "count: Long [], not trained");
+  CHECK(dist::descriptions_of({torch::zeros({1}), torch::zeros({2})})[1] ==
+        "number 2: Float [2], not trained");
+}
+
+TEST_CASE("ranks that are alike pass, and one alone asks nobody") {
+  for (const std::string& message : told({{"a", "b"}, {"a", "b"}, {"a", "b"}}))
+    CHECK(message.empty());
+  for (const std::string& message : told({{}, {}})) CHECK(message.empty());
+  const auto alone = dist::make_single();
+  dist::verify_alike(*alone, {"a"}, "parameters");
+}
+
+TEST_CASE("every rank learns which one differs, and where") {
+  const auto changed = told({{"a", "b", "c"}, {"a", "b", "c"}, {"a", "x", "c"}});
+  for (const std::string& message : changed) {
+    CHECK(message == changed.front());
+    CHECK_THAT(message, Contains("the parameters of the ranks differ: rank 2 has 'x' where rank 0 "
+                                 "has 'b'"));
+  }
+  const auto shorter = told({{"a", "b"}, {"a"}});
+  CHECK_THAT(shorter[0], Contains("rank 1 lacks 'b', which rank 0 has"));
+  CHECK(shorter[1] == shorter[0]);
+  CHECK_THAT(told({{"a"}, {"a", "b"}})[0], Contains("rank 1 has 'b', which rank 0 lacks"));
+  CHECK_THAT(told({{}, {"a"}})[1], Contains("rank 1 has "));
+}
+
+TEST_CASE("each rank gets the tensors of all, in their order") {
+  for (const int world : {1, 2, 3, 4}) {
+    std::vector<std::vector<at::Tensor>> found(static_cast<std::size_t>(world));
+    RankGroup group(world);
+    group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+      found[static_cast<std::size_t>(rank)] =
+          communicator->all_gather(torch::tensor({rank, 10 * rank}), "numbers");
+    });
+    for (const auto& all : found) {
+      REQUIRE(all.size() == static_cast<std::size_t>(world));
+      for (int rank = 0; rank < world; ++rank)
+        CHECK(torch::equal(all[static_cast<std::size_t>(rank)], torch::tensor({rank, 10 * rank})));
+    }
+  }
+  const auto alone = dist::make_single();
+  const at::Tensor mine = torch::ones({2});
+  const auto copies = alone->all_gather(mine, "numbers");
+  REQUIRE(copies.size() == 1);
+  CHECK(torch::equal(copies[0], mine));
+  CHECK(copies[0].data_ptr() != mine.data_ptr());
+}
+
+TEST_CASE("a rank that waits for the others is seen to, with the name of the call") {
+  RankGroup group(2);
+  std::atomic<bool> seen = false;
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    communicator->barrier("start");
+    if (rank == 1) {
+      const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+      while (!seen && std::chrono::steady_clock::now() < until) {
+        const events::Collective call = group.page(0).collective();
+        seen = call.under_way && call.name == "sum of the losses";
+        std::this_thread::yield();
+      }
+    }
+    communicator->sum(torch::ones({1}), "sum of the losses");
+  });
+  CHECK(seen);
+  CHECK_FALSE(group.page(0).collective().under_way);
+  CHECK(group.page(1).collective().name == "sum of the losses");
+}
+
+TEST_CASE("a rank that is gone is named in every call by what was asked for") {
+  using Call = std::function<void(dist::Communicator&)>;
+  const std::vector<std::pair<std::string, Call>> calls{
+      {"a copy", [](auto& c) { c.broadcast(torch::ones({1}), "a copy"); }},
+      {"numbers", [](auto& c) { (void)c.all_gather(torch::ones({1}), "numbers"); }},
+      {"the end", [](auto& c) { c.barrier("the end"); }},
+      {"comparison of the parameters",
+       [](auto& c) { dist::verify_alike(c, {"a"}, "parameters"); }}};
+  for (const auto& [name, call] : calls) {
+    RankGroup group(2);
+    const auto thrown = group.run([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+      if (rank == 1) call(*communicator);  // rank 0 leaves
+    });
+    REQUIRE(thrown[1]);
+    try {
+      std::rethrow_exception(thrown[1]);
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::rank_failed);
+      CHECK_THAT(error.what(), Contains("'" + name + "' failed"));
+    }
+  }
+}
