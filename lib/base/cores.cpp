@@ -76,4 +76,9 @@ int usable_cores() {
   return std::max(1, static_cast<int>(std::min(std::ceil(cpu_quota()), allowed)));
 }
 
+int cores_of_rank(int ranks) {
+  const bool has_own = std::getenv(kOwnCores) != nullptr;
+  return has_own ? usable_cores() : std::max(usable_cores() / ranks, 1);
+}
+
 }  // namespace trainctl

@@ -25,6 +25,11 @@ Machine read_machine();
 
 /// Number of cores this process may run on: affinity and cgroup CPU quota, at least 1.
 int usable_cores();
+/// Set for a process that was started on cores of its own, which it shares with no other rank.
+inline constexpr const char* kOwnCores = "TRAINCTL_OWN_CORES";
+/// Cores for one of `ranks` processes of a run on this machine: its share of the usable ones, or
+/// all of them where it has cores of its own. At least 1.
+int cores_of_rank(int ranks);
 /// Percent of the last 10 seconds in which some thread of the machine waited for a core; 0 where
 /// the kernel does not tell (https://docs.kernel.org/accounting/psi.html). `root` stands for "/" in
 /// tests.

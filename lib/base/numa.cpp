@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <fstream>
+#include <utility>
 
 namespace trainctl {
 namespace {
@@ -44,6 +46,33 @@ std::span<const NumaNode> share_of(std::span<const NumaNode> nodes, const RankPl
   const std::size_t first = rank * count / ranks;
   const std::size_t end = std::max(first + 1, (rank + 1) * count / ranks);
   return nodes.subspan(first, end - first);
+}
+
+/// The nodes of a rank: that of its GPU, or its share.
+std::span<const NumaNode> nodes_of(std::span<const NumaNode> nodes, const RankPlace& place) {
+  const auto own = std::ranges::find_if(
+      nodes, [&](const NumaNode& node) { return node.number == place.gpu_node; });
+  return own != nodes.end() ? nodes.subspan(static_cast<std::size_t>(own - nodes.begin()), 1)
+                            : share_of(nodes, place);
+}
+
+std::vector<int> cores_on(std::span<const NumaNode> nodes, std::span<const int> allowed) {
+  std::vector<int> found;
+  for (const int core : allowed) {
+    const auto holds = [core](const NumaNode& node) {
+      return std::ranges::find(node.cores, core) != node.cores.end();
+    };
+    if (std::ranges::any_of(nodes, holds)) found.push_back(core);
+  }
+  return found;
+}
+
+/// The `index`th of `parts` equal parts, and what is left over at the end of the last.
+std::vector<int> part_of(const std::vector<int>& cores, std::size_t index, std::size_t parts) {
+  const auto at = [&](std::size_t part) {
+    return cores.begin() + static_cast<std::ptrdiff_t>(cores.size() * part / parts);
+  };
+  return {at(index), at(index + 1)};
 }
 
 }  // namespace
@@ -96,19 +125,45 @@ std::optional<int> node_of_gpu(const std::string& device, const fs::path& root) 
 std::vector<int> near_cores(std::span<const NumaNode> nodes, std::span<const int> allowed,
                             const RankPlace& place) {
   if (nodes.size() < 2) return {};
-  const auto own = std::ranges::find_if(
-      nodes, [&](const NumaNode& node) { return node.number == place.gpu_node; });
-  const auto mine = own != nodes.end()
-                        ? nodes.subspan(static_cast<std::size_t>(own - nodes.begin()), 1)
-                        : share_of(nodes, place);
-  std::vector<int> near;
-  for (const int core : allowed) {
-    const auto holds = [core](const NumaNode& node) {
-      return std::ranges::find(node.cores, core) != node.cores.end();
-    };
-    if (std::ranges::any_of(mine, holds)) near.push_back(core);
-  }
+  std::vector<int> near = cores_on(nodes_of(nodes, place), allowed);
   return near.size() == allowed.size() ? std::vector<int>() : near;
+}
+
+std::vector<int> by_physical_core(std::span<const int> cores, const fs::path& root) {
+  std::vector<std::pair<int, int>> keyed;  // the first core of the physical one, and the core
+  for (const int core : cores) {
+    const fs::path cpu = root / "sys/devices/system/cpu" / ("cpu" + std::to_string(core));
+    const auto siblings = parse_core_list(first_line(cpu / "topology/thread_siblings_list"));
+    keyed.emplace_back(siblings.empty() ? core : siblings.front(), core);
+  }
+  std::ranges::sort(keyed);
+  std::vector<int> ordered;
+  for (const auto& [first, core] : keyed) ordered.push_back(core);
+  return ordered;
+}
+
+std::vector<std::vector<int>> cores_of_ranks(std::span<const NumaNode> nodes,
+                                             std::span<const int> allowed,
+                                             std::span<const std::optional<int>> gpu_nodes) {
+  const auto ranks = static_cast<int>(gpu_nodes.size());
+  if (ranks < 2) return {};
+  const NumaNode whole{0, {allowed.begin(), allowed.end()}};
+  if (nodes.size() < 2) nodes = {&whole, 1};
+  std::vector<std::vector<int>> places;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto node = gpu_nodes[static_cast<std::size_t>(rank)];
+    places.push_back(cores_on(nodes_of(nodes, {rank, ranks, node}), allowed));
+  }
+  std::vector<std::vector<int>> own;
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    const auto before = std::count(
+        places.begin(), places.begin() + static_cast<std::ptrdiff_t>(rank), places[rank]);
+    const auto sharers = std::ranges::count(places, places[rank]);
+    if (std::ssize(places[rank]) < sharers) return {};
+    own.push_back(
+        part_of(places[rank], static_cast<std::size_t>(before), static_cast<std::size_t>(sharers)));
+  }
+  return own;
 }
 
 void keep_to_cores(std::span<const int> cores) {

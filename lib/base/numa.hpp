@@ -39,6 +39,17 @@ struct RankPlace {
 std::vector<int> near_cores(std::span<const NumaNode> nodes, std::span<const int> allowed,
                             const RankPlace& place);
 
+/// The cores in an order in which those of one physical core stand beside each other.
+std::vector<int> by_physical_core(std::span<const int> cores,
+                                  const std::filesystem::path& root = "/");
+
+/// Cores of its own for each of `gpu_nodes.size()` ranks of one machine: of those in `allowed`, an
+/// equal part of what is on the node of its GPU, else on its share of the nodes. Empty: all ranks
+/// may run anywhere, because there is one, or a node has fewer cores than ranks.
+std::vector<std::vector<int>> cores_of_ranks(std::span<const NumaNode> nodes,
+                                             std::span<const int> allowed,
+                                             std::span<const std::optional<int>> gpu_nodes);
+
 /// While it lives, the calling thread keeps to `cores`; an empty list, or one that the kernel
 /// refuses, changes nothing.
 class CoreGuard {

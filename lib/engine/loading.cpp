@@ -30,7 +30,7 @@ std::vector<int> own_cores(const LoadingContext& context) {
 }
 
 data::LoadingLimits limits_of(const LoadingContext& context, const std::vector<int>& cores) {
-  const int share = std::max(usable_cores() / context.run.local_world_size, 1);
+  const int share = cores_of_rank(context.run.local_world_size);
   const auto near = static_cast<int>(cores.size());
   return {.cores = near > 0 ? std::min(share, near) : share,
           .trains_on_them = context.run.device.is_cpu()};

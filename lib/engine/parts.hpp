@@ -3,6 +3,7 @@
 #include "data/loader.hpp"
 #include "dist/communicator.hpp"
 #include "engine/entry.h"
+#include "events/heartbeat.hpp"
 #include "events/records.hpp"
 #include "spec/run_length.hpp"
 #include "spec/task.hpp"

@@ -24,7 +24,7 @@ train::ThreadChoice fixed(int threads, std::string why, double step_s = 0) {
 }
 
 train::ThreadChoice probe(const ThreadContext& context) {
-  const int cores = std::max(usable_cores() / context.local_world_size, 1);
+  const int cores = cores_of_rank(context.local_world_size);
   // Another number would change the order of additions, and so the numbers.
   if (context.before && *context.before <= cores) return {*context.before, "as the run began"};
   if (cores == 1) return {1, "one core for each process"};

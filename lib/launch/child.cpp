@@ -5,6 +5,7 @@
 #include "base/strings.hpp"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -33,7 +34,17 @@ struct Prepared {
   int report_fd;
   pid_t parent;
   int max_fds;
+  cpu_set_t cores;  // none: any
 };
+
+cpu_set_t set_of(const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) {
+    if (core < CPU_SETSIZE) CPU_SET(core, &set);
+  }
+  return set;
+}
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> result;
@@ -83,6 +94,8 @@ void redirect(const Prepared& child) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != child.parent) ::_exit(127);  // it died before the line above
   ::setpgid(0, 0);
+  // The kernel refuses a set without a core that is allowed: then any of them will do.
+  ::sched_setaffinity(0, sizeof child.cores, &child.cores);
   redirect(child);
   close_others_on_exec(child);
   struct sigaction standard {};
@@ -135,8 +148,8 @@ pid_t start_child(const ChildPlan& plan) {
   // Above 2, or the child would overwrite it where the caller has no standard output.
   Fd writing(::fcntl(ends[1], F_DUPFD_CLOEXEC, 3));
   ::close(ends[1]);
-  const Prepared child{plan,          pointers(plan.argv), pointers(plan.environment),
-                       writing.get(), ::getpid(),          descriptor_limit()};
+  const Prepared child{plan,       pointers(plan.argv), pointers(plan.environment), writing.get(),
+                       ::getpid(), descriptor_limit(),  set_of(plan.cores)};
   const pid_t pid = ::fork();
   ENSURE(resource, pid >= 0, "cannot start a process: {}; close others or raise `ulimit -u`",
          std::strerror(errno));

@@ -18,6 +18,9 @@ struct InheritedFds {
   int stacks = -1;
 };
 
+/// The cores of its own that a rank of this machine is started on; empty: any.
+std::vector<int> cores_for(const LaunchSpec& spec, int rank);
+
 /// The whole environment of one worker as NAME=VALUE: the caller's, ours over it.
 std::vector<std::string> worker_environment(const LaunchSpec& spec, int rank,
                                             const InheritedFds& fds);
@@ -29,6 +32,7 @@ struct ChildPlan {
   std::string log_path;  // stdout and stderr, appended
   InheritedFds fds;      // above 2
   sigset_t mask{};
+  std::vector<int> cores;  // that it keeps to, with all its threads; empty: any
 };
 
 /// fork + exec. The child dies with the calling thread (PR_SET_PDEATHSIG), leads a process group of

@@ -1,3 +1,4 @@
+#include "base/machine.hpp"
 #include "base/strings.hpp"
 #include "launch/child.hpp"
 #include "launch/environment.hpp"
@@ -47,6 +48,11 @@ std::string with_libraries(const std::vector<std::string>& folders, const std::s
 
 }  // namespace
 
+std::vector<int> cores_for(const LaunchSpec& spec, int rank) {
+  const auto here = static_cast<std::size_t>(rank);
+  return here < spec.cores.size() ? spec.cores[here] : std::vector<int>();
+}
+
 std::vector<std::string> worker_environment(const LaunchSpec& spec, int rank,
                                             const InheritedFds& fds) {
   Variables variables = callers_environment();
@@ -68,6 +74,8 @@ std::vector<std::string> worker_environment(const LaunchSpec& spec, int rank,
   variables[kSupervisorPid] = std::to_string(::getpid());
   variables[kRank] = variables[kLocalRank] = std::to_string(rank);
   variables[kWorldSize] = variables[kLocalWorldSize] = std::to_string(spec.world_size);
+  variables.erase(kOwnCores);
+  if (!cores_for(spec, rank).empty()) variables[kOwnCores] = "1";
   set_fd(variables, kEventFd, fds.events);
   set_fd(variables, kHeartbeatFd, fds.heartbeat);
   set_fd(variables, kStoreFd, fds.store);

@@ -2,7 +2,8 @@
 
 // The environment a worker is started with: the whole interface between supervisor and worker,
 // beside argv
-// ("trainctl worker --run-dir DIR"). torchrun's names where they exist.
+// ("trainctl worker --run-dir DIR"). torchrun's names where they exist. TRAINCTL_OWN_CORES, which
+// is read in base/machine.hpp, belongs to it, too.
 
 namespace trainctl::launch {
 

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "events/codec.hpp"
 #include "launch/failure.hpp"
+#include "launch/threads.hpp"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -76,6 +77,7 @@ Rank::Rank(const Start& start, int rank, const Fd& store)
   plan.environment = worker_environment(start.spec, rank, plan.fds);
   plan.log_path = log_path(start.spec.log_folder, rank);
   plan.mask = start.mask;
+  plan.cores = cores_for(start.spec, rank);
   remove_error_file(start.spec.log_folder, rank);
   remove_stacks(start.spec.log_folder, rank);
   end_.rank = rank;

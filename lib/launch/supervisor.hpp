@@ -29,6 +29,7 @@ struct LaunchSpec {
       environment;  // added; a value the user has set wins where `keep_users` names it
   std::vector<std::string> keep_users;  // e.g. OMP_WAIT_POLICY
   Waiting waiting = Waiting::sleep;
+  std::vector<std::vector<int>> cores;    // of its own for each rank here; empty: any
   std::vector<std::string> library_path;  // folders put before the user's LD_LIBRARY_PATH
   std::filesystem::path log_folder;       // rank_N.log, rank_N.error.json, rank_N.stacks.txt
   double init_timeout_s = 300;            // until every rank has said Hello

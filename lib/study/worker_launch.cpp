@@ -1,14 +1,18 @@
 #include "study/worker_launch.hpp"
 
+#include "base/numa.hpp"
 #include "launch/environment.hpp"
 #include "spec/agreement.hpp"
 #include "spec/duration.hpp"
 #include "study/allocators.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +37,20 @@ double batches_to_stop(const WorkerLaunch& wish) {
   return static_cast<double>(steps * wish.trainer.accumulate_grad_batches);
 }
 
+/// Whoever binds threads himself is left alone.
+bool user_binds_threads() {
+  constexpr std::array kNames{"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"};
+  return std::ranges::any_of(kNames, [](const char* name) { return std::getenv(name) != nullptr; });
+}
+
+std::vector<std::optional<int>> nodes_of_gpus(const DeviceChoice& devices, const Machine& machine) {
+  std::vector<std::optional<int>> nodes(static_cast<std::size_t>(devices.ranks));
+  for (std::size_t rank = 0; devices.gpu && rank < nodes.size(); ++rank) {
+    if (rank < machine.gpus.size()) nodes[rank] = node_of_gpu(machine.gpus[rank]);
+  }
+  return nodes;
+}
+
 std::vector<std::string> library_path() {
   const char* root = std::getenv(launch::kTorchRoot);
   if (root == nullptr) return {};
@@ -47,11 +65,21 @@ launch::Waiting waiting_of(const WorkerLaunch& wish, double pressure) {
   return crowded ? launch::Waiting::sleep : launch::Waiting::spin;
 }
 
+std::vector<std::vector<int>> cores_of(const WorkerLaunch& wish, launch::Waiting waiting) {
+  const std::vector<int> allowed = allowed_cores();
+  const bool has_quota = wish.machine.cores < std::ssize(allowed);
+  // Where others need the cores the kernel finds better places than a fixed one.
+  if (waiting == launch::Waiting::sleep || has_quota || user_binds_threads()) return {};
+  return cores_of_ranks(numa_nodes(), by_physical_core(allowed),
+                        nodes_of_gpus(wish.devices, wish.machine));
+}
+
 launch::LaunchSpec worker_launch(const WorkerLaunch& wish) {
   launch::LaunchSpec launch;
   launch.argv = {wish.executable.string(), "worker", "--run-dir", wish.folder.string()};
   launch.environment = environment_of(wish);
   launch.waiting = waiting_of(wish, cpu_pressure());
+  launch.cores = cores_of(wish, launch.waiting);
   launch.library_path = library_path();
   add_allocator(wish.trainer.allocator, launch);
   if (wish.trainer.num_threads.is_auto()) launch.keep_users.emplace_back(kThreads);

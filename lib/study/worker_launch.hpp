@@ -6,6 +6,8 @@
 #include "spec/experiment.hpp"
 #include "study/devices.hpp"
 
+#include <vector>
+
 namespace trainctl::study {
 
 /// What the workers of a folder are started by.
@@ -20,6 +22,11 @@ struct WorkerLaunch {
 /// How the threads of its workers wait, while threads of the machine wait for a core `pressure`
 /// percent of the time.
 launch::Waiting waiting_of(const WorkerLaunch& wish, double pressure);
+
+/// Cores of its own for each rank, see cores_of_ranks(); empty: any, because others need the cores,
+/// a quota leaves only part of them, or the user binds threads (OMP_PROC_BIND, OMP_PLACES,
+/// GOMP_CPU_AFFINITY, KMP_AFFINITY).
+std::vector<std::vector<int>> cores_of(const WorkerLaunch& wish, launch::Waiting waiting);
 
 /// One worker: environment, libraries, allocator and logs, the same for whatever it is to do.
 /// Throws Error(resource) where the allocator is not found.

@@ -82,6 +82,51 @@ TEST_CASE("threads go where they like where there is nothing to stay on") {
   CHECK(near_cores(two_nodes(), Cores{0, 1}, {0, 1, 1}).empty());   // it may not go there
 }
 
+namespace {
+
+using Nodes = std::vector<std::optional<int>>;
+
+std::vector<Cores> own_cores(const std::vector<NumaNode>& nodes, const Cores& allowed,
+                             const Nodes& gpu_nodes) {
+  return cores_of_ranks(nodes, allowed, gpu_nodes);
+}
+
+}  // namespace
+
+TEST_CASE("ranks on one node get equal parts of its cores, which no two share") {
+  CHECK(own_cores({}, {0, 1, 2, 3}, Nodes(2)) == std::vector<Cores>{{0, 1}, {2, 3}});
+  CHECK(own_cores({}, {4, 5}, Nodes(2)) == std::vector<Cores>{{4}, {5}});
+  CHECK(own_cores({}, {0, 1, 2, 3, 4}, Nodes(2)) == std::vector<Cores>{{0, 1}, {2, 3, 4}});
+  CHECK(own_cores({{0, {0, 1, 2, 3}}}, {0, 1, 3}, Nodes(3)) == std::vector<Cores>{{0}, {1}, {3}});
+}
+
+TEST_CASE("one rank, and ranks that outnumber the cores, run anywhere") {
+  CHECK(own_cores({}, {0, 1, 2, 3}, Nodes(1)).empty());
+  CHECK(own_cores({}, {0, 1}, Nodes(3)).empty());
+  CHECK(own_cores(two_nodes(), {0, 2, 3, 6, 7}, Nodes(4)).empty());  // node 0 has one for two
+}
+
+TEST_CASE("on several nodes a rank keeps to one, its GPU's where that is known") {
+  CHECK(own_cores(two_nodes(), all_cores(), Nodes(2)) ==
+        std::vector<Cores>{{0, 1, 4, 5}, {2, 3, 6, 7}});
+  CHECK(own_cores(two_nodes(), all_cores(), Nodes(4)) ==
+        std::vector<Cores>{{0, 1}, {4, 5}, {2, 3}, {6, 7}});
+  CHECK(own_cores(two_nodes(), all_cores(), {1, 0}) ==
+        std::vector<Cores>{{2, 3, 6, 7}, {0, 1, 4, 5}});
+  CHECK(own_cores(two_nodes(), all_cores(), {1, 1}) == std::vector<Cores>{{2, 3}, {6, 7}});
+}
+
+TEST_CASE("threads of one physical core stand beside each other") {
+  const TempFolder root;
+  const auto cpu = root / "sys/devices/system/cpu";
+  for (const int core : {0, 1, 2, 3}) {
+    const std::string siblings = core % 2 == 0 ? "0,2\n" : "1,3\n";
+    put_text(cpu / ("cpu" + std::to_string(core)) / "topology/thread_siblings_list", siblings);
+  }
+  CHECK(by_physical_core(Cores{0, 1, 2, 3}, root.path()) == Cores{0, 2, 1, 3});
+  CHECK(by_physical_core(Cores{7, 5}, root.path()) == Cores{5, 7});  // nothing is told of them
+}
+
 TEST_CASE("a guard keeps the thread to its cores and gives them back") {
   const Cores before = allowed_cores();
   const Cores one{before.front()};

@@ -3,6 +3,7 @@
 // tests can kill that as well.
 
 #include "base/clock.hpp"
+#include "base/machine.hpp"
 #include "base/stack_signal.hpp"
 #include "events/codec.hpp"
 #include "events/heartbeat.hpp"
@@ -310,6 +311,13 @@ class Worker {
        [](const auto& name) {
          const char* value = std::getenv(name.c_str());
          std::printf("%s=%s\n", name.c_str(), value == nullptr ? "" : value);
+         std::fflush(stdout);
+       }},
+      {"print_cores",
+       [](const auto&) {
+         std::printf("cores");
+         for (const int core : allowed_cores()) std::printf(" %d", core);
+         std::printf("\n");
          std::fflush(stdout);
        }},
       {"print_fds", [](const auto&) { print_fds(); }},

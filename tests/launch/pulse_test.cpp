@@ -238,6 +238,20 @@ TEST_CASE("where all wait in a collective the one that fell silent first is name
   CHECK_THAT(outcome.message, Contains("it waits for the other ranks in 'copy'"));
 }
 
+TEST_CASE(
+    "a rank that was stopped within a collective is blamed, not the one that waits there too") {
+  const FastClock clock;
+  Job job(
+      {"catch_term", "hello", "0:step=41", "meet", "1:step=41", "exchange=copy", "1:stop", "wait"},
+      2);
+  job.spec.grace_s = 20;
+  job.spec.init_timeout_s = 60'000;
+  const Outcome outcome = job.run({}, clock);
+  REQUIRE(outcome.first_failure);
+  CHECK(outcome.first_failure->rank == 1);
+  CHECK(job.survivors() == 0);
+}
+
 TEST_CASE("a rank that waits for one that saves is not blamed; one that saves for ever is") {
   const FastClock clock(300);
   Job job({"catch_term", "hello", "0:step=41", "1:save=41", "wait"}, 2);

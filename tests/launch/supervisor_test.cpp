@@ -2,9 +2,12 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/machine.hpp"
 #include "launch/job.hpp"
 #include "support/catch.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -33,6 +36,21 @@ class LeapingClock final : public Clock {
 };
 
 }  // namespace
+
+TEST_CASE("ranks are started on cores of their own, and know it") {
+  const std::vector<int> allowed = allowed_cores();
+  Job job({"hello", "print_cores", "print_env=TRAINCTL_OWN_CORES", "finish"}, 2);
+  job.spec.cores = {{allowed.front()}, {allowed.back()}};
+  CHECK(job.run().exit_code == 0);
+  CHECK(job.log(0) == fmt::format("cores {}\nTRAINCTL_OWN_CORES=1\n", allowed.front()));
+  CHECK(job.log(1) == fmt::format("cores {}\nTRAINCTL_OWN_CORES=1\n", allowed.back()));
+  job.spec.cores = {};
+  job.spec.environment["TRAINCTL_OWN_CORES"] = "1";  // of another run
+  CHECK(job.run().exit_code == 0);
+  const auto all = fmt::format("cores {}\nTRAINCTL_OWN_CORES=\n", fmt::join(allowed, " "));
+  CHECK_THAT(job.log(1), EndsWith(all));
+  CHECK(allowed_cores() == allowed);  // this process has kept its own
+}
 
 TEST_CASE("a job whose ranks all finish is ok, for 1, 2 and 4 ranks") {
   const std::size_t descriptors = open_descriptors();

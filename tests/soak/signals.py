@@ -34,7 +34,7 @@ class Signals(support.RunProof):
         number, (phase, target, sent) = case
         world = draw.choice(support.WORLDS)
         run = self.run_in(folder, *support.ranks(world)).start()
-        self.wait(run, phase, draw)
+        self.until_in(phase, run, draw)
         run.kill(target, sent, draw.randrange(world))
         began = time.monotonic()
         code = run.wait()
@@ -44,28 +44,6 @@ class Signals(support.RunProof):
         self.judge(run, sent, code, what)
         if code != 0 and number % 5 == 0:
             run.finish("--resume", "auto").check_same(self.whole_of(world))
-
-    def wait(self, run, phase, draw):
-        if phase == "startup":
-            run.until("a worker", run.worker, pause=0.01)
-            run.let_pass(draw.uniform(0, 0.5))
-        elif phase == "first batch":
-            run.until(phase, lambda: any(beat.phase in ("load", "train") for beat in run.beats()))
-        elif phase == "step":
-            run.until_step(draw.randrange(2, support.EPOCHS * support.STEPS - 2))
-        elif phase == "validation":
-            run.until_phase("validate")
-        elif phase == "save":
-            self.wait_for_save(run, draw.randrange(1, 2 * support.STEPS))
-        else:
-            run.until("shutdown", lambda: run.rows() == support.EPOCHS or any(b.phase == "shutdown" for b in run.beats()))
-
-    def wait_for_save(self, run, step):
-        """A folder without a manifest is a save under way."""
-        run.until_step(step)
-        place = run.folder / "checkpoints"
-        run.until("a save", lambda: any(beat.phase == "checkpoint" for beat in run.beats()) or
-                  any(not (path / "manifest").exists() for path in place.glob("epoch=*-step=*")))
 
     def judge(self, run, sent, code, what):
         result = run.result()

@@ -27,6 +27,7 @@ PROOFS = {
     "signals": ("signals.py", "Signals"),
     "launcher": ("launcher.py", "LauncherKills"),
     "faults": ("launcher.py", "MixedFaults"),
+    "lost-ranks": ("lost_ranks.py", "LostRanks"),
     "corrupt": ("corrupt.py", "Corrupt"),
     "pairs": ("pairs.py", "Pairs"),
     "disk-full": ("disk_full.py", "DiskFull"),

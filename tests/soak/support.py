@@ -257,6 +257,29 @@ class RunProof(Proof):
             self.references[world] = self.whole(*ranks(world), name=f"reference-{world}")
         return self.references[world]
 
+    def until_in(self, phase, run, draw):
+        """Waits till the run is in a phase, at a random point of it."""
+        if phase == "startup":
+            run.until("a worker", run.worker, pause=0.01)
+            run.let_pass(draw.uniform(0, 0.5))
+        elif phase == "first batch":
+            run.until(phase, lambda: any(beat.phase in ("load", "train") for beat in run.beats()))
+        elif phase == "step":
+            run.until_step(draw.randrange(2, EPOCHS * STEPS - 2))
+        elif phase == "validation":
+            run.until_phase("validate")
+        elif phase == "save":
+            self.wait_for_save(run, draw.randrange(1, 2 * STEPS))
+        else:
+            run.until("shutdown", lambda: run.rows() == EPOCHS or any(b.phase == "shutdown" for b in run.beats()))
+
+    def wait_for_save(self, run, step):
+        """A folder without a manifest is a save under way."""
+        run.until_step(step)
+        place = run.folder / "checkpoints"
+        run.until("a save", lambda: any(beat.phase == "checkpoint" for beat in run.beats()) or
+                  any(not (path / "manifest").exists() for path in place.glob("epoch=*-step=*")))
+
     def after_try(self):
         self.end_runs()
 

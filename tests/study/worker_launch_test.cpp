@@ -1,6 +1,11 @@
 #include "study/worker_launch.hpp"
 
+#include "base/machine.hpp"
 #include "support/catch.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
 
 using namespace trainctl;
 using namespace trainctl::study;
@@ -47,4 +52,29 @@ TEST_CASE("a stop waits for accumulated batches, and on several GPUs for the nex
   CHECK(worker_launch(wish).batches_to_stop == 640);
   trainer.log_every_n_steps = 4;
   CHECK(worker_launch(wish).batches_to_stop == 256);
+}
+
+TEST_CASE("ranks get cores of their own only where nobody else decides or needs them") {
+  const spec::Trainer trainer;
+  Machine machine;
+  const auto allowed = allowed_cores();
+  machine.cores = static_cast<int>(allowed.size());
+  DeviceChoice devices;
+  const WorkerLaunch wish{"trainctl", "run", trainer, machine, devices};
+  CHECK(cores_of(wish, Waiting::spin).empty());  // one rank
+  devices.ranks = 2;
+  CHECK(cores_of(wish, Waiting::sleep).empty());
+  if (allowed.size() < 2) skip("one core");
+  const auto own = cores_of(wish, Waiting::spin);
+  REQUIRE(own.size() == 2);
+  std::vector<int> both = own[0];
+  both.insert(both.end(), own[1].begin(), own[1].end());
+  std::ranges::sort(both);
+  CHECK(both == allowed);
+  machine.cores = 1;  // a quota
+  CHECK(cores_of(wish, Waiting::spin).empty());
+  machine.cores = static_cast<int>(allowed.size());
+  ::setenv("OMP_PROC_BIND", "false", 1);
+  CHECK(cores_of(wish, Waiting::spin).empty());
+  ::unsetenv("OMP_PROC_BIND");
 }

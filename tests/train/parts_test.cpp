@@ -15,17 +15,18 @@ double sum_of(const events::Timing& t) {
 /// A device whose steps take as long as the test says.
 class InventedLine final : public device::EventLine {
  public:
-  explicit InventedLine(double forward) : parts_(train::kParts), forward_(forward) {}
+  explicit InventedLine(double seconds, Part part = Part::forward)
+      : parts_(train::kParts), part_(static_cast<std::size_t>(part)), seconds_(seconds) {}
   void mark(int /*part*/) override {}
   const std::vector<double>& end_step() override {
-    parts_[static_cast<std::size_t>(Part::forward)] =
-        steps_++ == 0 ? 0 : forward_;  // the first has no step before it
+    parts_[part_] = steps_++ == 0 ? 0 : seconds_;  // the first has no step before it
     return parts_;
   }
 
  private:
   std::vector<double> parts_;
-  double forward_;
+  std::size_t part_;
+  double seconds_;
   int steps_ = 0;
 };
 
@@ -89,6 +90,22 @@ TEST_CASE("an exchange cannot have taken longer than backward") {
   const events::Timing timing = timer.end_epoch(1);
   CHECK(timing.backward_s == 0);
   CHECK(timing.allreduce_exposed_s == 2);
+}
+
+TEST_CASE("an exchange that a device has seen is taken from the device's backward") {
+  ManualClock clock;
+  train::PartTimer timer(clock, std::make_unique<InventedLine>(1.0, Part::backward));
+  timer.begin_epoch();
+  for (int step = 0; step < 3; ++step) {
+    timer.enter(Part::backward);
+    clock.advance(2);
+    timer.move(Part::backward, Part::allreduce, step == 2 ? 0.25 : 0);  // known late
+    timer.enter(Part::other);
+    timer.end_step();
+  }
+  const events::Timing timing = timer.end_epoch(3);
+  CHECK(timing.allreduce_exposed_s == 0.25);
+  CHECK(sum_of(timing) == Approx(timing.wall_s));
 }
 
 TEST_CASE("times of a device replace those of the host and still sum to the wall time") {

@@ -66,7 +66,7 @@ CacheBudget CacheBudget::of_run(const spec::Cache& cache, int ranks, const Image
   CacheBudget budget(cache, ranks);
   budget.mode = cache.mode;
   budget.device = device;
-  budget.threads = std::max(usable_cores() / ranks, 1);
+  budget.threads = cores_of_rank(ranks);
   return budget;
 }
 

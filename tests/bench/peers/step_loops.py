@@ -202,4 +202,5 @@ def main():
     print(json.dumps({"epochs": seconds, "loss": loss, "trained": trained}))
 
 
-main()
+if __name__ == "__main__":
+    main()

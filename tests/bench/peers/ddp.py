@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""A run of trainctl on several processes beside PyTorch's DistributedDataParallel (ddp_loops.py): both over Gloo, in turns, in
+fresh processes, with the same model, rows of a batch, optimizer and threads, and the data in memory.
+
+usage: ddp.py TRAINCTL MNIST_FOLDER PYTHON [--rows ffn,resnet18_cifar,mlp25m] [--ranks 2] [--threads 1] [--rounds N] [--write]
+
+PYTHON has torch and torchvision (build/peers-venv/bin/python). --write adds docs/benchmarks/ddp_<cores>core_<date>.md and its CSV.
+"""
+
+import argparse
+import csv
+import datetime
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from kept import versions_of
+from report import cpu_model, quartiles
+from steps import ROOT, wait_for_quiet
+
+LOOPS = pathlib.Path(__file__).with_name("ddp_loops.py")
+CORES = len(os.sched_getaffinity(0))
+# Steps of an epoch: enough to take a second or more.
+ROWS = {"ffn": 400, "resnet18_cifar": 8, "mlp25m": 12}
+BAR = 1.0
+DIGITS = ROOT / "configs/mnist/ffn.yaml"
+WIDE = "model={type: mlp, hidden: [2048, 4096, 3584]}"
+SGD = "optimizer={type: sgd, lr: 0.01, momentum: 0.9}"
+PICTURES = """\
+name: resnet18_cifar
+dataset:
+  train: {{ type: synthetic_images, height: 32, width: 32, classes: 10, samples: {samples} }}
+  cache: {{ mode: decoded }}
+loader: {{ batch_size: 64 }}
+model: resnet18
+optimizer: {{ type: sgd, lr: 0.1, momentum: 0.9 }}
+metrics: [accuracy]
+trainer: {{ max_epochs: 2 }}
+checkpoint: {{ save_top_k: 0, save_last: false }}
+"""
+
+
+class Trainctl:
+    name = "trainctl"
+
+    def __init__(self, options, row):
+        self.options, self.row, self.config = options, row, ""
+
+    def words(self, folder):
+        """The file and its overrides: two epochs, the first of which is warm-up."""
+        common = ["trainer.accelerator=cpu", f"trainer.devices={self.options.ranks}", f"trainer.num_threads={self.options.threads}",
+                  "trainer.max_epochs=2", "loader.num_workers=0"]
+        if self.row == "resnet18_cifar":
+            file = folder / "resnet18_cifar.yaml"
+            file.write_text(PICTURES.format(samples=64 * self.options.ranks * ROWS[self.row]), encoding="utf-8")
+            return [file, *common]
+        quiet = ["trainer.check_val_every_n_epoch=3", "checkpoint.monitor=train/loss", "++checkpoint.save_top_k=0",
+                 "++checkpoint.save_last=false", f"++trainer.limit_train_batches={ROWS[self.row]}"]
+        return [DIGITS, *common, *quiet, *([WIDE, SGD] if self.row == "mlp25m" else [])]
+
+    def run(self):
+        """(seconds of a step, seconds of it that waited for other ranks)."""
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            subprocess.run([self.options.trainctl, "run", *self.words(folder), "--quiet", "--run-dir", folder / "run"],
+                           env=dict(os.environ, TRAINCTL_DATA=str(self.options.mnist.parent)), check=True, capture_output=True, text=True)
+            with open(folder / "run/timing.csv", encoding="utf-8") as lines:
+                steady = [{key: float(value) for key, value in row.items() if value} for row in csv.DictReader(lines)][1:]
+            self.config = (folder / "run/config.resolved.yaml").read_text(encoding="utf-8")
+        steps = ROWS[self.row] * len(steady)
+        trained = sum(row["wall_s"] - row["eval_s"] - row["checkpoint_s"] for row in steady)
+        return trained / steps, sum(row["allreduce_exposed_s"] for row in steady) / steps
+
+
+class Ddp:
+    name = "DDP"
+
+    def __init__(self, options, row):
+        self.options, self.row = options, row
+
+    def run(self):
+        words = [self.options.python, LOOPS, str(self.options.mnist), self.row, self.options.ranks, self.options.threads, ROWS[self.row]]
+        out = subprocess.run(list(map(str, words)), check=True, capture_output=True, text=True).stdout
+        told = json.loads(out.splitlines()[-1])
+        return told["step_s"], told["exposed_s"]
+
+
+def measure(options, row):
+    """{program: [(step, exposed) of each round]} and the resolved config."""
+    found, config = {Trainctl.name: [], Ddp.name: []}, ""
+    for round_number in range(options.rounds):
+        for program in (Trainctl(options, row), Ddp(options, row)):
+            wait_for_quiet()
+            try:
+                found[program.name].append(program.run())
+            except subprocess.CalledProcessError as error:
+                raise SystemExit(f"{row}, {program.name}: {(error.stderr or '').strip()[-2000:]}") from None
+            config = getattr(program, "config", config)
+            step, exposed = found[program.name][-1]
+            print(f"{row} round {round_number + 1} of {options.rounds}  {program.name}: {1000 * step:.3f} ms a step, "
+                  f"{1000 * exposed:.3f} of them exposed", file=sys.stderr, flush=True)
+    return found, config
+
+
+def spread(values, unit=1000):
+    q1, middle, q3 = (unit * value for value in quartiles(values))
+    return f"{middle:.3f} [{q1:.3f}, {q3:.3f}]"
+
+
+def table(found):
+    lines = ["| program | ms a step [quartiles] | exposed, ms a step | exposed share |", "| --- | ---: | ---: | ---: |"]
+    for name, rounds in found.items():
+        steps, exposed = zip(*rounds)
+        share = statistics.median(e / s for s, e in rounds)
+        lines.append(f"| {name} | {spread(steps)} | {spread(exposed)} | {100 * share:.0f} % |")
+    pairs = list(zip(found[Trainctl.name], found[Ddp.name]))
+    q1, middle, q3 = quartiles([peer[0] / mine[0] for mine, peer in pairs])
+    lines += ["", f"DDP's step takes {middle:.2f}x [{q1:.2f}, {q3:.2f}] of trainctl's (bar {BAR}x)."]
+    known = [peer[1] / mine[1] for mine, peer in pairs if mine[1] > 0]
+    if known:
+        q1, middle, q3 = quartiles(known)
+        lines[-1] += f" Its exposed exchange takes {middle:.2f}x [{q1:.2f}, {q3:.2f}] of trainctl's (bar {BAR}x)."
+    return lines
+
+
+HOW = """Medians [quartiles] of {rounds} rounds in turns, each program in fresh processes, {ranks} of them, with {threads} thread(s) each; the
+ratio is of a round. A step is the mean of the second epoch of a run (trainctl: with all that lies between two steps, without validation
+and saving), or of as many steps after five of warm-up (DDP: the loop of its tutorial with fused optimizers, gradients as views of the
+buckets, tensors in memory). Exposed is what of a step waited for the other ranks: of DDP from the launch of the last bucket to the end
+of the backward pass, in a run of its own whose hook stamps that; of trainctl the same, and the agreement of the ranks at the end of a
+step (`allreduce_exposed_s` of timing.csv). Both exchange through Gloo on the loopback interface, in buckets of 25 MiB after a first of
+1 MiB; trainctl starts its ranks on cores of their own, DDP leaves that to the kernel. `ffn`: configs/mnist/ffn.yaml, 64 rows a rank.
+`resnet18_cifar`: random pixels of 32x32, 64 a rank, SGD. `mlp25m`: MNIST through layers of 2,048, 4,096 and 3,584, 24.7 million
+parameters, 64 rows a rank, SGD."""
+
+
+def write(options, measured):
+    stem = f"ddp_{CORES}core_{datetime.date.today().isoformat()}"
+    ours = versions_of(options.trainctl)
+    torch = subprocess.run([options.python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True, check=True).stdout.strip()
+    text = [f"# {options.ranks} processes, {CORES} cores, {datetime.date.today().isoformat()}", "",
+            "A run of trainctl on several ranks beside PyTorch's DistributedDataParallel; baseline: trainctl.", "",
+            f"{cpu_model()}, {CORES} cores. trainctl {ours['version']} (git {ours['git']}, {ours['build']['type']}), torch {torch}.", "",
+            HOW.format(rounds=options.rounds, ranks=options.ranks, threads=options.threads), ""]
+    for row, (found, _) in measured.items():
+        text += [f"## {row}", "", *table(found), ""]
+    text += ["## Resolved configs", ""]
+    for row, (_, config) in measured.items():
+        shown = config.replace(str(ROOT) + "/", "").replace(str(options.mnist.parent) + "/", "").rstrip()
+        shown = re.sub(rf"{re.escape(tempfile.gettempdir())}/[^/\s]+/", "", shown)
+        text += [f"### {row}", "", "```yaml", shown, "```", ""]
+    folder = ROOT / "docs/benchmarks"
+    (folder / f"{stem}.md").write_text("\n".join(text), encoding="utf-8")
+    with open(folder / f"{stem}.csv", "w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(["row", "program", "round", "step_s", "exposed_s"])
+        for row, (found, _) in measured.items():
+            rows.writerows([row, name, i + 1, f"{step:.6f}", f"{exposed:.6f}"]
+                           for name, rounds in found.items() for i, (step, exposed) in enumerate(rounds))
+    print(f"wrote docs/benchmarks/{stem}.md")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trainctl", type=lambda text: pathlib.Path(text).resolve())
+    parser.add_argument("mnist", type=lambda text: pathlib.Path(text).resolve())
+    parser.add_argument("python", type=lambda text: pathlib.Path(text).absolute())
+    parser.add_argument("--rows", default=",".join(ROWS))
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    unknown = set(options.rows.split(",")) - set(ROWS)
+    if unknown:
+        parser.error(f"there is no row {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}")
+    measured = {}
+    for row in options.rows.split(","):
+        measured[row] = measure(options, row)
+        print("\n".join([f"## {row}", *table(measured[row][0])]))
+    if options.write:
+        write(options, measured)
+
+
+if __name__ == "__main__":
+    main()
