@@ -1,0 +1,89 @@
+#include "device/step_graph.hpp"
+#include "support/catch.hpp"
+#include "support/rank_group.hpp"
+
+#include <ATen/Context.h>
+#include <torch/torch.h>
+
+#include <chrono>
+#include <memory>
+
+using namespace trainctl;
+using dist::Bucketing;
+
+// What one GPU can show of NCCL: a world of one, whose collectives are real calls.
+
+namespace {
+
+const at::Device kGpu(at::kCUDA, 0);
+
+std::unique_ptr<dist::Communicator> world_of_one(RankGroup& group) {
+  if (!at::globalContext().hasCUDA()) skip("no GPU");
+  if (dist::nccl_version().empty()) skip("a build without NCCL");
+  return dist::make_nccl(group.options(0, std::chrono::seconds(120)), kGpu);
+}
+
+struct Product {
+  at::Tensor weight = torch::full({4, 4}, 0.5, kGpu).requires_grad_();
+  at::Tensor inputs = torch::ones({2, 4}, kGpu);
+
+  [[nodiscard]] at::Tensor loss() const {
+    const at::Tensor outputs = at::matmul(inputs, weight);
+    return (outputs * outputs).sum();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("NCCL adds, copies and gathers in a world of one", "[gpu]") {
+  RankGroup group(1);
+  const auto communicator = world_of_one(group);
+  const at::Tensor on_gpu = torch::full({3}, 2.0, kGpu);
+  const at::Tensor on_host = torch::full({3}, 3.0);
+  communicator->sum(on_gpu, "sum");
+  communicator->sum(on_host, "sum of the host");
+  communicator->broadcast(on_host, "copy");
+  communicator->barrier("barrier");
+  CHECK(torch::equal(on_gpu.cpu(), torch::full({3}, 2.0)));
+  CHECK(torch::equal(on_host, torch::full({3}, 3.0)));
+  const auto all = communicator->all_gather(on_host, "gather");
+  REQUIRE(all.size() == 1);
+  CHECK(torch::equal(all[0], on_host));
+}
+
+TEST_CASE("gradients over NCCL are those of a rank alone, in either kind of buckets", "[gpu]") {
+  RankGroup group(1);
+  const auto communicator = world_of_one(group);
+  Product alone;
+  alone.loss().backward();
+  for (const Bucketing bucketing : {Bucketing::reducer, Bucketing::own}) {
+    const Product product;
+    const auto sync = communicator->sync_gradients({product.weight}, {.bucketing = bucketing});
+    for (int step = 0; step < 12; ++step) {
+      if (product.weight.grad().defined()) product.weight.mutable_grad().zero_();
+      sync->before_forward();
+      CHECK(sync->backward(product.loss()) >= 0);
+    }
+    CHECK(torch::equal(product.weight.grad(), alone.weight.grad()));
+    CHECK(sync->take_stats().steps == 12);
+  }
+}
+
+TEST_CASE("a step with the exchange of its gradients is recorded and repeated", "[gpu]") {
+  RankGroup group(1);
+  const auto communicator = world_of_one(group);
+  const Product product;
+  const auto sync = communicator->sync_gradients({product.weight}, {.bucketing = Bucketing::own});
+  const auto step = [&] {
+    product.weight.mutable_grad().zero_();
+    sync->before_forward();
+    (void)sync->backward(product.loss());
+  };
+  const auto graph = device::make_step_graph(kGpu);
+  for (int warm_up = 0; warm_up < 3; ++warm_up) graph->warm_up(step);
+  const at::Tensor eager = product.weight.grad().clone();
+  graph->record(step);
+  product.inputs.fill_(2);
+  graph->replay();
+  CHECK(torch::equal(product.weight.grad(), eager * 4));
+}
