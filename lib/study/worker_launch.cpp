@@ -70,8 +70,14 @@ std::vector<std::vector<int>> cores_of(const WorkerLaunch& wish, launch::Waiting
   const bool has_quota = wish.machine.cores < std::ssize(allowed);
   // Where others need the cores the kernel finds better places than a fixed one.
   if (waiting == launch::Waiting::sleep || has_quota || user_binds_threads()) return {};
-  return cores_of_ranks(numa_nodes(), by_physical_core(allowed),
-                        nodes_of_gpus(wish.devices, wish.machine));
+  const auto own = cores_of_ranks(numa_nodes(), by_physical_core(allowed),
+                                  nodes_of_gpus(wish.devices, wish.machine));
+  // On a CPU all ranks compute with as many threads as rank 0 chooses.
+  const int least = wish.devices.gpu ? wish.trainer.num_threads.value_or(1)
+                                     : wish.machine.cores / wish.devices.ranks;
+  const bool fits =
+      std::ranges::all_of(own, [&](const auto& cores) { return std::ssize(cores) >= least; });
+  return fits ? own : std::vector<std::vector<int>>();
 }
 
 launch::LaunchSpec worker_launch(const WorkerLaunch& wish) {
