@@ -77,8 +77,12 @@ int usable_cores() {
 }
 
 int cores_of_rank(int ranks) {
+  const char* told = std::getenv(kCoresVariable);
+  const long cores = told == nullptr ? 0 : std::strtol(told, nullptr, 10);
+  constexpr long kMostCores = 1 << 16;
+  if (cores > 0 && cores <= kMostCores) return static_cast<int>(cores);
   const bool has_own = std::getenv(kOwnCores) != nullptr;
-  return has_own ? usable_cores() : std::max(usable_cores() / ranks, 1);
+  return has_own ? usable_cores() : std::max(usable_cores() / std::max(1, ranks), 1);
 }
 
 }  // namespace trainctl

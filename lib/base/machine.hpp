@@ -27,8 +27,10 @@ Machine read_machine();
 int usable_cores();
 /// Set for a process that was started on cores of its own, which it shares with no other rank.
 inline constexpr const char* kOwnCores = "TRAINCTL_OWN_CORES";
-/// Cores for one of `ranks` processes of a run on this machine: its share of the usable ones, or
-/// all of them where it has cores of its own. At least 1.
+/// Set to the number of cores of a process where its supervisor has only a part of the machine.
+inline constexpr const char* kCoresVariable = "TRAINCTL_CORES";
+/// Cores for one of `ranks` processes of a run on this machine, at least 1: what its supervisor has
+/// told it, all it may use where these are its own, else its share of the usable ones.
 int cores_of_rank(int ranks);
 /// Percent of the last 10 seconds in which some thread of the machine waited for a core; 0 where
 /// the kernel does not tell (https://docs.kernel.org/accounting/psi.html). `root` stands for "/" in

@@ -2,6 +2,7 @@
 
 #include "base/allocator.hpp"
 #include "data/lost_pages.hpp"
+#include "engine/exchange.hpp"
 #include "engine/failure.hpp"
 #include "engine/worker.hpp"
 #include "events/heartbeat.hpp"
@@ -40,6 +41,7 @@ void report_lost_pages(const TrainctlEngineRequest& request) {
 }
 
 int run(const TrainctlEngineRequest& request) {
+  if (request.mode == kExchangeMode) return exchange(request);
   keep_freed_memory();
   report_lost_pages(request);
   std::optional<events::EventWriter> writer;

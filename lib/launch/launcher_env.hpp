@@ -31,7 +31,7 @@ struct TaskPlace {
   std::optional<int> restart;  // how often the launcher has started the job again; absent: not told
   bool agent_store = false;    // master_addr:master_port is torchrun's own key-value store
   std::optional<int> cores_here;     // of this host, for all of the job's tasks there
-  bool may_bind = false;             // it gives tasks cores of their own, or may have
+  bool may_bind = false;             // it may have given each task cores of its own
   std::vector<std::string> ignored;  // sentences: what was found and is not heeded
 };
 
@@ -42,12 +42,5 @@ using GetEnv = std::function<const char*(const char* name)>;
 /// torchrun. A pure function of the environment. Throws Error(config) naming the variables where
 /// one is missing or garbage, or where they contradict each other.
 std::optional<TaskPlace> task_place(const GetEnv& getenv);
-
-/// The first host of a list in Slurm's short form: "gpu[03-05,9],login1" gives "gpu03". Throws
-/// Error(config) where it is none.
-std::string first_host(const std::string& list);
-
-/// For the head of a Slurm step, out of the range that kernels give to others: 12000 to 27999.
-std::uint16_t port_of_job(std::uint64_t job, std::uint64_t step);
 
 }  // namespace trainctl::launch

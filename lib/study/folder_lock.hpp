@@ -30,6 +30,9 @@ std::optional<LockHolder> read_lock_line(std::string_view text);
 /// cannot be told: another host, another pid namespace, an unknown boot.
 std::optional<std::string> why_gone(const LockHolder& holder, const LockHolder& here);
 
+/// Whether the holder is another process that lives for certain, as `here` sees it.
+bool surely_lives(const LockHolder& holder, const LockHolder& here);
+
 enum class IfLocked { refuse, take_over };
 
 /// While it lives the folder is one run's alone: a file `.lock` in it says whose. One whose holder

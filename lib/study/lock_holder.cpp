@@ -118,4 +118,11 @@ std::optional<std::string> why_gone(const LockHolder& holder, const LockHolder& 
   return std::nullopt;
 }
 
+bool surely_lives(const LockHolder& holder, const LockHolder& here) {
+  const bool is_seen = holder.host == here.host && !holder.boot_id.empty() &&
+                       holder.boot_id == here.boot_id && holder.pid_namespace != 0 &&
+                       holder.pid_namespace == here.pid_namespace;
+  return is_seen && holder.pid != here.pid && !why_gone(holder, here);
+}
+
 }  // namespace trainctl::study

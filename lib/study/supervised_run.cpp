@@ -21,7 +21,12 @@ launch::LaunchSpec launch_spec(const RunRequest& request, const fs::path& folder
                                const Machine& machine, const DeviceChoice& devices) {
   const spec::Trainer& trainer = request.loaded.experiment.trainer;
   launch::LaunchSpec launch =
-      worker_launch({request.executable, folder, trainer, machine, devices});
+      worker_launch({.executable = request.executable,
+                     .folder = folder,
+                     .trainer = trainer,
+                     .machine = machine,
+                     .devices = devices,
+                     .collective_timeout_s = request.loaded.experiment.distributed.timeout_s});
   launch.argv.insert(launch.argv.end(), static_cast<std::size_t>(request.verbosity), "-v");
   launch.world_size = devices.ranks;
   const bool saves = request.task.kind == spec::TaskKind::train;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <iterator>
@@ -22,10 +23,33 @@ namespace {
 // libgomp reads it while it is loaded, so it has to be there before the worker is exec'd.
 constexpr const char* kThreads = "OMP_NUM_THREADS";
 
+int cores_here(const WorkerLaunch& wish) { return wish.cores > 0 ? wish.cores : wish.machine.cores; }
+
 std::map<std::string, std::string> environment_of(const WorkerLaunch& wish) {
-  const int share = std::max(1, wish.machine.cores / wish.devices.ranks);
-  return {{kThreads, std::to_string(wish.trainer.num_threads.value_or(share))},
-          {launch::kAccelerator, wish.devices.gpu ? "gpu" : "cpu"}};
+  const int share = std::max(1, cores_here(wish) / wish.devices.ranks);
+  std::map<std::string, std::string> variables{
+      {kThreads, std::to_string(wish.trainer.num_threads.value_or(share))},
+      {launch::kAccelerator, wish.devices.gpu ? "gpu" : "cpu"}};
+  if (wish.cores > 0) variables[kCoresVariable] = std::to_string(share);
+  return variables;
+}
+
+/// NCCL's watchdog, as docs/distributed.md tells: it ends a process whose collective does not end,
+/// within the run's own limit, writes no dumps meanwhile, and does not try to abort NCCL, which may
+/// wait for ever (https://github.com/NVIDIA/nccl/issues/1013).
+void watch_nccl(const WorkerLaunch& wish, launch::LaunchSpec& launch) {
+  if (!wish.devices.gpu || wish.collective_timeout_s <= 0) return;
+  const double seconds = std::ceil(std::clamp(wish.collective_timeout_s, 1.0, 1e6));
+  const std::map<std::string, std::string> settings{
+      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "3"},
+      {"TORCH_NCCL_ENABLE_MONITORING", "1"},
+      {"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", fmt::format("{:.0f}", seconds)},
+      {"TORCH_NCCL_DUMP_ON_TIMEOUT", "0"},
+      {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1000"}};
+  for (const auto& [name, value] : settings) {
+    launch.environment[name] = value;
+    launch.keep_users.push_back(name);
+  }
 }
 
 // Of the time: where threads wait for a core longer than this, others need the cores.
@@ -61,20 +85,20 @@ std::vector<std::string> library_path() {
 
 launch::Waiting waiting_of(const WorkerLaunch& wish, double pressure) {
   const int threads = wish.trainer.num_threads.value_or(1) * wish.devices.ranks;
-  const bool crowded = threads > wish.machine.cores || pressure > kBusyPercent;
+  const bool crowded = threads > cores_here(wish) || pressure > kBusyPercent;
   return crowded ? launch::Waiting::sleep : launch::Waiting::spin;
 }
 
 std::vector<std::vector<int>> cores_of(const WorkerLaunch& wish, launch::Waiting waiting) {
   const std::vector<int> allowed = allowed_cores();
-  const bool has_quota = wish.machine.cores < std::ssize(allowed);
+  const bool has_part = cores_here(wish) < std::ssize(allowed);
   // Where others need the cores the kernel finds better places than a fixed one.
-  if (waiting == launch::Waiting::sleep || has_quota || user_binds_threads()) return {};
+  if (waiting == launch::Waiting::sleep || has_part || user_binds_threads()) return {};
   const auto own = cores_of_ranks(numa_nodes(), by_physical_core(allowed),
                                   nodes_of_gpus(wish.devices, wish.machine));
   // On a CPU all ranks compute with as many threads as rank 0 chooses.
   const int least = wish.devices.gpu ? wish.trainer.num_threads.value_or(1)
-                                     : wish.machine.cores / wish.devices.ranks;
+                                     : cores_here(wish) / wish.devices.ranks;
   const bool fits =
       std::ranges::all_of(own, [&](const auto& cores) { return std::ssize(cores) >= least; });
   return fits ? own : std::vector<std::vector<int>>();
@@ -88,6 +112,7 @@ launch::LaunchSpec worker_launch(const WorkerLaunch& wish) {
   launch.cores = cores_of(wish, launch.waiting);
   launch.library_path = library_path();
   add_allocator(wish.trainer.allocator, launch);
+  watch_nccl(wish, launch);
   if (wish.trainer.num_threads.is_auto()) launch.keep_users.emplace_back(kThreads);
   launch.log_folder = wish.folder / "logs";
   launch.batches_to_stop = batches_to_stop(wish);

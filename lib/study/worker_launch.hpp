@@ -17,6 +17,8 @@ struct WorkerLaunch {
   const spec::Trainer& trainer;
   const Machine& machine;
   const DeviceChoice& devices;  // each rank of which has its share of the cores
+  int cores = 0;                     // of this supervisor, below a launcher; 0: the machine's
+  double collective_timeout_s = 0;   // distributed.timeout_s; 0: NCCL's watchdog is left alone
 };
 
 /// How the threads of its workers wait, while threads of the machine wait for a core `pressure`

@@ -26,6 +26,38 @@ TEST_CASE("threads spin only while nobody else needs the cores") {
   CHECK(waiting_of(wish, 0) == Waiting::sleep);
 }
 
+TEST_CASE("below a launcher workers share the cores of their task, and are told how many") {
+  spec::Trainer trainer;
+  Machine machine;
+  machine.cores = 64;
+  DeviceChoice devices;
+  WorkerLaunch wish{"trainctl", "run", trainer, machine, devices};
+  CHECK_FALSE(worker_launch(wish).environment.contains(kCoresVariable));
+  wish.cores = 8;
+  CHECK(worker_launch(wish).environment.at(kCoresVariable) == "8");
+  CHECK(worker_launch(wish).environment.at("OMP_NUM_THREADS") == "8");
+  devices.ranks = 2;
+  CHECK(worker_launch(wish).environment.at(kCoresVariable) == "4");
+  trainer.num_threads.value = 5;
+  CHECK(waiting_of(wish, 0) == Waiting::sleep);
+}
+
+TEST_CASE("the watchdog of NCCL ends a collective within distributed.timeout_s, unless told else") {
+  spec::Trainer trainer;
+  Machine machine;
+  machine.cores = 2;
+  DeviceChoice devices;
+  WorkerLaunch wish{"trainctl", "run", trainer, machine, devices};
+  wish.collective_timeout_s = 90.2;
+  constexpr const char* kLimit = "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC";
+  CHECK_FALSE(worker_launch(wish).environment.contains(kLimit));
+  devices.gpu = true;
+  const launch::LaunchSpec launch = worker_launch(wish);
+  CHECK(launch.environment.at(kLimit) == "91");
+  CHECK(launch.environment.at("TORCH_NCCL_DUMP_ON_TIMEOUT") == "0");
+  CHECK(std::ranges::find(launch.keep_users, kLimit) != launch.keep_users.end());
+}
+
 TEST_CASE("trainer.hang_timeout is the supervisor's limit; auto leaves it to the steps") {
   spec::Trainer trainer;
   Machine machine;
