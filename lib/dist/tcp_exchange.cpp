@@ -37,12 +37,12 @@ decltype(auto) with_store(const TcpStoreAddress& address, Body&& body) {
     throw;
   } catch (const c10::Error& error) {
     throw Error(ErrorKind::rank_failed,
-                fmt::format("{}: {}; check that torchrun still runs on that host",
-                            name_of(address), first_line(error.what_without_backtrace())));
+                fmt::format("{}: {}; check that torchrun still runs on that host", name_of(address),
+                            first_line(error.what_without_backtrace())));
   } catch (const std::exception& error) {
     throw Error(ErrorKind::rank_failed,
-                fmt::format("{}: {}; check that torchrun still runs on that host",
-                            name_of(address), first_line(error.what())));
+                fmt::format("{}: {}; check that torchrun still runs on that host", name_of(address),
+                            first_line(error.what())));
   }
 }
 

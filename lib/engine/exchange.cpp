@@ -10,7 +10,9 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <exception>
 #include <string>
 
 namespace trainctl::engine {

@@ -172,8 +172,8 @@ TaskPlace kubernetes_place(const Variables& variables) {
          printable(variables.text("PET_NNODES")));
   // WORLD_SIZE counts processes where the operator knows how many a pod has.
   const std::string processes = variables.text("PET_NPROC_PER_NODE");
-  const bool counted = !processes.empty() && processes.find_first_not_of("0123456789") ==
-                                                 std::string::npos;
+  const bool counted =
+      !processes.empty() && processes.find_first_not_of("0123456789") == std::string::npos;
   const int each = counted ? variables.required("PET_NPROC_PER_NODE", 1, task.launcher) : 1;
   const int total = has_nodes ? variables.required("PET_NNODES", 1, task.launcher) * each
                               : variables.required(kWorldSize, 1, task.launcher);
@@ -241,10 +241,10 @@ TaskPlace unless_alone(TaskPlace task) {
 TaskPlace inside_an_allocation(const Variables& variables) {
   TaskPlace alone;
   const std::string tasks = variables.text("SLURM_NTASKS");
-  alone.ignored.push_back(
-      fmt::format("the allocation of Slurm job {}{}, since srun did not start this: {}",
-                  printable(variables.text("SLURM_JOB_ID")),
-                  tasks.empty() ? "" : fmt::format(" ({} task(s))", printable(tasks)), kOwnWorkers));
+  alone.ignored.push_back(fmt::format(
+      "the allocation of Slurm job {}{}, since srun did not start this: {}",
+      printable(variables.text("SLURM_JOB_ID")),
+      tasks.empty() ? "" : fmt::format(" ({} task(s))", printable(tasks)), kOwnWorkers));
   return alone;
 }
 

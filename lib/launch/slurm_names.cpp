@@ -81,9 +81,10 @@ int tasks_of_node(const std::string& counts, int node) {
     if (node - before < repeated->nodes) return repeated->tasks;
     before += repeated->nodes;
   }
-  throw Error(ErrorKind::config,
-              fmt::format("SLURM_NODEID is {}, but SLURM_STEP_TASKS_PER_NODE is '{}', of {} node(s)",
-                          node, printable(counts), before));
+  throw Error(
+      ErrorKind::config,
+      fmt::format("SLURM_NODEID is {}, but SLURM_STEP_TASKS_PER_NODE is '{}', of {} node(s)", node,
+                  printable(counts), before));
 }
 
 std::uint16_t port_of_job(std::uint64_t job, std::uint64_t step) {

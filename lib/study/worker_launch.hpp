@@ -16,9 +16,9 @@ struct WorkerLaunch {
   fs::path folder;      // with config.resolved.yaml; it gets the logs
   const spec::Trainer& trainer;
   const Machine& machine;
-  const DeviceChoice& devices;  // each rank of which has its share of the cores
-  int cores = 0;                     // of this supervisor, below a launcher; 0: the machine's
-  double collective_timeout_s = 0;   // distributed.timeout_s; 0: NCCL's watchdog is left alone
+  const DeviceChoice& devices;      // each rank of which has its share of the cores
+  int cores = 0;                    // of this supervisor, below a launcher; 0: the machine's
+  double collective_timeout_s = 0;  // distributed.timeout_s; 0: NCCL's watchdog is left alone
 };
 
 /// How the threads of its workers wait, while threads of the machine wait for a core `pressure`

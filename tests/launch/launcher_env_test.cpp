@@ -63,16 +63,11 @@ const Environment kTorchrun{{"RANK", "1"},
                             {"TORCHELASTIC_RUN_ID", "none"},
                             {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
 
-const Environment kAllocation{{"SLURM_JOB_ID", "7"},
-                              {"SLURM_JOBID", "7"},
-                              {"SLURM_PROCID", "0"},
-                              {"SLURM_LOCALID", "0"},
-                              {"SLURM_NODEID", "0"},
-                              {"SLURM_NTASKS", "2"},
-                              {"SLURM_NNODES", "1"},
-                              {"SLURM_TASKS_PER_NODE", "2"},
-                              {"SLURM_CPUS_ON_NODE", "2"},
-                              {"SLURM_JOB_NODELIST", "slurmnode"}};
+const Environment kAllocation{{"SLURM_JOB_ID", "7"},       {"SLURM_JOBID", "7"},
+                              {"SLURM_PROCID", "0"},       {"SLURM_LOCALID", "0"},
+                              {"SLURM_NODEID", "0"},       {"SLURM_NTASKS", "2"},
+                              {"SLURM_NNODES", "1"},       {"SLURM_TASKS_PER_NODE", "2"},
+                              {"SLURM_CPUS_ON_NODE", "2"}, {"SLURM_JOB_NODELIST", "slurmnode"}};
 
 const Environment kStep = with(kAllocation, {{"SLURM_PROCID", "1"},
                                              {"SLURM_LOCALID", "1"},
@@ -83,12 +78,9 @@ const Environment kStep = with(kAllocation, {{"SLURM_PROCID", "1"},
                                              {"SLURM_STEP_TASKS_PER_NODE", "2"},
                                              {"SLURM_LAUNCH_NODE_IPADDR", "10.77.0.1"}});
 
-const Environment kOpenMpi{{"OMPI_COMM_WORLD_RANK", "1"},
-                           {"OMPI_COMM_WORLD_SIZE", "2"},
-                           {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
-                           {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
-                           {"PMIX_NAMESPACE", "962002945"},
-                           {"PMIX_RANK", "1"}};
+const Environment kOpenMpi{{"OMPI_COMM_WORLD_RANK", "1"},       {"OMPI_COMM_WORLD_SIZE", "2"},
+                           {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                           {"PMIX_NAMESPACE", "962002945"},     {"PMIX_RANK", "1"}};
 
 const Environment kHydra{
     {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
@@ -100,8 +92,12 @@ const Environment kPyTorchJob{{"KUBERNETES_SERVICE_HOST", "10.0.0.1"},
                               {"MASTER_PORT", "23456"},
                               {"PYTHONUNBUFFERED", "0"}};
 
-const Environment kPlain{{"RANK", "1"},       {"WORLD_SIZE", "2"},       {"LOCAL_RANK", "0"},
-                         {"LOCAL_WORLD_SIZE", "1"}, {"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}};
+const Environment kPlain{{"RANK", "1"},
+                         {"WORLD_SIZE", "2"},
+                         {"LOCAL_RANK", "0"},
+                         {"LOCAL_WORLD_SIZE", "1"},
+                         {"MASTER_ADDR", "node1"},
+                         {"MASTER_PORT", "29500"}};
 
 }  // namespace
 
@@ -124,8 +120,8 @@ TEST_CASE("each launcher's own variables tell the place of a task") {
                         {"TORCHELASTIC_RUN_ID", "1a0809bd-81d3-45ff-9c28-28f65db09c0d"}}),
        "torchrun 1/2 local 1/2 localhost:29511"},
       {"torchrun of one rank",
-       with(kTorchrun, {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"},
-                        {"LOCAL_WORLD_SIZE", "1"}}),
+       with(kTorchrun,
+            {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}}),
        "torchrun 0/1 local 0/1 127.0.0.1:29511"},
       {"srun on one host", kStep, "Slurm 1/2 local 1/2 127.0.0.1:24286"},
       {"srun, one task a host", with(kStep, two_nodes), "Slurm 1/2 local 0/1 gpu07:24286 node"},
@@ -144,8 +140,8 @@ TEST_CASE("each launcher's own variables tell the place of a task") {
        with(kPyTorchJob, {{"WORLD_SIZE", "8"}, {"PET_NPROC_PER_NODE", "4"}, {"PET_NNODES", "2"}}),
        "Kubernetes 1/2 local 0/1 mnist-master-0:23456 node"},
       {"PyTorchJob with processes by device",
-       with(kPyTorchJob, {{"PET_NPROC_PER_NODE", "auto"}, {"PET_NNODES", "2"},
-                          {"PET_NODE_RANK", "1"}}),
+       with(kPyTorchJob,
+            {{"PET_NPROC_PER_NODE", "auto"}, {"PET_NNODES", "2"}, {"PET_NODE_RANK", "1"}}),
        "Kubernetes 1/2 local 0/1 mnist-master-0:23456 node"},
       {"Indexed Job",
        {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"},
@@ -156,7 +152,8 @@ TEST_CASE("each launcher's own variables tell the place of a task") {
       {"set by hand", kPlain, "RANK and WORLD_SIZE 1/2 local 0/1 node1:29500"},
       {"nothing", {{"PATH", "/bin"}}, "nothing"},
       {"a pod of no job", {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}}, "nothing"},
-      {"empty variables", {{"RANK", ""}, {"WORLD_SIZE", ""}, {"TORCHELASTIC_RUN_ID", ""}},
+      {"empty variables",
+       {{"RANK", ""}, {"WORLD_SIZE", ""}, {"TORCHELASTIC_RUN_ID", ""}},
        "nothing"},
       {"RANK without MASTER_ADDR", {{"RANK", "1"}, {"WORLD_SIZE", "2"}}, "nothing"},
   };
@@ -187,9 +184,9 @@ TEST_CASE("an allocation without srun, and a single task, are told and ignored")
   const auto allocation = place_in(kAllocation);
   REQUIRE(allocation);
   CHECK(allocation->launcher == Launcher::none);
-  CHECK(allocation->ignored == std::vector<std::string>{
-                                   "the allocation of Slurm job 7 (2 task(s)), since srun did not "
-                                   "start this: 'trainctl run' starts its own workers"});
+  CHECK(allocation->ignored ==
+        std::vector<std::string>{"the allocation of Slurm job 7 (2 task(s)), since srun did not "
+                                 "start this: 'trainctl run' starts its own workers"});
   const auto single = place_in(with(kStep, {{"SLURM_PROCID", "0"},
                                             {"SLURM_LOCALID", "0"},
                                             {"SLURM_STEP_NUM_TASKS", "1"},
@@ -254,8 +251,10 @@ TEST_CASE("variables that are missing, garbage or contradict each other are name
       {with(kStep, {{"SLURM_STEP_NUM_TASKS", "1"}}),
        "SLURM_PROCID is 1, but SLURM_STEP_NUM_TASKS is 1"},
       {with(kStep, {{"SLURM_LOCALID", "unset"}}), "SLURM_LOCALID is not set, which Slurm sets"},
-      {with(kStep, {{"SLURM_STEP_TASKS_PER_NODE", "1,1"}, {"SLURM_STEP_NODELIST", "unset"},
-                    {"SLURM_JOB_NODELIST", "unset"}, {"SLURM_NODEID", "1"},
+      {with(kStep, {{"SLURM_STEP_TASKS_PER_NODE", "1,1"},
+                    {"SLURM_STEP_NODELIST", "unset"},
+                    {"SLURM_JOB_NODELIST", "unset"},
+                    {"SLURM_NODEID", "1"},
                     {"SLURM_LOCALID", "0"}}),
        "neither SLURM_STEP_NODELIST nor SLURM_JOB_NODELIST is set: set MASTER_ADDR"},
       {with(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "5"}}),
