@@ -85,6 +85,7 @@ ReturnToService=2
 KillWait=30
 JobRequeue=1
 UnkillableStepTimeout=60
+SlurmdParameters=config_overrides
 NodeName={host} NodeAddr={address} CPUs={cpus} CoresPerSocket={cpus} State=UNKNOWN
 PartitionName=all Nodes={host} Default=YES MaxTime=INFINITE State=UP
 """
@@ -102,7 +103,7 @@ class Cluster:
         folder.chmod(0o755)
         self.config = folder / "slurm.conf"
         # Two tasks need two cores, whether the machine has them or not.
-        self.config.write_text(CONFIG.format(host=HOST, address=ADDRESS, folder=folder, cpus=os.cpu_count()))
+        self.config.write_text(CONFIG.format(host=HOST, address=ADDRESS, folder=folder, cpus=max(2, os.cpu_count())))
         (folder / "cgroup.conf").write_text("CgroupAutomount=no\n")
         os.environ["SLURM_CONF"] = str(self.config)
         self.start_munge()

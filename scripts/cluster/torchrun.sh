@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Trains under torchrun: one task for each device, on one host or, started once on each of them, on several.
+# usage: scripts/cluster/torchrun.sh CONFIG [KEY=VALUE ...]
+#   NPROC_PER_NODE=8 scripts/cluster/torchrun.sh configs/mnist/ffn.yaml
+#   NNODES=2 RDZV_ENDPOINT=node1:29400 RDZV_ID=job7 NPROC_PER_NODE=8 scripts/cluster/torchrun.sh configs/mnist/ffn.yaml
+# TRAINCTL names the program ('trainctl'), TORCHRUN torchrun, TRAINCTL_OUT a folder that all nodes see ('runs').
+set -euo pipefail
+
+if [ $# = 0 ]; then
+  echo "usage: scripts/cluster/torchrun.sh CONFIG [KEY=VALUE ...]" >&2
+  exit 2
+fi
+out=${TRAINCTL_OUT:-runs}
+nodes=${NNODES:-1}
+options=(--nnodes "$nodes" --nproc-per-node "${NPROC_PER_NODE:-2}" --max-restarts "${MAX_RESTARTS:-0}")
+if [ "$nodes" = 1 ]; then
+  options+=(--standalone)
+else
+  options+=(--rdzv-backend c10d --rdzv-endpoint "${RDZV_ENDPOINT:?the first host and a port, as in node1:29400}"
+    --rdzv-id "${RDZV_ID:?a name that this job has for itself}")
+fi
+# A fixed folder, so that a restart of torchrun's goes on in it.
+run_dir=${TRAINCTL_RUN_DIR:-$out/torchrun-${RDZV_ID:-$(date +%Y%m%d-%H%M%S)}}
+
+# torchrun ends with 1 whatever the code of its tasks was: result.json in the run folder has it.
+exec "${TORCHRUN:-torchrun}" "${options[@]}" --no-python \
+  "${TRAINCTL:-trainctl}" run "$@" --out "$out" --run-dir "$run_dir" --resume auto

@@ -1,0 +1,83 @@
+"""Ranks that torchrun starts. Needs TRAINCTL_BINARY, and torchrun of the peers' virtual environment or of TRAINCTL_TORCHRUN."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import unittest
+
+from launched import Launched, clean_environment
+from support import BINARY, SOURCE, main
+
+
+def torchrun():
+    """Its path, or None."""
+    named = os.environ.get("TRAINCTL_TORCHRUN")
+    found = pathlib.Path(named) if named else SOURCE / "build/peers-venv/bin/torchrun"
+    return str(found) if found.is_file() else None
+
+
+TORCHRUN = torchrun()
+
+
+@unittest.skipUnless(TORCHRUN, "no torchrun: set TRAINCTL_TORCHRUN, or make build/peers-venv (docs/testing.md)")
+class UnderTorchrun(Launched):
+    LAUNCH = [TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python"]
+
+    def test_two_ranks_are_those_of_a_run_of_our_own(self):
+        self.equals_own_ranks()
+        self.assertIn("rank 0 of 2 under torchrun", self.err)
+
+    def test_a_static_rendezvous_serves_as_well(self):
+        # A port of the range below those that the kernel gives away.
+        static = [TORCHRUN, "--nproc-per-node", "2", "--master-addr", "127.0.0.1",
+                  "--master-port", str(20000 + os.getpid() % 10000), "--no-python"]
+        self.assertEqual(self.run_tasks("trainer.fast_dev_run=true", launch=static)["world_size"], 2)
+
+    def test_a_killed_worker_ends_both_ranks_with_7(self):
+        text = self.a_killed_rank_ends_all(worker=True)
+        self.assertEqual(self.result()["first_failure"]["signal"], "SIGKILL")
+        self.assertIn("exitcode  : 7", text)  # as torchrun tells the code of a task
+
+    def test_a_killed_supervisor_ends_both_ranks_with_7(self):
+        self.a_killed_rank_ends_all(worker=False)
+
+    def test_a_restart_of_torchrun_goes_on_where_the_run_was(self):
+        again = [*self.LAUNCH[:-1], "--max-restarts", "1", self.LAUNCH[-1]]
+        process = self.start_tasks("--resume", "auto", "trainer.max_epochs=400", launch=again)
+        self.await_training(process)
+        os.kill(self.processes_of(1, worker=True)[0], signal.SIGKILL)
+        out, err = process.communicate(timeout=300)
+        self.assertEqual(process.returncode, 0, out + err)
+        result = self.result()
+        self.assertEqual((result["exit_code"], result["epochs"]), (0, 400))
+        self.assertIsNotNone(result["resumed_from"])
+
+    def test_more_devices_than_tasks_are_refused_by_every_task(self):
+        process = self.start_tasks("trainer.devices=4")
+        out, err = process.communicate(timeout=120)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertIn("trainer.devices is 4, but torchrun has started 2 tasks on this host", out + err)
+
+
+@unittest.skipUnless(TORCHRUN, "no torchrun: set TRAINCTL_TORCHRUN, or make build/peers-venv (docs/testing.md)")
+class TorchrunScript(Launched):
+    LAUNCH = [SOURCE / "scripts/cluster/torchrun.sh"]
+
+    def test_the_script_trains_with_two_ranks(self):
+        environment = clean_environment(TRAINCTL=BINARY, TORCHRUN=TORCHRUN, TRAINCTL_OUT=str(self.folder / "out"),
+                                        TRAINCTL_RUN_DIR=str(self.folder / "fixed"))
+        done = subprocess.run([str(self.LAUNCH[0]), "digits.yaml", "trainer.fast_dev_run=true"], cwd=self.folder,
+                              env=environment, capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(json.loads((self.folder / "fixed/result.json").read_text())["world_size"], 2)
+
+    def test_it_says_how_it_is_used(self):
+        done = subprocess.run([str(self.LAUNCH[0])], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("CONFIG", done.stderr)
+
+
+if __name__ == "__main__":
+    main()
