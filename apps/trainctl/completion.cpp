@@ -84,7 +84,10 @@ VerbWords words_of(const CLI::App& verb, const std::string& name) {
   for (const CLI::App* inner : verbs_below(verb)) words.values.push_back(inner->get_name());
   for (const CLI::Option* option : verb.get_options()) {
     if (!option->get_positional()) {
-      for (const std::string& flag : option->get_lnames()) words.flags.push_back("--" + flag);
+      for (const std::string& flag : option->get_lnames()) {
+        const bool is_spelling = flag.find('_') != std::string::npos;  // of one with dashes
+        if (!is_spelling) words.flags.push_back("--" + flag);
+      }
       continue;
     }
     const std::string& type = option->get_type_name();

@@ -6,6 +6,7 @@
 #include "console.hpp"
 #include "context.hpp"
 #include "launch/signals.hpp"
+#include "node_flags.hpp"
 #include "replay_step.hpp"
 #include "report/summary.hpp"
 #include "run_request.hpp"
@@ -33,6 +34,7 @@ struct RunFlags {
   int max_restarts = -1;  // -1: as the file says
   std::string replay_step;
   std::string profile;  // "true": as the file or the defaults say
+  NodeFlags nodes;
 };
 
 /// The `profiler` section as `--profile=WAIT,WARMUP,ACTIVE` asks for it.
@@ -66,6 +68,8 @@ study::RunRequest request_for(const RunFlags& flags, const std::vector<std::stri
   ConfigArguments config = flags.config;
   if (flags.max_restarts >= 0)
     config.overrides.push_back(fmt::format("++trainer.max_restarts={}", flags.max_restarts));
+  for (const std::string& override : overrides_of(flags.nodes))
+    config.overrides.push_back(override);
   config.overrides.insert(config.overrides.end(), added.begin(), added.end());
   study::RunRequest request =
       request_of(profiled(load_checked(config, context), flags.profile), flags.config, context);
@@ -176,8 +180,13 @@ int run(const RunFlags& typed, Context& context) {
          "--accept-data-change is for a run that goes on: add --resume auto, last, best or a "
          "folder");
   const RunFlags flags = with_config(typed);
-  study::RunRequest request = request_for(flags, {}, context);
+  const auto reload = [&](const std::vector<std::string>& overrides) {
+    context.diagnostics = {};
+    return request_for(flags, overrides, context);
+  };
+  study::RunRequest request = placed(request_for(flags, {}, context), flags.nodes, reload, context);
   const launch::SignalGuard guard;  // also between the parts of it
+  if (request.nodes && !request.nodes->is_head()) return take_part(request, context);
   if (request.loaded.experiment.loader.batch_size.automatic)
     request = with_found_batch(flags, request, context);
   print_warnings(context);
@@ -221,6 +230,7 @@ void add_run(CLI::App& program, Context& context) {
                 "take the folder from a run that holds it but is gone");
   verb.add_flag("--profile", flags->profile,
                 "record what a few steps do; --profile=WAIT,WARMUP,ACTIVE says which");
+  add_node_flags(verb, flags->nodes);
   verb.add_option("--replay-step", flags->replay_step,
                   "train nothing: repeat the step after which a run diverged, from its dump")
       ->type_name("PATH");

@@ -22,6 +22,7 @@ namespace {
 int start_engine(const std::string& run_dir, const launch::WorkerEnv& environment) {
   const spec::Task task = spec::read_task(run_dir);
   const std::string& accelerator = environment.accelerator;
+  const std::string& address = environment.group_address;
   log::get().debug("rank {} of {}, pid {}, told to compute on '{}', engine {}", environment.rank,
                    environment.world_size, ::getpid(), accelerator,
                    find_engine_library().value_or("not found").string());
@@ -36,7 +37,8 @@ int start_engine(const std::string& run_dir, const launch::WorkerEnv& environmen
       .heartbeat_fd = environment.heartbeat_fd,
       .store_fd = environment.store_fd,
       .stop_signal = launch::stop_signal(),
-      .accelerator = accelerator.empty() ? nullptr : accelerator.c_str()};
+      .accelerator = accelerator.empty() ? nullptr : accelerator.c_str(),
+      .group_address = address.empty() ? nullptr : address.c_str()};
   const TrainctlEngineRun engine = load_engine();
   log::get().debug("rank {} of {}: the engine is loaded", environment.rank, environment.world_size);
   const int exit_code = engine(&request);

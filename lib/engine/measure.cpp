@@ -125,7 +125,7 @@ void time_steps(const TaskSetup& setup, ModelMeter& meter, events::Measured& mea
   spec::Experiment experiment = setup.experiment;
   experiment.loader.batch_size = rows;
   const auto alone = dist::make_single();
-  const int ranks = spec::placement_of(experiment.trainer, read_machine()).ranks;
+  const int ranks = spec::placement_of(experiment.trainer, read_machine()).ranks_here;
   measured.num_threads =
       choose_threads({experiment, meter.catalogue(), meter.shape(), setup.device, ranks}, *alone)
           .threads;
@@ -182,7 +182,7 @@ int measure(const TaskSetup& setup) {
   const spec::DataSplit& split = experiment.dataset.train;  // of single samples, none mixed
   const data::Pipeline pipeline =
       in_context("dataset.train", [&] { return data::build_pipeline(split); });
-  const int ranks = spec::placement_of(experiment.trainer, read_machine()).ranks;
+  const int ranks = spec::placement_of(experiment.trainer, read_machine()).ranks_here;
   const train::RecomputeChoice recompute =
       decide_recompute({.setup = setup, .train = pipeline, .ranks_here = ranks});
   experiment.trainer.activation_checkpointing = mode_of(recompute);

@@ -191,6 +191,7 @@ std::unique_ptr<dist::Communicator> build_communicator(const TrainctlEngineReque
   group.place = {request.rank, request.world_size};
   group.store = std::make_shared<launch::StoreClient>(request.store_fd);
   group.heartbeat = heartbeat;
+  if (request.group_address != nullptr) group.address = request.group_address;
   group.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1e3));
   return device.is_cuda() ? dist::make_nccl(group, device) : dist::make_gloo(group);
 }

@@ -49,7 +49,7 @@ std::string with_libraries(const std::vector<std::string>& folders, const std::s
 }  // namespace
 
 std::vector<int> cores_for(const LaunchSpec& spec, int rank) {
-  const auto here = static_cast<std::size_t>(rank);
+  const auto here = static_cast<std::size_t>(rank - spec.first_rank());
   return here < spec.cores.size() ? spec.cores[here] : std::vector<int>();
 }
 
@@ -72,8 +72,12 @@ std::vector<std::string> worker_environment(const LaunchSpec& spec, int rank,
   }
   variables[kEnvReady] = "1";
   variables[kSupervisorPid] = std::to_string(::getpid());
-  variables[kRank] = variables[kLocalRank] = std::to_string(rank);
-  variables[kWorldSize] = variables[kLocalWorldSize] = std::to_string(spec.world_size);
+  const NodePlace& place = spec.place;
+  const int local_world = place.local_world_size > 0 ? place.local_world_size : spec.ranks_here();
+  variables[kRank] = std::to_string(rank);
+  variables[kLocalRank] = std::to_string(place.local_rank + rank - spec.first_rank());
+  variables[kWorldSize] = std::to_string(spec.world_size);
+  variables[kLocalWorldSize] = std::to_string(local_world);
   variables.erase(kOwnCores);
   if (!cores_for(spec, rank).empty()) variables[kOwnCores] = "1";
   set_fd(variables, kEventFd, fds.events);

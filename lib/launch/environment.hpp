@@ -20,6 +20,8 @@ inline constexpr const char* kStacksFd =
     "TRAINCTL_STACKS_FD";  // write end of the pipe for the stacks of its threads
 inline constexpr const char* kAccelerator =
     "TRAINCTL_ACCELERATOR";  // "cpu" or "gpu": the supervisor decides
+inline constexpr const char* kGroupAddress =
+    "TRAINCTL_GROUP_ADDRESS";  // numeric: by which the ranks of other nodes reach this one
 inline constexpr const char* kSupervisorPid =
     "TRAINCTL_SUPERVISOR_PID";  // a worker whose parent is another one leaves
 inline constexpr const char* kEnvReady =

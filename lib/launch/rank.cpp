@@ -17,7 +17,10 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <optional>
+#include <string>
 #include <thread>
+#include <utility>
 
 namespace trainctl::launch {
 namespace {
@@ -47,24 +50,16 @@ Fd above_standard(int fd) {
   return copy;
 }
 
-// For so long without a stamp, in seconds, nobody asks whether a process is stopped.
-constexpr double kLooksStopped = 1;
-
-// The state stands behind the name, which may hold anything.
-bool is_stopped(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  std::getline(file, line);
-  const std::size_t name_end = line.rfind(')');
-  return name_end != std::string::npos && line.substr(name_end).starts_with(") T");
-}
-
 int open_pidfd(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
 
 }  // namespace
 
 Rank::Rank(const Start& start, int rank, const Fd& store)
-    : page_(events::HeartbeatPage::create()), pulse_(start.spec.hang_timeout_s) {
+    : Rank(start, rank, store, events::HeartbeatPage::create()) {}
+
+// The page is mapped already: where it lies does not change when it is moved.
+Rank::Rank(const Start& start, int rank, const Fd& store, events::HeartbeatPage shared)
+    : RankState(rank, shared.get(), start.spec.hang_timeout_s), page_(std::move(shared)) {
   Pipe pipe = make_event_pipe();
   const Fd writing = above_standard(pipe.writing.get());
   const Fd page = above_standard(page_.fd());
@@ -80,15 +75,15 @@ Rank::Rank(const Start& start, int rank, const Fd& store)
   plan.cores = cores_for(start.spec, rank);
   remove_error_file(start.spec.log_folder, rank);
   remove_stacks(start.spec.log_folder, rank);
-  end_.rank = rank;
   end_.pid = start_child(plan);
+  RankState::start();
   pidfd_ = Fd(open_pidfd(end_.pid));  // where the kernel has none, SIGCHLD wakes the loop
   events_ = std::move(pipe.reading);
   stacks_ = std::move(answers.reading);
 }
 
 Rank::~Rank() {
-  if (!alive_) return;
+  if (!is_alive()) return;
   kill();
   // Bounded: a process in an uninterruptible wait is left behind; it dies when that ends.
   constexpr int kRounds = 2000;
@@ -98,18 +93,19 @@ Rank::~Rank() {
 }
 
 void Rank::append_to(std::vector<pollfd>& polls) const {
-  if (alive_ && pidfd_.valid()) polls.push_back({pidfd_.get(), POLLIN, 0});
+  if (is_alive() && pidfd_.valid()) polls.push_back({pidfd_.get(), POLLIN, 0});
   if (events_.valid()) polls.push_back({events_.get(), POLLIN, 0});
 }
 
 void Rank::read_events(const EventHandler& on_event, int round) {
+  if (is_blamed_) events_.reset();
   if (events_.valid()) read_once(on_event, round);
 }
 
 events::LineReader::State Rank::read_once(const EventHandler& on_event, int round) {
   using State = events::LineReader::State;
   const State state = lines_.read_some(events_.get(), [&](std::string_view line) {
-    if (!events_.valid()) return;  // an earlier line was bad
+    if (is_blamed_) return;  // an earlier line was bad
     std::optional<events::Event> event;
     try {
       event = events::decode(line);
@@ -125,28 +121,12 @@ events::LineReader::State Rank::read_once(const EventHandler& on_event, int roun
         {static_cast<int>(ErrorKind::unexpected), "it sent an event line above the limit of 1 MiB"},
         round);
   }
-  if (state == State::closed) events_.reset();
+  if (state == State::closed || is_blamed_) events_.reset();
   return events_.valid() ? state : State::closed;
 }
 
-void Rank::take_event(const events::Event& event, int round) {
-  if (std::holds_alternative<events::Hello>(event)) said_hello_ = true;
-  if (std::holds_alternative<events::Finished>(event)) end_.finished = true;
-  if (const auto* progress = std::get_if<events::Progress>(&event)) {
-    told_step_ = progress->global_step;
-    told_phase_ = progress->phase;
-  }
-  const auto* failed = std::get_if<events::Failed>(&event);
-  if (failed == nullptr || is_stop_code(failed->kind)) return;
-  told_step_ = failed->global_step;
-  told_phase_ = failed->phase;
-  is_leaving_ = true;
-  if (!end_.report) end_.seen_in_round = round;
-  if (!end_.report) end_.report = Report{failed->kind, failed->message};
-}
-
 void Rank::reap(const EventHandler& on_event, int round) {
-  if (!alive_ || !is_dead_already()) return;
+  if (!is_alive() || !is_dead_already()) return;
   // While the process is not reaped its group's number cannot be taken by others.
   ::kill(-end_.pid, SIGKILL);
   constexpr int kMostReads = 64;
@@ -157,10 +137,9 @@ void Rank::reap(const EventHandler& on_event, int round) {
   int status = 0;
   rusage usage{};
   if (::wait4(end_.pid, &status, 0, &usage) != end_.pid) status = 0;
-  alive_ = false;
   peak_rss_kib_ = usage.ru_maxrss;
   note_end(status);
-  if (end_.seen_in_round == 0) end_.seen_in_round = round;
+  bury(round);
 }
 
 void Rank::note_end(int status) {
@@ -173,60 +152,25 @@ void Rank::note_end(int status) {
 }
 
 void Rank::terminate() {
-  if (!alive_ || end_.told_to_stop || is_leaving_ || is_dead_already()) return;
+  if (!is_alive() || end_.told_to_stop || is_leaving_ || is_dead_already()) return;
   end_.told_to_stop = true;
   ::kill(end_.pid, SIGTERM);
 }
 
 void Rank::kill() {
-  if (!alive_ || is_dead_already()) return;
+  if (!is_alive() || is_dead_already()) return;
   end_.killed_by_us = true;
   ::kill(-end_.pid, SIGKILL);
   ::kill(end_.pid, SIGKILL);
 }
 
-void Rank::keep_place() {
-  end_ = end();
-  keeps_place_ = true;
-}
-
-void Rank::blame(Report report, int round) {
-  events_.reset();
-  if (end_.report) return;
-  end_.report = std::move(report);
-  end_.seen_in_round = round;
-}
-
-std::optional<Silence> Rank::silence(double now) const {
-  auto silence = alive_ && !end_.finished ? pulse_.silence(now) : std::nullopt;
-  if (silence) silence->collective = page_.get().collective();
-  return silence;
-}
-
-std::optional<Silence> Rank::stopped(double now) const {
-  const bool watched = alive_ && !end_.finished && pulse_.seen_at() > 0;
-  if (!watched || pulse_.silent_s(now) < kLooksStopped || !is_stopped(end_.pid)) return {};
-  Silence silence = standstill(now);
-  silence.limit_s = pulse_.step_limit_s();
-  silence.stopped = true;
-  return silence;
-}
-
-Silence Rank::standstill(double now) const {
-  return {pulse_.silent_s(now), pulse_.limit_s().value_or(0), pulse_.phase(),
-          page_.get().collective()};
-}
-
-RankEnd Rank::end() const {
-  RankEnd end = end_;
-  if (keeps_place_) return end;
-  const events::Heartbeat& beat = page_.get();
-  const bool stamped = beat.monotonic_ns.load(std::memory_order_acquire) != 0;
-  end.step = stamped ? beat.global_step.load(std::memory_order_relaxed) : told_step_;
-  const auto phase = static_cast<events::Phase>(beat.phase.load(std::memory_order_relaxed));
-  end.phase = events::phase_name(stamped ? phase : told_phase_);
-  end.collective = beat.collective().name;
-  return end;
+// The state stands behind the name, which may hold anything.
+bool Rank::is_stopped() const {
+  std::ifstream file(fmt::format("/proc/{}/stat", end_.pid));
+  std::string line;
+  std::getline(file, line);
+  const std::size_t name_end = line.rfind(')');
+  return name_end != std::string::npos && line.substr(name_end).starts_with(") T");
 }
 
 bool Rank::is_dead_already() const {

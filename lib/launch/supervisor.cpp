@@ -2,19 +2,20 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "launch/conclude.hpp"
 #include "launch/ending.hpp"
-#include "launch/failure.hpp"
+#include "launch/head.hpp"
 #include "launch/leftovers.hpp"
 #include "launch/memory_watch.hpp"
 #include "launch/rank.hpp"
 #include "launch/signals.hpp"
+#include "launch/silent_rank.hpp"
 #include "launch/stacks.hpp"
 #include "launch/store_server.hpp"
 #include "log/log.hpp"
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -22,6 +23,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 namespace trainctl::launch {
 namespace {
@@ -34,11 +36,7 @@ constexpr double kExitS = 10;
 constexpr double kBurialS = 5;
 // A rank may tell that it has lost another one before the kernel has buried that.
 constexpr double kPatienceS = 0.2;
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this machine";
-}
+constexpr double kRemotePatienceS = 1;  // what another node knows is a while on its way
 
 // A worker's end of a new store socket; the other is the server's.
 Fd connect_store(StoreServer& store, int rank) {
@@ -55,6 +53,10 @@ class Watch {
         const Clock& clock)
       : spec_(spec), on_event_(on_event), on_tick_(on_tick), clock_(clock), ending_(spec.grace_s) {}
 
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
   void start();
   Outcome run();
 
@@ -63,6 +65,9 @@ class Watch {
   int wait();
   void tick();
   void take_signals();
+  void serve_store();
+  void serve_nodes();
+  void follow_asked(const StopAsked& asked);
   void look_for_the_dead();
   void check_start();
   void check_exits();
@@ -70,16 +75,15 @@ class Watch {
   void check_deadlines();
   void check_failures();
   void follow(const RankEnd& end);
+  void begin_stop(int signal);
   void terminate_all();
   void kill_all();
   void report_cuts();
-  [[nodiscard]] bool is_one_stopped();
-  void blame_for_hang(Rank& rank, const std::string& sentence);
-  [[nodiscard]] Rank* awaited_by(const Silence& silence) const;
-  [[nodiscard]] std::string write_all_stacks(const Rank& blamed) const;
+  void blame_for_hang(RankState& rank, const std::string& sentence);
+  [[nodiscard]] std::string write_all_stacks(const RankState& blamed);
+  [[nodiscard]] std::string start_hint() const;
   [[nodiscard]] double allowance_s() const;
   [[nodiscard]] bool is_over() const;
-  [[nodiscard]] Outcome conclude() const;
 
   const LaunchSpec& spec_;
   const EventHandler& on_event_;
@@ -91,7 +95,8 @@ class Watch {
   SignalGuard signals_;
   OrphanKeeper orphans_;
   StoreServer store_;
-  std::vector<std::unique_ptr<Rank>> ranks_;
+  std::vector<std::unique_ptr<Rank>> ranks_;  // of this node
+  std::vector<RankState*> all_;               // by number, those of other nodes last
 
   int round_ = 1;
   double started_at_ = 0;
@@ -102,24 +107,35 @@ class Watch {
   std::vector<std::optional<double>> finished_at_;
   bool all_started_ = false;
   bool hangs_ = false;
+  std::optional<int> asked_for_stacks_;  // the rank of another node that is to blame
 };
 
 void Watch::start() {
   make_folder(spec_.log_folder);
-  for (int rank = 0; rank < spec_.world_size; ++rank) {
+  for (int rank = spec_.first_rank(); rank < spec_.first_rank() + spec_.ranks_here(); ++rank) {
     const Fd socket = spec_.world_size > 1 ? connect_store(store_, rank) : Fd();
     ranks_.push_back(
         std::make_unique<Rank>(Rank::Start{spec_, signals_.child_mask()}, rank, socket));
   }
-  for (const auto& rank : ranks_)
+  for (const auto& rank : ranks_) {
     log::get().debug("rank {} is process {}", rank->end().rank, rank->end().pid);
+    all_.push_back(rank.get());
+  }
   finished_at_.resize(ranks_.size());
   started_at_ = clock_.now();
+  if (spec_.head == nullptr) return;
+  spec_.head->begin(spec_, started_at_);
+  for (const auto& rank : spec_.head->nodes().ranks()) all_.push_back(rank.get());
+}
+
+// Also where a handler has thrown: no node goes on alone.
+Watch::~Watch() {
+  if (spec_.head != nullptr) spec_.head->nodes().kill(clock_.now());
 }
 
 Outcome Watch::run() {
   while (!is_over()) turn();
-  return conclude();
+  return conclude({spec_, all_, ending_.signal(), asked_for_stacks_});
 }
 
 // Nothing here waits but poll; whoever is not ready answers EAGAIN.
@@ -128,8 +144,8 @@ void Watch::turn() {
   take_signals();
   look_for_the_dead();
   for (const auto& rank : ranks_) rank->read_events(on_event_, round_);
-  store_.serve();
-  report_cuts();
+  serve_nodes();
+  serve_store();
   check_start();
   check_exits();
   check_pulses();
@@ -143,6 +159,7 @@ int Watch::wait() {
   std::vector<pollfd> polls{{signals_.fd(), POLLIN, 0}};
   for (const auto& rank : ranks_) rank->append_to(polls);
   store_.append_to(polls);
+  if (spec_.head != nullptr) spec_.head->append_to(polls);
   const double left = std::clamp(next_tick_ - clock_.now(), 0.0, kTickS);
   return ::poll(polls.data(), polls.size(), static_cast<int>(std::ceil(left * 1000)));
 }
@@ -169,12 +186,47 @@ void Watch::take_signals() {
   }
 }
 
+void Watch::serve_store() {
+  if (spec_.head != nullptr) {
+    for (Head::RankArrival& arrival : spec_.head->take_rank_arrivals())
+      store_.add_client(arrival.rank, std::move(arrival.socket));
+  }
+  store_.serve();
+  report_cuts();
+}
+
+void Watch::serve_nodes() {
+  if (spec_.head == nullptr) return;
+  RemoteNodes& nodes = spec_.head->nodes();
+  spec_.head->serve(clock_.now(), round_, on_event_);
+  for (const StopAsked& asked : nodes.take_asked()) follow_asked(asked);
+  for (const RankEnd& end : nodes.take_ended()) {
+    log::get().debug("rank {} on {} has gone", end.rank, printable(end.host));
+    follow(end);
+  }
+}
+
+// Whoever stops another node's supervisor stops the job.
+void Watch::follow_asked(const StopAsked& asked) {
+  if (!ending_.has_begun()) {
+    log::get().info("{} on another node: the run is asked to save and to end",
+                    signal_name(asked.signal));
+    begin_stop(asked.signal == SIGINT ? SIGINT : SIGTERM);
+  }
+  if (asked.at_once) kill_all();
+}
+
+void Watch::begin_stop(int signal) {
+  ending_.follow(signal, clock_.now(), allowance_s());
+  terminate_all();
+}
+
 double Watch::allowance_s() const {
   if (spec_.stop_grace_s) return *spec_.stop_grace_s;
   bool stepped = false;
   double step_s = 0;
   double save_s = 0;
-  for (const auto& rank : ranks_) {
+  for (const RankState* rank : all_) {
     stepped = stepped || rank->pulse().has_stepped();
     step_s = std::max(step_s, rank->pulse().step_s());
     save_s = std::max(save_s, rank->pulse().longest_save_s());
@@ -202,104 +254,69 @@ void Watch::look_for_the_dead() {
 void Watch::follow(const RankEnd& end) {
   const auto signal = stop_signal_of(end);
   if (!signal) return;
-  if (!ending_.has_begun()) {
-    ending_.follow(*signal, clock_.now(), allowance_s());
-    terminate_all();
-  }
+  if (!ending_.has_begun()) begin_stop(*signal);
   if (left_unsaved(end)) ending_.hurry(clock_.now());
 }
 
 void Watch::check_start() {
   if (all_started_ || ending_.has_begun()) return;
   std::vector<std::string> missing;
-  Rank* first = nullptr;
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    if (ranks_[i]->said_hello()) continue;
-    missing.push_back(std::to_string(i));
-    if (first == nullptr) first = ranks_[i].get();
+  RankState* first = nullptr;
+  for (RankState* rank : all_) {
+    if (rank->said_hello()) continue;
+    missing.push_back(std::to_string(rank->number()));
+    if (first == nullptr) first = rank;
   }
   all_started_ = missing.empty();
   if (all_started_ || clock_.now() - started_at_ < spec_.init_timeout_s) return;
-  blame_for_hang(*first, fmt::format("rank{} {} of {} did not report within {} of the start",
-                                     missing.size() == 1 ? "" : "s", join(missing, ", "),
-                                     ranks_.size(), human_duration(spec_.init_timeout_s)));
+  blame_for_hang(*first,
+                 fmt::format("rank{} {} of {} did not report within {} of the start{}",
+                             missing.size() == 1 ? "" : "s", trainctl::join(missing, ", "),
+                             all_.size(), human_duration(spec_.init_timeout_s), start_hint()));
 }
 
-// Ranks wait for each other, so one that hangs silences all: the one that fell silent first is to
-// blame, but none that may be waiting for one that saves or loads, or waits where another has not
-// come.
+// Which nodes are missing, and how they come.
+std::string Watch::start_hint() const {
+  if (spec_.head == nullptr) return "";
+  const std::vector<std::string> missing = spec_.head->nodes().missing();
+  if (missing.empty()) return "";
+  return fmt::format(
+      ": {}; start each with its --node-rank and --rdzv-endpoint {}, which it has to reach",
+      shortened(missing), to_text(spec_.head->endpoint()));
+}
+
 void Watch::check_pulses() {
   const double now = clock_.now();
-  for (const auto& rank : ranks_) {
+  for (RankState* rank : all_) {
     rank->feel_pulse(now);
     if (rank->is_saving()) ending_.extend(rank->pulse().seen_at());
   }
-  const bool awaited =
-      std::ranges::any_of(ranks_, [](const auto& rank) { return rank->is_between_steps(); });
-  const bool gets_on = std::ranges::any_of(
-      ranks_, [&](const auto& rank) { return rank->is_between_steps() && !rank->silence(now); });
-  Rank* first = nullptr;
-  Silence longest;
-  for (const auto& rank : ranks_) {
-    const auto silence = rank->silence(now);
-    if (!silence || silence->seconds <= longest.seconds) continue;
-    if (awaited && takes_steps(silence->phase)) continue;
-    if (gets_on && may_load(silence->phase)) continue;  // its first step meets the other's
-    longest = *silence;
-    first = rank.get();
-  }
-  if (ending_.has_begun() || hangs_ || is_one_stopped() || first == nullptr) return;
-  if (Rank* culprit = awaited_by(longest)) {
-    first = culprit;
-    longest = culprit->standstill(now);
-  }
-  blame_for_hang(*first, sentence_of(longest));
+  const auto silent = silent_rank(all_, now);
+  if (!silent || ending_.has_begun() || hangs_) return;
+  blame_for_hang(*silent->rank, sentence_of(silent->silence));
 }
 
-// A stopped process waits for nobody, whatever its phase: while there is one, no other is to blame.
-bool Watch::is_one_stopped() {
-  for (const auto& rank : ranks_) {
-    const auto stopped = rank->stopped(clock_.now());
-    if (!stopped) continue;
-    if (stopped->seconds > stopped->limit_s) blame_for_hang(*rank, sentence_of(*stopped));
-    return true;
-  }
-  return false;
-}
-
-// The one whom a rank in a collective waits for has stamped about as long ago, and is in none.
-Rank* Watch::awaited_by(const Silence& silence) const {
-  constexpr double kAsLong = 0.5;
-  if (!silence.collective.under_way) return nullptr;
-  Rank* awaited = nullptr;
-  double longest = kAsLong * silence.seconds;
-  for (const auto& rank : ranks_) {
-    const double seconds = rank->pulse().silent_s(clock_.now());
-    if (!rank->is_at_work() || seconds <= longest) continue;
-    longest = seconds;
-    awaited = rank.get();
-  }
-  return awaited;
-}
-
-void Watch::blame_for_hang(Rank& rank, const std::string& sentence) {
+void Watch::blame_for_hang(RankState& rank, const std::string& sentence) {
   hangs_ = true;
   rank.keep_place();
   rank.blame({static_cast<int>(ErrorKind::hang), sentence + write_all_stacks(rank)}, round_);
 }
 
-// The one to blame comes first: for the others the time may run out.
-std::string Watch::write_all_stacks(const Rank& blamed) const {
+// The one to blame comes first: for the others the time may run out. Other nodes write theirs
+// meanwhile, before they heed the order to end.
+std::string Watch::write_all_stacks(const RankState& blamed) {
+  if (spec_.head != nullptr) spec_.head->nodes().ask_for_stacks(clock_.now());
   std::vector<StackSource> sources;
-  if (blamed.is_alive()) sources.push_back(blamed.stack_source());
   for (const auto& rank : ranks_) {
-    if (rank->is_alive() && rank.get() != &blamed) sources.push_back(rank->stack_source());
+    if (!rank->is_alive()) continue;
+    const bool is_blamed = rank.get() == &blamed;
+    sources.insert(is_blamed ? sources.begin() : sources.end(), rank->stack_source());
   }
-  const int number = blamed.stack_source().rank;
+  const int number = blamed.number();
   const std::vector<int> written = write_stacks(spec_.log_folder, sources);
-  if (std::ranges::find(written, number) == written.end()) return "";
-  const auto file = spec_.log_folder.filename() / stacks_path("", number);
-  return "; stacks of its threads: " + file.string();
+  if (std::ranges::find(written, number) != written.end()) return stacks_note(spec_, number);
+  if (number >= spec_.first_rank() + spec_.ranks_here()) asked_for_stacks_ = number;
+  return "";
 }
 
 void Watch::check_exits() {
@@ -313,14 +330,15 @@ void Watch::check_exits() {
 void Watch::check_failures() {
   bool failed = false;
   bool explained = false;
-  for (const auto& rank : ranks_) {
+  for (const RankState* rank : all_) {
     failed = failed || rank->has_failed();
     explained = explained || (rank->has_failed() && !lost_peer(rank->end()));
   }
   if (!failed || ending_.in_hurry()) return;
   const double now = clock_.now();
+  const double patience_s = spec_.head == nullptr ? kPatienceS : kRemotePatienceS;
   if (!failed_at_) failed_at_ = now;
-  if (!explained && now - *failed_at_ < kPatienceS) return;
+  if (!explained && now - *failed_at_ < patience_s) return;
   ending_.hurry(now);
   terminate_all();
 }
@@ -331,11 +349,13 @@ void Watch::check_deadlines() {
 
 void Watch::terminate_all() {
   for (const auto& rank : ranks_) rank->terminate();
+  if (spec_.head != nullptr) spec_.head->nodes().stop(ending_.signal().value_or(0), clock_.now());
 }
 
 void Watch::kill_all() {
   if (!killed_at_) killed_at_ = clock_.now();
   for (const auto& rank : ranks_) rank->kill();
+  if (spec_.head != nullptr) spec_.head->nodes().kill(clock_.now());
 }
 
 void Watch::report_cuts() {
@@ -347,37 +367,16 @@ void Watch::report_cuts() {
 
 bool Watch::is_over() const {
   const bool none_alive =
-      std::ranges::none_of(ranks_, [](const auto& rank) { return rank->is_alive(); });
+      std::ranges::none_of(all_, [](const auto* rank) { return rank->is_alive(); });
   return none_alive || (killed_at_ && clock_.now() - *killed_at_ > kBurialS);
-}
-
-Outcome Watch::conclude() const {
-  JobEnd job;
-  job.stop_signal = ending_.signal();
-  job.host = host_name();
-  for (const auto& rank : ranks_) {
-    RankEnd end = rank->end();
-    const bool speechless = !end.report && is_failure(end);
-    if (const auto written =
-            speechless ? read_error_file(spec_.log_folder, end.rank) : std::nullopt) {
-      end.report = Report{written->kind, written->message};
-    }
-    job.ranks.push_back(std::move(end));
-  }
-  Outcome outcome = judge(job);
-  const auto add_tail = [&](RankFailure& failure) {
-    failure.log_tail = log_tail(log_path(spec_.log_folder, failure.rank));
-  };
-  if (outcome.first_failure) add_tail(*outcome.first_failure);
-  std::ranges::for_each(outcome.consequences, add_tail);
-  return outcome;
 }
 
 }  // namespace
 
 Outcome supervise(const LaunchSpec& spec, const EventHandler& on_event, const TickHandler& on_tick,
                   const Clock& clock) {
-  ASSERT(spec.world_size >= 1);
+  ASSERT(spec.world_size >= 1 && spec.place.node == 0);
+  ASSERT(spec.world_size % spec.place.nodes == 0);
   Watch watch(spec, on_event, on_tick, clock);
   watch.start();
   return watch.run();

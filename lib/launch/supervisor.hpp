@@ -19,12 +19,25 @@ namespace trainctl::launch {
 /// saves (docs/adr/0012).
 enum class Waiting { sleep, spin };
 
+class Head;
+
+/// Where this supervisor's ranks stand in a job of several nodes.
+struct NodePlace {
+  int nodes = 1;  // each with the same number of ranks
+  int node = 0;   // 0: the head, whose supervisor serves the store and judges the end
+  // Of the machine, where other supervisors may have started ranks beside these:
+  int local_rank = 0;        // of the first rank
+  int local_world_size = 0;  // 0: the ranks of this node alone
+};
+
 /// What to start: the same program for every rank, told apart by environment. Set for every worker
 /// beside the names in launch/environment.hpp, unless the user has set them: OMP_WAIT_POLICY or
 /// GOMP_SPINCOUNT, KINETO_LOG_LEVEL=5 and CUBLAS_WORKSPACE_CONFIG=:4096:8.
 struct LaunchSpec {
   std::vector<std::string> argv;  // argv[0] is the executable's path
-  int world_size = 1;
+  int world_size = 1;             // of the whole job
+  NodePlace place = {};
+  Head* head = nullptr;  // of several nodes: the others, as node 0 sees them; outlives it
   std::map<std::string, std::string>
       environment;  // added; a value the user has set wins where `keep_users` names it
   std::vector<std::string> keep_users;  // e.g. OMP_WAIT_POLICY
@@ -38,6 +51,10 @@ struct LaunchSpec {
                                           // before the first step, then stop_allowance()
   double batches_to_stop = 1;             // from a stop signal till ranks look at it, at most
   std::optional<double> hang_timeout_s;   // without a sign of life; absent: see Pulse
+
+  /// Ranks that are started here.
+  [[nodiscard]] int ranks_here() const { return world_size / place.nodes; }
+  [[nodiscard]] int first_rank() const { return place.node * ranks_here(); }
 };
 
 struct RankFailure {
@@ -87,7 +104,9 @@ std::string signal_name(int signal);
 /// job, and so are a line on its event pipe that is no event and a step that does not end (see
 /// Pulse), where the stacks of all ranks are written first; the others then have `grace_s`. What a
 /// handler throws ends the job and leaves this function. Throws Error(resource) where a worker
-/// could not be started; then none is left.
+/// could not be started; then none is left. With `spec.head` the ranks of other nodes count as its
+/// own: their events go to the handler, their failures, their hangs and the loss of their node end
+/// the job; a node that has not come by `init_timeout_s` is named.
 Outcome supervise(const LaunchSpec& spec, const EventHandler& on_event, const TickHandler& on_tick,
                   const Clock& clock);
 

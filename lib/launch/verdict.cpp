@@ -60,7 +60,7 @@ std::string sentence(const RankEnd& end) {
 RankFailure failure_of(const RankEnd& end, const std::string& host) {
   RankFailure failure;
   failure.rank = end.rank;
-  failure.host = host;
+  failure.host = end.host.empty() ? host : end.host;
   failure.pid = end.pid;
   failure.signal = end.signal;
   if (end.signal) failure.signal_name = signal_name(*end.signal);
@@ -90,7 +90,7 @@ std::size_t first_cause(const std::vector<RankEnd>& failures) {
       (!first.report && first.exit_code && kind_of(first) == kRankFailed);
   for (std::size_t i = 1; i < failures.size(); ++i) {
     if (lost_peer(first) && !lost_peer(failures[i])) return i;
-    if (may_be_consequence && crashed(failures[i])) return i;
+    if (may_be_consequence && (crashed(failures[i]) || failures[i].node_lost)) return i;
   }
   return 0;
 }
@@ -156,8 +156,10 @@ std::string message_of(const Outcome& outcome, const JobEnd& job) {
   if (outcome.first_failure) {
     const RankFailure& failure = *outcome.first_failure;
     if (!message.empty()) message += "; meanwhile ";
-    message += fmt::format("rank {} (pid {} on {}) failed at step {} ({}): {}", failure.rank,
-                           failure.pid, failure.host, failure.step, failure.phase, failure.message);
+    const std::string place =
+        failure.pid == 0 ? "not started" : fmt::format("pid {} on {}", failure.pid, failure.host);
+    message += fmt::format("rank {} ({}) failed at step {} ({}): {}", failure.rank, place,
+                           failure.step, failure.phase, failure.message);
   }
   return message;
 }
@@ -185,7 +187,9 @@ bool left_unsaved(const RankEnd& end) {
   return stop_signal_of(end) && (end.signal || end.exit_code == code_of(ErrorKind::terminated));
 }
 
-bool lost_peer(const RankEnd& end) { return end.report && kind_of(end) == kRankFailed; }
+bool lost_peer(const RankEnd& end) {
+  return end.report && kind_of(end) == kRankFailed && !end.node_lost;
+}
 
 bool is_failure(const RankEnd& end) {
   if (end.report) return true;

@@ -18,6 +18,7 @@ struct Report {
 /// All that decides about one rank.
 struct RankEnd {
   int rank = 0;
+  std::string host = {};  // empty: that of the job
   pid_t pid = 0;
   int seen_in_round = 0;  // of the watch loop, when the failure was first seen
   std::optional<int>
@@ -27,6 +28,7 @@ struct RankEnd {
   bool finished = false;      // it said Finished
   bool told_to_stop = false;  // SIGTERM was sent before it ended
   bool killed_by_us = false;  // SIGKILL was sent before it ended
+  bool node_lost = false;     // nobody can tell how it ended: its supervisor is gone
   std::optional<Report> report;
   std::string memory_hint;  // for a SIGKILL that nobody claims: " (perhaps ...)"
   std::int64_t step = 0;
@@ -43,7 +45,8 @@ bool is_stop_code(int code);
 std::optional<int> stop_signal_of(const RankEnd& end);
 /// It ended so, and nothing can have been saved: by 143, or killed by the signal.
 bool left_unsaved(const RankEnd& end);
-/// All it tells is that it lost another rank, which is for that one to explain.
+/// All it tells is that it lost another rank, which is for that one to explain; a lost node is an
+/// explanation.
 bool lost_peer(const RankEnd& end);
 
 /// Whether this rank's end is a failure and not the consequence of our own signals.

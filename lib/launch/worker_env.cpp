@@ -3,6 +3,7 @@
 #include "base/strings.hpp"
 #include "launch/environment.hpp"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -94,6 +95,17 @@ std::string read_accelerator() {
   return text;
 }
 
+std::string read_group_address() {
+  const char* text = std::getenv(kGroupAddress);
+  if (text == nullptr) return {};
+  in6_addr bytes{};
+  const bool numeric =
+      ::inet_pton(AF_INET, text, &bytes) == 1 || ::inet_pton(AF_INET6, text, &bytes) == 1;
+  ENSURE(config, numeric, "environment variable {} is '{}', expected a numeric address",
+         kGroupAddress, printable(text));
+  return text;
+}
+
 void check_parent() {
   const auto supervisor = read_number(kSupervisorPid, {1, std::numeric_limits<int>::max()});
   if (!supervisor) return;
@@ -117,6 +129,7 @@ WorkerEnv read_worker_env() {
   env.store_fd = read_descriptor(kStoreFd);
   env.stacks_fd = read_descriptor(kStacksFd);
   env.accelerator = read_accelerator();
+  env.group_address = read_group_address();
   return env;
 }
 

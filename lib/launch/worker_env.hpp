@@ -21,7 +21,8 @@ struct WorkerEnv {
   int heartbeat_fd = -1;
   int store_fd = -1;
   int stacks_fd = -1;
-  std::string accelerator;  // "cpu" or "gpu"; empty: the worker chooses
+  std::string accelerator;    // "cpu" or "gpu"; empty: the worker chooses
+  std::string group_address;  // by which other nodes reach it; empty: there are none
 };
 
 /// Reads the environment strictly: Error(config) names the variable that is missing, garbage or out

@@ -23,8 +23,8 @@ namespace {
 
 void check_batch(Checker& checker, std::int64_t samples, int ranks) {
   const std::int64_t batch = checker.experiment().loader.batch_size;
-  const bool readable =
-      checker.sound({"loader.batch_size", "trainer.devices", "trainer.accelerator"});
+  const bool readable = checker.sound(
+      {"loader.batch_size", "trainer.devices", "trainer.num_nodes", "trainer.accelerator"});
   if (!readable || batch * ranks <= samples) return;
   const std::string product = ranks == 1 ? "" : fmt::format(" x {} devices", ranks);
   checker.error("loader.batch_size",
@@ -217,7 +217,7 @@ void check_image_size(Checker& checker, const ImageSize& image) {
 void check_length(Checker& checker, std::optional<std::int64_t> samples, int ranks) {
   const bool knows_epoch =
       checker.sound({"loader.batch_size", "loader.drop_last", "trainer.devices",
-                     "trainer.accelerator", "trainer.limit_train_batches",
+                     "trainer.num_nodes", "trainer.accelerator", "trainer.limit_train_batches",
                      "trainer.overfit_batches", "trainer.accumulate_grad_batches"});
   check_scheduler(
       checker, schedule_length(checker.experiment(), knows_epoch ? samples : std::nullopt, ranks));

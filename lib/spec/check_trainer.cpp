@@ -90,7 +90,9 @@ void check_checkpoints(Checker& checker) {
 void check_backend(Checker& checker) {
   const Experiment& experiment = checker.experiment();
   const Backend backend = experiment.distributed.backend;
-  if (!checker.sound({"distributed.backend", "trainer.devices", "trainer.accelerator"})) return;
+  if (!checker.sound(
+          {"distributed.backend", "trainer.devices", "trainer.num_nodes", "trainer.accelerator"}))
+    return;
   const Placement placement = placement_of(experiment.trainer, read_machine());
   if (backend == Backend::nccl && experiment.trainer.accelerator == Accelerator::cpu) {
     checker.error("distributed.backend", "nccl works on GPUs only, and the accelerator is cpu",
@@ -102,6 +104,17 @@ void check_backend(Checker& checker) {
     checker.error("distributed.backend", "gloo works on CPUs only, and this run is on GPUs",
                   "write 'backend: auto', or 'accelerator: cpu'");
   }
+}
+
+/// The trials that find a batch size run on one node, and the others would have to be told.
+void check_nodes(Checker& checker) {
+  const Experiment& experiment = checker.experiment();
+  if (!checker.sound({"trainer.num_nodes", "loader.batch_size"})) return;
+  if (experiment.trainer.num_nodes == 1 || !experiment.loader.batch_size.automatic) return;
+  checker.error("loader.batch_size",
+                fmt::format("'auto' is found out on one node, and the run has {}",
+                            experiment.trainer.num_nodes),
+                "run once with trainer.num_nodes=1, and write the number it finds");
 }
 
 /// The cost was measured on products of 1,024 x 1,024 on a CPU with AVX2 alone: 2.2 s and 25 ms.
@@ -151,6 +164,7 @@ void check_trainer(Checker& checker) {
   check_hang_timeout(checker);
   check_checkpoints(checker);
   check_backend(checker);
+  check_nodes(checker);
   check_precision(checker);
   check_averaging(checker);
   if (checker.experiment().loader.batch_size.automatic)

@@ -108,7 +108,14 @@ void Trainer::describe(config::Describe<Trainer>& options) {
                 "Kind of device; auto: a GPU where there is one.");
   options
       .field("devices", &Trainer::devices,
-             "Number of devices, one process each; auto: all GPUs, or one CPU process.")
+             "Number of devices, one process each; auto: all GPUs, or one CPU process. Of each "
+             "node, where there are several.")
+      .at_least(1)
+      .at_most(1024)
+      .example("2");
+  options
+      .field("num_nodes", &Trainer::num_nodes,
+             "Number of machines, each with as many devices; 'run --nnodes' says the same.")
       .at_least(1)
       .at_most(1024)
       .example("2");

@@ -214,7 +214,8 @@ struct Trainer {
   static constexpr auto kSummary = "The training loop, with the names of Lightning's Trainer.";
 
   Accelerator accelerator = Accelerator::automatic;
-  config::Auto<int> devices;
+  config::Auto<int> devices;  // of each node
+  int num_nodes = 1;
   std::optional<std::int64_t> max_epochs;
   std::optional<std::int64_t> max_steps;
   std::optional<std::string> max_time;
@@ -265,6 +266,7 @@ struct Distributed {
   Backend backend = Backend::automatic;
   double bucket_cap_mb = 25;
   double timeout_s = 600;
+  std::string interface;  // empty: what the supervisors of the nodes talk over
 
   static void describe(config::Describe<Distributed>& options) {
     options.field("backend", &Distributed::backend, "auto: nccl on GPUs, gloo on CPUs.");
@@ -276,6 +278,11 @@ struct Distributed {
         .field("timeout_s", &Distributed::timeout_s,
                "Longest wait for the other ranks, in seconds.")
         .above(0);
+    options
+        .field("interface", &Distributed::interface,
+               "Network interface, or address of this node, that ranks of several nodes talk over; "
+               "empty: the one that reaches node 0. Each node may have its own.")
+        .example("eth0");
   }
 };
 

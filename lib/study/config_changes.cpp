@@ -45,6 +45,7 @@ constexpr std::array kRules{
     Rule{"loader.read_ahead", Effect::harmless},
     Rule{"loader.pin_memory", Effect::harmless},
     Rule{"distributed.timeout_s", Effect::harmless},
+    Rule{"distributed.interface", Effect::harmless},
     Rule{"trainer.max_epochs", Effect::harmless},
     Rule{"trainer.max_steps", Effect::harmless},
     Rule{"trainer.max_time", Effect::harmless},
@@ -57,6 +58,7 @@ constexpr std::array kRules{
     Rule{"trainer.allow_slow_precision", Effect::harmless},
     Rule{"trainer.on_divergence", Effect::harmless},
     Rule{"trainer.devices", Effect::not_bitwise},
+    Rule{"trainer.num_nodes", Effect::not_bitwise},
     Rule{"trainer.num_threads", Effect::not_bitwise},
     Rule{"trainer.deterministic", Effect::not_bitwise},
     Rule{"trainer.channels_last", Effect::not_bitwise},
@@ -171,6 +173,10 @@ std::string line_of(const ConfigChange& change) {
 }
 
 }  // namespace
+
+std::map<std::string, std::string> resolved_values(const std::string& resolved) {
+  return values_of(resolved);
+}
 
 Effect effect_of(std::string_view path) {
   const auto* rule = std::ranges::find_if(kRules, [&](const Rule& each) {

@@ -2,6 +2,7 @@
 
 #include "spec/load.hpp"
 
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +34,10 @@ Effect effect_of(std::string_view path);
 /// `before` cannot be read.
 std::vector<ConfigChange> config_changes(const std::string& before, const spec::Loaded& now,
                                          const std::string& device = "");
+
+/// Path -> value in one line, of a resolved config. Throws Error(checkpoint) where it cannot be
+/// read.
+std::map<std::string, std::string> resolved_values(const std::string& resolved);
 
 /// Throws Error(config) that names every change that no run can go on with; `checkpoint` is shown.
 void refuse_changes(std::span<const ConfigChange> changes, const std::string& checkpoint);

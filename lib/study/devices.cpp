@@ -16,7 +16,7 @@ std::string visible_note() {
 }
 
 DeviceChoice on_cpu(const spec::Trainer& trainer) {
-  return {.gpu = false, .ranks = trainer.devices.value_or(1)};
+  return {.gpu = false, .ranks = trainer.devices.value_or(1), .visible = 0, .warning = {}};
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ DeviceChoice choose_devices(const spec::Trainer& trainer, const Machine& machine
   ENSURE(resource, ranks <= found.count,
          "trainer.devices is {}, but the CUDA driver has {} GPU{}{}", ranks, found.count,
          found.count == 1 ? "" : "s", visible_note());
-  return {.gpu = true, .ranks = ranks};
+  return {.gpu = true, .ranks = ranks, .visible = found.count, .warning = {}};
 }
 
 }  // namespace trainctl::study

@@ -11,7 +11,8 @@ namespace trainctl::study {
 /// Where a run's workers compute: decided once, before the first of them starts, and told to each.
 struct DeviceChoice {
   bool gpu = false;
-  int ranks = 1;
+  int ranks = 1;        // of this node
+  int visible = 0;      // GPUs that the driver shows
   std::string warning;  // why `auto` did not take the GPUs that seem to be there; else empty
 };
 

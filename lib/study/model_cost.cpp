@@ -33,7 +33,7 @@ DeviceChoice devices_for(const spec::Trainer& trainer, const Machine& machine) {
     return choose_devices(trainer, machine, probe);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::resource || found > 0) throw;
-    return {.gpu = false, .ranks = trainer.devices.value_or(1), .warning = {}};
+    return {.gpu = false, .ranks = trainer.devices.value_or(1), .visible = 0, .warning = {}};
   }
 }
 

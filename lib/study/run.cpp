@@ -5,6 +5,7 @@
 #include "spec/monitor.hpp"
 #include "study/attempts.hpp"
 #include "study/device_memory.hpp"
+#include "study/head_run.hpp"
 #include "study/restarts.hpp"
 #include "study/run_start.hpp"
 #include "study/supervised_run.hpp"
@@ -31,6 +32,65 @@ bool wait_for_memory(const FreeMemory& before, launch::SignalGuard& guard, const
   return true;
 }
 
+/// The nodes of a config that nobody would start.
+void check_nodes(const RunRequest& request) {
+  const int nodes = request.loaded.experiment.trainer.num_nodes;
+  const bool trains = request.task.kind == spec::TaskKind::train;
+  ENSURE(config, !trains || request.nodes || nodes == 1,
+         "trainer.num_nodes is {}, but only 'trainctl run' starts ranks on several nodes, and it "
+         "has to know where they meet: add --rdzv-endpoint and --node-rank there, or "
+         "trainer.num_nodes=1 here",
+         nodes);
+}
+
+/// Attempt after attempt.
+class Attempting {
+ public:
+  Attempting(const RunRequest& request, const RunFolder& folder, launch::SignalGuard& guard)
+      : folder_(folder.path), guard_(guard), attempts_(request, folder.path) {
+    if (request.nodes && !request.nodes->is_alone()) nodes_.emplace(request, folder.path, guard);
+  }
+
+  RunOutcome execute(const MakeSinks& make_sinks, const Clock& clock) {
+    RunOutcome outcome = run(make_sinks, clock);
+    if (nodes_) nodes_->end(outcome.ending);
+    return outcome;
+  }
+
+ private:
+  RunOutcome run(const MakeSinks& make_sinks, const Clock& clock);
+
+  fs::path folder_;
+  launch::SignalGuard& guard_;
+  Attempts attempts_;
+  std::optional<HeadRun> nodes_;
+};
+
+RunOutcome Attempting::run(const MakeSinks& make_sinks, const Clock& clock) {
+  Start start = first_start(attempts_.current(), folder_);
+  const spec::Trainer& trainer = start.request.loaded.experiment.trainer;
+  Restarts restarts(trainer.max_restarts, folder_, start.past.origin);
+  const FreeMemory free_before = memory_before(trainer);
+  const Course course{attempts_, restarts, nodes_ ? &*nodes_ : nullptr};
+  for (;;) {
+    RunOutcome outcome = SupervisedRun(start, folder_, course, clock).execute(make_sinks);
+    if (guard_.has_heard()) return outcome;  // also one that came while the workers ended
+    const bool is_over = !restarts.next() && !attempts_.has_next(outcome.ending);
+    if (is_over || !wait_for_memory(free_before, guard_, clock)) return outcome;
+    try {
+      if (auto again = attempts_.after(outcome.ending)) {
+        start = {std::move(*again), {}};
+        restarts.begin_anew();
+      } else {
+        start = restarted(start.request, folder_, restarts);
+      }
+    } catch (const Error& error) {
+      log::get().warn("there is no further attempt: {}", error.what());
+      return outcome;
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> metric_columns(const spec::Experiment& experiment) {
@@ -45,31 +105,11 @@ RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks
   ENSURE(config, !request.loaded.experiment.loader.batch_size.automatic,
          "loader.batch_size is auto, which only 'trainctl run' finds out: add a number, as in "
          "loader.batch_size=64");
+  check_nodes(request);
   launch::SignalGuard guard;  // a signal after the last worker has gone must not cost the result
   const RunFolder folder = make_run_folder(
       request.resume ? resumed_folder(request.folder, *request.resume) : request.folder);
-  Attempts attempts(request, folder.path);
-  Start start = first_start(attempts.current(), folder.path);
-  Restarts restarts(request.loaded.experiment.trainer.max_restarts, folder.path, start.past.origin);
-  const FreeMemory free_before = memory_before(request.loaded.experiment.trainer);
-  for (;;) {
-    RunOutcome outcome =
-        SupervisedRun(start, folder.path, {attempts, restarts}, clock).execute(make_sinks);
-    if (guard.has_heard()) return outcome;  // also one that came while the workers ended
-    const bool is_over = !restarts.next() && !attempts.has_next(outcome.ending);
-    if (is_over || !wait_for_memory(free_before, guard, clock)) return outcome;
-    try {
-      if (auto again = attempts.after(outcome.ending)) {
-        start = {std::move(*again), {}};
-        restarts.begin_anew();
-      } else {
-        start = restarted(start.request, folder.path, restarts);
-      }
-    } catch (const Error& error) {
-      log::get().warn("there is no further attempt: {}", error.what());
-      return outcome;
-    }
-  }
+  return Attempting(request, folder, guard).execute(make_sinks, clock);
 }
 
 }  // namespace trainctl::study

@@ -8,6 +8,7 @@
 #include "report/sink.hpp"
 #include "spec/load.hpp"
 #include "spec/task.hpp"
+#include "study/placement.hpp"
 #include "study/resume.hpp"
 #include "study/run_folder.hpp"
 
@@ -30,8 +31,12 @@ struct RunRequest {
   std::vector<std::string> argv;     // for the manifest
   fs::path executable;               // started again as `trainctl worker`
   std::string version;
-  std::string batch_size_why;  // where loader.batch_size was auto and trials found it
-  int verbosity = 0;           // number of -v, which the workers are given too
+  std::string batch_size_why;           // where loader.batch_size was auto and trials found it
+  int verbosity = 0;                    // number of -v, which the workers are given too
+  std::optional<NodePlan> nodes;        // of several; absent: this machine alone
+  std::vector<std::string> node_flags;  // as typed, for the command that is proposed at the end
+  bool any_address = false;             // --i-know: the head may listen on a public one
+  MakeExchange make_exchange;           // with torchrun's store
 };
 
 struct RunOutcome {
@@ -54,7 +59,10 @@ std::vector<std::string> metric_columns(const spec::Experiment& experiment);
 /// workers, feeds their events to the sinks, and writes result.json whatever happens after. A run
 /// that goes on does so in its folder, whose files grow; one that fails or hangs is started again
 /// from its newest checkpoint, `trainer.max_restarts` times. Throws where no run folder could be
-/// made, or nothing in it can be gone on from; what goes wrong later is told by the ending.
+/// made, or nothing in it can be gone on from; what goes wrong later is told by the ending. With
+/// request.nodes it is the head's: the others take part by join_run(). Throws then also where it
+/// cannot listen for them; Error(config) where a training run is to have other nodes and the
+/// request does not tell how they meet.
 RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks,
                           const Clock& clock);
 

@@ -39,9 +39,9 @@ std::string line_of(const events::RunStarted& run) {
 }  // namespace
 
 void RunLog::starts(const launch::LaunchSpec& launch) const {
-  log::get().debug("starting {} worker{}: {};{}", launch.world_size,
-                   launch.world_size == 1 ? "" : "s", printable(join(launch.argv, " ")),
-                   pairs(launch.environment));
+  const int ranks = launch.ranks_here();
+  log::get().debug("starting {} worker{}: {};{}", ranks, ranks == 1 ? "" : "s",
+                   printable(join(launch.argv, " ")), pairs(launch.environment));
 }
 
 void RunLog::on_event(int rank, const events::Event& event) const {

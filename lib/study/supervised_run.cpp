@@ -3,42 +3,23 @@
 #include "report/evaluation.hpp"
 #include "report/result.hpp"
 #include "study/devices.hpp"
+#include "study/head_run.hpp"
+#include "study/node_launch.hpp"
 #include "study/plugin_files.hpp"
 #include "study/run_ending.hpp"
 #include "study/run_inputs.hpp"
 #include "study/superseded.hpp"
 #include "study/unfinished.hpp"
-#include "study/worker_launch.hpp"
 #include "weights/import.hpp"
 
 #include <system_error>
 #include <utility>
 
 namespace trainctl::study {
-namespace {
-
-launch::LaunchSpec launch_spec(const RunRequest& request, const fs::path& folder,
-                               const Machine& machine, const DeviceChoice& devices) {
-  const spec::Trainer& trainer = request.loaded.experiment.trainer;
-  launch::LaunchSpec launch =
-      worker_launch({.executable = request.executable,
-                     .folder = folder,
-                     .trainer = trainer,
-                     .machine = machine,
-                     .devices = devices,
-                     .collective_timeout_s = request.loaded.experiment.distributed.timeout_s});
-  launch.argv.insert(launch.argv.end(), static_cast<std::size_t>(request.verbosity), "-v");
-  launch.world_size = devices.ranks;
-  const bool saves = request.task.kind == spec::TaskKind::train;
-  if (!saves) launch.stop_grace_s = launch.grace_s;
-  return launch;
-}
-
-}  // namespace
-
 SupervisedRun::SupervisedRun(const Start& start, const fs::path& folder, const Course& course,
                              const Clock& clock)
     : start_(start),
+      nodes_(course.nodes),
       attempts_(course.attempts),
       restarts_(course.restarts),
       clock_(clock),
@@ -137,8 +118,12 @@ void SupervisedRun::supervise() {
       choose_devices(start_.request.loaded.experiment.trainer, manifest_.machine,
                      [] { return launch::probe_gpus(); });
   if (!devices.warning.empty()) events_.on_event(0, events::Warning{devices.warning});
-  const launch::LaunchSpec launch =
-      launch_spec(start_.request, outcome_.folder, manifest_.machine, devices);
+  const spec::Experiment& experiment = start_.request.loaded.experiment;
+  const std::string address =
+      nodes_ == nullptr ? "" : group_address(experiment, nodes_->local_address());
+  launch::LaunchSpec launch =
+      launch_spec({start_.request, outcome_.folder, manifest_.machine, devices, address});
+  if (nodes_ != nullptr) launch.head = &nodes_->head();
   manifest_.thread_waiting = launch.waiting == launch::Waiting::spin ? "spin" : "sleep";
   events_.log().starts(launch);
   end_as(launch::supervise(

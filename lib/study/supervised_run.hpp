@@ -13,10 +13,13 @@
 
 namespace trainctl::study {
 
-/// What decides whether there is another start.
+class HeadRun;
+
+/// What outlives a start: what decides whether there is another, and the nodes that take part.
 struct Course {
   const Attempts& attempts;
   Restarts& restarts;
+  HeadRun* nodes = nullptr;  // the others of several
 };
 
 /// One start of a run, from its folder to result.json.
@@ -49,6 +52,7 @@ class SupervisedRun {
   static constexpr std::uint64_t kResultBytes = 1 << 16;
 
   const Start& start_;
+  HeadRun* nodes_;
   const Attempts& attempts_;
   Restarts& restarts_;
   const Clock& clock_;

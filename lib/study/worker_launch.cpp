@@ -56,7 +56,7 @@ void watch_nccl(const WorkerLaunch& wish, launch::LaunchSpec& launch) {
 constexpr double kBusyPercent = 10;
 
 double batches_to_stop(const WorkerLaunch& wish) {
-  const bool meets = wish.devices.gpu && wish.devices.ranks > 1;
+  const bool meets = wish.devices.gpu && wish.devices.ranks * wish.trainer.num_nodes > 1;
   const std::int64_t steps = meets ? spec::agreement_every(wish.trainer.log_every_n_steps) : 1;
   return static_cast<double>(steps * wish.trainer.accumulate_grad_batches);
 }

@@ -1,6 +1,6 @@
 // A worker that does what its arguments say, one after the other: "hello", "1:kill=9" (rank 1
 // only), "finish". "supervise WORLD LOGS WORDS..." makes it the supervisor of such workers, so that
-// tests can kill that as well.
+// tests can kill that as well; "join PORT NODES NODE RANKS WORDS..." that of a further node.
 
 #include "base/clock.hpp"
 #include "base/machine.hpp"
@@ -9,6 +9,8 @@
 #include "events/heartbeat.hpp"
 #include "events/pipe.hpp"
 #include "launch/group_end.hpp"
+#include "launch/node_watch.hpp"
+#include "launch/rendezvous.hpp"
 #include "launch/stack_answer.hpp"
 #include "launch/store.hpp"
 #include "launch/supervisor.hpp"
@@ -349,10 +351,46 @@ int supervise_words(int argc, char** argv) {
   return outcome.exit_code;
 }
 
+// The supervisor of a node that joins the head of a test, attempt after attempt; RANKS on each.
+int join_words(int argc, char** argv) {
+  const launch::Endpoint endpoint{"127.0.0.1", static_cast<std::uint16_t>(std::atoi(argv[2]))};
+  const launch::NodePlace place{.nodes = std::atoi(argv[3]), .node = std::atoi(argv[4])};
+  const int ranks = std::atoi(argv[5]);
+  const auto connect = [&](launch::Role role, int number) {
+    return launch::join({.endpoint = endpoint, .run_id = "test", .claim = {role, number}}).socket;
+  };
+  launch::NodeLink link(connect(launch::Role::node, place.node), {.beat_s = 0.2, .silence_s = 60},
+                        steady_clock().now());
+  link.send(launch::NodeHello{place.node, place.node * ranks, ranks, "far", "1", "config", "cpu"},
+            steady_clock().now());
+  std::optional<launch::RunOver> over;
+  while (!over && !link.lost()) {
+    std::optional<launch::Welcome> welcome;
+    link.serve(steady_clock().now(), [&](const launch::NodeMessage& message) {
+      if (const auto* one = std::get_if<launch::Welcome>(&message)) welcome = *one;
+      if (const auto* one = std::get_if<launch::RunOver>(&message)) over = *one;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (!welcome) continue;
+    launch::LaunchSpec spec;
+    spec.place = place;
+    spec.world_size = ranks * place.nodes;
+    spec.log_folder = welcome->run_dir;
+    spec.argv = {argv[0]};
+    spec.argv.insert(spec.argv.end(), argv + 6, argv + argc);
+    over =
+        launch::supervise_node(
+            spec, link, [&](int rank) { return connect(launch::Role::rank, rank); }, steady_clock())
+            .over;
+  }
+  return over ? over->exit_code : 7;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc > 3 && std::string(argv[1]) == "supervise") return supervise_words(argc, argv);
+  if (argc > 5 && std::string(argv[1]) == "join") return join_words(argc, argv);
   const launch::WorkerEnv env = launch::read_worker_env();
   launch::answer_with_stacks(env.stacks_fd);
   Worker worker(env);

@@ -39,6 +39,23 @@ TEST_CASE("a lost peer is a consequence of what killed the peer, even if it was 
   CHECK(first_rank({{.rank = 0, .seen_in_round = 2, .exit_code = 1}, killed(1, 9)}) == 1);
 }
 
+TEST_CASE("a lost node explains what other ranks have lost") {
+  const RankEnd lost{.rank = 2,
+                     .host = "far",
+                     .seen_in_round = 9,
+                     .node_lost = true,
+                     .report = Report{7, "node 1 (far) is lost: its connection has closed"}};
+  CHECK_FALSE(lost_peer(lost));
+  const Outcome outcome =
+      judge({{reported(0, 3, {7, "connection reset by peer"}), lost}, {}, "near"});
+  CHECK(outcome.exit_code == 7);
+  CHECK(outcome.first_failure->rank == 2);
+  CHECK(outcome.first_failure->host == "far");
+  CHECK_THAT(outcome.message, Contains("node 1 (far) is lost"));
+  CHECK(first_rank({reported(0, 3, {1, "connection reset by peer"}), lost}) == 2);
+  CHECK(outcome.consequences.at(0).host == "near");
+}
+
 TEST_CASE("a cause of its own is not overruled by a later kill") {
   CHECK(first_rank({reported(0, 3, {9, "bad row"}), killed(1, 9)}) == 0);
   CHECK(first_rank({killed(0, 3), reported(1, 4, {7, "lost"})}) == 0);

@@ -34,9 +34,9 @@ class Environment {
   }
 
  private:
-  static constexpr std::array kNames{kRank,          kWorldSize,   kLocalRank, kLocalWorldSize,
-                                     kEventFd,       kHeartbeatFd, kStoreFd,   kStacksFd,
-                                     kSupervisorPid, kAccelerator};
+  static constexpr std::array kNames{kRank,          kWorldSize,   kLocalRank,   kLocalWorldSize,
+                                     kEventFd,       kHeartbeatFd, kStoreFd,     kStacksFd,
+                                     kSupervisorPid, kAccelerator, kGroupAddress};
   Fd open_{::dup(STDOUT_FILENO)};
 };
 
@@ -90,6 +90,16 @@ TEST_CASE("a worker is told where to compute") {
   const Environment environment(
       {{kSupervisorPid, std::to_string(::getppid())}, {kAccelerator, "gpu"}});
   CHECK(read_worker_env().accelerator == "gpu");
+}
+
+TEST_CASE("a worker of several nodes is told by which address others reach it") {
+  const std::string parent = std::to_string(::getppid());
+  for (const char* address : {"10.0.0.1", "fd00::1"}) {
+    const Environment environment({{kSupervisorPid, parent}, {kGroupAddress, address}});
+    CHECK(read_worker_env().group_address == address);
+  }
+  CHECK_THAT(refusal({{kGroupAddress, "node1"}}),
+             Contains("TRAINCTL_GROUP_ADDRESS is 'node1', expected a numeric address"));
 }
 
 TEST_CASE("a worker started by hand is rank 0 of 1") {

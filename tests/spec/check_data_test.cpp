@@ -21,7 +21,11 @@ std::string problems_with(const std::vector<std::string>& overrides,
 
 }  // namespace
 
-TEST_CASE("a batch over all devices is not larger than the data", "[spec]") {
+TEST_CASE("a batch over all devices of all nodes is not larger than the data", "[spec]") {
+  const std::vector<std::string> two_by_two{"trainer.accelerator=cpu", "trainer.devices=2",
+                                            "trainer.num_nodes=2", "loader.batch_size=26"};
+  CHECK_THAT(problems_with(two_by_two, {.samples = 100, .classes = 10}),
+             Contains("a batch of 26 x 4 devices is larger") && Contains("write 25 or less"));
   CHECK(problems_with({"loader.batch_size=100"}, {.samples = 100, .classes = 10}).empty());
   CHECK_THAT(problems_with({"loader.batch_size=1000"}, {.samples = 100, .classes = 10}),
              Contains("a batch of 1,000 is larger than the training data: 100 samples") &&

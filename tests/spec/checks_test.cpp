@@ -155,6 +155,13 @@ TEST_CASE("trainer keys that contradict one another are told", "[spec]") {
   CHECK_THAT(problems_of({"trainer.devices=1000"}), Contains("warning: 1000 processes share"));
 }
 
+TEST_CASE("several nodes have to be told the size of a batch", "[spec]") {
+  CHECK(problems_of({"trainer.num_nodes=2"}).empty());
+  CHECK_THAT(problems_of({"trainer.num_nodes=2", "loader.batch_size=auto"}),
+             Contains("'auto' is found out on one node, and the run has 2"));
+  CHECK_THAT(problems_of({"trainer.num_nodes=0"}), Contains("'num_nodes' must be"));
+}
+
 TEST_CASE("checkpoint keys that cannot be, or work against restarts, are told", "[spec]") {
   for (const char* text : {"soon", "0s", "30", "-5m"}) {
     CHECK_THAT(problems_of({std::string("checkpoint.every_t=") + text}),

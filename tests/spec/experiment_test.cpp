@@ -74,9 +74,9 @@ TEST_CASE("an experiment needs data, a model and an optimizer", "[spec]") {
 TEST_CASE("what this release does not do is refused, not ignored", "[spec]") {
   CHECK_THAT(problems_of({"trainer.precision=16-true"}),
              Contains("'precision' must be one of 32-true, bf16-mixed, 16-mixed"));
-  CHECK_THAT(
-      problems_of({"trainer.num_nodes=2"}),
-      Contains("unknown key 'num_nodes'") && Contains("not in this release: remove the key"));
+  CHECK_THAT(problems_of({"trainer.val_check_interval=2"}),
+             Contains("unknown key 'val_check_interval'") &&
+                 Contains("not in this release: remove the key"));
   CHECK_THAT(problems_of({"trainer.sync_batchnorm=true"}),
              Contains("not in this release: remove the key"));
   CHECK_THAT(problems_of({"trainer.amp=true"}), Contains("write 'trainer.precision: 16-mixed'"));

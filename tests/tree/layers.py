@@ -36,7 +36,7 @@ TORCH = re.compile(r"torch/|ATen/|c10/|caffe2/")
 CATCH = re.compile(r"catch2/")
 # Headers of the system: the standard library's have no suffix; C's and POSIX's are named, since a flat "x.h" may be
 # anybody's; Linux's lie in folders.
-FLAT = """cxxabi dirent dlfcn elf endian errno execinfo fcntl fnmatch getopt glob grp immintrin langinfo link locale malloc netdb poll pthread
+FLAT = """cxxabi dirent dlfcn elf endian errno execinfo fcntl fnmatch getopt glob grp ifaddrs immintrin langinfo link locale malloc netdb poll pthread
     pwd sched semaphore signal spawn termios time unistd"""
 SYSTEM = re.compile(r"[a-z_0-9]+|(%s)\.h|(sys|linux|netinet|arpa|net)/[a-z_0-9]+\.h|fmt/[a-z]+\.h" % "|".join(FLAT.split()))
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.M)

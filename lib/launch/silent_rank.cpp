@@ -1,0 +1,54 @@
+#include "launch/silent_rank.hpp"
+
+#include <algorithm>
+
+namespace trainctl::launch {
+namespace {
+
+/// The one whom a rank in a collective waits for has stamped about as long ago, and is in none.
+RankState* awaited_by(const Silence& silence, std::span<RankState* const> ranks, double now) {
+  constexpr double kAsLong = 0.5;
+  if (!silence.collective.under_way) return nullptr;
+  RankState* awaited = nullptr;
+  double longest = kAsLong * silence.seconds;
+  for (RankState* rank : ranks) {
+    const double seconds = rank->pulse().silent_s(now);
+    if (!rank->is_at_work() || seconds <= longest) continue;
+    longest = seconds;
+    awaited = rank;
+  }
+  return awaited;
+}
+
+SilentRank longest_silent(std::span<RankState* const> ranks, double now) {
+  const bool awaited =
+      std::ranges::any_of(ranks, [](const auto* rank) { return rank->is_between_steps(); });
+  const bool gets_on = std::ranges::any_of(
+      ranks, [&](const auto* rank) { return rank->is_between_steps() && !rank->silence(now); });
+  SilentRank first;
+  for (RankState* rank : ranks) {
+    const auto silence = rank->silence(now);
+    if (!silence || silence->seconds <= first.silence.seconds) continue;
+    if (awaited && takes_steps(silence->phase)) continue;
+    if (gets_on && may_load(silence->phase)) continue;  // its first step meets the other's
+    first = {rank, *silence};
+  }
+  return first;
+}
+
+}  // namespace
+
+std::optional<SilentRank> silent_rank(std::span<RankState* const> ranks, double now) {
+  for (RankState* rank : ranks) {
+    const auto stopped = rank->stopped(now);
+    if (stopped && stopped->seconds <= stopped->limit_s) return std::nullopt;
+    if (stopped) return SilentRank{rank, *stopped};
+  }
+  const SilentRank first = longest_silent(ranks, now);
+  if (first.rank == nullptr) return std::nullopt;
+  if (RankState* other = awaited_by(first.silence, ranks, now))
+    return SilentRank{other, other->standstill(now)};
+  return first;
+}
+
+}  // namespace trainctl::launch

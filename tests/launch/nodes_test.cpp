@@ -1,0 +1,215 @@
+#include "base/error.hpp"
+#include "launch/head.hpp"
+#include "launch/job.hpp"
+#include "launch/rendezvous.hpp"
+#include "support/catch.hpp"
+
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+extern char** environ;
+
+// Jobs of two nodes on this machine: the head is the test, the other a process of its own.
+
+namespace trainctl::launch {
+namespace {
+
+constexpr BeatTimes kBeats{.beat_s = 0.2, .silence_s = 60};
+
+class TwoNodes {
+ public:
+  TwoNodes(const std::vector<std::string>& words, int ranks)
+      : job(words, 2 * ranks),
+        head(Listener({.endpoint = {"127.0.0.1", 0},
+                       .run_id = "test",
+                       .world_size = 2 * ranks,
+                       .nodes = 2}),
+             {2, ranks, "1", "config", "cpu"}, kBeats),
+        words_(words),
+        ranks_(ranks) {
+    job.spec.place.nodes = 2;
+    job.spec.head = &head;
+    head.set_folder(job.spec.log_folder.string(), "");
+  }
+  ~TwoNodes() {
+    if (other <= 0) return;
+    ::kill(other, SIGKILL);
+    ::waitpid(other, nullptr, 0);
+  }
+  TwoNodes(const TwoNodes&) = delete;
+  TwoNodes& operator=(const TwoNodes&) = delete;
+
+  void start_other() {
+    std::vector<std::string> argv{
+        TRAINCTL_FAKE_WORKER,  "join", std::to_string(head.endpoint().port), "2", "1",
+        std::to_string(ranks_)};
+    argv.insert(argv.end(), words_.begin(), words_.end());
+    std::vector<char*> pointers;
+    for (std::string& word : argv) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+    ::setenv("TRAINCTL_TEST_MARK", job.folder.path().c_str(), 1);
+    REQUIRE(::posix_spawn(&other, pointers[0], nullptr, nullptr, pointers.data(), environ) == 0);
+    ::unsetenv("TRAINCTL_TEST_MARK");
+  }
+
+  Outcome run(const EventHandler& on_event = {}, const Clock& clock = steady_clock()) {
+    if (other == 0) start_other();
+    return job.run(on_event, clock);
+  }
+
+  /// Tells the other node, and gives its exit code; 128 and the signal where one ended it.
+  int finish(const Outcome& outcome) {
+    head.nodes().end({outcome.exit_code, outcome.verdict, outcome.message}, steady_clock().now());
+    int status = 0;
+    REQUIRE(::waitpid(std::exchange(other, 0), &status, 0) > 0);
+    CHECK(job.survivors() == 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+  Job job;
+  Head head;
+  pid_t other = 0;
+
+ private:
+  std::vector<std::string> words_;
+  int ranks_;
+};
+
+/// Does something once so many ranks train.
+template <class Body>
+EventHandler once_all_train(int ranks, Body body) {
+  return [=, number = 0](int, const events::Event& event) mutable {
+    if (std::holds_alternative<events::Progress>(event) && ++number == ranks) body();
+  };
+}
+
+/// An hour passes as soon as so many ranks of the job have reported.
+class LeapingClock final : public Clock {
+ public:
+  LeapingClock(const Job& job, int ranks) : job_(job), ranks_(ranks) {}
+  [[nodiscard]] double now() const override {
+    const bool all = job_.count<events::Hello>() >= ranks_;
+    return steady_clock().now() + (all ? 3600 : 0);
+  }
+
+ private:
+  const Job& job_;
+  int ranks_;
+};
+
+}  // namespace
+
+TEST_CASE("ranks of two nodes are one job: they meet, are told their places, and finish") {
+  TwoNodes nodes({"hello", "meet", "print_env=RANK", "print_env=WORLD_SIZE", "print_env=LOCAL_RANK",
+                  "print_env=LOCAL_WORLD_SIZE", "finish"},
+                 2);
+  const Outcome outcome = nodes.run();
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.message.empty());
+  CHECK(nodes.job.count<events::Hello>() == 4);
+  CHECK(nodes.job.count<events::Finished>() == 4);
+  CHECK(nodes.job.log(3) == "RANK=3\nWORLD_SIZE=4\nLOCAL_RANK=1\nLOCAL_WORLD_SIZE=2\n");
+  CHECK(nodes.job.log(1) == "RANK=1\nWORLD_SIZE=4\nLOCAL_RANK=1\nLOCAL_WORLD_SIZE=2\n");
+  CHECK(nodes.finish(outcome) == 0);
+}
+
+TEST_CASE("a rank that dies on another node is the first cause, with host, signal and step") {
+  TwoNodes nodes({"catch_term", "hello", "meet", "3:step=41", "3:kill=9", "train"}, 2);
+  const Outcome outcome = nodes.run();
+  CHECK(outcome.exit_code == 7);
+  REQUIRE(outcome.first_failure);
+  CHECK(outcome.first_failure->rank == 3);
+  CHECK(outcome.first_failure->signal == SIGKILL);
+  CHECK(outcome.first_failure->step == 41);
+  CHECK_FALSE(outcome.first_failure->host.empty());
+  CHECK(nodes.finish(outcome) == 7);
+}
+
+TEST_CASE("a rank's own error ends the job with its kind, wherever it is") {
+  for (const int rank : {0, 1}) {
+    TwoNodes nodes({"catch_term", "hello", "meet", std::to_string(rank) + ":fail=9", "train"}, 1);
+    const Outcome outcome = nodes.run();
+    CHECK(outcome.exit_code == 9);
+    REQUIRE(outcome.first_failure);
+    CHECK(outcome.first_failure->rank == rank);
+    CHECK(outcome.first_failure->message == "boom");
+    CHECK(nodes.finish(outcome) == 9);
+  }
+}
+
+TEST_CASE("a supervisor of another node that is killed takes its ranks along and is named") {
+  TwoNodes nodes({"catch_term", "hello", "meet", "announce", "train"}, 2);
+  const Outcome outcome = nodes.run(once_all_train(4, [&] { ::kill(nodes.other, SIGKILL); }));
+  CHECK(outcome.exit_code == 7);
+  REQUIRE(outcome.first_failure);
+  CHECK(outcome.first_failure->rank == 2);
+  CHECK_THAT(outcome.message, Contains("node 1 (far) is lost: its connection has closed"));
+  CHECK(nodes.finish(outcome) == 128 + SIGKILL);
+}
+
+TEST_CASE("a stop signal to either supervisor stops the ranks of both, which save") {
+  for (const bool at_head : {true, false}) {
+    for (const int signal : {SIGTERM, SIGINT}) {
+      TwoNodes nodes({"catch_term", "hello", "agree_in=train", "save_for=5", "leave=75"}, 2);
+      const Outcome outcome =
+          nodes.run(once_all_train(4, [&] { ::kill(at_head ? ::getpid() : nodes.other, signal); }));
+      const int code = signal == SIGINT ? 130 : 75;
+      CHECK(outcome.exit_code == code);
+      CHECK_FALSE(outcome.first_failure);
+      CHECK(nodes.finish(outcome) == code);
+    }
+  }
+}
+
+TEST_CASE("a node that never joins ends the job with 8, named with its ranks and the endpoint") {
+  TwoNodes nodes({"hello", "wait"}, 2);
+  nodes.other = -1;
+  nodes.job.spec.init_timeout_s = 1000;
+  const Outcome outcome = nodes.run({}, LeapingClock(nodes.job, 2));
+  CHECK(outcome.exit_code == 8);
+  CHECK_THAT(
+      outcome.message,
+      Contains("ranks 2, 3 of 4") && Contains("node 1 (ranks 2 to 3) has not joined") &&
+          Contains("--rdzv-endpoint 127.0.0.1:" + std::to_string(nodes.head.endpoint().port)));
+  CHECK(nodes.job.survivors() == 0);
+}
+
+TEST_CASE("a rank that hangs on another node is blamed, with the stacks that its node wrote") {
+  TwoNodes nodes({"catch_term", "hello", "meet", "step=3", "1:stop", "train"}, 1);
+  nodes.job.spec.hang_timeout_s = 1;
+  const Outcome outcome = nodes.run();
+  CHECK(outcome.exit_code == 8);
+  REQUIRE(outcome.first_failure);
+  CHECK(outcome.first_failure->rank == 1);
+  CHECK_THAT(outcome.message, Contains("no sign of life") && Contains("rank_1.stacks.txt"));
+  CHECK(nodes.finish(outcome) == 8);
+}
+
+TEST_CASE("what a handler throws ends the ranks of the other node as well") {
+  TwoNodes nodes({"hello", "meet", "ignore_term", "announce", "wait"}, 1);
+  const EventHandler full_disk =
+      once_all_train(2, [] { throw Error(ErrorKind::resource, "disk full"); });
+  CHECK_THROWS_WITH(nodes.run(full_disk), "disk full");
+  CHECK(nodes.finish({.exit_code = 11, .verdict = "failed", .message = "disk full"}) == 11);
+}
+
+TEST_CASE("the same nodes go on with a further attempt") {
+  TwoNodes nodes({"catch_term", "hello", "meet", "finish"}, 2);
+  nodes.start_other();
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    const Outcome outcome = nodes.run();
+    CHECK(outcome.exit_code == 0);
+    CHECK(nodes.job.count<events::Finished>() == 4 * attempt);
+    if (attempt == 3) CHECK(nodes.finish(outcome) == 0);
+  }
+}
+
+}  // namespace trainctl::launch
