@@ -21,7 +21,8 @@ struct TrainctlEngineRequest {
       stop_signal; /* 0, or the number of the signal that asks for a stop; polled at every step */
   const char*
       accelerator; /* "cpu" or "gpu", as the supervisor has decided; null: as the file says */
-  const char* group_address; /* numeric, by which other nodes reach this one; null: there are none */
+  const char*
+      group_address; /* numeric, by which other nodes reach this one; null: there are none */
 };
 
 /* Returns the contract's exit code. Never throws, never exits. */
