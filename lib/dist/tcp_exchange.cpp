@@ -6,13 +6,18 @@
 #include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace trainctl::dist {
 namespace {
 
 constexpr std::size_t kMostBytes = 64 << 10;
+// Of an attempt; c10d makes three. The store is there before any task of torchrun's.
+constexpr std::chrono::milliseconds kConnect{20'000};
 
 std::string name_of(const TcpStoreAddress& store) {
   return fmt::format("torchrun's store at {}:{}", printable(store.host), store.port);
@@ -30,7 +35,7 @@ decltype(auto) with_store(const TcpStoreAddress& address, Body&& body) {
     options.port = address.port;
     options.isServer = false;
     options.waitWorkers = false;
-    options.timeout = address.timeout;
+    options.timeout = std::min(address.timeout, kConnect);
     const auto store = c10::make_intrusive<c10d::TCPStore>(address.host, options);
     return std::forward<Body>(body)(*store);
   } catch (const Error&) {
@@ -54,7 +59,7 @@ void await(c10d::Store& store, const std::string& key, const TcpStoreAddress& ad
     store.wait({key}, address.timeout);
   } catch (const c10::Error&) {
     // Of one kind for a connection that is lost and for one that has nothing to say.
-    if (std::chrono::steady_clock::now() - begun < address.timeout) throw;
+    if (std::chrono::steady_clock::now() - begun < address.timeout * 9 / 10) throw;
     throw Error(ErrorKind::hang,
                 fmt::format("rank 0 has not said in {} within {} where it listens: see its log",
                             name_of(address), human_duration(Seconds(address.timeout).count())));

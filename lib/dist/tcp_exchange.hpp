@@ -10,7 +10,7 @@ namespace trainctl::dist {
 struct TcpStoreAddress {
   std::string host;
   std::uint16_t port = 0;
-  std::chrono::milliseconds timeout{300'000};  // to connect, and for a key to be there
+  std::chrono::milliseconds timeout{300'000};  // for a key to be there
 };
 
 /// Sets a key of that store, in the place of what it held. Throws Error(rank_failed): nobody

@@ -4,6 +4,7 @@
 #include "support/temp_folder.hpp"
 
 #include <cmath>
+#include <cstdlib>
 
 using namespace trainctl;
 
@@ -48,4 +49,19 @@ TEST_CASE("the pressure on the cores is what the kernel tells of the last 10 sec
 
 TEST_CASE("the allowed cores are those that are counted") {
   CHECK(static_cast<int>(allowed_cores().size()) >= usable_cores());
+}
+
+TEST_CASE("a process has the cores that its supervisor says, else its part of the usable ones") {
+  ::unsetenv(kCoresVariable);
+  CHECK(core_share(1) == usable_cores());
+  CHECK(core_share(100'000) == 1);
+  CHECK(core_share(0) == usable_cores());
+  ::setenv(kCoresVariable, "3", 1);
+  CHECK(core_share(1) == 3);
+  CHECK(core_share(100'000) == 3);
+  for (const char* nonsense : {"", "0", "-2", "many", "99999999999999999999"}) {
+    ::setenv(kCoresVariable, nonsense, 1);
+    CHECK(core_share(1) == usable_cores());
+  }
+  ::unsetenv(kCoresVariable);
 }

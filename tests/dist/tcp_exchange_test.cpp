@@ -76,7 +76,7 @@ TEST_CASE("a store that is gone is told by its address") {
   TcpStoreAddress address;
   {
     const AgentStore agent;
-    address = agent.address(milliseconds(1500));
+    address = agent.address(milliseconds(300));
   }
   const std::string text = refusal(ErrorKind::rank_failed, address, "key");
   CHECK(text.find(fmt::format("127.0.0.1:{}", address.port)) != std::string::npos);

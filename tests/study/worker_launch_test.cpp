@@ -26,22 +26,6 @@ TEST_CASE("threads spin only while nobody else needs the cores") {
   CHECK(waiting_of(wish, 0) == Waiting::sleep);
 }
 
-TEST_CASE("below a launcher workers share the cores of their task, and are told how many") {
-  spec::Trainer trainer;
-  Machine machine;
-  machine.cores = 64;
-  DeviceChoice devices;
-  WorkerLaunch wish{"trainctl", "run", trainer, machine, devices};
-  CHECK_FALSE(worker_launch(wish).environment.contains(kCoresVariable));
-  wish.cores = 8;
-  CHECK(worker_launch(wish).environment.at(kCoresVariable) == "8");
-  CHECK(worker_launch(wish).environment.at("OMP_NUM_THREADS") == "8");
-  devices.ranks = 2;
-  CHECK(worker_launch(wish).environment.at(kCoresVariable) == "4");
-  trainer.num_threads.value = 5;
-  CHECK(waiting_of(wish, 0) == Waiting::sleep);
-}
-
 TEST_CASE("the watchdog of NCCL ends a collective within distributed.timeout_s, unless told else") {
   spec::Trainer trainer;
   Machine machine;

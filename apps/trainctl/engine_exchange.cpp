@@ -1,6 +1,7 @@
-#include "launcher_place.hpp"
+#include "engine_exchange.hpp"
 
 #include "base/json.hpp"
+#include "base/strings.hpp"
 #include "engine_library.hpp"
 #include "launch/isolated.hpp"
 #include "terminal.hpp"
@@ -64,6 +65,7 @@ std::string exchange(const launch::TaskPlace& task, Json wish) {
   wish["timeout_s"] = kExchangeSeconds;
   const auto body = [text = to_line(wish)] {
     ::alarm(static_cast<unsigned>(2 * kExchangeSeconds));  // ends a connection that hangs
+    ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);           // its errors are told by ours
     return ask_engine(text);
   };
   return launch::run_isolated(body, {.who = "the process that asks torchrun's store"}).text;
@@ -82,16 +84,10 @@ study::Exchange engine_exchange(const launch::TaskPlace& task) {
               }};
 }
 
-study::NodePlan place_node(study::PlacementWish wish, Context& context) {
-  if (const char* digits = std::getenv(study::kTokenVariable)) {
-    wish.token_digits = digits;
-    ::unsetenv(study::kTokenVariable);  // the workers are no place for it
-  }
-  const auto task = launch::task_place([](const char* name) { return std::getenv(name); });
-  study::NodePlan plan = study::plan_node(wish, task, engine_exchange);
-  if (!plan.is_head()) context.quiet = true;
-  if (!plan.said.empty() && !context.quiet && !context.json) writer_for(stderr)(plan.said + "\n");
-  return plan;
+void speak_for(const study::NodePlan& plan, Context& context) {
+  if (plan.task && !plan.is_head()) context.quiet = true;
+  if (!plan.said.empty() && !context.quiet && !context.json)
+    writer_for(stderr)(printable(plan.said) + "\n");
 }
 
 }  // namespace trainctl::app
