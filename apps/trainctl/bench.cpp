@@ -6,9 +6,11 @@
 #include "config_arguments.hpp"
 #include "console.hpp"
 #include "context.hpp"
+#include "report/scaling.hpp"
 #include "run_request.hpp"
 #include "study/bench.hpp"
 #include "study/run.hpp"
+#include "study/scaling.hpp"
 #include "study/trial.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
@@ -18,7 +20,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +58,7 @@ struct BenchFlags {
   std::string out = "runs";
   bool markdown = false;
   std::string save;
+  std::string scaling;  // "strong", "weak"; empty: weak, where devices are compared
 };
 
 std::vector<study::Setting> settings_of(const BenchFlags& flags) {
@@ -65,12 +72,39 @@ std::vector<study::Setting> settings_of(const BenchFlags& flags) {
 
 using Overrides = std::vector<std::string>;
 
+report::Scaling mode_of(const BenchFlags& flags) {
+  return flags.scaling == "strong" ? report::Scaling::strong : report::Scaling::weak;
+}
+
 study::RunRequest request_for(const BenchFlags& flags, const Overrides& added, Context& context) {
   ConfigArguments config = flags.config;
   config.overrides.insert(config.overrides.end(), added.begin(), added.end());
   study::RunRequest request = request_of(load_checked(config, context), config, context);
   request.folder.root = fs::path(flags.out) / "bench";
   return request;
+}
+
+// The batch of one device in the file, with the overrides of the setting.
+std::int64_t batch_of(const BenchFlags& flags, const study::Setting& setting, Context& context) {
+  ConfigArguments config = flags.config;
+  const Overrides added = setting.overrides();
+  config.overrides.insert(config.overrides.end(), added.begin(), added.end());
+  const spec::Loaded loaded = load_config(config, context);
+  context.diagnostics.throw_if_errors();
+  context.diagnostics = {};  // check_all() tells its warnings
+  ENSURE(config, !loaded.experiment.loader.batch_size.automatic,
+         "--scaling strong divides loader.batch_size, which is auto: add a number, as in "
+         "loader.batch_size=64");
+  return loaded.experiment.loader.batch_size;
+}
+
+void scale(const BenchFlags& flags, std::vector<study::Setting>& settings, Context& context) {
+  if (flags.scaling.empty()) return;
+  ENSURE(config, study::devices_of(settings.front()).has_value(),
+         "--scaling compares numbers of devices: add them, as in --devices 1,2");
+  if (mode_of(flags) == report::Scaling::weak) return;
+  study::keep_global_batch(
+      settings, [&](const study::Setting& setting) { return batch_of(flags, setting, context); });
 }
 
 // Every setting is read and checked before the first process starts.
@@ -89,11 +123,18 @@ void print_table(const std::vector<report::BenchRow>& rows, const BenchFlags& fl
   const report::Table table = report::bench_table(rows);
   const std::string notes = context.quiet ? "" : report::bench_notes(rows);
   const report::Write out = writer_for(stdout);
-  if (flags.markdown) {
-    out(report::to_markdown(table) + (notes.empty() ? "" : "\n" + notes));
-  } else {
-    out(report::to_text(table, style_for(context, stdout)) + notes);
-  }
+  const report::Style style = style_for(context, stdout);
+  const auto show = [&](const report::Table& shown, const std::string& below) {
+    out(flags.markdown ? report::to_markdown(shown) + (below.empty() ? "" : "\n" + below)
+                       : report::to_text(shown, style) + below);
+  };
+  show(table, notes);
+  const report::Scaling mode = mode_of(flags);
+  const std::vector<report::ScalingRow> scaling = report::scaling_rows(rows, mode);
+  if (scaling.empty()) return;
+  out("\n");
+  show(report::scaling_table(rows, scaling),
+       context.quiet ? "" : report::scaling_notes(scaling, mode));
 }
 
 bool chooses_threads(const study::RunRequest& request) {
@@ -104,25 +145,44 @@ void say(const Context& context, const std::string& line) {
   if (progress_for(context) != report::ProgressMode::none) writer_for(stderr)(line + "\n");
 }
 
+int devices_in(const study::RunRequest& request) {
+  return request.loaded.experiment.trainer.devices.value_or(1);
+}
+
+std::string threads_line(int threads, int devices, bool differs) {
+  return fmt::format(
+      "warm-up  {} CPU thread{} a process in every run{}", threads, threads == 1 ? "" : "s",
+      differs ? fmt::format(" on {} device{}", devices, devices == 1 ? "" : "s") : std::string());
+}
+
 // Left to itself every run measures how many threads are best, and may find another number than the
-// row it is compared with: one run of one batch decides for all.
+// row it is compared with: one run of one batch decides for all that share the cores alike.
 study::WarmUp pin_threads(const BenchFlags& flags, const std::vector<study::Setting>& settings,
                           std::vector<study::RunRequest>& requests, Context& context) {
-  const auto first = std::ranges::find_if(requests, chooses_threads);
-  if (first == requests.end()) return {};
-  Overrides added = settings[static_cast<std::size_t>(first - requests.begin())].overrides();
-  added.emplace_back("trainer.fast_dev_run=true");
-  const study::WarmUp found = study::warm_up(request_for(flags, added, context), steady_clock());
-  if (!found.threads || found.stopped) return found;
+  study::WarmUp first;
+  std::map<int, std::optional<int>> found;  // by the number of devices
+  for (const study::RunRequest& request : requests) {
+    if (chooses_threads(request)) found[devices_in(request)];
+  }
+  const bool differs = found.size() > 1;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (!chooses_threads(requests[i])) continue;
-    added = settings[i].overrides();
-    added.push_back(fmt::format("trainer.num_threads={}", *found.threads));
+    const int devices = devices_in(requests[i]);
+    Overrides added = settings[i].overrides();
+    if (!found[devices]) {
+      added.emplace_back("trainer.fast_dev_run=true");
+      const study::WarmUp tried =
+          study::warm_up(request_for(flags, added, context), steady_clock());
+      if (!tried.threads || tried.stopped) return tried;
+      found[devices] = tried.threads;
+      if (!first.threads) first = tried;
+      say(context, threads_line(*tried.threads, devices, differs));
+      added.pop_back();
+    }
+    added.push_back(fmt::format("trainer.num_threads={}", *found[devices]));
     requests[i] = request_for(flags, added, context);
   }
-  say(context, fmt::format("warm-up  {} CPU thread{} a process in every run", *found.threads,
-                           *found.threads == 1 ? "" : "s"));
-  return found;
+  return first;
 }
 
 study::RunTrial trial_runner(const BenchFlags& flags, const std::vector<study::Setting>& settings,
@@ -152,8 +212,15 @@ void print_rows(const std::vector<report::BenchRow>& rows, const Json& document,
   }
 }
 
+std::string one_of_scalings(const std::string& text) {
+  const auto names = enum_names(report::Scaling());
+  if (std::ranges::find(names, text) != names.end()) return {};
+  return fmt::format("'{}' is not one of {}", printable(text), fmt::join(names, ", "));
+}
+
 int bench(const BenchFlags& flags, Context& context) {
-  const std::vector<study::Setting> settings = settings_of(flags);
+  std::vector<study::Setting> settings = settings_of(flags);
+  scale(flags, settings, context);
   std::vector<study::RunRequest> requests = check_all(flags, settings, context);
   // Known before an hour of runs rather than after it.
   if (const fs::path folder = fs::path(flags.save).parent_path(); !folder.empty())
@@ -164,6 +231,8 @@ int bench(const BenchFlags& flags, Context& context) {
       study::run_rounds(settings, flags.repeats, trial_runner(flags, settings, requests, context));
   Json document = report::bench_document(rows, flags.config.file);
   document["num_threads"] = warm_up.threads ? Json(*warm_up.threads) : Json(nullptr);
+  const report::Scaling mode = mode_of(flags);
+  document["scaling"] = report::scaling_json(rows, report::scaling_rows(rows, mode), mode);
   print_rows(rows, document, flags, context);
   if (!flags.save.empty()) write_atomically(flags.save, to_pretty(document) + "\n");
   return study::exit_code_of(rows);
@@ -189,6 +258,12 @@ void add_bench(CLI::App& program, Context& context) {
       ->type_name("KEY=LIST")
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  verb.add_option(
+          "--scaling", flags->scaling,
+          "what stays with --devices: weak: the batch of a device; strong: the samples of a "
+          "step, so that loader.batch_size is divided; weak where this is left out")
+      ->type_name("HOW")
+      ->check(std::function<std::string(const std::string&)>(one_of_scalings));
   verb.add_option("--repeats", flags->repeats, "runs of each setting")
       ->type_name("N")
       ->check(whole_number(1, 1000))

@@ -3,15 +3,27 @@
 #include "build_info.hpp"
 #include "context.hpp"
 #include "data/libraries.hpp"
+#include "engine_library.hpp"
+#include "launch/signals.hpp"
+#include "report/link.hpp"
+#include "study/link_probe.hpp"
+#include "terminal.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <optional>
 
 namespace trainctl::app {
 namespace {
+
+struct DoctorFlags {
+  bool link = false;
+  int devices = 0;  // 0: all GPUs where there are two or more, else two processes
+};
 
 constexpr std::array kNames{"ok", "degraded", "broken"};
 constexpr std::array kColors{"32", "33", "1;31"};
@@ -44,17 +56,36 @@ void print_finding(const Finding& finding, config::Color color) {
   if (!finding.cure.empty()) print(fmt::format("  {:<19} -> {}", "", finding.cure));
 }
 
-int doctor(const Context& context) {
+/// GPUs where there are so many, else processes that compute on the CPU.
+std::optional<events::LinkMeasured> probe_link(const DoctorFlags& flags) {
+  if (!flags.link) return std::nullopt;
+  ENSURE(resource, find_engine_library().has_value(),
+         "--link needs the engine, which this build does not have; build it with: cmake --build "
+         "--preset release");
+  const int gpus = study::link_places().gpus;
+  const int ranks = flags.devices > 0 ? flags.devices : std::max(gpus, 2);
+  return study::measure_link({executable_path(), ranks, /*on_gpus=*/ranks <= gpus});
+}
+
+int doctor(const DoctorFlags& flags, const Context& context) {
+  ENSURE(config, flags.link || flags.devices == 0,
+         "--devices tells how many processes --link measures between: add that");
+  launch::end_on_stop_signals();
+  // Before examine() loads what may start threads: workers are watched by a process without any.
+  const std::optional<events::LinkMeasured> link = probe_link(flags);
   const std::vector<Finding> findings = examine();
   const Health worst = std::ranges::max(findings, {}, &Finding::health).health;
   if (context.json) {
-    print_json(document(findings, worst));
+    Json all = document(findings, worst);
+    if (link) all["link"] = report::link_json(*link);
+    print_json(all);
   } else {
     if (!context.quiet) print("trainctl " + version_text());
     for (const Finding& one : findings) {
       if (!context.quiet || one.health != Health::ok)
         print_finding(one, color_for(context, stdout));
     }
+    if (link) put(stdout, "\n" + report::link_text(*link, style_for(context, stdout)));
   }
   return worst == Health::broken ? static_cast<int>(ErrorKind::resource) : 0;
 }
@@ -62,10 +93,18 @@ int doctor(const Context& context) {
 }  // namespace
 
 void add_doctor(CLI::App& program, Context& context) {
+  const auto flags = std::make_shared<DoctorFlags>();
   CLI::App& verb = add_verb(
       program, context,
       {"doctor", "what this machine has, what is degraded and how to fix it", kMachineGroup},
-      [&context] { return doctor(context); });
+      [flags, &context] { return doctor(*flags, context); });
+  verb.add_flag("--link", flags->link,
+                "measure what processes take to sum tensors of 1 KiB to 64 MiB: latency and "
+                "bandwidth, for plan --devices");
+  verb.add_option("--devices", flags->devices,
+                  "processes to measure between: GPUs where there are so many, else on the CPU")
+      ->type_name("N")
+      ->check(whole_number(2, 1024));
   verb.footer("Exit codes: 0 trainctl can train here; 11 something it needs is missing.");
 }
 

@@ -11,6 +11,7 @@
 #include "data/memory_plan.hpp"
 #include "engine_library.hpp"
 #include "launch/verdict.hpp"
+#include "plan_ranks.hpp"
 #include "spec/monitor.hpp"
 #include "spec/placement.hpp"
 #include "spec/run_length.hpp"
@@ -24,6 +25,7 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace trainctl::app {
 namespace {
@@ -32,6 +34,7 @@ struct PlanArguments {
   ConfigArguments config;
   bool probe = false;
   bool no_model = false;
+  RanksArguments ranks;
 };
 
 std::string bytes_text(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
@@ -125,6 +128,7 @@ class Planner {
   void count_steps(const data::Pipeline& pipeline, const data::LoaderOptions& options) {
     std::int64_t samples = pipeline.dataset->size();
     if (options.sampling) samples = options.sampling->num_samples.value_or(samples);
+    plan_.epoch_samples = samples;
     const spec::RunLength length = spec::schedule_length(experiment_, samples, place_.ranks);
     plan_.batches_per_epoch = spec::train_batches(experiment_, samples, place_.ranks);
     plan_.steps_per_epoch = length.steps_per_epoch;
@@ -186,7 +190,8 @@ class Planner {
 /// with the reason in the model's place. Returns the exit code.
 int measure(const PlanArguments& arguments, const spec::Loaded& loaded, report::Plan& plan) {
   try {
-    plan.model = study::measure_model({loaded, executable_path(), arguments.probe});
+    const bool times_steps = arguments.probe || arguments.ranks.devices > 0;
+    plan.model = study::measure_model({loaded, executable_path(), times_steps});
     plan.recomputes = plan.model->recomputes;  // what `auto` would be
     return 0;
   } catch (const Error& error) {
@@ -212,17 +217,32 @@ int add_model(const PlanArguments& arguments, const spec::Loaded& loaded, report
   return 0;
 }
 
+spec::Loaded load(const PlanArguments& arguments, Context& context) {
+  ConfigArguments config = arguments.config;
+  for (std::string& added : overrides_of(arguments.ranks))
+    config.overrides.push_back(std::move(added));
+  return load_checked(config, context);
+}
+
+int exit_code_of(const report::Plan& plan, int measured) {
+  if (!plan.refusal.empty()) return static_cast<int>(ErrorKind::resource);
+  if (plan.fake && !plan.fake->problems.empty()) return static_cast<int>(ErrorKind::config);
+  return measured;
+}
+
 int plan(const PlanArguments& arguments, Context& context) {
-  const spec::Loaded loaded = load_checked(arguments.config, context);
+  check_ranks_options(arguments.ranks, arguments.no_model);
+  const spec::Loaded loaded = load(arguments, context);
   print_warnings(context);
   report::Plan plan = Planner(arguments, loaded.experiment).plan();
   const int measured = add_model(arguments, loaded, plan);
+  add_ranks(arguments.ranks, loaded, plan);
   if (context.json) {
     print_json(report::plan_document(plan));
   } else {
     put(stdout, report::plan_text(plan, style_for(context, stdout)));
   }
-  return plan.refusal.empty() ? measured : static_cast<int>(ErrorKind::resource);
+  return exit_code_of(plan, measured);
 }
 
 }  // namespace
@@ -238,12 +258,14 @@ void add_plan(CLI::App& program, Context& context) {
                 "make some batches and take some steps, and say what loader.num_workers=auto makes "
                 "of their time, and how long a run would take");
   verb.add_flag("--no-model", arguments->no_model, "leave the model out: loading alone");
+  add_ranks_options(verb, arguments->ranks);
   verb.footer(
       "Nothing is trained: a few steps on made-up samples, in a process of their own, tell what "
       "the model takes. With loader.num_workers=auto the table counts the most that a run may "
       "take.\n"
       "Exit codes: 0 a run would start, also where the verdict is 'exceeds', which is an estimate; "
-      "2 an error in the file; 9 an error in the data; 11 a run would not start for want of "
+      "2 an error in the file, or --fake-ranks found that so many "
+      "ranks would be refused; 9 an error in the data; 11 a run would not start for want of "
       "memory, or the model could not be measured for want of it; 7 or 1 it could not be measured "
       "for another reason.");
 }

@@ -98,7 +98,9 @@ Steps measure_steps(ModelMeter& meter, std::int64_t batch_size, std::int64_t mos
 void count_parameters(const stage::Model& model, events::Measured& measured) {
   for (const auto& [name, tensor] : model.parameters()) {
     measured.parameters += tensor.numel();
-    if (tensor.requires_grad()) measured.trainable_parameters += tensor.numel();
+    if (!tensor.requires_grad()) continue;
+    measured.trainable_parameters += tensor.numel();
+    measured.parameter_bytes.push_back(static_cast<std::int64_t>(tensor.nbytes()));
   }
 }
 
@@ -118,6 +120,12 @@ std::int64_t saved_bytes(const events::Measured& measured,
   return saving->weights_only ? weights : weights + measured.optimizer_bytes + measured.best_bytes;
 }
 
+/// Of a step on a GPU, whose work the host's clock does not see: by the operations of the passes.
+double backward_share(const events::Measured& measured) {
+  if (measured.step_flops <= 0) return 0;
+  return 1 - static_cast<double>(measured.forward_flops) / static_cast<double>(measured.step_flops);
+}
+
 /// As in a run, all ranks of which share the cores: the number of threads is that of the steps that
 /// are timed.
 void time_steps(const TaskSetup& setup, ModelMeter& meter, events::Measured& measured) {
@@ -129,7 +137,10 @@ void time_steps(const TaskSetup& setup, ModelMeter& meter, events::Measured& mea
   measured.num_threads =
       choose_threads({experiment, meter.catalogue(), meter.shape(), setup.device, ranks}, *alone)
           .threads;
-  measured.step_s = meter.time(rows);
+  const TimedStep step = meter.time(rows);
+  measured.step_s = step.seconds;
+  measured.backward_s =
+      step.seconds * (setup.device.is_cuda() ? backward_share(measured) : step.backward_share);
 }
 
 events::Measured measured_on(const TaskSetup& setup, const data::Pipeline& pipeline) {

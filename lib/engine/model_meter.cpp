@@ -212,16 +212,20 @@ SampleFlops ModelMeter::flops(std::int64_t rows) {
   return flops;
 }
 
-double ModelMeter::time(std::int64_t rows) {
+TimedStep ModelMeter::time(std::int64_t rows) {
   memory_.reset();  // its reports take time
   const device::DeviceBatch batch = batch_of(rows);
   const train::MicroBatch micro{.batch = batch, .window_rows = rows};
-  return train::time_steps(
+  timer_.begin_epoch();
+  const double seconds = train::time_steps(
       [&] {
         run_one(micro);
         (void)runner_.meter().total();
       },
       steady_clock());
+  const events::Timing parts = timer_.end_epoch(rows);
+  const double share = parts.wall_s > 0 ? parts.backward_s / parts.wall_s : 0;
+  return {seconds, share};
 }
 
 }  // namespace trainctl::engine

@@ -30,6 +30,11 @@ struct SampleFlops {
   std::int64_t step = 0;  // forward and backward
 };
 
+struct TimedStep {
+  double seconds = 0;
+  double backward_share = 0;  // of it: by the host's clock, which tells nothing of a GPU's work
+};
+
 /// What stays from step to step.
 struct KeptBytes {
   std::int64_t weights = 0;
@@ -51,8 +56,8 @@ class ModelMeter {
   [[nodiscard]] StepCost extrapolated(const StepCost& less, const StepCost& more,
                                       std::int64_t rows) const;
   SampleFlops flops(std::int64_t rows);
-  /// Seconds of a step, the median of a few. From here on no memory is counted.
-  double time(std::int64_t rows);
+  /// A step, the median of a few. From here on no memory is counted.
+  TimedStep time(std::int64_t rows);
 
   /// As of the last step.
   [[nodiscard]] const KeptBytes& kept() const { return kept_; }

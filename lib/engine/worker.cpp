@@ -11,6 +11,7 @@
 #include "device/cuda.hpp"
 #include "device/probes.hpp"
 #include "engine/failure.hpp"
+#include "engine/link.hpp"
 #include "engine/loading.hpp"
 #include "engine/measure.hpp"
 #include "engine/origin.hpp"
@@ -212,6 +213,7 @@ int Worker::run() {
   const TaskKind kind = spec::kind_called(request_.mode);
   if (kind == TaskKind::train) return run_training();
   if (kind == TaskKind::replay) return run_replay();
+  if (kind == TaskKind::link) return run_link();
   const bool judges = kind == TaskKind::evaluate || kind == TaskKind::predict;
   return judges ? run_evaluation() : run_measurement();
 }
@@ -234,6 +236,15 @@ int Worker::run_measurement() {
 int Worker::run_replay() {
   const Place place = take_place();
   return replay({request_, place.experiment, place.device, emit_});
+}
+
+int Worker::run_link() {
+  const bool on_gpu =
+      request_.accelerator != nullptr && std::string_view(request_.accelerator) == "gpu";
+  const at::Device device = device::choose_device(
+      on_gpu ? spec::Accelerator::gpu : spec::Accelerator::cpu, request_.local_rank);
+  emit_(hello(request_.rank, device));
+  return measure_link({request_, device, emit_});
 }
 
 int Worker::run_training() {

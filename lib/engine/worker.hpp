@@ -38,6 +38,7 @@ class Worker {
   int run_evaluation();  // evaluate.cpp
   int run_measurement();
   int run_replay();
+  int run_link();  // without an experiment
   /// The first steps of every task: reads the experiment, chooses the device and says Hello.
   Place take_place();
   /// Tells after each batch of an evaluation where it stands, and when all ranks are to stop.

@@ -15,7 +15,7 @@ namespace {
 constexpr std::array kNames{
     "hello",     "weights_set",      "run_started",   "progress",  "step_logged", "epoch_ended",
     "table_row", "checkpoint_saved", "stopped_early", "evaluated", "warning",     "failed",
-    "finished",  "measured",         "resumed",       "replayed",  "rank_epoch"};
+    "finished",  "measured",         "resumed",       "replayed",  "rank_epoch",  "link_measured"};
 static_assert(kNames.size() == std::variant_size_v<Event>);
 
 // ---- writing
@@ -45,6 +45,12 @@ Json value_of(const std::map<std::string, std::string>& values) {
 
 Json value_of(const std::vector<std::int64_t>& values) { return values; }
 Json value_of(const std::vector<std::string>& values) { return values; }
+
+Json value_of(const std::vector<double>& values) {
+  Json list = Json::array();
+  for (const double value : values) list.push_back(value_of(value));
+  return list;
+}
 
 Json value_of(const Metrics& values) {
   Json object = Json::object();
@@ -146,6 +152,11 @@ void read(const Json& json, std::optional<T>& value) {
 }
 
 void read(const Json& json, std::vector<std::int64_t>& values) {
+  demand(json.is_array(), "a list");
+  for (const Json& one : json) read(one, values.emplace_back());
+}
+
+void read(const Json& json, std::vector<double>& values) {
   demand(json.is_array(), "a list");
   for (const Json& one : json) read(one, values.emplace_back());
 }

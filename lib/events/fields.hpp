@@ -209,10 +209,22 @@ void each_field(Like<Measured> auto& r, auto&& visit) {
   visit("step_flops", r.step_flops);
   visit("batch_size", r.batch_size);
   visit("measured_batches", r.measured_batches);
+  visit("parameter_bytes", r.parameter_bytes);
   visit("step_s", r.step_s);
+  visit("backward_s", r.backward_s);
   visit("num_threads", r.num_threads);
   visit("recomputes", r.recomputes);
   visit("recomputes_why", r.recomputes_why);
+}
+
+void each_field(Like<LinkMeasured> auto& r, auto&& visit) {
+  visit("backend", r.backend);
+  visit("device", r.device);
+  visit("device_name", r.device_name);
+  visit("ranks", r.ranks);
+  visit("bytes", r.bytes);
+  visit("seconds", r.seconds);
+  visit("repeats", r.repeats);
 }
 
 void each_field(Like<TensorSummary> auto& r, auto&& visit) {

@@ -238,10 +238,23 @@ struct Measured {
   std::int64_t step_flops = 0;     // a sample; forward and backward
   std::int64_t batch_size = 0;
   std::vector<std::int64_t> measured_batches;  // without batch_size: the bytes are extrapolated
-  std::optional<double> step_s;  // of a step with the last of them; absent: not asked for
-  int num_threads = 0;           // that it was timed with
-  bool recomputes = false;       // blocks, in the backward pass
-  std::string recomputes_why;    // empty: it was asked for
+  std::vector<std::int64_t> parameter_bytes;  // gradients of those that are trained, in their order
+  std::optional<double> step_s;      // of a step with the last of them; absent: not asked for
+  std::optional<double> backward_s;  // of it: timed on a CPU, by its operations on a GPU
+  int num_threads = 0;               // that it was timed with
+  bool recomputes = false;           // blocks, in the backward pass
+  std::string recomputes_why;        // empty: it was asked for
+};
+
+/// Rank 0 of ranks that measure the link between them: what sums over all of them took.
+struct LinkMeasured {
+  std::string backend;      // "gloo", "nccl"
+  std::string device;       // of rank 0: "cpu", "cuda:0"
+  std::string device_name;  // "NVIDIA H200"; empty: a CPU
+  int ranks = 2;
+  std::vector<std::int64_t> bytes;    // of the tensor that is summed, ascending
+  std::vector<double> seconds;        // for each of them: the median, as the mean over the ranks
+  std::vector<std::int64_t> repeats;  // for each of them
 };
 
 /// What the values of a tensor are like.
@@ -280,6 +293,6 @@ struct Replayed {
 
 using Event = std::variant<Hello, WeightsSet, RunStarted, Progress, StepLogged, EpochEnded,
                            TableRow, CheckpointSaved, StoppedEarly, Evaluated, Warning, Failed,
-                           Finished, Measured, Resumed, Replayed, RankEpoch>;
+                           Finished, Measured, Resumed, Replayed, RankEpoch, LinkMeasured>;
 
 }  // namespace trainctl::events

@@ -42,15 +42,6 @@ bool same_numbers(const std::vector<double>& a, const std::vector<double>& b) {
   return std::ranges::equal(a, b, same);
 }
 
-std::optional<bool> same_batches(const BenchRow& base, const BenchRow& row) {
-  if (base.trials.empty() || row.trials.empty()) return std::nullopt;
-  const std::string& wanted = base.trials.front().data_digest;
-  const auto known = [](const Trial& trial) { return !trial.data_digest.empty(); };
-  if (wanted.empty() || !std::ranges::all_of(row.trials, known)) return std::nullopt;
-  return std::ranges::all_of(row.trials,
-                             [&](const Trial& trial) { return trial.data_digest == wanted; });
-}
-
 std::optional<bool> same_losses(const BenchRow& base, const BenchRow& row) {
   if (base.trials.empty() || row.trials.empty() || base.trials.front().losses.empty())
     return std::nullopt;
@@ -111,6 +102,13 @@ std::string interval_note(std::size_t repeats) {
 std::string same_text(const std::optional<bool>& same) {
   if (!same) return "?";
   return *same ? "same" : "differ";
+}
+
+/// The same bits, or as near as sums in another order are.
+std::string losses_text(const BenchRow& base, const BenchRow& row, const RowSummary& summary) {
+  if (!summary.same_losses || *summary.same_losses) return same_text(summary.same_losses);
+  const std::string text = loss_text(loss_gap(base, row));
+  return text.starts_with("within") ? text : "differ";
 }
 
 std::string final_loss(const BenchRow& row) {
@@ -179,20 +177,6 @@ Json row_json(const BenchRow& row, const RowSummary& summary) {
 
 }  // namespace
 
-Trial trial_of(const RunRecord& record, double total_s) {
-  Trial trial{.total_s = total_s};
-  if (const auto hello = record.hellos.find(0); hello != record.hellos.end())
-    trial.startup_s = hello->second.startup_s;
-  for (const events::EpochEnded& epoch : record.epochs) {
-    trial.epoch_s.push_back(epoch.timing.wall_s);
-    if (const auto loss = find_metric(epoch.metrics, "train/loss")) trial.losses.push_back(*loss);
-  }
-  trial.samples_per_s = sum_timing(steady_epochs(record)).samples_per_s;
-  if (const auto end = record.finished.find(0); end != record.finished.end())
-    trial.data_digest = end->second.data_digest;
-  return trial;
-}
-
 std::vector<RowSummary> summarize(std::span<const BenchRow> rows) {
   std::vector<RowSummary> summaries;
   for (const BenchRow& row : rows) summaries.push_back(summarize_row(rows.front(), row));
@@ -218,7 +202,8 @@ Table bench_table(std::span<const BenchRow> rows) {
                duration_text(row.steady_epoch_s),
                rows[i].trials.empty() ? "-" : rate_text(row.samples_per_s),
                base ? "baseline" : speedup_text(row.speedup), base ? "" : speedup_text(epoch),
-               final_loss(rows[i]), same_text(row.same_batches), same_text(row.same_losses)});
+               final_loss(rows[i]), same_text(row.same_batches),
+               losses_text(rows.front(), rows[i], row)});
   }
   return table;
 }

@@ -6,6 +6,7 @@
 #include "report/speedup.hpp"
 #include "report/table.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,14 +15,26 @@
 
 namespace trainctl::report {
 
+/// The rank whose own work and waits for data took longest, and by which share longer than the
+/// median.
+struct SlowRank {
+  int rank = 0;
+  double behind = 0;
+};
+
 /// What one run of a bench gave.
 struct Trial {
   double total_s = 0;    // from the start of its first process to the end of its last
   double startup_s = 0;  // from exec until the worker had loaded its libraries
   std::vector<double> epoch_s;
-  double samples_per_s = 0;    // steady epochs
-  std::vector<double> losses;  // train/loss of each epoch
-  std::string data_digest;     // of every training batch; empty where it was not computed
+  double samples_per_s = 0;             // steady epochs
+  std::vector<double> losses;           // train/loss of each epoch
+  std::string data_digest;              // of every training batch; empty where it was not computed
+  std::int64_t global_batch = 0;        // samples of a batch over all ranks; 0: not told
+  int num_threads = 0;                  // CPU threads of a process; 0: not told
+  std::optional<double> exposed_s;      // a step waited for other ranks, mean of the ranks
+  std::optional<double> exposed_share;  // of the step
+  std::optional<SlowRank> slowest;      // of several ranks
 };
 Trial trial_of(const RunRecord& record, double total_s);
 
@@ -54,6 +67,15 @@ struct RowSummary {
   std::optional<bool> same_losses;  // bit by bit; nothing where no epoch ended
 };
 std::vector<RowSummary> summarize(std::span<const BenchRow> rows);
+
+/// Whether every repeat of `row` had the batches of the first of `base`; nothing where a digest is
+/// not known.
+std::optional<bool> same_batches(const BenchRow& base, const BenchRow& row);
+/// The furthest that a loss of any repeat of `row` is from that of the same epoch in the first of
+/// `base`, as a share of the larger; nothing where there is none, or where one alone is not finite.
+std::optional<double> loss_gap(const BenchRow& base, const BenchRow& row);
+/// "same", "within 1e-06" (up to 1e-4), "differ"; "?" where it is not known.
+std::string loss_text(const std::optional<double>& gap);
 
 /// technique, total, epoch, samples/s, speed-ups, final loss, identity.
 Table bench_table(std::span<const BenchRow> rows);

@@ -4,6 +4,7 @@
 #include "base/strings.hpp"
 #include "report/backlog.hpp"
 #include "report/csv_file.hpp"
+#include "report/ranks.hpp"
 #include "report/record.hpp"
 #include "report/sink.hpp"
 #include "report/table.hpp"
@@ -27,6 +28,12 @@ std::vector<CsvField> timing_fields(const events::Timing& timing) {
   return fields;
 }
 
+std::vector<CsvField> rank_fields(const events::RankEpoch& epoch) {
+  std::vector<CsvField> fields;
+  for (auto& [name, cell] : rank_columns(epoch)) fields.push_back({name, cell});
+  return fields;
+}
+
 /// Rank 0's lines, and what becomes of those that a full disk does not take. They are synced at
 /// each epoch, as checkpoints are: a run that goes on after a power cut has the history of its
 /// past.
@@ -34,6 +41,7 @@ class FileSink : public Sink {
  public:
   void on_event(int rank, const events::Event& event) final {
     if (rank == 0) take(event);
+    if (const auto* epoch = std::get_if<events::RankEpoch>(&event)) take_of_rank(*epoch);
   }
   void on_tick(double now) final { backlog_.on_tick(now); }
   void close() final { backlog_.close(); }
@@ -41,6 +49,7 @@ class FileSink : public Sink {
 
  protected:
   virtual void take(const events::Event& event) = 0;
+  virtual void take_of_rank(const events::RankEpoch& /*epoch*/) {}
   void later(Backlog::Write write) { backlog_.add(std::move(write)); }
 
  private:
@@ -53,13 +62,17 @@ class CsvSink final : public FileSink {
       : run_dir_(run_dir),
         metrics_(std::move(metrics)),
         epochs_(run_dir / "epochs.csv"),
-        timing_(run_dir / "timing.csv") {}
+        timing_(run_dir / "timing.csv"),
+        ranks_(run_dir / "ranks.csv") {}
 
  protected:
   void take(const events::Event& event) override {
     if (const auto* row = std::get_if<events::TableRow>(&event))
       later([this, row = *row] { add_row(row); });
     if (const auto* epoch = std::get_if<events::EpochEnded>(&event)) add_epoch(*epoch);
+  }
+  void take_of_rank(const events::RankEpoch& epoch) override {
+    later([this, row = rank_fields(epoch)] { ranks_.append(row); });
   }
 
  private:
@@ -85,6 +98,7 @@ class CsvSink final : public FileSink {
   void sync() {
     epochs_.sync();
     timing_.sync();
+    ranks_.sync();
     for (auto& [name, file] : tables_) file.sync();
   }
 
@@ -118,6 +132,7 @@ class CsvSink final : public FileSink {
   std::map<std::string, AppendFile> tables_;
   CsvFile epochs_;
   CsvFile timing_;
+  CsvFile ranks_;  // of several ranks: its first row makes the file
 };
 
 /// elapsed_s of the last epoch in metrics.jsonl; 0 where there is none.

@@ -245,10 +245,12 @@ std::string plan_text(const Plan& plan, const Style& style) {
   text += fact("available", available_text(plan), style);
   for (const std::string& change : plan.shrunk) text += fact("shrinks", change, style);
   text += fact("verdict", verdict_text(plan, style), style);
-  if (plan.model) return text;
-  return text + fact("",
-                     "beside it come the network, its optimizer and libtorch (0.5 GiB a process)",
-                     style);
+  if (!plan.model)
+    text += fact("", "beside it come the network, its optimizer and libtorch (0.5 GiB a process)",
+                 style);
+  if (plan.fake) text += "\n" + fake_ranks_text(*plan.fake, style);
+  if (plan.scaling) text += "\n" + scaling_text(*plan.scaling, style);
+  return text;
 }
 
 Json plan_document(const Plan& plan) {
@@ -276,7 +278,9 @@ Json plan_document(const Plan& plan) {
           {"node_bytes", plan.node_bytes()},
           {"all_bytes", plan.all_bytes()},
           {"model", model_json(plan)},
-          {"no_model", plan.no_model.empty() ? Json(nullptr) : Json(plan.no_model)}};
+          {"no_model", plan.no_model.empty() ? Json(nullptr) : Json(plan.no_model)},
+          {"fake_ranks", plan.fake ? fake_ranks_json(*plan.fake) : Json(nullptr)},
+          {"scaling", plan.scaling ? scaling_json(*plan.scaling) : Json(nullptr)}};
 }
 
 }  // namespace trainctl::report

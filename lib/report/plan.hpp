@@ -2,7 +2,9 @@
 
 #include "base/json.hpp"
 #include "events/records.hpp"
+#include "report/fake_ranks.hpp"
 #include "report/format.hpp"
+#include "report/plan_scaling.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -59,6 +61,7 @@ struct Plan {
   int ranks = 1;
   int cores = 1;  // of the machine, for all ranks
   std::int64_t batch_size = 0;
+  std::int64_t epoch_samples = 0;      // that are drawn for an epoch of training
   std::int64_t batches_per_epoch = 0;  // of one rank
   std::int64_t steps_per_epoch = 0;    // of the optimizer: fewer with accumulation
   std::optional<std::int64_t> epochs;  // nothing where only time bounds them
@@ -75,7 +78,9 @@ struct Plan {
   std::string refusal;              // empty: a run would start
   bool recomputes = false;          // checkpointed activations, in the backward pass
   std::optional<events::Measured> model;
-  std::string no_model;  // why it was not measured
+  std::string no_model;                   // why it was not measured
+  std::optional<PlannedScaling> scaling;  // --devices
+  std::optional<FakeRanks> fake;          // --fake-ranks
 
   [[nodiscard]] std::uint64_t rank_bytes() const;
   [[nodiscard]] std::uint64_t node_bytes() const;  // all ranks; mapped files left out

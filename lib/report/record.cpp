@@ -48,7 +48,8 @@ struct Recorder {
     saw_step(event.global_step);
     record.finished[rank] = event;
   }
-  void operator()(const events::Measured& /*event*/) {}  // of no run
+  void operator()(const events::Measured& /*event*/) {}      // of no run
+  void operator()(const events::LinkMeasured& /*event*/) {}  // nor this
   void operator()(const events::Replayed& event) { record.replayed = event; }
 
   template <class Epoch>

@@ -2,6 +2,7 @@
 
 #include "report/bottleneck.hpp"
 #include "report/format.hpp"
+#include "report/ranks.hpp"
 
 #include <algorithm>
 
@@ -112,6 +113,9 @@ Json result_document(const RunRecord& record, const Ending& ending) {
   document["skipped_samples"] = record.skipped.size();
   document["world_size"] = record.started ? record.started->world_size
                                           : std::max(1, static_cast<int>(record.hellos.size()));
+  const std::vector<RankRow> ranks = rank_rows(record);
+  document["ranks"] = ranks_json(ranks);
+  document["straggler"] = straggler_json(ranks);
   document["restarts"] = ending.restarts;
   document["resumed_from"] = resumed_json(record, ending);
   if (!ending.attempts.empty()) document["attempts"] = attempts_json(ending.attempts);

@@ -2,6 +2,7 @@
 
 #include "base/strings.hpp"
 #include "report/bottleneck.hpp"
+#include "report/ranks.hpp"
 
 #include <fmt/format.h>
 
@@ -151,6 +152,14 @@ std::string next_command(const Bottleneck& found, const BottleneckContext& conte
   return like_before(ending.command, "bench", "loader.num_workers", {"--workers", "0,2,4"});
 }
 
+/// Where the ranks' time went, below the facts of the run; empty for one rank.
+std::string ranks_text(const RunRecord& record, const Style& style) {
+  const std::vector<RankRow> rows = rank_rows(record);
+  if (rows.empty()) return "";
+  return fact("ranks", ranks_verdict(rows), style) + "\n" + to_text(ranks_table(rows), style) +
+         "\n";
+}
+
 }  // namespace
 
 std::string summary_text(const RunRecord& record, const Ending& ending, const Style& style) {
@@ -168,6 +177,7 @@ std::string summary_text(const RunRecord& record, const Ending& ending, const St
     text += fact("bottleneck", bottleneck_text(found), style);
     if (!found.advice.empty()) text += fact("", found.advice, style);
   }
+  text += ranks_text(record, style);
   if (!record.skipped.empty()) text += fact("skipped", skipped_text(record), style);
   if (!ending.profile.empty()) text += fact("profile", printable(ending.profile), style);
   if (!ending.run_dir.empty()) text += fact("run folder", printable(ending.run_dir), style);

@@ -16,10 +16,10 @@
 namespace trainctl::spec {
 
 /// `measure`: what a step takes, for the plan; `probe` times steps, too; `replay`: one step of a
-/// run that has diverged, once more.
-enum class TaskKind { train, evaluate, predict, measure, probe, replay };
-constexpr std::array<const char*, 6> enum_names(TaskKind) {
-  return {"train", "evaluate", "predict", "measure", "probe", "replay"};
+/// run that has diverged, once more; `link`: what sums over the ranks take, without an experiment.
+enum class TaskKind { train, evaluate, predict, measure, probe, replay, link };
+constexpr std::array<const char*, 7> enum_names(TaskKind) {
+  return {"train", "evaluate", "predict", "measure", "probe", "replay", "link"};
 }
 
 /// The kind as the file and the engine's request call it.

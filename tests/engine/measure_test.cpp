@@ -98,7 +98,19 @@ TEST_CASE("the tensors of a step are counted to the byte") {
   CHECK(cost.best_bytes == 4 * kParameters);
   CHECK(cost.saved_bytes == cost.weight_bytes + cost.optimizer_bytes + cost.best_bytes);
   CHECK(cost.measured_batches == std::vector<std::int64_t>{32});
+  CHECK(cost.parameter_bytes ==
+        std::vector<std::int64_t>{4 * 784 * 16, 4 * 16, 4 * 16 * 10, 4 * 10});
   CHECK_FALSE(cost.step_s.has_value());
+  CHECK_FALSE(cost.backward_s.has_value());
+}
+
+TEST_CASE("a probe tells the backward pass as a part of the step") {
+  const Outcome outcome = measure(kSmall, "", 32, "probe");
+  REQUIRE(outcome.measured.has_value());
+  REQUIRE(outcome.measured->step_s.has_value());
+  REQUIRE(outcome.measured->backward_s.has_value());
+  CHECK(*outcome.measured->backward_s > 0);
+  CHECK(*outcome.measured->backward_s < *outcome.measured->step_s);
 }
 
 TEST_CASE(

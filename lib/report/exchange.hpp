@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// What an all-reduce takes, and what of it a step waits for: docs/scaling.md has the formulas and
+// where they come from.
+
+namespace trainctl::report {
+
+/// A link between neighbours of a ring: a message of n bytes takes latency_s + n / bytes_per_s.
+struct Link {
+  double latency_s = 0;
+  double bytes_per_s = 1;
+};
+
+inline constexpr const char* kRingFormula =
+    "2 (N-1)/N x bytes / bandwidth + 2 (N-1) x latency, for each bucket";
+
+/// An all-reduce of `bytes` over a ring: 2 (N-1) messages of bytes/N. 0 for one rank.
+double ring_seconds(int ranks, double bytes, const Link& link);
+
+/// The step of one rank by itself, and what it exchanges.
+struct ExchangedStep {
+  double step_s = 0;                  // with all batches of an accumulation
+  double backward_s = 0;              // of the last of them
+  std::int64_t samples = 0;           // of one rank
+  std::vector<std::int64_t> buckets;  // bytes, in the order of the exchange
+};
+
+/// A step of `ranks` ranks.
+struct ForetoldStep {
+  int ranks = 1;
+  double exchange_s = 0;  // of all buckets
+  double exposed_s = 0;   // after the last gradient
+  double step_s = 0;
+  double samples_per_s = 0;  // of all ranks
+  double efficiency = 1;     // of weak scaling: the step alone, over this one
+};
+
+/// Bucket after bucket: one leaves when its gradients are there and the one before it has gone. The
+/// gradients come up during the backward pass in proportion to their bytes.
+ForetoldStep foretell(const ExchangedStep& step, const Link& link, int ranks);
+
+/// Bytes a second of "25GB/s", "1.2 GiB", "100Gbit/s"; nothing where the text is none above 0.
+std::optional<double> parse_bandwidth(std::string_view text);
+/// Seconds of "20us", "1.5 ms", "300ns"; nothing where the text is none of 0 or more.
+std::optional<double> parse_latency(std::string_view text);
+/// "3.1 GB/s"
+std::string bandwidth_text(double bytes_per_s);
+/// "23.5 us", "1 ms"
+std::string latency_text(double seconds);
+
+}  // namespace trainctl::report

@@ -1,0 +1,118 @@
+#include "report/plan_scaling.hpp"
+
+#include "base/strings.hpp"
+#include "report/table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+namespace trainctl::report {
+namespace {
+
+constexpr int kLabelWidth = 11;
+constexpr std::size_t kMostBuckets = 6;
+
+std::string fact(const std::string& label, const std::string& text, const Style& style) {
+  return "  " + paint(pad(label, kLabelWidth, Align::left), Ink::cyan, style) + text + "\n";
+}
+
+std::int64_t gradient_bytes(const ExchangedStep& step) {
+  return std::accumulate(step.buckets.begin(), step.buckets.end(), std::int64_t{0});
+}
+
+std::string gradients_text(const ExchangedStep& step) {
+  std::string text = human_bytes(static_cast<double>(gradient_bytes(step)));
+  if (step.buckets.size() < 2) return text + " in one bucket";
+  text += fmt::format(" in {} buckets: ", step.buckets.size());
+  for (std::size_t i = 0; i < std::min(step.buckets.size(), kMostBuckets); ++i)
+    text += (i > 0 ? ", " : "") + human_bytes(static_cast<double>(step.buckets[i]));
+  return step.buckets.size() > kMostBuckets ? text + ", ..." : text;
+}
+
+std::string link_line(const PlannedScaling& scaling) {
+  return fmt::format("{} a message, {} ({})", latency_text(scaling.link.latency_s),
+                     bandwidth_text(scaling.link.bytes_per_s), printable(scaling.link_from));
+}
+
+std::string step_line(const PlannedScaling& scaling) {
+  return fmt::format("{} alone on {}, of them {} backward ({})",
+                     human_duration(scaling.step.step_s), printable(scaling.device),
+                     human_duration(scaling.step.backward_s), scaling.backward_from);
+}
+
+}  // namespace
+
+std::vector<ForetoldStep> foretell_growth(const ExchangedStep& step, const Link& link, int ranks) {
+  std::vector<ForetoldStep> rows;
+  for (const int number : std::set{1, ranks, 64, 1024})
+    rows.push_back(foretell(step, link, number));
+  return rows;
+}
+
+std::vector<std::string> scaling_assumptions() {
+  return {
+      "each rank has a device (or cores) of its own, like the one that the step was measured on",
+      "one ring, whose slowest link is the one above, whatever the number of ranks",
+      "gradients come up during the backward pass in proportion to their bytes",
+      "nothing waits for data, no rank is slower than another, the exchange costs no computing",
+      "weak scaling: the batch of a rank stays, that of a step grows with the ranks"};
+}
+
+std::string scaling_text(const PlannedScaling& scaling, const Style& style) {
+  Table table({{"ranks"},
+               {"samples a step"},
+               {"exchange"},
+               {"exposed"},
+               {"step"},
+               {"samples/s"},
+               {"efficiency"}});
+  for (const ForetoldStep& row : scaling.rows) {
+    table.add({with_thousands(row.ranks), with_thousands(row.ranks * scaling.step.samples),
+               human_duration(row.exchange_s), human_duration(row.exposed_s),
+               human_duration(row.step_s), rate_text(row.samples_per_s),
+               percent_text(row.efficiency) + " %"});
+  }
+  std::string text = to_text(table, style) + "\n";
+  text += fact("exchange", kRingFormula, style);
+  text += fact("gradients", gradients_text(scaling.step), style);
+  text += fact("link", link_line(scaling), style);
+  text += fact("step", step_line(scaling), style);
+  const char* label = "assumed";
+  for (const std::string& assumption : scaling_assumptions()) {
+    text += fact(label, assumption, style);
+    label = "";
+  }
+  return text;
+}
+
+Json scaling_json(const PlannedScaling& scaling) {
+  Json rows = Json::array();
+  for (const ForetoldStep& row : scaling.rows) {
+    rows.push_back({{"ranks", row.ranks},
+                    {"global_batch", row.ranks * scaling.step.samples},
+                    {"exchange_s", row.exchange_s},
+                    {"exposed_s", row.exposed_s},
+                    {"step_s", row.step_s},
+                    {"samples_per_s", row.samples_per_s},
+                    {"efficiency", row.efficiency}});
+  }
+  return {{"schema", "trainctl.scaling/1"},
+          {"formula", kRingFormula},
+          {"gradient_bytes", gradient_bytes(scaling.step)},
+          {"bucket_bytes", scaling.step.buckets},
+          {"link",
+           {{"latency_s", scaling.link.latency_s},
+            {"bandwidth_bytes_per_s", scaling.link.bytes_per_s},
+            {"from", scaling.link_from}}},
+          {"device", scaling.device},
+          {"step_s", scaling.step.step_s},
+          {"backward_s", scaling.step.backward_s},
+          {"backward_from", scaling.backward_from},
+          {"rows", rows},
+          {"assumptions", scaling_assumptions()}};
+}
+
+}  // namespace trainctl::report

@@ -1,0 +1,124 @@
+#include "study/fake_ranks.hpp"
+
+#include "base/machine.hpp"
+#include "spec/buckets.hpp"
+#include "spec/placement.hpp"
+#include "spec/run_length.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace trainctl::study {
+namespace {
+
+/// `batches` of each rank, the last of which may not be full.
+report::RankSplit split_of(std::string name, std::int64_t samples, std::int64_t batches,
+                           std::pair<std::int64_t, int> batch_and_ranks) {
+  const auto [batch, ranks] = batch_and_ranks;
+  const std::int64_t global = batch * ranks;
+  report::RankSplit split{.name = std::move(name), .samples = samples, .batches = batches};
+  if (batches == 0) return split;
+  split.last_batch = std::min(global, samples - (batches - 1) * global);
+  split.last_least = split.last_batch / ranks;
+  split.last_most = (split.last_batch + ranks - 1) / ranks;
+  split.idle_ranks = std::max<std::int64_t>(0, ranks - split.last_batch);
+  return split;
+}
+
+std::int64_t val_batches(const spec::Experiment& experiment, std::int64_t samples, int ranks) {
+  const std::int64_t global = experiment.loader.batch_size * ranks;
+  return experiment.trainer.limit_val_batches.of((samples + global - 1) / global);
+}
+
+void note_last_batches(report::FakeRanks& fake) {
+  for (const report::RankSplit& split : fake.splits) {
+    if (split.idle_ranks > 0) {
+      fake.notes.push_back(
+          fmt::format("{}: the last batch has {} sample(s), so that {} of {} ranks compute one "
+                      "that is repeated "
+                      "and has weight 0",
+                      split.name, split.last_batch, split.idle_ranks, fake.ranks));
+    } else if (split.last_least != split.last_most) {
+      fake.notes.push_back(fmt::format(
+          "{}: the last batch does not divide among {} ranks; each sample counts the same all the "
+          "same",
+          split.name, fake.ranks));
+    }
+  }
+}
+
+void note_accumulation(const spec::Experiment& experiment, report::FakeRanks& fake) {
+  if (fake.splits.empty() || fake.splits.front().batches == 0) return;
+  const std::int64_t rest =
+      fake.splits.front().batches % experiment.trainer.accumulate_grad_batches;
+  if (rest > 0)
+    fake.notes.push_back(fmt::format("train: the last step of an epoch is made of {} of {} batches",
+                                     rest, experiment.trainer.accumulate_grad_batches));
+}
+
+}  // namespace
+
+report::FakeRanks plan_ranks(const spec::Experiment& experiment, const EpochSamples& samples,
+                             int ranks) {
+  const std::int64_t batch = experiment.loader.batch_size;
+  report::FakeRanks fake{.ranks = ranks,
+                         .batch_size = batch,
+                         .accumulate = experiment.trainer.accumulate_grad_batches};
+  const spec::RunLength length = spec::schedule_length(experiment, samples.train, ranks);
+  fake.steps_per_epoch = length.steps_per_epoch;
+  fake.epochs = length.known_epochs();
+  fake.steps = length.steps;
+  const std::int64_t batches = spec::train_batches(experiment, samples.train, ranks);
+  report::RankSplit train = split_of("train", samples.train, batches, {batch, ranks});
+  const bool ends_early = batches < samples.train / (batch * ranks);
+  if (experiment.loader.drop_last && !ends_early) train.left_out = samples.train % (batch * ranks);
+  fake.splits.push_back(std::move(train));
+  if (samples.val)
+    fake.splits.push_back(split_of("val", *samples.val,
+                                   val_batches(experiment, *samples.val, ranks), {batch, ranks}));
+  note_last_batches(fake);
+  note_accumulation(experiment, fake);
+  return fake;
+}
+
+void add_model(const spec::Experiment& experiment, const events::Measured& model,
+               report::FakeRanks& fake) {
+  fake.model = model;
+  const bool as_one = spec::placement_of(experiment.trainer, read_machine()).ranks == 1 &&
+                      experiment.trainer.accumulate_grad_batches == 1;
+  if (as_one && fake.ranks > 1) {
+    fake.model->activation_bytes += model.gradient_bytes;
+    fake.notes.emplace_back(
+        "the model was measured as for one rank; the gradients that several keep in the forward "
+        "pass are added, which is rather too much");
+  }
+  const auto cap = static_cast<std::int64_t>(experiment.distributed.bucket_cap_mb * (1 << 20));
+  for (const spec::Bucket& bucket : spec::bucket_layout(model.parameter_bytes, cap))
+    fake.buckets.push_back({bucket.parameters, bucket.bytes});
+}
+
+std::vector<std::int64_t> bucket_bytes(const spec::Experiment& experiment,
+                                       const events::Measured& model) {
+  const auto cap = static_cast<std::int64_t>(experiment.distributed.bucket_cap_mb * (1 << 20));
+  std::vector<std::int64_t> bytes;
+  for (const spec::Bucket& bucket : spec::bucket_layout(model.parameter_bytes, cap))
+    bytes.push_back(bucket.bytes);
+  return bytes;
+}
+
+std::optional<report::ExchangedStep> exchanged_step(const spec::Experiment& experiment,
+                                                    const events::Measured& model) {
+  if (!model.step_s || !model.backward_s || model.measured_batches.empty()) return std::nullopt;
+  const double batches =
+      static_cast<double>(model.batch_size) / static_cast<double>(model.measured_batches.back());
+  const std::int64_t accumulated = experiment.trainer.accumulate_grad_batches;
+  return report::ExchangedStep{.step_s = *model.step_s * batches * static_cast<double>(accumulated),
+                               .backward_s = *model.backward_s * batches,
+                               .samples = model.batch_size * accumulated,
+                               .buckets = bucket_bytes(experiment, model)};
+}
+
+}  // namespace trainctl::study
