@@ -53,15 +53,15 @@ TEST_CASE("the allowed cores are those that are counted") {
 
 TEST_CASE("a process has the cores that its supervisor says, else its part of the usable ones") {
   ::unsetenv(kCoresVariable);
-  CHECK(core_share(1) == usable_cores());
-  CHECK(core_share(100'000) == 1);
-  CHECK(core_share(0) == usable_cores());
+  CHECK(cores_of_rank(1) == usable_cores());
+  CHECK(cores_of_rank(100'000) == 1);
+  CHECK(cores_of_rank(0) == usable_cores());
   ::setenv(kCoresVariable, "3", 1);
-  CHECK(core_share(1) == 3);
-  CHECK(core_share(100'000) == 3);
+  CHECK(cores_of_rank(1) == 3);
+  CHECK(cores_of_rank(100'000) == 3);
   for (const char* nonsense : {"", "0", "-2", "many", "99999999999999999999"}) {
     ::setenv(kCoresVariable, nonsense, 1);
-    CHECK(core_share(1) == usable_cores());
+    CHECK(cores_of_rank(1) == usable_cores());
   }
   ::unsetenv(kCoresVariable);
 }
