@@ -60,6 +60,16 @@ class C10dCommunicator final : public Communicator {
     });
   }
 
+  std::unique_ptr<Pending> start_broadcast(const at::Tensor& tensor, int root,
+                                           const std::string& what) override {
+    return collective(what, place_, [&]() -> std::unique_ptr<Pending> {
+      c10d::BroadcastOptions options;
+      options.rootRank = root;
+      std::vector<at::Tensor> tensors{tensor};
+      return std::make_unique<WorkPending>(group_->broadcast(tensors, options), what, place_);
+    });
+  }
+
   void broadcast(const at::Tensor& tensor, const std::string& what) override {
     collective(what, caller_, [&] {
       std::vector<at::Tensor> tensors{tensor.to(device_)};  // itself where it is there
@@ -75,6 +85,7 @@ class C10dCommunicator final : public Communicator {
       const at::NoGradGuard guard;
       c10d::broadcast_coalesced(group_, parameters, kBroadcastBytes, /*rank=*/0);
     });
+    if (!buckets.exchanges) return make_local_sync();
     return collective("forming the buckets", caller_, [&] {
       return buckets.bucketing == Bucketing::own
                  ? make_bucket_sync(group_, parameters, buckets, caller_.page)

@@ -28,6 +28,10 @@ class Communicator {
   [[nodiscard]] virtual Place place() const = 0;
   /// Adds the tensor over the ranks, in place; `tensor` stays untouched by the caller until `wait`.
   virtual std::unique_ptr<Pending> start_sum(const at::Tensor& tensor, const std::string& what) = 0;
+  /// Every rank gets the values of rank `root`, in place; `tensor` is on the group's device, and
+  /// stays untouched by the caller until `wait`.
+  virtual std::unique_ptr<Pending> start_broadcast(const at::Tensor& tensor, int root,
+                                                   const std::string& what) = 0;
   /// Every rank gets rank 0's values, in place.
   virtual void broadcast(const at::Tensor& tensor, const std::string& what) = 0;
   /// The tensors of all ranks, by rank: copies, where `tensor` lies. It has the same shape and type

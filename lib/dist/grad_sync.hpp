@@ -18,11 +18,20 @@ struct Place {
 /// Both give the same bits.
 enum class Bucketing { reducer, own };
 
+/// How gradients travel.
+enum class Compression { none, bf16, fp16, powersgd };
+
 /// The first bucket is small, so that the exchange starts early in backward.
 struct BucketOptions {
   std::size_t first_bytes = std::size_t{1} << 20;
   std::size_t cap_bytes = std::size_t{25} << 20;
   Bucketing bucketing = Bucketing::reducer;
+  Compression compression = Compression::none;
+  std::int64_t powersgd_rank = 1;
+  bool find_unused = false;  // a loss may depend on some of the parameters only
+  bool exchanges = true;     // false: ranks begin alike, and each keeps its own gradients
+  /// Of the parameters, for errors and for the state; empty: they are numbered.
+  std::vector<std::string> names;
 };
 
 /// What exchanging gradients took, summed over steps.
@@ -32,6 +41,13 @@ struct SyncStats {
   std::int64_t wire_bytes = 0;     // that this rank sends of them
   double overlapped_s = 0;         // from the first bucket that left to the last gradient
   double exposed_s = 0;            // from the last gradient to the end of the exchange
+};
+
+/// What a GradSync keeps from step to step: live, so that a checkpoint is copied into it.
+struct SyncTensor {
+  std::string name;
+  at::Tensor tensor;
+  bool of_rank = false;  // the ranks differ in it
 };
 
 /// Averages gradients over the ranks while backward runs. The layout of its buckets never changes,
@@ -44,7 +60,8 @@ class GradSync {
   virtual void before_forward() = 0;
   /// Runs loss.backward(); on return every gradient holds the average over the ranks. Returns the
   /// seconds that the exchange took after the last gradient was computed: on a GPU those of earlier
-  /// steps that have become known meanwhile, since nobody waits for them.
+  /// steps that have become known meanwhile, since nobody waits for them. Throws Error(config)
+  /// naming the parameters that got no gradient, where find_unused is not set.
   virtual double backward(const at::Tensor& loss) = 0;
   /// The buckets in the order of the exchange, each as parameters x elements: "2x1300,14x25600".
   /// Empty where nothing is exchanged.
@@ -55,6 +72,7 @@ class GradSync {
   virtual SyncStats take_stats() { return {}; }
   /// A step that was recorded has been repeated: what it exchanged counts again.
   virtual void count_repeated() {}
+  [[nodiscard]] virtual std::vector<SyncTensor> state() const { return {}; }
 };
 
 }  // namespace trainctl::dist

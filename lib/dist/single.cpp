@@ -24,6 +24,10 @@ class Single final : public Communicator {
                                      const std::string& /*what*/) override {
     return std::make_unique<Done>();
   }
+  std::unique_ptr<Pending> start_broadcast(const at::Tensor& /*tensor*/, int /*root*/,
+                                           const std::string& /*what*/) override {
+    return std::make_unique<Done>();
+  }
   void broadcast(const at::Tensor& /*tensor*/, const std::string& /*what*/) override {}
   std::vector<at::Tensor> all_gather(const at::Tensor& tensor,
                                      const std::string& /*what*/) override {

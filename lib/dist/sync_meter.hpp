@@ -45,6 +45,8 @@ class SyncMeter {
   void begin() { launched_ = 0; }
   /// A bucket leaves. With the last one all gradients are computed, and the wait begins.
   void launch();
+  /// Buckets that have left since begin().
+  [[nodiscard]] std::size_t launched() const { return launched_; }
   /// All buckets are averages. Returns the seconds since the last one left: on a GPU those of
   /// earlier steps that are known by now.
   double end();

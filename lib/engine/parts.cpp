@@ -17,6 +17,7 @@
 #include "spec/monitor.hpp"
 #include "spec/task.hpp"
 #include "train/precision.hpp"
+#include "train/sharded_optimizer.hpp"
 #include "train/start.hpp"
 #include "weights/import.hpp"
 
@@ -80,6 +81,25 @@ std::optional<events::WeightsSet> start_model(const StageSetup& setup, const sta
   }
   told.frozen = train::freeze(model, setup.experiment.freeze);
   return told;
+}
+
+/// With zero1 this rank's share of it.
+std::unique_ptr<stage::Optimizer> build_optimizer(const StageSetup& setup,
+                                                  const stage::Model& model) {
+  const spec::Experiment& experiment = setup.experiment;
+  stage::OptimizerContext trained;
+  for (const stage::NamedTensor& parameter : model.parameters()) {
+    if (parameter.tensor.requires_grad()) trained.parameters.push_back(parameter);
+  }
+  const auto build = [&] {
+    return setup.catalogue.optimizers.build(experiment.optimizer, trained);
+  };
+  const dist::Place place = setup.communicator ? setup.communicator->place() : dist::Place{};
+  if (experiment.distributed.type != spec::Strategy::zero1 || place.world_size == 1) return build();
+  trained.owned =
+      train::owned_by(train::owners_of(trained.parameters, place.world_size), place.rank);
+  return std::make_unique<train::ShardedOptimizer>(build(), trained.parameters, *setup.communicator,
+                                                   buckets_of(experiment.distributed).cap_bytes);
 }
 
 data::Pipeline build_unlabelled(const spec::Experiment& experiment,
@@ -157,11 +177,7 @@ RunStages build_stages(const StageSetup& setup) {
   if (experiment.trainer.channels_last) train::lay_out_channels_last(*stages.model);
   stages.loss = catalogue.losses.build(
       experiment.loss, {setup.model.outputs, setup.device, setup.model.kind.targets});
-  stage::OptimizerContext trained;
-  for (const stage::NamedTensor& parameter : stages.model->parameters()) {
-    if (parameter.tensor.requires_grad()) trained.parameters.push_back(parameter);
-  }
-  stages.optimizer = catalogue.optimizers.build(experiment.optimizer, trained);
+  stages.optimizer = build_optimizer(setup, *stages.model);
   const spec::RunLength& length = setup.schedule;
   stages.scheduler = catalogue.schedulers.build(
       experiment.scheduler,
@@ -173,6 +189,20 @@ RunStages build_stages(const StageSetup& setup) {
         metric, {setup.model.outputs, setup.device, setup.model.kind.targets}));
   }
   return stages;
+}
+
+dist::BucketOptions buckets_of(const spec::Distributed& options) {
+  dist::BucketOptions buckets;
+  buckets.cap_bytes = static_cast<std::size_t>(options.bucket_cap_mb * (1 << 20));
+  buckets.powersgd_rank = options.powersgd_rank;
+  buckets.find_unused = options.find_unused_parameters;
+  switch (options.compression) {
+    case spec::Compression::none: buckets.compression = dist::Compression::none; break;
+    case spec::Compression::bf16: buckets.compression = dist::Compression::bf16; break;
+    case spec::Compression::fp16: buckets.compression = dist::Compression::fp16; break;
+    case spec::Compression::powersgd: buckets.compression = dist::Compression::powersgd; break;
+  }
+  return buckets;
 }
 
 std::unique_ptr<dist::Communicator> build_communicator(const TrainctlEngineRequest& request,

@@ -60,12 +60,16 @@ struct StageSetup {
   stage::ModelContext model;
   at::Device device = at::kCPU;
   spec::RunLength schedule;
-  std::filesystem::path run_dir;  // holds weights that were imported
+  std::filesystem::path run_dir;               // holds weights that were imported
+  dist::Communicator* communicator = nullptr;  // of ranks that may share out the optimizer's state
 };
 
 /// The model draws its weights from the global generator: seed before. Those of a file are laid
 /// over them, and what is frozen is kept from the optimizer.
 RunStages build_stages(const StageSetup& setup);
+
+/// How they exchange their gradients.
+dist::BucketOptions buckets_of(const spec::Distributed& options);
 
 /// One rank: nothing to form. Else Gloo on CPUs and NCCL on GPUs, found through the supervisor's
 /// store. `heartbeat` tells which exchange is under way; it may be null.

@@ -272,7 +272,8 @@ int Worker::run_training() {
   at::manual_seed(experiment.seed);
   const spec::RunLength schedule =
       spec::schedule_length(experiment, loaders.train->samples(), request_.world_size);
-  RunStages built = build_stages({experiment, catalogue, shape, device, schedule, run_dir});
+  RunStages built =
+      build_stages({experiment, catalogue, shape, device, schedule, run_dir, communicator.get()});
   if (request_.rank == 0 && built.start) emit_(*built.start);
   seed_rank(experiment.seed, request_.rank);
 
@@ -288,8 +289,7 @@ int Worker::run_training() {
       .validation = loaders.validation.get(),
       .batch_size = experiment.loader.batch_size,
       .communicator = *communicator,
-      .buckets = {.cap_bytes =
-                      static_cast<std::size_t>(experiment.distributed.bucket_cap_mb * (1 << 20))},
+      .buckets = buckets_of(experiment.distributed),
       .clock = steady_clock(),
       .emit = emit_,
       .heartbeat = heartbeat_,

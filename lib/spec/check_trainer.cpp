@@ -87,25 +87,6 @@ void check_checkpoints(Checker& checker) {
   }
 }
 
-void check_backend(Checker& checker) {
-  const Experiment& experiment = checker.experiment();
-  const Backend backend = experiment.distributed.backend;
-  if (!checker.sound(
-          {"distributed.backend", "trainer.devices", "trainer.num_nodes", "trainer.accelerator"}))
-    return;
-  const Placement placement = placement_of(experiment.trainer, read_machine());
-  if (backend == Backend::nccl && experiment.trainer.accelerator == Accelerator::cpu) {
-    checker.error("distributed.backend", "nccl works on GPUs only, and the accelerator is cpu",
-                  "write 'backend: auto'");
-  } else if (backend == Backend::nccl && !placement.on_gpus && placement.ranks > 1) {
-    checker.error("distributed.backend", "nccl works on GPUs only, and this machine has none",
-                  "write 'backend: auto'");
-  } else if (backend == Backend::gloo && placement.on_gpus && placement.ranks > 1) {
-    checker.error("distributed.backend", "gloo works on CPUs only, and this run is on GPUs",
-                  "write 'backend: auto', or 'accelerator: cpu'");
-  }
-}
-
 /// The trials that find a batch size run on one node, and the others would have to be told.
 void check_nodes(Checker& checker) {
   const Experiment& experiment = checker.experiment();
@@ -163,7 +144,6 @@ void check_trainer(Checker& checker) {
   check_limits(checker);
   check_hang_timeout(checker);
   check_checkpoints(checker);
-  check_backend(checker);
   check_nodes(checker);
   check_precision(checker);
   check_averaging(checker);

@@ -46,6 +46,7 @@ class Checker {
   config::Diagnostics& diagnostics_;
 };
 
+void check_distributed(Checker& checker);
 void check_monitors(Checker& checker);
 void check_scheduler(Checker& checker, const RunLength& length);
 void check_stages(Checker& checker);

@@ -4,6 +4,7 @@
 #include "config/secret.hpp"
 #include "spec/batch_size.hpp"
 #include "spec/budget.hpp"
+#include "spec/distributed.hpp"
 #include "spec/fallback.hpp"
 #include "spec/limit.hpp"
 #include "spec/mode.hpp"
@@ -255,35 +256,6 @@ struct Trainer {
 
   static constexpr std::int64_t kDefaultEpochs = 10;
   static void describe(config::Describe<Trainer>& options);  // experiment.cpp
-};
-
-enum class Backend { automatic, gloo, nccl };
-constexpr std::array<const char*, 3> enum_names(Backend) { return {"auto", "gloo", "nccl"}; }
-
-struct Distributed {
-  static constexpr auto kSummary = "How ranks exchange gradients.";
-
-  Backend backend = Backend::automatic;
-  double bucket_cap_mb = 25;
-  double timeout_s = 600;
-  std::string interface;  // empty: what the supervisors of the nodes talk over
-
-  static void describe(config::Describe<Distributed>& options) {
-    options.field("backend", &Distributed::backend, "auto: nccl on GPUs, gloo on CPUs.");
-    options
-        .field("bucket_cap_mb", &Distributed::bucket_cap_mb, "Size of a gradient bucket, in MiB.")
-        .above(0)
-        .at_most(4096);
-    options
-        .field("timeout_s", &Distributed::timeout_s,
-               "Longest wait for the other ranks, in seconds.")
-        .above(0);
-    options
-        .field("interface", &Distributed::interface,
-               "Network interface, or address of this node, that ranks of several nodes talk over; "
-               "empty: the one that reaches node 0. Each node may have its own.")
-        .example("eth0");
-  }
 };
 
 struct Checkpoint {

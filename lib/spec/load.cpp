@@ -28,6 +28,7 @@ Loaded typed(config::LoadedTree tree, config::Diagnostics& diagnostics) {
   check_monitors(checker);
   check_stages(checker);
   check_trainer(checker);
+  check_distributed(checker);
   return loaded;
 }
 

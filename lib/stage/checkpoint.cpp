@@ -1,6 +1,7 @@
 #include "stage/checkpoint.hpp"
 
 #include "stage/autocast.hpp"
+#include "stage/rank_sum.hpp"
 
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
@@ -55,8 +56,9 @@ class RandomState {
 };
 
 struct Held : torch::CustomClassHolder {
-  explicit Held(Segment held) : segment(std::move(held)) {}
+  explicit Held(Segment held) : segment(std::move(held)), ranks(batch_of_ranks()) {}
   Segment segment;
+  BatchOfRanks ranks;  // a GPU computes again on another thread
 };
 
 using torch::autograd::AutogradContext;
@@ -89,6 +91,7 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
                            static_cast<at::ScalarType>(context->saved_data["dtype"].toInt()),
                            context->saved_data["mixed"].toBool());
       const Recomputing again;
+      const BatchOfRanksScope ranks(held->ranks);
       output = held->segment(input);
     }
     torch::autograd::backward({output}, {gradients[0]});

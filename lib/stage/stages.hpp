@@ -95,6 +95,9 @@ class Loss {
 
 struct OptimizerContext {
   std::vector<NamedTensor> parameters;  // trainable ones, on their device
+  /// Of each parameter whether this optimizer updates it; empty: all. The others are another
+  /// rank's, and it keeps nothing for them; rules of rates and decay go by all parameters.
+  std::vector<bool> owned = {};
 };
 
 class Optimizer {

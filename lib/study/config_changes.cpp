@@ -66,6 +66,8 @@ constexpr std::array kRules{
     Rule{"trainer.activation_checkpointing", Effect::not_bitwise},
     Rule{"distributed.backend", Effect::not_bitwise},
     Rule{"distributed.bucket_cap_mb", Effect::not_bitwise},
+    Rule{"distributed.find_unused_parameters", Effect::not_bitwise},
+    Rule{"distributed.sync_every", Effect::not_bitwise},
 };
 
 /// Path -> value in one line. Lists are one value: what stands where in them matters.
@@ -157,10 +159,21 @@ Effect effect_on(const std::string& device, const ConfigChange& change,
   return stays ? Effect::harmless : Effect::refused;
 }
 
+/// Of two ways to spread a run over its ranks: zero1 has the numbers of ddp, and a state in which
+/// each looks for its own by name.
+Effect effect_of_type(const ConfigChange& change) {
+  const auto averages_gradients = [](std::string_view type) {
+    return type == "~" || type == "ddp" || type == "zero1";
+  };
+  const bool alike = averages_gradients(change.before) && averages_gradients(change.now);
+  return alike ? Effect::harmless : Effect::refused;
+}
+
 /// What the path alone does not tell.
 void judge(ConfigChange& change, const spec::Experiment& now, const std::string& device) {
   if (change.path == "trainer.accelerator" || change.path == "trainer.detect_anomaly")
     change.effect = effect_on(device, change, now.trainer);
+  if (change.path == "distributed.type") change.effect = effect_of_type(change);
   const bool is_length = change.path == "trainer.max_epochs" || change.path == "trainer.max_steps";
   if (is_length && takes_length(now.scheduler)) {
     change.effect = Effect::not_bitwise;

@@ -59,6 +59,14 @@ void note_accumulation(const spec::Experiment& experiment, report::FakeRanks& fa
                                      rest, experiment.trainer.accumulate_grad_batches));
 }
 
+/// As it travels: half of it in 16 bits. What powersgd sends depends on the shapes; the whole is an
+/// upper bound.
+std::int64_t sent_bytes(const spec::Distributed& distributed, std::int64_t bytes) {
+  const bool halves = distributed.compression == spec::Compression::bf16 ||
+                      distributed.compression == spec::Compression::fp16;
+  return halves ? bytes / 2 : bytes;
+}
+
 }  // namespace
 
 report::FakeRanks plan_ranks(const spec::Experiment& experiment, const EpochSamples& samples,
@@ -66,7 +74,9 @@ report::FakeRanks plan_ranks(const spec::Experiment& experiment, const EpochSamp
   const std::int64_t batch = experiment.loader.batch_size;
   report::FakeRanks fake{.ranks = ranks,
                          .batch_size = batch,
-                         .accumulate = experiment.trainer.accumulate_grad_batches};
+                         .accumulate = experiment.trainer.accumulate_grad_batches,
+                         .shards_optimizer =
+                             experiment.distributed.type == spec::Strategy::zero1};
   const spec::RunLength length = spec::schedule_length(experiment, samples.train, ranks);
   fake.steps_per_epoch = length.steps_per_epoch;
   fake.epochs = length.known_epochs();
@@ -105,7 +115,7 @@ std::vector<std::int64_t> bucket_bytes(const spec::Experiment& experiment,
   const auto cap = static_cast<std::int64_t>(experiment.distributed.bucket_cap_mb * (1 << 20));
   std::vector<std::int64_t> bytes;
   for (const spec::Bucket& bucket : spec::bucket_layout(model.parameter_bytes, cap))
-    bytes.push_back(bucket.bytes);
+    bytes.push_back(sent_bytes(experiment.distributed, bucket.bytes));
   return bytes;
 }
 

@@ -182,8 +182,8 @@ class Verification {
     if (digest != check_.parameter_digest && kill.weights.sameness != Sameness::different)
       kill.weights = {Sameness::different, fmt::format("their digest is {} and was {}", digest,
                                                        check_.parameter_digest)};
-    kill.optimizer =
-        compare_section(base_dir_, folder, {{"optimizer", "scaler"}, {"optimizer", "scheduler"}});
+    kill.optimizer = compare_section(base_dir_, folder,
+                                     {{"optimizer", "scaler", "sync"}, {"optimizer", "scheduler"}});
     kill.losses = finding(first_difference(metrics_, read_metrics(folder)));
     kill.batches = compare(digests_, batch_digests({&killed.record, &run.record}));
   }

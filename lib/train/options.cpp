@@ -59,6 +59,9 @@ Options options_from(const spec::Experiment& experiment, at::Device device, int 
   options.save_every = experiment.checkpoint.every_n_epochs;
   options.save_on_best = experiment.checkpoint.on_best;
   options.saving = saving_of(experiment.checkpoint);
+  options.strategy = experiment.distributed.type;
+  options.sync_every = experiment.distributed.sync_every.value_or(1);
+  options.sync_batch_norm = experiment.distributed.sync_batch_norm;
   if (trainer.fast_dev_run) {  // does it run at all? leaves nothing behind
     options.max_epochs = 1;
     options.sanity_steps = 0;

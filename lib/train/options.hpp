@@ -51,6 +51,9 @@ struct Options {
   std::int64_t save_every = 1;   // epochs
   bool save_on_best = false;     // after an epoch that is the best so far, too
   std::optional<Saving> saving;  // absent: none are written
+  spec::Strategy strategy = spec::Strategy::ddp;
+  std::int64_t sync_every = 1;  // optimizer steps, of local_sgd
+  bool sync_batch_norm = false;
 };
 
 /// On one of `ranks`.

@@ -31,6 +31,9 @@ at::Tensor tensor_of(const container::Entry& entry) {
   return tensor;
 }
 
+/// "optimizer" of "optimizer/fc1.weight.exp_avg".
+std::string_view group_of(std::string_view name) { return name.substr(0, name.find('/')); }
+
 bool alike(const at::Tensor& a, const at::Tensor& b) {
   return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes();
 }
@@ -52,7 +55,7 @@ void copy(const container::Entry& entry, const StateTensor& into) {
 std::vector<stage::NamedTensor> saved_by(const std::vector<StateTensor>& state, int rank) {
   std::vector<stage::NamedTensor> saved;
   for (const StateTensor& one : state) {
-    if (rank == 0 || one.of_rank) saved.push_back({one.name, one.tensor});
+    if (rank == 0 || one.of_rank || one.of_owner) saved.push_back({one.name, one.tensor});
   }
   return saved;
 }
@@ -85,21 +88,22 @@ SavedState::SavedState(const std::filesystem::path& checkpoint, dist::Place plac
     : folder_(checkpoint),
       manifest_(checkpoint::read_manifest(checkpoint)),
       same_world_(manifest_.world_size == place.world_size) {
-  read(0);
+  parts_.push_back(open(0));
   if (same_world_ && place.rank > 0) {
-    read(place.rank);
+    parts_.push_back(open(place.rank));
     own_ = 1;
   } else if (!same_world_ && place.rank == 0) {
-    for (int rank = 1; rank < manifest_.world_size; ++rank) read(rank);
+    for (int rank = 1; rank < manifest_.world_size; ++rank) parts_.push_back(open(rank));
   }
 }
 
-void SavedState::read(int rank) {
+container::File SavedState::open(int rank) const {
   const checkpoint::Manifest::Part& part = manifest_.parts[static_cast<std::size_t>(rank)];
-  const container::File& file = parts_.emplace_back(folder_ / part.file);
+  container::File file(folder_ / part.file);
   ENSURE(checkpoint, file.header_checksum() == part.checksum,
          "{} is whole, but of another checkpoint: its checksum is {:08x}, and {:08x} was committed",
          printable((folder_ / part.file).string()), file.header_checksum(), part.checksum);
+  return file;
 }
 
 const Json& SavedState::values_of(std::size_t part) const {
@@ -120,16 +124,40 @@ std::vector<stage::NamedTensor> SavedState::tensors_of(std::size_t part,
   return found;
 }
 
+/// Where every rank owns a share, a part has what others own by now.
 void SavedState::check_names(const std::vector<StateTensor>& state) const {
-  std::set<std::string_view> known;
-  for (const StateTensor& one : state) known.insert(one.name);
+  std::set<std::string_view> known, shared_out;
+  for (const StateTensor& one : state) {
+    known.insert(one.name);
+    if (one.of_owner) shared_out.insert(group_of(one.name));
+  }
   for (const std::size_t part : {std::size_t{0}, own_}) {
     for (const container::Entry& entry : parts_[part].entries()) {
-      ENSURE(checkpoint, known.contains(entry.name) || entry.name.starts_with(kRandom),
+      ENSURE(checkpoint,
+             known.contains(entry.name) || entry.name.starts_with(kRandom) ||
+                 shared_out.contains(group_of(entry.name)),
              "'{}' is in the checkpoint, and nothing of this run is called so",
              printable(entry.name));
     }
   }
+}
+
+const container::Entry* SavedState::find(const StateTensor& one) const {
+  const container::Entry* entry = parts_[one.of_rank ? own_ : 0].find(one.name);
+  if (one.of_rank || entry != nullptr) return entry;
+  for (const auto* files : {&parts_, &std::as_const(looked_into_)}) {
+    for (const container::File& file : *files) {
+      if ((entry = file.find(one.name)) != nullptr) return entry;
+    }
+  }
+  for (; next_to_look_into_ < manifest_.world_size; ++next_to_look_into_) {
+    looked_into_.push_back(open(next_to_look_into_));
+    if ((entry = looked_into_.back().find(one.name)) != nullptr) {
+      ++next_to_look_into_;
+      return entry;
+    }
+  }
+  return nullptr;
 }
 
 void SavedState::copy_into(const std::vector<StateTensor>& state) const {
@@ -137,7 +165,7 @@ void SavedState::copy_into(const std::vector<StateTensor>& state) const {
     const at::NoGradGuard guard;
     check_names(state);
     for (const StateTensor& one : state) {
-      const container::Entry* entry = parts_[one.of_rank ? own_ : 0].find(one.name);
+      const container::Entry* entry = find(one);
       ENSURE(checkpoint, entry != nullptr, "'{}' of this run is missing in it", one.name);
       copy(*entry, one);
     }

@@ -20,10 +20,11 @@ namespace trainctl::train {
 struct StateTensor {
   std::string name;  // "model/fc1.weight", "optimizer/fc1.weight.exp_avg"
   at::Tensor tensor;
-  bool of_rank = false;  // the ranks differ in it: each saves its own
+  bool of_rank = false;   // the ranks differ in it: each saves its own
+  bool of_owner = false;  // one rank alone has it, and saves it
 };
 
-/// Those that the part of this rank holds: rank 0's all, another one's only its own.
+/// Those that the part of this rank holds: rank 0's all that it has, another one's only its own.
 std::vector<stage::NamedTensor> saved_by(const std::vector<StateTensor>& state, int rank);
 
 /// Copies on the host, in memory that is used again by the next ones.
@@ -51,8 +52,9 @@ class SavedState {
   /// The plain values of this rank; with another number of ranks those of rank 0.
   [[nodiscard]] const Json& values() const { return values_of(own_); }
   /// Copies into the tensors, in place. With another number of ranks what the ranks differ in is
-  /// rank 0's. Throws Error(checkpoint) naming a tensor that the file does not have, that the run
-  /// does not have, or that has another shape or type.
+  /// rank 0's. What any rank may have owned is looked for by name in all parts, whatever the number
+  /// of ranks. Throws Error(checkpoint) naming a tensor that no part has, that the run does not
+  /// have, or that has another shape or type.
   void copy_into(const std::vector<StateTensor>& state) const;
   /// The tensors whose name begins so, without that beginning: copies on the host.
   [[nodiscard]] std::vector<stage::NamedTensor> tensors(std::string_view prefix) const {
@@ -66,14 +68,19 @@ class SavedState {
                                                            std::string_view prefix) const;
 
  private:
-  void read(int rank);
+  [[nodiscard]] container::File open(int rank) const;
   void check_names(const std::vector<StateTensor>& state) const;
+  /// Null where no part has it.
+  [[nodiscard]] const container::Entry* find(const StateTensor& one) const;
 
   std::filesystem::path folder_;
   checkpoint::Manifest manifest_;
   bool same_world_;
   std::vector<container::File> parts_;  // rank 0's first
   std::size_t own_ = 0;
+  // Further parts, read once something is looked for that no rank saves for all.
+  mutable std::vector<container::File> looked_into_;
+  mutable int next_to_look_into_ = 1;
 };
 
 }  // namespace trainctl::train

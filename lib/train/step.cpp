@@ -25,6 +25,17 @@ GradScaler::Scaling scaling_of(const Options& options) {
                                                                   : GradScaler::Scaling::none;
 }
 
+class NormSum final : public stage::RankSum {
+ public:
+  explicit NormSum(dist::Communicator& communicator) : communicator_(communicator) {}
+  void add(const at::Tensor& tensor) override {
+    communicator_.sum(tensor, "sums of batch normalisation");
+  }
+
+ private:
+  dist::Communicator& communicator_;
+};
+
 /// A loss that is not finite may have a gradient that is: the scaler, which looks at that alone, is
 /// to see it, and on every rank. Exactly 1 times the share otherwise.
 at::Tensor spoilt_if_bad(const at::Tensor& share, const at::Tensor& loss) {
@@ -55,10 +66,13 @@ StepRunner::StepRunner(const Session& session, const Options& options, PartTimer
       forward_(options.forward),
       logs_norms_(options.log_norms),
       world_size_(session.communicator.place().world_size),
+      alone_(world_size_ == 1 || options.strategy == spec::Strategy::local_sgd),
       on_cpu_(options.device.is_cpu()) {
   if (options.clip) clipper_.emplace(*options.clip, options.clip_algorithm);
   make_scaler(options);
   if (options.detect_anomaly) watch_.emplace(session.model);
+  if (options.sync_batch_norm && world_size_ > 1)
+    rank_sum_ = std::make_unique<NormSum>(session.communicator);
 }
 
 /// A CPU looks at the gradient itself where the first such step ends the run; a GPU never waits for
@@ -99,13 +113,14 @@ StepRunner::Result StepRunner::take(const MicroBatch& micro, double lr) {
   enter(LayerWatch::Pass::forward);
   {
     RECORD_USER_SCOPE("forward");
+    const stage::BatchOfRanksScope ranks({rank_sum_.get(), micro.batch.valid > 0});
     logits = forward(session_.model, micro.batch.inputs, forward_);
   }
   enter(LayerWatch::Pass::loss);
   const stage::LossValue loss = loss_of(logits, micro.batch);
   enter(LayerWatch::Pass::none);
   const bool finite = meter_.add(loss, micro.batch.valid) && !sees_not_finite(loss, micro);
-  if (!finite && world_size_ == 1) return Result::not_finite;
+  if (!finite && alone_) return Result::not_finite;
   timer_.enter(Part::backward);
   at::Tensor share = share_of(loss, micro);
   if (scaler_ && micro.batch.valid > 0) share = spoilt_if_bad(share, loss.value);
@@ -136,7 +151,7 @@ bool StepRunner::sees_bad_gradient(const MicroBatch& micro) {
   const bool bad = !all_finite(gradients_);
   gradients_.clear();
   if (bad && anomaly_.empty()) anomaly_ = watch_->found();
-  return bad && (world_size_ == 1 || micro.closes);
+  return bad && (alone_ || micro.closes);
 }
 
 std::string StepRunner::anomaly() const {
@@ -149,7 +164,7 @@ void StepRunner::drop_graph() {
 }
 
 void StepRunner::clear_gradients() {
-  if (world_size_ > 1) {  // gradients are views into the reducer's buckets, and stay so
+  if (!alone_) {  // gradients are views into the reducer's buckets, and stay so
     session_.optimizer.zero_grad();
     return;
   }
@@ -181,16 +196,19 @@ void StepRunner::add_weight(const at::Tensor& weight, const MicroBatch& micro) {
     window_weight_ = at::zeros({}, weight.options().dtype(at::kDouble));
   if (micro.opens) window_weight_.zero_();
   if (micro.batch.valid > 0) window_weight_.add_(weight);
-  if (micro.closes)
+  divides_ = micro.closes;
+  if (divides_ && !alone_)
     weight_of_all_ = session_.communicator.start_sum(window_weight_, "sum of the class weights");
 }
 
 void StepRunner::divide_by_weight() {
   const at::NoGradGuard guard;
-  std::exchange(weight_of_all_, nullptr)->wait();
+  divides_ = false;
+  if (const auto sum = std::exchange(weight_of_all_, nullptr)) sum->wait();
   collect_gradients();
   constexpr double kNothing = 1e-30;  // where no row weighs, the gradients are 0 and stay so
-  at::_foreach_mul_(gradients_, (world_size_ / window_weight_.clamp_min(kNothing)).to(at::kFloat));
+  const int ranks = alone_ ? 1 : world_size_;
+  at::_foreach_mul_(gradients_, (ranks / window_weight_.clamp_min(kNothing)).to(at::kFloat));
 }
 
 void StepRunner::backward(const at::Tensor& share, const MicroBatch& micro) {
@@ -202,11 +220,11 @@ void StepRunner::backward(const at::Tensor& share, const MicroBatch& micro) {
     return;
   }
   const double exposed = sync_.backward(loss);
-  if (world_size_ > 1) {
+  if (!alone_) {
     timer_.enter(Part::allreduce);
     timer_.move(Part::backward, Part::allreduce, exposed);
   }
-  if (weight_of_all_) divide_by_weight();
+  if (divides_) divide_by_weight();
 }
 
 void StepRunner::collect_gradients() {

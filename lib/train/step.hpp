@@ -1,6 +1,7 @@
 #pragma once
 
 #include "device/feed.hpp"
+#include "stage/rank_sum.hpp"
 #include "train/captured_step.hpp"
 #include "train/clip.hpp"
 #include "train/grad_scaler.hpp"
@@ -93,8 +94,10 @@ class StepRunner {
   LossMeter meter_;
   std::vector<at::Tensor> parameters_;
   at::Tensor window_weight_;                      // of a loss that weighs its rows, over all ranks
+  bool divides_ = false;                          // by that, once backward has ended
   std::unique_ptr<dist::Pending> weight_of_all_;  // set while it is summed
-  std::vector<at::Tensor> gradients_;             // of the step that is taken
+  std::unique_ptr<stage::RankSum> rank_sum_;  // null: batch normalisation is of this rank's rows
+  std::vector<at::Tensor> gradients_;         // of the step that is taken
   std::optional<Clipper> clipper_;
   std::optional<GradScaler> scaler_;
   std::optional<KeptBuffers> kept_;  // where a step that is left out does not end the run
@@ -105,6 +108,7 @@ class StepRunner {
   bool keeps_weights_ = true;
   bool logs_norms_;
   int world_size_;
+  bool alone_;  // no other rank sees this one's gradients: there is none, or in local SGD
   bool on_cpu_;
 };
 

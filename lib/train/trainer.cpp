@@ -7,8 +7,10 @@
 namespace trainctl::train {
 namespace {
 
-Agreement::Cadence cadence_for(at::Device device) {
-  return device.is_cpu() ? Agreement::Cadence::every_step : Agreement::Cadence::meeting_points;
+/// The ranks of local SGD meet where they share their weights, and not in between.
+Agreement::Cadence cadence_for(const Options& options) {
+  const bool at_each = options.device.is_cpu() && options.strategy != spec::Strategy::local_sgd;
+  return at_each ? Agreement::Cadence::every_step : Agreement::Cadence::meeting_points;
 }
 
 /// Of the optimizer.
@@ -44,6 +46,11 @@ std::unique_ptr<dist::GradSync> synchronise(const Session& session, const Option
   share_buffers(session);
   dist::BucketOptions buckets = session.buckets;
   if (records_steps(session, options)) buckets.bucketing = dist::Bucketing::own;
+  buckets.exchanges = options.strategy != spec::Strategy::local_sgd;
+  buckets.names.clear();
+  for (const auto& [name, tensor] : session.model.parameters()) {
+    if (tensor.requires_grad()) buckets.names.push_back(name);
+  }
   return session.communicator.sync_gradients(trainable(session.model), buckets);
 }
 
@@ -60,7 +67,7 @@ Trainer::Trainer(const Session& session, Options options)
       keeper_(session, options_),
       reporter_(session, options_.device),
       agreement_(session.communicator, stop_sources(session, options_, begun_),
-                 cadence_for(options_.device)) {
+                 cadence_for(options_)) {
   ENSURE(config, !session.scheduler.cycles_momentum() || session.optimizer.has_momentum(),
          "the scheduler cycles a momentum that the optimizer does not have");
   if (session.validation != nullptr)
@@ -70,6 +77,9 @@ Trainer::Trainer(const Session& session, Options options)
   if (options_.profiler && options_.profiler->nvtx) show_parts();
   if (options_.averaging)
     averager_.emplace(session.model, *options_.averaging, steps_per_epoch(session, options_));
+  if (options_.strategy == spec::Strategy::local_sgd)
+    local_sgd_.emplace(session.model, session.communicator,
+                       LocalSgd::Options{options_.sync_every, session.buckets.cap_bytes});
 }
 
 events::Finished Trainer::run() {

@@ -5,6 +5,7 @@
 #include "train/averaging.hpp"
 #include "train/evaluate.hpp"
 #include "train/keeper.hpp"
+#include "train/local_sgd.hpp"
 #include "train/numerics_dump.hpp"
 #include "train/options.hpp"
 #include "train/part_ranges.hpp"
@@ -72,6 +73,9 @@ class Trainer {
   void train_batch(std::int64_t index);
   void open_window(std::int64_t first);
   void after_step();
+  /// Local SGD: averages the weights where it is time to.
+  void share_weights();
+  [[nodiscard]] bool saves_by_steps() const;
   void check_loss(const char* which, double loss) const;
   void check_weights() const;
   void check_skipped() const;
@@ -97,6 +101,7 @@ class Trainer {
 
   // trainer_resume.cpp
   void take_over_other_world(const SavedState& saved);
+  void spread_sync_state(const SavedState& saved);
   void check_position(const checkpoint::Manifest& manifest) const;
   void check_rows() const;
   void forget_epoch();
@@ -141,6 +146,8 @@ class Trainer {
   std::unique_ptr<NumericsDump> dump_;
   std::optional<Evaluator> evaluator_;
   std::optional<WeightAverager> averager_;
+  std::optional<LocalSgd> local_sgd_;
+  bool ranks_alike_ = true;           // as of the last step: their weights are the same
   std::optional<Profiler> profiler_;  // of rank 0
   std::optional<PartRanges> ranges_;  // of every rank, with profiler.nvtx
   Keeper keeper_;

@@ -65,6 +65,7 @@ void Trainer::train_batch(std::int64_t index) {
   ++position_.step_in_epoch;
   if (closes) {
     ++position_.global_step;
+    if (local_sgd_) share_weights();
     if (averager_) averager_->update(position_.global_step);
     after_step();
   } else {
@@ -79,6 +80,21 @@ void Trainer::open_window(std::int64_t first) {
     session_.optimizer.set_momentum(*momentum);
 }
 
+/// Also before whatever looks at them: a save that is due, the end of the epoch or of the run. A
+/// wish to stop, or to save by time, is heard at such steps only.
+void Trainer::share_weights() {
+  timer_.enter(Part::allreduce);
+  const bool ends = position_.step_in_epoch == position_.steps_in_epoch || at_step_limit();
+  const bool looked_at = ends || saves_by_steps();
+  ranks_alike_ = local_sgd_->after_step(looked_at ? LocalSgd::Need::alike : LocalSgd::Need::none);
+  timer_.enter(Part::other);
+}
+
+bool Trainer::saves_by_steps() const {
+  const auto every = options_.saving ? options_.saving->every_n_steps : std::nullopt;
+  return every && position_.global_step % *every == 0;
+}
+
 void Trainer::after_step() {
   const double now = timer_.last_reading();
   const bool logs = position_.global_step % options_.log_every == 0;
@@ -88,7 +104,9 @@ void Trainer::after_step() {
   if (session_.communicator.place().world_size > 1) timer_.enter(Part::allreduce);
   if (saver_ && options_.saving->every_s)
     agreement_.wish_save(now - saved_at_ >= *options_.saving->every_s);
-  const bool meets = position_.global_step % spec::agreement_every(options_.log_every) == 0;
+  const bool meets = local_sgd_
+                         ? ranks_alike_
+                         : position_.global_step % spec::agreement_every(options_.log_every) == 0;
   stop_ = agreement_.after_step(meets ? Agreement::At::meeting_point : Agreement::At::step, now);
   if (saver_ && stop_ != Stop::signal) save_if_due();
 }

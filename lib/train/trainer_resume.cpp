@@ -36,6 +36,7 @@ void Trainer::resume(const std::filesystem::path& checkpoint, EpochUnderWay epoc
   if (saved.same_world() || place.rank == 0)
     set_random_states(options_.device, saved.tensors("rng/"));
   if (!saved.same_world()) take_over_other_world(saved);
+  if (!saved.same_world()) spread_sync_state(saved);
   if (options_.max_time_s) agreement_.set_deadline(begun_ + *options_.max_time_s);
   resumed_ = true;
   resumed_from_ = checkpoint;
@@ -93,6 +94,21 @@ void Trainer::take_over_other_world(const SavedState& saved) {
     digest_ += saved.values_of(part).at("digest").get<std::uint64_t>();
   }
   reporter_.begin_at(step_.meter());
+}
+
+/// What the exchange of gradients still owes differs between ranks; what counts is its mean.
+void Trainer::spread_sync_state(const SavedState& saved) {
+  const at::NoGradGuard guard;
+  for (const dist::SyncTensor& kept : sync_->state()) {
+    if (!kept.of_rank) continue;
+    const std::string name = "sync/" + kept.name;
+    for (std::size_t part = 1; part <= saved.others(); ++part) {
+      for (const stage::NamedTensor& other : saved.tensors_of(part, name))
+        if (other.name.empty()) kept.tensor.add_(other.tensor.to(kept.tensor.device()));
+    }
+    kept.tensor.div_(saved.manifest().world_size);
+    session_.communicator.broadcast(kept.tensor, "broadcast of '" + name + "'");
+  }
 }
 
 /// The next batch is the one behind the rows that were trained on: a whole number of windows of

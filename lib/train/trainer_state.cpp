@@ -57,17 +57,22 @@ void Trainer::memorise_stages(Memo& memo) {
 }
 
 /// Parameters, and what follows from the gradients that all ranks share, are alike on all of them.
+/// The ranks of local SGD share none, those of ZeRO keep a part of the optimizer's state each.
 std::vector<StateTensor> Trainer::state() {
-  enum class Of { all, rank };
+  enum class Of { all, rank, owner };
   std::vector<StateTensor> all;
   const auto add = [&](const char* group, const std::vector<stage::NamedTensor>& tensors, Of of) {
     for (const auto& [name, tensor] : tensors)
-      all.push_back({std::string(group) + "/" + name, tensor, of == Of::rank});
+      all.push_back({std::string(group) + "/" + name, tensor, of == Of::rank, of == Of::owner});
   };
+  const bool is_sharded = options_.strategy == spec::Strategy::zero1;
+  const Of of_gradients = local_sgd_ ? Of::rank : Of::all;
   add("model", session_.model.parameters(), Of::all);
   add("model", session_.model.buffers(), Of::rank);
-  add("optimizer", session_.optimizer.state(), Of::all);
-  if (step_.scaler() != nullptr) add("scaler", step_.scaler()->state(), Of::all);
+  add("optimizer", session_.optimizer.state(), is_sharded ? Of::owner : of_gradients);
+  if (step_.scaler() != nullptr) add("scaler", step_.scaler()->state(), of_gradients);
+  for (const dist::SyncTensor& kept : sync_->state())
+    add("sync", {{kept.name, kept.tensor}}, kept.of_rank ? Of::rank : Of::all);
   add("keeper", keeper_.state(), Of::all);
   add("meter", step_.meter().state(), Of::rank);
   for (std::size_t i = 0; i < session_.metrics.size(); ++i) {
@@ -104,6 +109,10 @@ checkpoint::Moment Trainer::moment() const { return {position_.global_step, next
 
 std::uint64_t Trainer::state_bytes() {
   std::uint64_t bytes = bytes_of(saved_by(saved_state(), 0));
+  const auto others = static_cast<std::uint64_t>(session_.communicator.place().world_size - 1);
+  for (const StateTensor& one : saved_state()) {  // the ranks own about as much each
+    if (one.of_owner) bytes += others * one.tensor.nbytes();
+  }
   if (options_.saving->weights_only) return bytes;
   const bool keeps =
       options_.save_best || (session_.stopper != nullptr && session_.stopper->restore_best());
@@ -120,8 +129,7 @@ void Trainer::begin_saving() {
 
 void Trainer::save_if_due() {
   saver_->poll();
-  const auto& every = options_.saving->every_n_steps;
-  const bool by_steps = every && position_.global_step % *every == 0;
+  const bool by_steps = saves_by_steps();
   if (!by_steps && !agreement_.save_agreed()) return;
   const events::Phase phase = std::exchange(phase_, events::Phase::checkpoint);
   take_state();

@@ -211,6 +211,13 @@ class OptimizerConfigs(Stepping):
     WRITERS = (write_mnists,)
 
 
+class DistributedConfigs(Stepping):
+    """With two processes each."""
+
+    FOLDERS = ("mnist/distributed",)
+    WRITERS = (write_mnists,)
+
+
 class SmallImageConfigs(Stepping):
     FOLDERS = ("cifar10", "cifar10/layers", "cifar100", "images")
     WRITERS = (write_cifar,)

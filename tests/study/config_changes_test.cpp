@@ -67,6 +67,23 @@ TEST_CASE("what makes it another run is refused, each value by name") {
   CHECK_THAT(said, !Contains("max_epochs"));
 }
 
+TEST_CASE("ranks may share out the optimizer's state from here on, but not begin to step alone") {
+  const std::vector<std::string> local{"distributed={type: local_sgd, sync_every: 4}"};
+  const auto to_zero = changes({}, {"distributed.type=zero1"});
+  REQUIRE(to_zero.size() == 1);
+  CHECK(to_zero[0].effect == Effect::harmless);
+  CHECK(refusal(changes({"distributed.type=zero1"}, {})) == "accepted");
+  CHECK_THAT(refusal(changes({}, local)), Contains("distributed.type: ddp -> local_sgd"));
+  CHECK_THAT(refusal(changes(local, {})), Contains("distributed.type: local_sgd -> ddp"));
+  const auto every = changes(local, {"distributed={type: local_sgd, sync_every: 8}"});
+  REQUIRE(every.size() == 1);
+  CHECK(every[0].effect == Effect::not_bitwise);
+  for (const char* change : {"distributed.compression=bf16", "distributed.sync_batch_norm=true"}) {
+    INFO(change);
+    CHECK(refusal(changes({}, {change})) != "accepted");
+  }
+}
+
 TEST_CASE("what changes no number passes and is told") {
   const auto found = changes({}, {"trainer.max_epochs=9", "loader.num_workers=2", "name=other",
                                   "checkpoint.every_n_steps=10", "loggers=[csv]",

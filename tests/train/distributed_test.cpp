@@ -4,11 +4,24 @@
 
 #include <array>
 #include <cmath>
+#include <memory>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
 using namespace trainctl;
 
 namespace {
+
+/// Has a parameter that its outputs do not depend on.
+struct IdleModel final : FakeModel {
+  at::Tensor idle = torch::zeros({2}, torch::requires_grad());
+  [[nodiscard]] std::vector<stage::NamedTensor> parameters() const override {
+    std::vector<stage::NamedTensor> all = FakeModel::parameters();
+    all.push_back({"idle", idle});
+    return all;
+  }
+};
 
 /// What rank 1 meets in the third batch.
 struct Bad {
@@ -85,6 +98,56 @@ TEST_CASE("three ranks accumulate like one large batch") {
   CHECK(ranks[0].finished.global_step == 9);
   CHECK(same_weights(ranks[0], alone));
   CHECK(torch::equal(ranks[0].weight, ranks[2].weight));
+}
+
+TEST_CASE("three ranks share a last batch of seven rows as one rank would take it") {
+  const RankRun alone = run_alone({.samples = 19, .batch = 12, .val_samples = 7});
+  const auto ranks = run_ranks(3, {.samples = 19, .batch = 4, .val_samples = 7}, {});
+  CHECK(ranks[0].finished.data_digest == alone.finished.data_digest);
+  for (const RankRun& rank : ranks) CHECK(same_weights(rank, alone));
+  check_losses(ranks[0], alone);
+  check_metrics(ranks[0], alone);
+}
+
+TEST_CASE("the batches of a window but its last one exchange nothing") {
+  std::array<std::vector<at::Tensor>, 2> seen;  // gradients that each batch found
+  run_ranks(2, {.samples = 24, .batch = 4, .val_samples = 0}, [&](FakeRun& run, int rank) {
+    run.options.max_epochs = 1;
+    run.options.accumulate = 3;
+    run.loss.after = [&run, &seen, rank](const at::Tensor& loss, int) {
+      const at::Tensor& gradient = run.model.weight.grad();
+      seen[static_cast<std::size_t>(rank)].push_back(gradient.defined() ? gradient.clone()
+                                                                        : torch::zeros({3, 6}));
+      return loss;
+    };
+  });
+  REQUIRE(seen[0].size() == 3);
+  CHECK(torch::equal(seen[0][0], torch::zeros({3, 6})));
+  // Each has its own so far: were they averaged they would be the same.
+  CHECK_FALSE(torch::allclose(seen[0][1], seen[1][1]));
+  CHECK_FALSE(torch::allclose(seen[0][2], seen[1][2]));
+}
+
+TEST_CASE("a parameter that the loss leaves out is named, or looked for at every step") {
+  for (const bool finds : {false, true}) {
+    RankGroup group(2);
+    const auto thrown = group.run([&](int, std::unique_ptr<dist::Communicator> communicator) {
+      FakeRun run({.samples = 16, .batch = 4, .val_samples = 0}, std::move(communicator));
+      run.real_model = std::make_unique<IdleModel>();
+      run.buckets.find_unused = finds;
+      if (finds) {
+        expect(run.run().global_step == 2, "two steps");
+        return;
+      }
+      const Error error = error_of(run);
+      expect(error.kind() == ErrorKind::config, error.what());
+      throw std::runtime_error(error.what());
+    });
+    for (const std::exception_ptr& each : thrown) {
+      REQUIRE(finds == (each == nullptr));
+      if (!finds) CHECK_THROWS_WITH(std::rethrow_exception(each), Contains("'idle'"));
+    }
+  }
 }
 
 TEST_CASE("class weights mean the same over ranks and windows, a rank without rows included") {

@@ -246,7 +246,7 @@ struct FakeRun {
   }
 
   trainctl::events::Finished run() {
-    const trainctl::train::Session session{.model = model,
+    const trainctl::train::Session session{.model = model_in_use(),
                                            .loss = loss,
                                            .optimizer = optimizer_in_use(),
                                            .scheduler = scheduler_in_use(),
@@ -256,6 +256,7 @@ struct FakeRun {
                                            .validation = validation.get(),
                                            .batch_size = sizes.batch,
                                            .communicator = *communicator,
+                                           .buckets = buckets,
                                            .clock = *clock,
                                            .emit =
                                                [this](const auto& event) {
@@ -264,7 +265,7 @@ struct FakeRun {
                                                },
                                            .heartbeat = &heartbeat,
                                            .stop_signal = &stop_signal,
-                                           .run_dir = folder.path()};
+                                           .run_dir = run_dir.empty() ? folder.path() : run_dir};
     trainctl::train::Trainer trainer(session, options);
     if (!resume.empty()) trainer.resume(resume, resume_epoch);
     try {
@@ -286,6 +287,10 @@ struct FakeRun {
     return found;
   }
 
+  [[nodiscard]] trainctl::stage::Model& model_in_use() {
+    if (real_model) return *real_model;
+    return model;
+  }
   [[nodiscard]] trainctl::stage::Optimizer& optimizer_in_use() {
     if (real_optimizer) return *real_optimizer;
     return optimizer;
@@ -303,7 +308,9 @@ struct FakeRun {
 
   Sizes sizes;
   TempFolder folder;
+  std::filesystem::path run_dir;  // of all ranks; empty: the folder
   std::unique_ptr<trainctl::dist::Communicator> communicator;
+  trainctl::dist::BucketOptions buckets;
   FakeModel model;
   FakeLoss loss;
   FakeSgd optimizer;
@@ -311,6 +318,7 @@ struct FakeRun {
   bool has_stopper = false;
   FakeStopper stopper;
   // In the place of the fakes.
+  std::unique_ptr<trainctl::stage::Model> real_model;
   std::unique_ptr<trainctl::stage::Optimizer> real_optimizer;
   std::unique_ptr<trainctl::stage::Scheduler> real_scheduler;
   std::unique_ptr<trainctl::stage::Stopper> real_stopper;

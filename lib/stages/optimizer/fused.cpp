@@ -42,11 +42,13 @@ struct Alike {
 };
 
 /// In order of first appearance, so that runs agree.
-std::vector<Alike> grouped(const std::vector<stage::NamedTensor>& parameters,
+std::vector<Alike> grouped(const stage::OptimizerContext& context,
                            const std::vector<ParameterSetting>& settings) {
+  const std::vector<stage::NamedTensor>& parameters = context.parameters;
   std::vector<Alike> groups;
   std::map<std::tuple<std::string, at::ScalarType, double, double, StateNames>, std::size_t> index;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!context.owned.empty() && !context.owned[i]) continue;
     const stage::NamedTensor& parameter = parameters[i];
     ENSURE(unexpected, parameter.tensor.is_non_overlapping_and_dense(),
            "parameter '{}' is not dense in memory", parameter.name);
@@ -132,7 +134,8 @@ FusedOptimizer::FusedOptimizer(const stage::OptimizerContext& context, double lr
     : initial_lr_(lr), lr_(lr) {
   ENSURE(config, !context.parameters.empty(),
          "there is nothing to train: every parameter is frozen");
-  for (Alike& alike : grouped(context.parameters, settings))
+  ASSERT(context.owned.empty() || context.owned.size() == context.parameters.size());
+  for (Alike& alike : grouped(context, settings))
     groups_.emplace_back(std::move(alike.members), alike.setting).set_lr(lr_);
 }
 

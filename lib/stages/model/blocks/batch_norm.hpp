@@ -24,6 +24,10 @@ struct BatchNorm2d {
 
   /// Throws Error(config) in training where a channel has one value only: it has no variance.
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x_nchw, stage::RunMode mode) const;
+
+  /// In training, where stage::batch_of_ranks() says so: with the statistics of all ranks' rows,
+  /// which leaves the same running averages on each of them.
+  [[nodiscard]] at::Tensor over_ranks(const at::Tensor& x_nchw) const;
 };
 
 BatchNorm2d make_batch_norm2d(const Scope& scope, std::int64_t channels, NormOptions options = {});

@@ -1,0 +1,192 @@
+#include "dist/power_sgd.hpp"
+
+#include "base/error.hpp"
+#include "base/hash.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <utility>
+
+namespace trainctl::dist {
+namespace {
+
+/// Of a parameter seen as a matrix: its first dimension, and all others.
+struct Shape {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+};
+
+Shape shape_of(const at::Tensor& parameter) {
+  if (parameter.dim() < 2 || parameter.numel() == 0) return {};
+  return {parameter.size(0), parameter.numel() / parameter.size(0)};
+}
+
+bool pays(const Shape& shape, std::int64_t rank) {
+  return 2 * rank * (shape.rows + shape.columns) < shape.rows * shape.columns;
+}
+
+/// The same on every rank and in every run, whatever the seed: nothing is to be gained by another.
+at::Tensor drawn(const std::string& name, at::IntArrayRef sizes, const at::TensorOptions& options) {
+  at::Generator generator = at::detail::createCPUGenerator(
+      hash_bytes(std::as_bytes(std::span(name.data(), name.size()))));
+  return at::randn(sizes, generator, at::TensorOptions(at::kFloat)).to(options);
+}
+
+at::Tensor as_matrix(const at::Tensor& gradient) { return gradient.view({gradient.size(0), -1}); }
+
+}  // namespace
+
+void orthonormalise(const at::Tensor& matrix) {
+  constexpr double kNoise = 1e-5;  // of a column's length: what rounding leaves of a dependent one
+  constexpr double kTiny = 1e-30;  // whose inverse is still a number
+  const at::NoGradGuard guard;
+  for (std::int64_t k = 0; k < matrix.size(1); ++k) {
+    const at::Tensor column = matrix.narrow(1, k, 1);
+    const at::Tensor before = at::linalg_vector_norm(column);
+    const at::Tensor basis = matrix.narrow(1, 0, k);
+    for (int time = 0; time < 2 && k > 0; ++time) column.sub_(basis.mm(basis.t().mm(column)));
+    const at::Tensor length = at::linalg_vector_norm(column);
+    const at::Tensor counts = length.gt(before * kNoise).logical_and(length.gt(kTiny));
+    column.copy_(at::where(counts, column / length, 0));
+  }
+}
+
+PowerSgdBucket::PowerSgdBucket(const std::vector<SyncParameter>& parameters, std::int64_t rank) {
+  ASSERT(!parameters.empty());
+  add(parameters, rank);
+  place_views(parameters.front().tensor.options().requires_grad(false));
+}
+
+void PowerSgdBucket::add(const std::vector<SyncParameter>& parameters, std::int64_t rank) {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto& [name, tensor] = parameters[i];
+    const Shape shape = shape_of(tensor);
+    if (!pays(shape, rank)) {
+      others_.push_back({i, {}});
+      other_sizes_.push_back(tensor.numel());
+      continue;
+    }
+    const at::TensorOptions options = tensor.options().requires_grad(false);
+    const at::Tensor start = drawn(name, {shape.columns, rank}, options);
+    matrices_.push_back({.index = i,
+                         .name = name,
+                         .start = start,
+                         .q = start.clone(),
+                         .error = at::zeros({shape.rows, shape.columns}, options),
+                         .p = {},
+                         .next_q = {}});
+  }
+}
+
+void PowerSgdBucket::place_views(at::TensorOptions options) {
+  std::int64_t first = 0, second = 0;
+  for (const Matrix& matrix : matrices_) {
+    first += matrix.error.size(0) * matrix.q.size(1);
+    second += matrix.q.numel();
+  }
+  for (const std::int64_t size : other_sizes_) first += size;
+  first_ = at::zeros({std::max<std::int64_t>(first, 1)}, options);
+  second_ = at::zeros({second}, options);
+  std::int64_t at_first = 0, at_second = 0;
+  for (Matrix& matrix : matrices_) {
+    const std::int64_t rows = matrix.error.size(0), rank = matrix.q.size(1);
+    matrix.p = first_.narrow(0, at_first, rows * rank).view({rows, rank});
+    matrix.next_q = second_.narrow(0, at_second, matrix.q.numel()).view(matrix.q.sizes());
+    at_first += rows * rank;
+    at_second += matrix.q.numel();
+  }
+  for (std::size_t i = 0; i < others_.size(); ++i) {
+    others_[i].exchanged = first_.narrow(0, at_first, other_sizes_[i]);
+    at_first += other_sizes_[i];
+  }
+}
+
+at::Tensor PowerSgdBucket::first(std::vector<at::Tensor> gradients, int world_size) {
+  const at::NoGradGuard guard;
+  ASSERT(gradients.size() == matrices_.size() + others_.size());
+  gradients_ = std::move(gradients);
+  for (Matrix& matrix : matrices_) {
+    const at::Tensor m = as_matrix(gradients_[matrix.index]);
+    m.add_(matrix.error);
+    const at::Tensor died = at::linalg_vector_norm(matrix.q, 2, at::IntArrayRef{0}, true).eq(0);
+    const at::Tensor q = at::where(died, matrix.start, matrix.q);
+    orthonormalise(q);
+    at::mm_out(matrix.p, m, q);
+  }
+  for (const Other& other : others_) other.exchanged.copy_(gradients_[other.index].flatten());
+  return first_.div_(world_size);
+}
+
+at::Tensor PowerSgdBucket::second(int world_size) {
+  const at::NoGradGuard guard;
+  sound_ = first_.isfinite().all();  // a basis of what is not finite would be
+  for (Matrix& matrix : matrices_) {
+    orthonormalise(matrix.p);
+    at::mm_out(matrix.next_q, as_matrix(gradients_[matrix.index]).t(), matrix.p);
+  }
+  return second_.div_(world_size);
+}
+
+void PowerSgdBucket::finish() {
+  const at::NoGradGuard guard;
+  for (const Other& other : others_) {
+    const at::Tensor& gradient = gradients_[other.index];
+    gradient.copy_(other.exchanged.view(gradient.sizes()));
+  }
+  if (!matrices_.empty()) finish_matrices();
+  gradients_.clear();  // views would keep the bucket
+}
+
+void PowerSgdBucket::finish_matrices() {
+  constexpr double kNotFinite = std::numeric_limits<double>::quiet_NaN();
+  const at::Tensor sound = sound_.logical_and(second_.isfinite().all());
+  const at::Tensor spoils = at::where(sound, at::zeros({}, first_.options()), kNotFinite);
+  for (Matrix& matrix : matrices_) {
+    const at::Tensor m = as_matrix(gradients_[matrix.index]);
+    const at::Tensor average = at::mm(matrix.p, matrix.next_q.t());
+    matrix.error.copy_(at::where(sound, m - average, matrix.error));
+    matrix.q.copy_(at::where(sound, matrix.next_q, matrix.q));
+    m.copy_(average.add_(spoils));
+  }
+}
+
+void PowerSgdBucket::add_state(std::vector<SyncTensor>& all) const {
+  for (const Matrix& matrix : matrices_) {
+    all.push_back({matrix.name + ".q", matrix.q, /*of_rank=*/false});
+    all.push_back({matrix.name + ".error", matrix.error, /*of_rank=*/true});
+  }
+}
+
+PowerSgd::PowerSgd(const std::vector<std::vector<SyncParameter>>& buckets, std::int64_t rank) {
+  for (const std::vector<SyncParameter>& parameters : buckets)
+    buckets_.emplace_back(parameters, rank);
+}
+
+std::int64_t PowerSgdBucket::sent_bytes() const {
+  return static_cast<std::int64_t>(first_.nbytes() + second_.nbytes());
+}
+
+std::vector<std::int64_t> PowerSgd::sent_bytes() const {
+  std::vector<std::int64_t> all;
+  for (const PowerSgdBucket& bucket : buckets_) all.push_back(bucket.sent_bytes());
+  return all;
+}
+
+std::vector<SyncTensor> PowerSgd::state() const {
+  std::vector<SyncTensor> all;
+  for (const PowerSgdBucket& bucket : buckets_) bucket.add_state(all);
+  return all;
+}
+
+}  // namespace trainctl::dist

@@ -1,0 +1,56 @@
+#pragma once
+
+#include "dist/communicator.hpp"
+#include "stage/stages.hpp"
+#include "train/flat_tensors.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace trainctl::train {
+
+/// Which rank updates which parameter: whole ones, the largest first, each to the rank that has
+/// least so far. A pure function of the parameters and the number of ranks.
+std::vector<int> owners_of(const std::vector<stage::NamedTensor>& parameters, int world_size);
+
+/// What the optimizer of a rank is built for.
+std::vector<bool> owned_by(const std::vector<int>& owners, int rank);
+
+/// ZeRO stage 1 (Rajbhandari et al. 2020): each rank's optimizer updates a share of the
+/// parameters, and keeps state for these alone; after a step each rank gives those it has updated
+/// to all. Gradients are averaged on every rank before, so clipping and what is found in them is as
+/// without. Built-in optimizers update each parameter by itself, so the numbers are too, bit for
+/// bit.
+class ShardedOptimizer final : public stage::Optimizer {
+ public:
+  /// `inner` was built for what owned_by(owners, rank) says. The communicator outlives it.
+  ShardedOptimizer(std::unique_ptr<stage::Optimizer> inner,
+                   std::vector<stage::NamedTensor> parameters, dist::Communicator& communicator,
+                   std::size_t cap_bytes);
+
+  void step() override;
+  /// The flag is the same on all ranks, since their gradients are.
+  void step_unless(const at::Tensor& found_inf) override;
+  [[nodiscard]] bool skips_on_device() const override { return inner_->skips_on_device(); }
+  [[nodiscard]] bool skips_for_nothing() const override { return inner_->skips_for_nothing(); }
+  /// Of all parameters, also those of others.
+  void zero_grad() override;
+  void set_lr(double lr) override { inner_->set_lr(lr); }
+  [[nodiscard]] double initial_lr() const override { return inner_->initial_lr(); }
+  [[nodiscard]] bool has_momentum() const override { return inner_->has_momentum(); }
+  void set_momentum(double momentum) override { inner_->set_momentum(momentum); }
+  /// Of this rank's share.
+  [[nodiscard]] std::vector<stage::NamedTensor> state() const override { return inner_->state(); }
+  void memorise(Memo& memo) override { inner_->memorise(memo); }
+
+ private:
+  void share();
+
+  std::unique_ptr<stage::Optimizer> inner_;
+  std::vector<stage::NamedTensor> parameters_;
+  dist::Communicator& communicator_;
+  std::vector<FlatTensors> of_ranks_;  // each rank's share
+};
+
+}  // namespace trainctl::train

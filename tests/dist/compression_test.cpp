@@ -1,0 +1,273 @@
+#include "base/error.hpp"
+#include "dist/communicator.hpp"
+#include "support/catch.hpp"
+#include "support/rank_group.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/torch.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace trainctl;
+using dist::Compression;
+
+namespace {
+
+constexpr int kWorld = 3;
+
+/// Drawn, so that no matrix has a lower rank than its shape.
+at::Tensor noise(at::IntArrayRef shape, std::size_t seed) {
+  return torch::randn(shape, at::detail::createCPUGenerator(seed));
+}
+
+using Tensors = std::vector<at::Tensor>;
+
+Tensors network() {
+  return {noise({40, 30}, 1).requires_grad_(), noise({40}, 2).requires_grad_(),
+          noise({16, 40}, 3).requires_grad_()};
+}
+
+/// The gradient of parameter i is this, by construction.
+at::Tensor gradient(const Tensors& p, std::size_t i, int rank, int step) {
+  return noise(p[i].sizes(), 1000 + 100 * i + static_cast<std::size_t>(10 * rank + step));
+}
+
+at::Tensor loss_of(const Tensors& p, int rank, int step) {
+  at::Tensor loss = torch::zeros({});
+  for (std::size_t i = 0; i < p.size(); ++i)
+    loss = loss + (p[i] * gradient(p, i, rank, step)).sum();
+  return loss;
+}
+
+at::Tensor mean_gradient(const Tensors& p, std::size_t i, int step) {
+  at::Tensor sum = torch::zeros_like(p[i]);
+  for (int rank = 0; rank < kWorld; ++rank) sum = sum + gradient(p, i, rank, step);
+  return sum.detach() / kWorld;
+}
+
+void clear(const Tensors& p) {
+  for (const at::Tensor& tensor : p) {
+    if (tensor.grad().defined()) tensor.mutable_grad().zero_();
+  }
+}
+
+void step_once(dist::GradSync& sync, const Tensors& p, int rank, int step) {
+  clear(p);
+  sync.before_forward();
+  sync.backward(loss_of(p, rank, step));
+}
+
+Tensors gradients_of(const Tensors& p) {
+  Tensors all;
+  for (const at::Tensor& tensor : p) all.push_back(tensor.grad().clone());
+  return all;
+}
+
+dist::BucketOptions options_of(Compression compression) {
+  dist::BucketOptions options;
+  options.first_bytes = options.cap_bytes = 4096;  // several buckets
+  options.compression = compression;
+  options.powersgd_rank = 2;
+  options.names = {"a.weight", "a.bias", "b.weight"};
+  return options;
+}
+
+/// [rank][step][parameter]
+std::vector<std::vector<Tensors>> exchanged(Compression compression, int steps) {
+  std::vector<std::vector<Tensors>> all(kWorld);
+  RankGroup group(kWorld);
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    const Tensors p = network();
+    const auto sync = communicator->sync_gradients(p, options_of(compression));
+    for (int step = 0; step < steps; ++step) {
+      step_once(*sync, p, rank, step);
+      all[static_cast<std::size_t>(rank)].push_back(gradients_of(p));
+    }
+  });
+  return all;
+}
+
+std::string message_of(const std::exception_ptr& thrown, ErrorKind kind) {
+  REQUIRE(thrown);
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    CHECK(error.kind() == kind);
+    return error.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("gradients that travel in 16 bits are averaged, and alike on all ranks") {
+  const Tensors p = network();
+  for (const auto& [compression, tolerance] :
+       {std::pair(Compression::none, 1e-5), std::pair(Compression::fp16, 4e-3),
+        std::pair(Compression::bf16, 4e-2)}) {
+    const auto ranks = exchanged(compression, 2);
+    for (std::size_t step = 0; step < 2; ++step) {
+      for (std::size_t i = 0; i < p.size(); ++i) {
+        CHECK(torch::allclose(ranks[0][step][i], mean_gradient(p, i, static_cast<int>(step)), 0,
+                              tolerance));
+        CHECK(torch::equal(ranks[1][step][i], ranks[0][step][i]));
+        CHECK(torch::equal(ranks[2][step][i], ranks[0][step][i]));
+      }
+    }
+    const bool rounds = !torch::allclose(ranks[0][0][0], mean_gradient(p, 0, 0), 0, 1e-5);
+    CHECK(rounds == (compression != Compression::none));
+  }
+}
+
+TEST_CASE("under PowerSGD all ranks end with the same gradients, and nothing is lost for good") {
+  const int steps = 4;
+  std::vector<std::vector<Tensors>> ranks(kWorld);
+  std::vector<at::Tensor> errors(kWorld);
+  RankGroup group(kWorld);
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    const Tensors p = network();
+    const auto sync = communicator->sync_gradients(p, options_of(Compression::powersgd));
+    const auto at = static_cast<std::size_t>(rank);
+    for (int step = 0; step < steps; ++step) {
+      step_once(*sync, p, rank, step);
+      ranks[at].push_back(gradients_of(p));
+    }
+    for (const dist::SyncTensor& kept : sync->state()) {
+      if (kept.name == "a.weight.error") errors[at] = kept.tensor.clone();
+    }
+  });
+  const Tensors p = network();
+  at::Tensor in = torch::zeros({40, 30});
+  at::Tensor out = torch::zeros({40, 30});
+  for (int step = 0; step < steps; ++step) {
+    const auto s = static_cast<std::size_t>(step);
+    in += mean_gradient(p, 0, step);
+    out += ranks[0][s][0];
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      CHECK(torch::equal(ranks[1][s][i], ranks[0][s][i]));
+      CHECK(torch::equal(ranks[2][s][i], ranks[0][s][i]));
+    }
+    CHECK(torch::allclose(ranks[0][s][1], mean_gradient(p, 1, step), 1e-5, 1e-6));  // a vector
+  }
+  const at::Tensor owed = (errors[0] + errors[1] + errors[2]) / kWorld;
+  CHECK(owed.abs().max().item<float>() > 1e-3F);
+  CHECK(torch::allclose(out + owed, in, 1e-4, 1e-3));
+}
+
+TEST_CASE("PowerSGD goes on bit for bit from the state that another one kept") {
+  std::vector<std::vector<Tensors>> whole = exchanged(Compression::powersgd, 5);
+  RankGroup group(kWorld);
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    const Tensors p = network();
+    std::vector<dist::SyncTensor> kept;
+    {
+      const auto first = communicator->sync_gradients(p, options_of(Compression::powersgd));
+      for (int step = 0; step < 3; ++step) step_once(*first, p, rank, step);
+      for (const auto& each : first->state())
+        kept.push_back({each.name, each.tensor.clone(), each.of_rank});
+    }
+    const Tensors fresh = network();
+    const auto second = communicator->sync_gradients(fresh, options_of(Compression::powersgd));
+    const auto taken = second->state();
+    expect(taken.size() == kept.size() && kept.size() == 4, "q and error of two matrices");
+    for (std::size_t i = 0; i < kept.size(); ++i) taken[i].tensor.copy_(kept[i].tensor);
+    for (int step = 3; step < 5; ++step) {
+      step_once(*second, fresh, rank, step);
+      const Tensors found = gradients_of(fresh);
+      const Tensors& expected =
+          whole[static_cast<std::size_t>(rank)][static_cast<std::size_t>(step)];
+      for (std::size_t i = 0; i < found.size(); ++i)
+        expect(torch::equal(found[i], expected[i]), "other bits");
+    }
+  });
+}
+
+TEST_CASE("ranks that exchange nothing begin with rank 0's weights and keep their gradients") {
+  std::vector<Tensors> found(2);
+  RankGroup group(2);
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    const Tensors p = network();
+    if (rank == 1) p[0].data().add_(1);
+    dist::BucketOptions options;
+    options.exchanges = false;
+    const auto sync = communicator->sync_gradients(p, options);
+    expect(torch::equal(p[0], network()[0]), "the weights are not rank 0's");
+    expect(sync->layout().empty(), "there are no buckets");
+    step_once(*sync, p, rank, 0);
+    found[static_cast<std::size_t>(rank)] = gradients_of(p);
+  });
+  for (int rank = 0; rank < 2; ++rank)
+    CHECK(torch::equal(found[static_cast<std::size_t>(rank)][0], gradient(network(), 0, rank, 0)));
+}
+
+TEST_CASE("parameters that got no gradient are named in the step that leaves them out") {
+  RankGroup group(2);
+  const auto thrown = group.run([](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    const Tensors p = network();
+    const auto sync = communicator->sync_gradients(p, options_of(Compression::none));
+    step_once(*sync, p, rank, 0);
+    clear(p);
+    sync->before_forward();
+    sync->backward((p[2] * 2).sum());
+  });
+  for (const std::exception_ptr& each : thrown) {
+    CHECK_THAT(
+        message_of(each, ErrorKind::config),
+        Contains("the loss does not depend on 'a.weight', 'a.bias', which got no gradient") &&
+            Contains("distributed.find_unused_parameters=true"));
+  }
+}
+
+TEST_CASE("a rank that alone leaves a parameter out says so, and the others do not wait for ever") {
+  RankGroup group(2);
+  const auto thrown = group.run([](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    const Tensors p = network();
+    const auto sync = communicator->sync_gradients(p, options_of(Compression::none));
+    sync->before_forward();
+    sync->backward(rank == 0 ? loss_of(p, rank, 0) : (p[2] * 2).sum());
+  });
+  CHECK_THAT(message_of(thrown[0], ErrorKind::rank_failed),
+             Contains("all-reduce of the gradients"));
+  CHECK_THAT(message_of(thrown[1], ErrorKind::config), Contains("'a.weight'"));
+}
+
+TEST_CASE("unused parameters that are looked for take part with nothing") {
+  for (const Compression compression : {Compression::none, Compression::bf16}) {
+    RankGroup group(2);
+    group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+      const Tensors p = network();
+      dist::BucketOptions options = options_of(compression);
+      options.find_unused = true;
+      const auto sync = communicator->sync_gradients(p, options);
+      for (int step = 0; step < 3; ++step) {
+        clear(p);
+        sync->before_forward();
+        at::Tensor loss = (p[2] * 2).sum();
+        if (rank == 0) loss = loss + (p[0] * 4).sum();
+        sync->backward(loss);
+        expect(torch::equal(p[0].grad(), torch::full({40, 30}, 2.0F)), "half of rank 0's");
+        expect(torch::equal(p[2].grad(), torch::full({16, 40}, 2.0F)), "the average");
+        expect(!p[1].grad().defined(), "nobody used it");
+      }
+    });
+  }
+}
+
+TEST_CASE("any rank can be the one that broadcasts, and several at once") {
+  RankGroup group(kWorld);
+  group.run_all([](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    Tensors values;
+    std::vector<std::unique_ptr<dist::Pending>> under_way;
+    for (int root = 0; root < kWorld; ++root) {
+      values.push_back(torch::full({5}, rank == root ? 10.0F + static_cast<float>(root) : 0.0F));
+      under_way.push_back(communicator->start_broadcast(values.back(), root, "share"));
+    }
+    for (int root = 0; root < kWorld; ++root) {
+      const auto at = static_cast<std::size_t>(root);
+      under_way[at]->wait();
+      expect(torch::equal(values[at], torch::full({5}, 10.0F + static_cast<float>(root))),
+             "the root's values");
+    }
+  });
+}

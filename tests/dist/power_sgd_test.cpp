@@ -1,0 +1,163 @@
+#include "dist/power_sgd.hpp"
+
+#include "support/catch.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+using namespace trainctl;
+
+namespace {
+
+/// Drawn, so that no matrix has a lower rank than its shape.
+at::Tensor noise(std::vector<std::int64_t> shape, int seed) {
+  return torch::randn(shape, at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed)));
+}
+
+/// A matrix of 24 x 20 whose rank is `rank`.
+at::Tensor of_rank(std::int64_t rank, int seed) {
+  return noise({24, rank}, 10 * seed + 1).mm(noise({rank, 20}, 10 * seed + 2));
+}
+
+/// One rank's bucket: a matrix, a convolution and a bias.
+struct Bucket {
+  explicit Bucket(std::int64_t rank)
+      : sgd({{"fc.weight", torch::zeros({24, 20})},
+             {"conv.weight", torch::zeros({32, 4, 3, 3})},
+             {"fc.bias", torch::zeros({24})}},
+            rank) {}
+
+  void exchange(const std::vector<at::Tensor>& gradients) {
+    sgd.first(gradients, 1);
+    if (sgd.has_second()) sgd.second(1);
+    sgd.finish();
+  }
+
+  [[nodiscard]] at::Tensor kept(const std::string& name) const {
+    std::vector<dist::SyncTensor> all;
+    sgd.add_state(all);
+    for (const dist::SyncTensor& each : all) {
+      if (each.name == name) return each.tensor;
+    }
+    throw std::runtime_error("nothing is called " + name);
+  }
+
+  dist::PowerSgdBucket sgd;
+};
+
+std::vector<at::Tensor> gradients(int seed, std::int64_t rank = 20) {
+  return {of_rank(rank, seed), noise({32, 4, 3, 3}, 10 * seed + 3), noise({24}, 10 * seed + 4)};
+}
+
+}  // namespace
+
+TEST_CASE("columns become orthonormal, and those that depend on others zero") {
+  const at::Tensor matrix = noise({50, 4}, 1);
+  matrix.select(1, 2).copy_(matrix.select(1, 0) * 3 - matrix.select(1, 1));
+  dist::orthonormalise(matrix);
+  at::Tensor expected = torch::eye(4);
+  expected[2][2] = 0;
+  CHECK(torch::allclose(matrix.t().mm(matrix), expected, 0, 1e-5));
+  CHECK(matrix.select(1, 2).abs().max().item<float>() == 0.0F);
+  for (const double size : {1e-12, 1e12}) {
+    const at::Tensor scaled = noise({50, 2}, 1) * size;
+    dist::orthonormalise(scaled);
+    CHECK(torch::allclose(scaled.t().mm(scaled), torch::eye(2), 0, 1e-5));
+  }
+  const at::Tensor nothing = torch::zeros({5, 2});
+  dist::orthonormalise(nothing);
+  CHECK(torch::equal(nothing, torch::zeros({5, 2})));
+}
+
+TEST_CASE("a gradient whose rank is not above PowerSGD's arrives as it is") {
+  Bucket bucket(4);
+  for (int step = 0; step < 3; ++step) {
+    const auto given = gradients(step, 3);
+    auto taken = given;
+    for (at::Tensor& tensor : taken) tensor = tensor.clone();
+    bucket.exchange(taken);
+    CHECK(torch::allclose(taken[0], given[0], 1e-4, 1e-3));
+    CHECK(torch::equal(taken[2], given[2]));  // a vector is averaged as it is
+  }
+  CHECK(bucket.kept("fc.weight.error").abs().max().item<float>() < 1e-3F);
+}
+
+TEST_CASE("what PowerSGD leaves out comes later: all that went in is what came out and is kept") {
+  Bucket bucket(2);
+  at::Tensor in = torch::zeros({24, 20});
+  at::Tensor out = torch::zeros({24, 20});
+  for (int step = 0; step < 8; ++step) {
+    auto taken = gradients(step);
+    in += taken[0];
+    bucket.exchange(taken);
+    out += taken[0];
+    const at::Tensor kept = bucket.kept("fc.weight.error");
+    CHECK(kept.abs().max().item<float>() > 1e-3F);  // it does leave something out
+    CHECK(torch::allclose(out + kept, in, 1e-4, 1e-3));
+  }
+}
+
+TEST_CASE("PowerSGD begins where it ended: a gradient that stays is met more closely") {
+  Bucket bucket(2);
+  const at::Tensor gradient = of_rank(20, 7);
+  const auto lost = [&] {
+    bucket.kept("fc.weight.error").zero_();
+    auto taken = gradients(0);
+    taken[0] = gradient.clone();
+    bucket.exchange(taken);
+    return (taken[0] - gradient).norm().item<double>();
+  };
+  const double first = lost();
+  double last = 0;
+  for (int step = 0; step < 6; ++step) last = lost();
+  const at::Tensor singular = std::get<1>(torch::linalg_svd(gradient));
+  const double least = singular.slice(0, 2).norm().item<double>();
+  CHECK(last < first);
+  CHECK(last < least * 1.05 + 1e-4);  // no two columns come closer
+}
+
+TEST_CASE("a column that died begins anew") {
+  Bucket bucket(3);
+  bucket.exchange({torch::zeros({24, 20}), torch::zeros({32, 4, 3, 3}), torch::zeros({24})});
+  CHECK(bucket.kept("fc.weight.q").abs().max().item<float>() == 0.0F);
+  auto taken = gradients(0, 3);
+  const at::Tensor given = taken[0].clone();
+  bucket.exchange(taken);
+  CHECK(torch::allclose(taken[0], given, 1e-4, 1e-3));
+}
+
+TEST_CASE("a gradient that is not finite spoils its step and nothing that is kept") {
+  for (const double bad :
+       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    Bucket bucket(2);
+    bucket.exchange(gradients(1));
+    const at::Tensor error = bucket.kept("fc.weight.error").clone();
+    const at::Tensor q = bucket.kept("fc.weight.q").clone();
+    auto spoilt = gradients(2);
+    spoilt[0][3][4] = bad;
+    bucket.exchange(spoilt);
+    CHECK_FALSE(spoilt[0].isfinite().all().item<bool>());
+    CHECK(torch::equal(bucket.kept("fc.weight.error"), error));
+    CHECK(torch::equal(bucket.kept("fc.weight.q"), q));
+    auto sound = gradients(3);
+    bucket.exchange(sound);
+    CHECK(sound[0].isfinite().all().item<bool>());
+  }
+}
+
+TEST_CASE("matrices that two thin ones would not shorten are averaged as they are") {
+  dist::PowerSgdBucket bucket({{"thin", torch::zeros({3, 100})}, {"scalar", torch::zeros({})}}, 2);
+  CHECK_FALSE(bucket.has_second());
+  const at::Tensor thin = noise({3, 100}, 1);
+  const at::Tensor scalar = torch::tensor(4.0F);
+  bucket.first({thin, scalar}, 2);
+  bucket.finish();
+  CHECK(torch::equal(thin, noise({3, 100}, 1) / 2));
+  CHECK(scalar.item<float>() == 2.0F);
+}

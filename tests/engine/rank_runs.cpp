@@ -1,0 +1,154 @@
+#include "engine/rank_runs.hpp"
+
+#include "stages/builtin.hpp"
+#include "stages/support.hpp"
+#include "support/rank_group.hpp"
+#include "train/sharded_optimizer.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+using namespace trainctl;
+
+namespace rank_runs {
+namespace {
+
+using Tensors = std::vector<stage::NamedTensor>;
+
+/// Notes what is exchanged.
+class Noted final : public dist::Communicator {
+ public:
+  Noted(std::unique_ptr<dist::Communicator> inner, std::vector<std::string>& exchanges)
+      : inner_(std::move(inner)), exchanges_(exchanges) {}
+  [[nodiscard]] dist::Place place() const override { return inner_->place(); }
+  std::unique_ptr<dist::Pending> start_sum(const at::Tensor& tensor,
+                                           const std::string& what) override {
+    exchanges_.push_back(what);
+    return inner_->start_sum(tensor, what);
+  }
+  std::unique_ptr<dist::Pending> start_broadcast(const at::Tensor& tensor, int root,
+                                                 const std::string& what) override {
+    exchanges_.push_back(what);
+    return inner_->start_broadcast(tensor, root, what);
+  }
+  void broadcast(const at::Tensor& tensor, const std::string& what) override {
+    exchanges_.push_back(what);
+    inner_->broadcast(tensor, what);
+  }
+  std::unique_ptr<dist::GradSync> sync_gradients(std::vector<at::Tensor> parameters,
+                                                 const dist::BucketOptions& buckets) override {
+    return inner_->sync_gradients(std::move(parameters), buckets);
+  }
+
+ private:
+  std::unique_ptr<dist::Communicator> inner_;
+  std::vector<std::string>& exchanges_;
+};
+
+Tensors copies(const Tensors& tensors) {
+  Tensors all;
+  for (const auto& [name, tensor] : tensors) all.push_back({name, tensor.detach().clone()});
+  return all;
+}
+
+/// As the engine builds it.
+std::unique_ptr<stage::Optimizer> optimizer_of(const Plan& plan, FakeRun& run) {
+  stage::OptimizerContext context{run.model_in_use().parameters(), {}};
+  const auto build = [&] {
+    return stages::builtin_catalogue().optimizers.build(
+        stages_test::stage("optimizer", plan.optimizer, plan.optimizer_options), context);
+  };
+  const dist::Place place = run.communicator->place();
+  if (plan.strategy != spec::Strategy::zero1) return build();
+  context.owned =
+      train::owned_by(train::owners_of(context.parameters, place.world_size), place.rank);
+  return std::make_unique<train::ShardedOptimizer>(build(), context.parameters, *run.communicator,
+                                                   /*cap_bytes=*/64);
+}
+
+void set_up(const Plan& plan, FakeRun& run, int rank) {
+  const stage::Catalogue catalogue = stages::builtin_catalogue();
+  run.real_optimizer = optimizer_of(plan, run);
+  run.real_scheduler =
+      catalogue.schedulers.build(stages_test::stage("scheduler", "constant_lr"),
+                                 {run.real_optimizer->initial_lr(), plan.epochs, 2, {}});
+  run.options.max_epochs = plan.epochs;
+  run.options.log_every = 1;
+  run.options.monitor = "val/loss";
+  run.options.strategy = plan.strategy;
+  run.options.sync_every = plan.sync_every;
+  run.buckets.first_bytes = run.buckets.cap_bytes = 64;  // several buckets
+  run.run_dir = plan.folder;
+  run.resume = plan.resume;
+  if (!plan.folder.empty()) run.options.saving = train::Saving{};
+  if (plan.prepare) plan.prepare(run, rank);
+}
+
+/// The global generator is that of all ranks, so models are made before they run.
+std::unique_ptr<stage::Model> model_of(const Plan& plan) {
+  if (plan.model.empty()) return nullptr;
+  at::manual_seed(3);
+  return stages::builtin_catalogue().models.build(
+      stages_test::stage("model", "sequential", "{layers: " + plan.model + "}"),
+      {{1, 2, 3}, 3, {}});
+}
+
+Left run_rank(const Plan& plan, std::unique_ptr<dist::Communicator> communicator,
+              std::unique_ptr<stage::Model> model) {
+  Left left;
+  const int rank = communicator->place().rank;
+  FakeRun run({.samples = plan.samples, .batch = plan.batch, .val_samples = 7},
+              std::make_unique<Noted>(std::move(communicator), left.exchanges));
+  run.real_model = std::move(model);
+  set_up(plan, run, rank);
+  left.finished = run.run();
+  for (const auto& step : run.all<events::StepLogged>()) left.losses.push_back(step.loss);
+  left.weights = copies(train::weights_of(run.model_in_use()));
+  left.optimizer = copies(run.real_optimizer->state());
+  return left;
+}
+
+}  // namespace
+
+std::vector<Left> run(const Plan& plan) {
+  std::vector<Left> all(static_cast<std::size_t>(plan.world));
+  if (plan.world == 1) {
+    all[0] = run_rank(plan, dist::make_single(), model_of(plan));
+    return all;
+  }
+  std::vector<std::unique_ptr<stage::Model>> models;
+  for (int rank = 0; rank < plan.world; ++rank) models.push_back(model_of(plan));
+  RankGroup group(plan.world);
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    const auto at = static_cast<std::size_t>(rank);
+    all[at] = run_rank(plan, std::move(communicator), std::move(models[at]));
+  });
+  return all;
+}
+
+Left run_alone(Plan plan) {
+  plan.batch *= plan.world;
+  plan.world = 1;
+  return run_rank(plan, dist::make_single(), model_of(plan));
+}
+
+std::filesystem::path last_of(const std::filesystem::path& folder) {
+  return std::filesystem::canonical(folder / "checkpoints/last");
+}
+
+bool same_bits(const Tensors& a, const Tensors& b) {
+  return std::ranges::equal(a, b, [](const stage::NamedTensor& one, const stage::NamedTensor& two) {
+    const at::Tensor x = one.tensor.contiguous(), y = two.tensor.contiguous();
+    return one.name == two.name && x.sizes() == y.sizes() &&
+           std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
+  });
+}
+
+bool all_close(const Tensors& a, const Tensors& b) {
+  return std::ranges::equal(a, b, [](const stage::NamedTensor& one, const stage::NamedTensor& two) {
+    return one.name == two.name && torch::allclose(one.tensor, two.tensor, 1e-4, 1e-5);
+  });
+}
+
+}  // namespace rank_runs

@@ -1,0 +1,80 @@
+#include "experiment_yaml.hpp"
+#include "support/catch.hpp"
+
+#include <string>
+#include <vector>
+
+using Catch::Matchers::Equals;
+
+namespace {
+
+const std::string kLocal = "distributed={type: local_sgd, sync_every: 4";
+
+std::string problems(const std::string& one, const std::string& other = "name=x") {
+  return problems_of({one, other});
+}
+
+}  // namespace
+
+TEST_CASE("every way to spread a run that can be is sound", "[spec]") {
+  for (const char* options :
+       {"{type: ddp}", "{type: zero1}", "{type: local_sgd, sync_every: 1}", "{compression: bf16}",
+        "{type: zero1, compression: fp16}", "{compression: powersgd, powersgd_rank: 4}",
+        "{find_unused_parameters: true}", "{sync_batch_norm: true}"}) {
+    INFO(options);
+    CHECK_THAT(problems(std::string("distributed=") + options), Equals(""));
+  }
+  CHECK_THAT(problems(kLocal + "}", "trainer.swa={start_epoch: 1}"), Equals(""));
+}
+
+TEST_CASE("local SGD says after how many steps its ranks meet, and nothing else does", "[spec]") {
+  CHECK_THAT(problems("distributed.type=local_sgd"),
+             Contains("'sync_every' does not say how many"));
+  CHECK_THAT(problems("distributed.sync_every=4"),
+             Contains("'sync_every' counts the steps of local_sgd, and the type is 'ddp'"));
+  CHECK_THAT(problems("distributed={type: local_sgd, sync_every: 0}"), Contains("sync_every"));
+}
+
+TEST_CASE("what needs the gradients of all ranks is no part of local SGD", "[spec]") {
+  CHECK_THAT(problems(kLocal + ", compression: bf16}"),
+             Contains("'bf16' compresses gradients, and local_sgd exchanges weights"));
+  CHECK_THAT(problems(kLocal + ", find_unused_parameters: true}"),
+             Contains("local_sgd exchanges no gradient"));
+  CHECK_THAT(problems(kLocal + ", sync_batch_norm: true}"),
+             Contains("the ranks of local_sgd take their steps alone"));
+  CHECK_THAT(problems(kLocal + "}", "trainer.ema={decay: 0.9}"),
+             Contains("those of the ranks of local_sgd differ"));
+  CHECK_THAT(problems(kLocal + "}", "trainer.swa={every_n_steps: 2}"),
+             Contains("write 'every_n_steps: auto'"));
+}
+
+TEST_CASE("threads of one process are no way to train", "[spec]") {
+  CHECK_THAT(problems("distributed.type=data_parallel"),
+             Contains("cannot run here, where each device has a process") &&
+                 Contains("write 'type: ddp'"));
+}
+
+TEST_CASE("compression that works against another option is told", "[spec]") {
+  CHECK_THAT(problems_of({"distributed.compression=powersgd", "trainer.precision=16-mixed",
+                          "trainer.allow_slow_precision=true"}),
+             Contains("16-mixed may scale that step otherwise"));
+  CHECK_THAT(problems("distributed.powersgd_rank=4"),
+             Contains("warning: it changes nothing: the compression is 'none'"));
+}
+
+TEST_CASE("unused parameters are not looked for where blocks are computed again", "[spec]") {
+  for (const char* mode : {"blocks", "auto"}) {
+    INFO(mode);
+    CHECK_THAT(problems("distributed.find_unused_parameters=true",
+                        std::string("trainer.activation_checkpointing=") + mode),
+               Contains("looks unused until then"));
+  }
+}
+
+TEST_CASE("a scripted model cannot share its statistics", "[spec]") {
+  const std::string script =
+      "model={type: torchscript, path: a.pt, sha256: "
+      "0000000000000000000000000000000000000000000000000000000000000000}";
+  CHECK_THAT(problems("distributed.sync_batch_norm=true", script),
+             Contains("a scripted model normalises by itself"));
+}

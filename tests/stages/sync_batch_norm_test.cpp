@@ -1,0 +1,185 @@
+#include "stage/checkpoint.hpp"
+#include "stage/rank_sum.hpp"
+#include "stages/model/blocks/batch_norm.hpp"
+#include "support/catch.hpp"
+#include "support/rank_group.hpp"
+
+#include <torch/torch.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+using namespace trainctl;
+using stages::BatchNorm2d;
+
+namespace {
+
+constexpr std::int64_t kChannels = 3;
+
+class Sum final : public stage::RankSum {
+ public:
+  explicit Sum(dist::Communicator& communicator) : communicator_(communicator) {}
+  void add(const at::Tensor& tensor) override { communicator_.sum(tensor, "norms"); }
+
+ private:
+  dist::Communicator& communicator_;
+};
+
+BatchNorm2d layer() {
+  BatchNorm2d norm;
+  norm.weight = torch::tensor({0.5F, 1.0F, -2.0F}).requires_grad_();
+  norm.bias = torch::tensor({0.1F, -0.3F, 0.7F}).requires_grad_();
+  norm.running_mean = torch::zeros({kChannels});
+  norm.running_var = torch::ones({kChannels});
+  norm.num_batches_tracked = torch::zeros({}, torch::kLong);
+  return norm;
+}
+
+/// Far from 0 in one channel, where a sum of squares alone would lose its digits.
+at::Tensor rows(std::int64_t first, std::int64_t count) {
+  const at::Tensor all =
+      (torch::arange(11 * kChannels * 4, torch::kFloat) * 0.91).sin().view({11, kChannels, 2, 2});
+  return (all + torch::tensor({0.0F, 50.0F, -3.0F}).view({1, kChannels, 1, 1}))
+      .narrow(0, first, count)
+      .clone();
+}
+
+at::Tensor targets(std::int64_t first, std::int64_t count) {
+  return (torch::arange(11 * kChannels * 4, torch::kFloat) * 0.53)
+      .cos()
+      .view({11, kChannels, 2, 2})
+      .narrow(0, first, count);
+}
+
+struct Found {
+  at::Tensor output, input_gradient, weight_gradient, bias_gradient, mean, var;
+  std::int64_t batches = 0;
+};
+
+/// The sum over the rows of output times a target, differentiated.
+Found found_by(const BatchNorm2d& norm, std::int64_t first, std::int64_t count, bool counts) {
+  const at::Tensor x = rows(first, count).requires_grad_();
+  Found found;
+  found.output = norm(x, stage::RunMode::train);
+  (found.output * targets(first, count) * (counts ? 1.0 : 0.0)).sum().backward();
+  found.input_gradient = x.grad();
+  found.weight_gradient = norm.weight.grad();
+  found.bias_gradient = norm.bias.grad();
+  found.mean = norm.running_mean;
+  found.var = norm.running_var;
+  found.batches = norm.num_batches_tracked.item<std::int64_t>();
+  return found;
+}
+
+struct Share {
+  std::int64_t first, count;
+  bool counts = true;
+};
+
+std::vector<Found> on_ranks(const std::vector<Share>& shares) {
+  std::vector<Found> all(shares.size());
+  RankGroup group(static_cast<int>(shares.size()));
+  group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    Sum sum(*communicator);
+    const auto at = static_cast<std::size_t>(rank);
+    const Share& share = shares[at];
+    const stage::BatchOfRanksScope scope({&sum, share.counts});
+    all[at] = found_by(layer(), share.first, share.count, share.counts);
+  });
+  return all;
+}
+
+bool close(const at::Tensor& a, const at::Tensor& b) { return torch::allclose(a, b, 1e-5, 1e-4); }
+
+}  // namespace
+
+TEST_CASE("ranks that share their statistics normalise like one with all rows, however uneven") {
+  const Found whole = found_by(layer(), 0, 7, true);
+  const std::vector<Share> shares{{0, 4}, {4, 2}, {6, 1}};
+  const auto ranks = on_ranks(shares);
+  at::Tensor weight = torch::zeros({kChannels});
+  at::Tensor bias = torch::zeros({kChannels});
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    INFO("rank " << rank);
+    const Share& share = shares[rank];
+    const Found& own = ranks[rank];
+    CHECK(close(own.output, whole.output.narrow(0, share.first, share.count)));
+    CHECK(close(own.input_gradient, whole.input_gradient.narrow(0, share.first, share.count)));
+    weight += own.weight_gradient;
+    bias += own.bias_gradient;
+    CHECK(torch::allclose(own.mean, whole.mean, 1e-5, 1e-5));
+    CHECK(torch::allclose(own.var, whole.var, 1e-5, 1e-5));
+    CHECK(torch::equal(own.mean, ranks[0].mean));  // so rank 0's count for all
+    CHECK(torch::equal(own.var, ranks[0].var));
+    CHECK(own.batches == 1);
+  }
+  CHECK(close(weight, whole.weight_gradient));
+  CHECK(close(bias, whole.bias_gradient));
+}
+
+TEST_CASE("a row that only fills up a rank is no part of the statistics, nor of the gradients") {
+  const Found whole = found_by(layer(), 0, 4, true);
+  const auto ranks = on_ranks({{0, 4, true}, {7, 1, false}});
+  CHECK(close(ranks[0].output, whole.output));
+  CHECK(close(ranks[0].input_gradient, whole.input_gradient));
+  CHECK(torch::equal(ranks[1].mean, ranks[0].mean));
+  CHECK(ranks[1].input_gradient.abs().max().item<float>() == 0.0F);
+  CHECK(ranks[1].weight_gradient.abs().max().item<float>() == 0.0F);
+}
+
+TEST_CASE("evaluation, and a frozen norm, ask no other rank") {
+  class Never final : public stage::RankSum {
+   public:
+    void add(const at::Tensor&) override { throw std::runtime_error("asked"); }
+  } never;
+  const stage::BatchOfRanksScope scope({&never, true});
+  const BatchNorm2d norm = layer();
+  CHECK_NOTHROW(norm(rows(0, 2), stage::RunMode::evaluate));
+  CHECK_THROWS_WITH(norm(rows(0, 2), stage::RunMode::train), "asked");
+  norm.weight.set_requires_grad(false);
+  CHECK_NOTHROW(norm(rows(0, 2), stage::RunMode::train));
+}
+
+TEST_CASE("one image on each rank is enough, and one on all is not") {
+  class Same final : public stage::RankSum {
+   public:
+    explicit Same(double ranks) : ranks_(ranks) {}
+    void add(const at::Tensor& tensor) override { tensor.mul_(ranks_); }
+
+   private:
+    double ranks_;
+  };
+  const at::Tensor pixel = rows(0, 1).narrow(2, 0, 1).narrow(3, 0, 1);
+  Same two(2);
+  const stage::BatchOfRanksScope of_two({&two, true});
+  CHECK_NOTHROW(layer()(pixel, stage::RunMode::train));
+  Same one(1);
+  const stage::BatchOfRanksScope of_one({&one, true});
+  CHECK_THROWS_WITH(layer()(pixel, stage::RunMode::train), Contains("loader.drop_last=true"));
+}
+
+TEST_CASE("what is computed again in the backward pass asks the ranks of its forward pass") {
+  const BatchNorm2d norm = layer();
+  int asked = 0;
+  class Count final : public stage::RankSum {
+   public:
+    explicit Count(int& asked) : asked_(asked) {}
+    void add(const at::Tensor&) override { ++asked_; }
+
+   private:
+    int& asked_;
+  } count(asked);
+  const at::Tensor x = rows(0, 4).requires_grad_();
+  at::Tensor y;
+  {
+    const stage::BatchOfRanksScope scope({&count, true});
+    y = trainctl::stage::checkpoint(
+        [&](const at::Tensor& in) { return norm(in, stage::RunMode::train); }, x);
+  }
+  CHECK(asked == 1);
+  y.sum().backward();
+  CHECK(asked == 3);  // the statistics again, and the two sums
+  CHECK(norm.num_batches_tracked.item<std::int64_t>() == 1);
+}

@@ -1,0 +1,83 @@
+#include "train/sharded_optimizer.hpp"
+
+#include "support/catch.hpp"
+#include "train/fake_run.hpp"
+#include "train/flat_tensors.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+using namespace trainctl;
+
+namespace {
+
+std::vector<stage::NamedTensor> of_sizes(const std::vector<std::int64_t>& sizes) {
+  std::vector<stage::NamedTensor> all;
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    all.push_back({"p" + std::to_string(i), torch::zeros({sizes[i]})});
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("parameters go to the rank that has least, the largest first") {
+  CHECK(train::owners_of(of_sizes({1, 10, 3, 7, 2}), 2) == std::vector<int>{1, 0, 1, 1, 0});
+  CHECK(train::owners_of(of_sizes({4, 4, 4}), 3) == std::vector<int>{0, 1, 2});
+  CHECK(train::owners_of(of_sizes({4}), 3) == std::vector<int>{0});
+  CHECK(train::owners_of(of_sizes({5, 6}), 1) == std::vector<int>{0, 0});
+  CHECK(train::owned_by({0, 1, 0}, 0) == std::vector<bool>{true, false, true});
+}
+
+TEST_CASE("no rank owns much more than another") {
+  const auto parameters = of_sizes({900, 30, 512, 512, 64, 700, 12, 300, 300, 9, 128, 450});
+  for (const int world : {2, 3, 4}) {
+    const auto owners = train::owners_of(parameters, world);
+    std::vector<std::int64_t> owned(static_cast<std::size_t>(world), 0);
+    std::int64_t all = 0;
+    for (std::size_t i = 0; i < owners.size(); ++i) {
+      owned[static_cast<std::size_t>(owners[i])] += parameters[i].tensor.numel();
+      all += parameters[i].tensor.numel();
+    }
+    const auto most = static_cast<double>(*std::ranges::max_element(owned));
+    CHECK(most < 1.3 * static_cast<double>(all) / world);
+  }
+}
+
+TEST_CASE("a sharded optimizer clears the gradients of all parameters, not of its share alone") {
+  FakeModel model;
+  auto inner = std::make_unique<FakeSgd>();
+  inner->parameters = {model.bias};
+  const auto alone = dist::make_single();
+  train::ShardedOptimizer optimizer(std::move(inner), model.parameters(), *alone, 1024);
+  model.weight.mutable_grad() = torch::ones({3, 6});
+  model.bias.mutable_grad() = torch::ones({3});
+  const at::Tensor gradient = model.weight.grad();
+  optimizer.zero_grad();
+  CHECK(gradient.abs().max().item<float>() == 0.0F);  // in place
+  CHECK(model.bias.grad().abs().max().item<float>() == 0.0F);
+  model.weight.mutable_grad().reset();
+  CHECK_NOTHROW(optimizer.zero_grad());
+}
+
+TEST_CASE("flat copies hold tensors of one type up to their cap, and give back what they took") {
+  const at::Tensor first = torch::arange(6, torch::kFloat).view({2, 3}).t();  // not contiguous
+  const at::Tensor second = torch::arange(5, torch::kDouble);
+  const at::Tensor third = torch::full({4}, 7.0F);
+  const at::Tensor large = torch::full({100}, 8.0F);
+  const train::FlatTensors flat({first, second, torch::zeros({0}), third, large}, 44);
+  REQUIRE(flat.size() == 3);
+  CHECK(flat.flat(0).numel() == 10);
+  CHECK(flat.flat(1).scalar_type() == at::kDouble);
+  CHECK(flat.flat(2).numel() == 100);
+  const std::vector<at::Tensor> before{first.clone(), second.clone(), large.clone()};
+  for (std::size_t part = 0; part < flat.size(); ++part) {
+    flat.gather(part);
+    flat.flat(part).mul_(2);
+    flat.scatter(part);
+  }
+  CHECK(torch::equal(first, before[0] * 2));
+  CHECK(torch::equal(second, before[1] * 2));
+  CHECK(torch::equal(large, before[2] * 2));
+}
