@@ -2,12 +2,14 @@
 
 #include "base/clock.hpp"
 #include "base/strings.hpp"
-#include "launcher_place.hpp"
+#include "engine_exchange.hpp"
+#include "launch/launcher_env.hpp"
 #include "study/joined_run.hpp"
 #include "terminal.hpp"
 
 #include <CLI/CLI.hpp>
 
+#include <cstdlib>
 #include <utility>
 
 namespace trainctl::app {
@@ -36,6 +38,18 @@ study::PlacementWish wish_of(const study::RunRequest& request, const NodeFlags& 
   wish.out = fixed ? fs::absolute(*fixed).parent_path() : request.folder.root;
   wish.devices = trainer.devices.value;
   return wish;
+}
+
+/// By the flags, else by the environment of a launcher. It may wait for the head.
+study::NodePlan place_node(study::PlacementWish wish, Context& context) {
+  if (const char* digits = std::getenv(study::kTokenVariable)) {
+    wish.token_digits = digits;
+    ::unsetenv(study::kTokenVariable);  // the workers are no place for it
+  }
+  const auto task = launch::task_place([](const char* name) { return std::getenv(name); });
+  study::NodePlan plan = study::plan_node(wish, task, engine_exchange);
+  speak_for(plan, context);
+  return plan;
 }
 
 /// What was typed, for the command that goes on with the run.

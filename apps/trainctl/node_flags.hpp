@@ -36,8 +36,8 @@ std::vector<std::string> overrides_of(const NodeFlags& flags);
 using Reload = std::function<study::RunRequest(const std::vector<std::string>& overrides)>;
 
 /// The request with its place among the nodes: by the flags, by trainer.num_nodes, or by the
-/// launcher that started this process. As it was where it needs no others. Throws what place_node()
-/// throws.
+/// launcher that started this process. As it was where it needs no others. Throws as
+/// study::plan_node().
 study::RunRequest placed(study::RunRequest request, const NodeFlags& flags, const Reload& reload,
                          Context& context);
 

@@ -123,6 +123,7 @@ study::RunRequest with_found_batch(const RunFlags& flags, const study::RunReques
   study::RunRequest found =
       request_for(flags, {fmt::format("++loader.batch_size={}", choice.batch)}, context);
   found.batch_size_why = choice.why;
+  found.nodes = request.nodes;
   return found;
 }
 
