@@ -62,11 +62,11 @@ class C10dCommunicator final : public Communicator {
 
   std::unique_ptr<Pending> start_broadcast(const at::Tensor& tensor, int root,
                                            const std::string& what) override {
-    return collective(what, place_, [&]() -> std::unique_ptr<Pending> {
+    return collective(what, caller_, [&]() -> std::unique_ptr<Pending> {
       c10d::BroadcastOptions options;
       options.rootRank = root;
       std::vector<at::Tensor> tensors{tensor};
-      return std::make_unique<WorkPending>(group_->broadcast(tensors, options), what, place_);
+      return std::make_unique<WorkPending>(group_->broadcast(tensors, options), what, caller_);
     });
   }
 

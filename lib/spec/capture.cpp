@@ -27,6 +27,19 @@ bool ignores_rows(const config::Stage& stage) {
   return stage.options_type == typeid(loss::Nll) && stage.as<loss::Nll>().ignore_index.has_value();
 }
 
+/// What several ranks do within a step that the recorded exchange of their gradients does not.
+std::optional<std::string> exchange_obstacle(const Distributed& options) {
+  if (options.type == Strategy::zero1)
+    return "distributed.type zero1 sends weights around within a step";
+  if (options.compression != Compression::none)
+    return "distributed.compression works on the gradients between two exchanges";
+  if (options.find_unused_parameters)
+    return "distributed.find_unused_parameters looks for others at every step";
+  if (options.sync_batch_norm)
+    return "distributed.sync_batch_norm exchanges within the passes of a step";
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> capture_obstacle(const Experiment& experiment,
@@ -36,6 +49,9 @@ std::optional<std::string> capture_obstacle(const Experiment& experiment,
   if (placement.ranks > 1 && trainer.cuda_graphs.is_auto())
     return "several ranks exchange their gradients within a step, which is recorded where "
            "'cuda_graphs: true' asks for it";
+  if (placement.ranks > 1) {
+    if (auto obstacle = exchange_obstacle(experiment.distributed)) return obstacle;
+  }
   if (trainer.accumulate_grad_batches > 1)
     return "trainer.accumulate_grad_batches makes a step of several batches";
   if (trainer.detect_anomaly) return "trainer.detect_anomaly looks at every operation";

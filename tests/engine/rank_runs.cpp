@@ -36,6 +36,10 @@ class Noted final : public dist::Communicator {
     exchanges_.push_back(what);
     inner_->broadcast(tensor, what);
   }
+  std::vector<at::Tensor> all_gather(const at::Tensor& tensor, const std::string& what) override {
+    exchanges_.push_back(what);
+    return inner_->all_gather(tensor, what);
+  }
   std::unique_ptr<dist::GradSync> sync_gradients(std::vector<at::Tensor> parameters,
                                                  const dist::BucketOptions& buckets) override {
     return inner_->sync_gradients(std::move(parameters), buckets);
