@@ -237,19 +237,21 @@ Joined join(const Join& request) {
   Joining joining(request, began + request.timeout_s);
   double pause_s = kFirstPauseS;
   double since = began;  // of setbacks in a row that are worth as long
-  std::optional<Setback> last;
+  Setback last{ErrorKind::hang, "there was no time", 0};
+  bool has_told = false;
   while (true) {
     Attempt attempt = joining.attempt();
     if (attempt.joined) return std::move(*attempt.joined);
     // An attempt that the end cut short tells less than the one before.
-    const bool tells = !last || !joining.is_over() || attempt.setback->kind != ErrorKind::hang;
+    const bool tells = !has_told || !joining.is_over() || attempt.setback->kind != ErrorKind::hang;
     const double now = steady_clock().now();
     if (tells) {
-      if (!last || last->patience_s != attempt.setback->patience_s) since = now;
-      last = std::move(attempt.setback);
+      if (!has_told || last.patience_s != attempt.setback->patience_s) since = now;
+      last = std::move(*attempt.setback);
+      has_told = true;
     }
-    const bool is_worth_it = now - since + pause_s <= last->patience_s;
-    if (!is_worth_it || !joining.pause(pause_s)) fail(request, *last, now - began);
+    const bool is_worth_it = now - since + pause_s <= last.patience_s;
+    if (!is_worth_it || !joining.pause(pause_s)) fail(request, last, now - began);
     pause_s = std::min(pause_s * 1.5, kLongestPauseS);
   }
 }
