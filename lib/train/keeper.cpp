@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <map>
+#include <system_error>
 #include <utility>
 
 namespace trainctl::train {
@@ -28,7 +29,7 @@ void Keeper::take(std::optional<Snapshot>& into) const {
 
 bool Keeper::observe(const Position& position, std::optional<double> monitored,
                      const stage::StopDecision& decision) {
-  settle_best(OnFailure::warn);
+  settle();
   const bool best = is_best(monitored);
   if (best) {
     best_value_ = monitored;
@@ -107,11 +108,17 @@ void Keeper::memorise(Memo& memo, std::string_view key, std::optional<Snapshot>&
 }
 
 void Keeper::save_due(std::int64_t epoch) {
-  if (unsaved_ && (epoch + 1) % options_.save_every == 0) begin_best();
+  if ((epoch + 1) % options_.save_every == 0) save_soon();
+}
+
+void Keeper::save_soon() {
+  if (!unsaved_ || writing_.valid()) return;
+  begin_best();
+  if (!options_.saving || !options_.saving->asynchronous) settle();
 }
 
 void Keeper::save_new_best(OnFailure on_failure) {
-  settle_best(OnFailure::warn);
+  settle();
   if (!unsaved_) return;
   begin_best();
   settle_best(on_failure);
@@ -128,13 +135,16 @@ void Keeper::begin_best() {
       {"global_step", std::to_string(best_position_.global_step)},
       {"metric", options_.monitor},
       {"value", fmt::format("{}", *best_value_)}};
-  writing_ = std::async(std::launch::async,
-                        [folder = session_.run_dir / "checkpoints",
-                         weights = host_copies(best_->tensors()), metadata = std::move(metadata)] {
-                          make_folder(folder);
-                          save_weights(folder / "best.safetensors", weights, metadata);
-                        });
-  if (options_.saving && !options_.saving->asynchronous) writing_.wait();
+  const auto write = [folder = session_.run_dir / "checkpoints",
+                      weights = host_copies(best_->tensors()), metadata = std::move(metadata)] {
+    make_folder(folder);
+    save_weights(folder / "best.safetensors", weights, metadata);
+  };
+  try {
+    writing_ = std::async(std::launch::async, write);
+  } catch (const std::system_error&) {  // no more threads
+    writing_ = std::async(std::launch::deferred, write);
+  }
 }
 
 /// At moments that follow from the steps alone: whether the best is saved is part of the state.

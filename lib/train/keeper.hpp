@@ -28,8 +28,12 @@ class Keeper {
   /// the next save; or the end of the run.
   enum class OnFailure { warn, end };
   /// At the end of an epoch: begins to write the best if it is new and its turn has come. What has
-  /// become of it is told at the end of the next epoch.
+  /// become of it is told by the next settle(), or at once where saves are waited for.
   void save_due(std::int64_t epoch);
+  /// The same, whatever its turn.
+  void save_soon();
+  /// Waits for the best to be written and tells how that went; before the next observe().
+  void settle() { settle_best(OnFailure::warn); }
   /// Writes the best weights if they are not yet, and waits for it.
   void save_new_best(OnFailure on_failure);
   /// Writes the model's weights, or the restored ones, as the last.

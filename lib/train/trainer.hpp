@@ -93,6 +93,7 @@ class Trainer {
   /// The first half of it: what the epoch's metrics are and lead to. Returns false after a signal
   /// during validation, which then is to be done again.
   bool judge_epoch(events::EpochEnded& ended);
+  void settle_best();
   void keep_best(bool improved);
   [[nodiscard]] const char* reason_to_save(bool improved) const;
   void settle_stop_reason();

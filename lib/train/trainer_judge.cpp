@@ -146,12 +146,21 @@ bool Trainer::judge_epoch(events::EpochEnded& ended) {
   return true;
 }
 
+/// Writing it may take longer than the epoch has.
+void Trainer::settle_best() {
+  timer_.enter(Part::checkpoint);
+  beat(events::Phase::checkpoint);
+  keeper_.settle();
+  beat(phase_);
+  timer_.enter(Part::other);
+}
+
 void Trainer::keep_best(bool improved) {
   timer_.enter(Part::checkpoint);
   phase_ = events::Phase::checkpoint;
   beat(phase_);
   keeper_.save_due(position_.epoch);
-  if (improved && options_.save_on_best) keeper_.save_new_best(Keeper::OnFailure::warn);
+  if (improved && options_.save_on_best) keeper_.save_soon();
   beat(events::Phase::load);  // a rank that has not saved waits for those that do
   timer_.enter(Part::other);
 }
@@ -193,6 +202,7 @@ void Trainer::judge(const events::Metrics& metrics, events::EpochEnded& ended) {
   }
   if (decision.stop) (decision.diverged ? diverged_reason_ : early_reason_) = decision.reason;
   epoch_value_ = find(metrics, options_.monitor);
+  settle_best();
   ended.improved = keeper_.observe(position_, epoch_value_, decision);
 }
 

@@ -111,6 +111,31 @@ TEST_CASE("best weights that cannot be written are told, and written at the next
   CHECK_FALSE(keeping.best_file().empty());
 }
 
+TEST_CASE("best weights are written while training goes on, and told at the next settlement") {
+  Keeping keeping;
+  keeping.options.saving = train::Saving{};
+  keeping.epochs(0, 2);
+  CHECK(keeping.run.all<events::CheckpointSaved>().empty());
+  keeping.epochs(2, 3);  // settles what was begun, and then takes other weights
+  const auto saved = keeping.run.all<events::CheckpointSaved>();
+  REQUIRE(saved.size() == 1);
+  CHECK(saved[0].epoch == 1);
+  keeping.keeper.save_new_best(OnFailure::end);
+  CHECK(keeping.run.all<events::CheckpointSaved>().size() == 2);
+}
+
+TEST_CASE("a save of the best under way that fails is told at the next settlement, and made again") {
+  Keeping keeping;
+  keeping.options.saving = train::Saving{};
+  std::filesystem::create_directories(keeping.best_path() / "in the way");
+  keeping.epochs(0, 2);
+  keeping.keeper.settle();
+  REQUIRE(keeping.run.all<events::Warning>().size() == 1);
+  std::filesystem::remove_all(keeping.best_path());
+  keeping.keeper.save_new_best(OnFailure::end);
+  CHECK(keeping.run.all<events::CheckpointSaved>().size() == 1);
+}
+
 TEST_CASE("a keeper forgets the best value of another monitor or mode, and says so") {
   for (const bool other_mode : {false, true}) {
     Keeping first;
