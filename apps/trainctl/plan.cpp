@@ -51,15 +51,16 @@ class Planner {
       : experiment_(experiment),
         probes_(arguments.probe),
         place_(spec::placement_of(experiment.trainer, read_machine())),
-        ranks_(static_cast<std::uint64_t>(place_.ranks)),
         available_(available_memory()),
         cache_(place_.on_gpus
-                   ? data::CacheBudget::of_plan(experiment.dataset.cache, place_.ranks, available_)
-                   : data::CacheBudget(experiment.dataset.cache, place_.ranks, available_)),
-        ring_left_(available_ / 2 / ranks_) {
+                   ? data::CacheBudget::of_plan(experiment.dataset.cache, place_.ranks_here,
+                                                available_)
+                   : data::CacheBudget(experiment.dataset.cache, place_.ranks_here, available_)),
+        ring_left_(available_ / 2 / static_cast<std::uint64_t>(place_.ranks_here)) {
     plan_.config = arguments.config.file;
     plan_.device = place_.on_gpus ? "gpu" : "cpu";
     plan_.ranks = place_.ranks;
+    plan_.ranks_here = place_.ranks_here;
     plan_.cores = usable_cores();
     plan_.batch_size = experiment.loader.batch_size;
     plan_.recomputes =
@@ -84,7 +85,7 @@ class Planner {
   // With `auto` the most that a run may take.
   void choose_loading() {
     const spec::Loader& loader = experiment_.loader;
-    limits_ = {.cores = std::max(plan_.cores / plan_.ranks, 1),
+    limits_ = {.cores = std::max(plan_.cores / plan_.ranks_here, 1),
                .trains_on_them = !place_.on_gpus,
                .ring_bytes = ring_left_};
     plan_.auto_workers = loader.num_workers.is_auto();
@@ -178,7 +179,6 @@ class Planner {
   const spec::Experiment& experiment_;
   bool probes_;
   spec::Placement place_;
-  std::uint64_t ranks_;
   std::uint64_t available_;
   data::CacheBudget cache_;
   std::uint64_t ring_left_;

@@ -46,7 +46,8 @@ class MemoryTable {
     for (const PlannedSplit& split : plan_.splits)
       cells.push_back(cell ? cell(split) : size_text(bytes(split)));
     cells.push_back(size_text(all));
-    if (plan_.ranks > 1) cells.push_back(size_text(all * static_cast<std::uint64_t>(plan_.ranks)));
+    if (plan_.ranks_here > 1)
+      cells.push_back(size_text(all * static_cast<std::uint64_t>(plan_.ranks_here)));
     table_.add(std::move(cells));
   }
   /// Of files, once for all processes.
@@ -57,7 +58,7 @@ class MemoryTable {
     std::vector<std::string> cells{"mapped files"};
     for (const PlannedSplit& split : plan_.splits) cells.push_back(size_text(split.mapped_bytes));
     cells.emplace_back("shared");
-    if (plan_.ranks > 1) cells.emplace_back("shared");
+    if (plan_.ranks_here > 1) cells.emplace_back("shared");
     table_.add(std::move(cells));
   }
   [[nodiscard]] const Table& table() const { return table_; }
@@ -67,7 +68,7 @@ class MemoryTable {
     std::vector<Column> columns{{"memory", Align::left}};
     for (const PlannedSplit& split : plan.splits) columns.push_back({split.name});
     columns.push_back({"a process"});
-    if (plan.ranks > 1) columns.push_back({fmt::format("{} processes", plan.ranks)});
+    if (plan.ranks_here > 1) columns.push_back({fmt::format("{} processes", plan.ranks_here)});
     return columns;
   }
 
@@ -104,11 +105,17 @@ std::string plural(std::int64_t count, const std::string& word) {
   return fmt::format("{} {}{}", with_thousands(count), word, count == 1 ? "" : "s");
 }
 
+std::string processes_text(const Plan& plan) {
+  if (plan.ranks == 1) return "1 process";
+  const std::string text = fmt::format("{} processes", plan.ranks);
+  return plan.ranks_here < plan.ranks ? text + fmt::format(", {} of them here,", plan.ranks_here)
+                                      : text;
+}
+
 std::string headline(const Plan& plan) {
-  std::string text = fmt::format(
-      "{}: {} on {} with {}, {} a step", printable(plan.config),
-      plan.ranks == 1 ? "1 process" : fmt::format("{} processes", plan.ranks), plan.device,
-      plural(plan.cores, "core"), plural(plan.batch_size * plan.ranks, "sample"));
+  std::string text = fmt::format("{}: {} on {} with {}, {} a step", printable(plan.config),
+                                 processes_text(plan), plan.device, plural(plan.cores, "core"),
+                                 plural(plan.batch_size * plan.ranks, "sample"));
   if (plan.ranks > 1) text += fmt::format(" ({} each)", with_thousands(plan.batch_size));
   text += fmt::format(", {} an epoch", plural(plan.steps_per_epoch, "step"));
   if (plan.epochs) text += ", " + plural(*plan.epochs, "epoch");
@@ -167,7 +174,7 @@ Ink ink_of(const std::string& verdict) {
 /// What lowers the larger of the two: the step of the model, or loading.
 std::string advice_text(const Plan& plan) {
   const bool on_host = plan.model && plan.model->device == "cpu";
-  const auto ranks = static_cast<std::uint64_t>(plan.ranks);
+  const auto ranks = static_cast<std::uint64_t>(plan.ranks_here);
   if (!on_host || step_bytes(*plan.model) * ranks <= plan.node_bytes())
     return "lower loader.batch_size, loader.num_workers or dataset.cache.budget";
   std::string text =
@@ -222,10 +229,12 @@ std::uint64_t Plan::rank_bytes() const {
   return sum(*this, [](const PlannedSplit& split) { return split.total(); });
 }
 
-std::uint64_t Plan::node_bytes() const { return rank_bytes() * static_cast<std::uint64_t>(ranks); }
+std::uint64_t Plan::node_bytes() const {
+  return rank_bytes() * static_cast<std::uint64_t>(ranks_here);
+}
 
 std::uint64_t Plan::all_bytes() const {
-  return node_bytes() + (model ? host_bytes(*model, ranks) : 0);
+  return node_bytes() + (model ? host_bytes(*model, ranks_here) : 0);
 }
 
 const char* verdict_of(const Plan& plan) {
@@ -263,6 +272,7 @@ Json plan_document(const Plan& plan) {
           {"shrunk", plan.shrunk},
           {"device", plan.device},
           {"ranks", plan.ranks},
+          {"ranks_here", plan.ranks_here},
           {"cores", plan.cores},
           {"batch_size", plan.batch_size},
           {"global_batch", plan.batch_size * plan.ranks},

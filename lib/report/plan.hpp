@@ -58,8 +58,9 @@ struct PlannedProbe {
 struct Plan {
   std::string config;
   std::string device = "cpu";
-  int ranks = 1;
-  int cores = 1;  // of the machine, for all ranks
+  int ranks = 1;       // of all nodes
+  int ranks_here = 1;  // of this machine, whose memory and cores they share
+  int cores = 1;       // of the machine
   std::int64_t batch_size = 0;
   std::int64_t epoch_samples = 0;      // that are drawn for an epoch of training
   std::int64_t batches_per_epoch = 0;  // of one rank
@@ -72,7 +73,7 @@ struct Plan {
   int prefetch_factor = 0;
   std::optional<PlannedProbe> probe;
   std::uint64_t available_bytes = 0;
-  std::uint64_t cache_budget = 0;  // of all ranks
+  std::uint64_t cache_budget = 0;  // of all ranks of the machine
   std::vector<PlannedSplit> splits;
   std::vector<std::string> shrunk;  // "train: ...", what is not as asked for, or could be
   std::string refusal;              // empty: a run would start
@@ -83,7 +84,8 @@ struct Plan {
   std::optional<FakeRanks> fake;          // --fake-ranks
 
   [[nodiscard]] std::uint64_t rank_bytes() const;
-  [[nodiscard]] std::uint64_t node_bytes() const;  // all ranks; mapped files left out
+  [[nodiscard]] std::uint64_t node_bytes()
+      const;  // all ranks of the machine; mapped files left out
   /// The same with the memory of the host that the model takes, where it was measured.
   [[nodiscard]] std::uint64_t all_bytes() const;
 };

@@ -152,15 +152,17 @@ std::string model_table_text(const Plan& plan, const Style& style) {
   if (!plan.model) return {};
   const Measured& model = *plan.model;
   std::vector<Column> columns{{"the model on " + model.device, Align::left}, {"a process"}};
-  if (plan.ranks > 1) columns.push_back({fmt::format("{} processes", plan.ranks)});
+  if (plan.ranks_here > 1) columns.push_back({fmt::format("{} processes", plan.ranks_here)});
   Table table(columns);
   const auto add_of = [&](int ranks, const char* part, std::int64_t bytes) {
     if (bytes == 0) return;
     std::vector<std::string> cells{part, bytes_text(bytes)};
-    if (plan.ranks > 1) cells.push_back(bytes_text(bytes * ranks));
+    if (plan.ranks_here > 1) cells.push_back(bytes_text(bytes * ranks));
     table.add(std::move(cells));
   };
-  const auto add = [&](const char* part, std::int64_t bytes) { add_of(plan.ranks, part, bytes); };
+  const auto add = [&](const char* part, std::int64_t bytes) {
+    add_of(plan.ranks_here, part, bytes);
+  };
   add("weights", model.weight_bytes);
   add("gradients", model.gradient_bytes);
   add("optimizer state", model.optimizer_bytes);

@@ -74,7 +74,7 @@ TEST_CASE("the copy that checkpoints are made of is counted once, with one proce
   CHECK(host_bytes(*plan.model) == (1993 + 171) * kMiB);
   CHECK(step_bytes(*plan.model) == 1700 * kMiB);
   CHECK(plan.all_bytes() == (1993 + 171) * kMiB);
-  plan.ranks = 4;
+  plan.ranks = plan.ranks_here = 4;
   CHECK(plan.all_bytes() == (4 * 1993 + 171) * kMiB);
   const auto lines = split(plan_text(plan, {}), '\n');
   const auto row = std::ranges::find_if(
@@ -96,7 +96,7 @@ TEST_CASE("a plan tells what activation_checkpointing: auto would choose") {
 
 TEST_CASE("frozen parameters and small batches are said to be so") {
   Plan plan = resnet();
-  plan.ranks = 2;
+  plan.ranks = plan.ranks_here = 2;
   plan.model->trainable_parameters = 5'130;
   plan.model->measured_batches = {4, 8};
   const std::string text = plan_text(plan, {});

@@ -40,6 +40,7 @@ Plan two_ranks() {
   return {.config = "photographs.yaml",
           .device = "gpu",
           .ranks = 2,
+          .ranks_here = 2,
           .cores = 16,
           .batch_size = 64,
           .steps_per_epoch = 10'009,
@@ -62,6 +63,18 @@ TEST_CASE("a plan shows the memory by part, of each split, a process and all of 
   CHECK(plan.node_bytes() == 2 * plan.rank_bytes());  // mapped files are nobody's own
   check_golden("report/plan.txt", plan_text(plan, {}));
   check_golden("report/plan.json", to_pretty(plan_document(plan)) + "\n");
+}
+
+TEST_CASE("a plan of several nodes counts the memory of one, and the samples of all") {
+  Plan plan = two_ranks();
+  plan.ranks = 6;
+  CHECK(plan.node_bytes() == 2 * plan.rank_bytes());
+  CHECK_THAT(plan_text(plan, {}), Contains("6 processes, 2 of them here, on gpu") &&
+                                      Contains("384 samples a step") && Contains(" 2 processes"));
+  const Json document = plan_document(plan);
+  CHECK(document["ranks"] == 6);
+  CHECK(document["ranks_here"] == 2);
+  CHECK(document["global_batch"] == 384);
 }
 
 TEST_CASE("a plan with a probe says what auto makes of it, the longest steps first") {

@@ -73,6 +73,18 @@ TEST_CASE("plan counts every rank, and the most that auto may take", "[smoke]") 
   CHECK(automatic["prefetch_factor"]["auto"] == true);
 }
 
+TEST_CASE("plan of two nodes counts the memory and the cores of this one", "[smoke]") {
+  const TempFolder folder;
+  const Json alone = plan_of(folder, {});
+  const Json two = plan_of(folder, {"trainer.num_nodes=2"});
+  CHECK(two["ranks"] == 2);
+  CHECK(two["ranks_here"] == 1);
+  CHECK(two["global_batch"] == 100);
+  CHECK(two["steps_per_epoch"] == 10);
+  CHECK(two["node_bytes"] == two["rank_bytes"]);
+  CHECK(two["num_workers"]["most"] == alone["num_workers"]["most"]);
+}
+
 TEST_CASE("plan with a probe says what auto would take", "[smoke]") {
   const TempFolder folder;
   CHECK(plan_of(folder, {})["probe"].is_null());
