@@ -217,6 +217,13 @@ int add_model(const PlanArguments& arguments, const spec::Loaded& loaded, report
   return 0;
 }
 
+/// As the file says it: what is wrong with it is told of the one that is loaded for this machine.
+spec::Loaded written_experiment(const PlanArguments& arguments) {
+  if (arguments.ranks.fake_ranks == 0) return {};
+  config::Diagnostics ignored;
+  return spec::read_experiment(arguments.config.file, arguments.config.overrides, ignored);
+}
+
 spec::Loaded load(const PlanArguments& arguments, Context& context) {
   ConfigArguments config = arguments.config;
   for (std::string& added : overrides_of(arguments.ranks))
@@ -233,16 +240,18 @@ int exit_code_of(const report::Plan& plan, int measured) {
 int plan(const PlanArguments& arguments, Context& context) {
   check_ranks_options(arguments.ranks, arguments.no_model);
   const spec::Loaded loaded = load(arguments, context);
+  const spec::Loaded written = written_experiment(arguments);
   print_warnings(context);
   report::Plan plan = Planner(arguments, loaded.experiment).plan();
+  if (arguments.ranks.fake_ranks > 0) plan.refused_here = std::exchange(plan.refusal, {});
   const int measured = add_model(arguments, loaded, plan);
-  add_ranks(arguments.ranks, loaded, plan);
+  const int scaled = add_ranks(arguments.ranks, written, loaded, plan);
   if (context.json) {
     print_json(report::plan_document(plan));
   } else {
     put(stdout, report::plan_text(plan, style_for(context, stdout)));
   }
-  return exit_code_of(plan, measured);
+  return exit_code_of(plan, measured != 0 ? measured : scaled);
 }
 
 }  // namespace

@@ -7,8 +7,10 @@
 #include "context.hpp"
 #include "data_checks.hpp"
 #include "engine_library.hpp"
+#include "launch/verdict.hpp"
 #include "report/link.hpp"
 #include "spec/capture.hpp"
+#include "spec/checker.hpp"
 #include "study/fake_ranks.hpp"
 #include "study/link_probe.hpp"
 
@@ -57,7 +59,7 @@ events::LinkMeasured measured_link(int ranks, bool on_gpus) {
   const study::LinkPlaces places = study::link_places();
   const int here = std::min(ranks, on_gpus ? places.gpus : std::max(places.cores, 2));
   ENSURE(
-      config, here >= 2,
+      resource, here >= 2,
       "this machine has {} GPU(s), between which no link can be measured: add --link FILE, which "
       "'trainctl doctor --link --json' wrote on one that has several, or --bandwidth and "
       "--latency",
@@ -93,12 +95,40 @@ void add_scaling(const RanksArguments& arguments, const spec::Loaded& loaded, re
                              .rows = report::foretell_growth(*step, link, arguments.devices)};
 }
 
-/// What the checks of a run say of so many ranks.
-std::vector<std::string> problems_of(spec::Loaded loaded, int ranks) {
+/// The plan stays worth its time without a link. Returns the exit code.
+int try_scaling(const RanksArguments& arguments, const spec::Loaded& loaded, report::Plan& plan) {
+  try {
+    add_scaling(arguments, loaded, plan);
+    return 0;
+  } catch (const Error& error) {
+    if (launch::is_stop_code(error.exit_code()) || error.kind() == ErrorKind::config) throw;
+    plan.no_scaling = error.what();
+    return error.exit_code();
+  }
+}
+
+/// As the file says it, on a machine that has so many devices of the kind it is for.
+spec::Loaded elsewhere(spec::Loaded written, int ranks) {
+  spec::Trainer& trainer = written.experiment.trainer;
+  trainer.devices.value = ranks;
+  trainer.num_nodes = 1;
+  const bool for_gpus = trainer.cuda_graphs.value_or(false) ||
+                        written.experiment.distributed.backend == spec::Backend::nccl;
+  if (for_gpus && trainer.accelerator == spec::Accelerator::automatic)
+    trainer.accelerator = spec::Accelerator::gpu;
+  return written;
+}
+
+/// What the checks of a run say of so many ranks: those of the data of the experiment that was
+/// loaded here, the others of the one that was written.
+std::vector<std::string> problems_of(spec::Loaded loaded, const spec::Loaded& written, int ranks) {
   loaded.experiment.trainer.devices.value = ranks;
   config::Diagnostics found;
+  const spec::Loaded there = elsewhere(written, ranks);
+  spec::Checker checker(there.experiment, there.tree, found);
+  spec::check_distributed(checker);
+  spec::check_capture(there, found);
   check_data(loaded, Purpose::training, found);
-  spec::check_capture(loaded, found);
   std::vector<std::string> problems;
   for (const config::Diagnostic& one : found.sorted()) {
     if (one.severity != config::Severity::error) continue;
@@ -107,7 +137,8 @@ std::vector<std::string> problems_of(spec::Loaded loaded, int ranks) {
   return problems;
 }
 
-void add_fake_ranks(int ranks, const spec::Loaded& loaded, report::Plan& plan) {
+void add_fake_ranks(int ranks, const spec::Loaded& written, const spec::Loaded& loaded,
+                    report::Plan& plan) {
   study::EpochSamples samples{.train = plan.epoch_samples, .val = {}};
   for (const report::PlannedSplit& split : plan.splits) {
     if (split.name == "val") samples.val = split.samples;
@@ -115,7 +146,9 @@ void add_fake_ranks(int ranks, const spec::Loaded& loaded, report::Plan& plan) {
   report::FakeRanks fake = study::plan_ranks(loaded.experiment, samples, ranks);
   if (plan.model) study::add_model(loaded.experiment, *plan.model, fake);
   fake.loading_bytes = plan.rank_bytes();
-  fake.problems = problems_of(loaded, ranks);
+  fake.problems = problems_of(loaded, written, ranks);
+  if (!plan.refused_here.empty())
+    fake.notes.push_back("a run on this machine would be refused: " + plan.refused_here);
   plan.fake = std::move(fake);
 }
 
@@ -164,19 +197,22 @@ void check_ranks_options(const RanksArguments& arguments, bool no_model) {
 
 std::vector<std::string> overrides_of(const RanksArguments& arguments) {
   if (arguments.fake_ranks == 0) return {};
+  constexpr int kMostHere = 2;  // enough to be measured as one of several
   const int gpus = static_cast<int>(read_machine().gpus.size());
-  const int here = std::min(arguments.fake_ranks, gpus > 0 ? gpus : usable_cores());
-  std::vector<std::string> overrides{fmt::format("++trainer.devices={}", here)};
+  const int here = std::min({arguments.fake_ranks, kMostHere, gpus > 0 ? gpus : usable_cores()});
+  std::vector<std::string> overrides{fmt::format("++trainer.devices={}", here),
+                                     "++trainer.num_nodes=1", "++trainer.cuda_graphs=auto",
+                                     "++distributed.backend=auto"};
   if (gpus == 0)
     overrides.insert(overrides.end(),
-                     {"++trainer.accelerator=auto", "++trainer.allow_slow_precision=true",
-                      "++distributed.backend=auto"});
+                     {"++trainer.accelerator=auto", "++trainer.allow_slow_precision=true"});
   return overrides;
 }
 
-void add_ranks(const RanksArguments& arguments, const spec::Loaded& loaded, report::Plan& plan) {
-  if (arguments.fake_ranks > 0) add_fake_ranks(arguments.fake_ranks, loaded, plan);
-  if (arguments.devices > 0 && plan.model) add_scaling(arguments, loaded, plan);
+int add_ranks(const RanksArguments& arguments, const spec::Loaded& written,
+              const spec::Loaded& loaded, report::Plan& plan) {
+  if (arguments.fake_ranks > 0) add_fake_ranks(arguments.fake_ranks, written, loaded, plan);
+  return arguments.devices > 0 && plan.model ? try_scaling(arguments, loaded, plan) : 0;
 }
 
 }  // namespace trainctl::app

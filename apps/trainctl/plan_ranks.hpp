@@ -31,7 +31,10 @@ void check_ranks_options(const RanksArguments& arguments, bool no_model);
 /// overrides for --fake-ranks.
 std::vector<std::string> overrides_of(const RanksArguments& arguments);
 
-/// Adds to a plan, whose model was measured, what was asked for.
-void add_ranks(const RanksArguments& arguments, const spec::Loaded& loaded, report::Plan& plan);
+/// Adds to a plan, whose model was measured, what was asked for. `written` is the experiment
+/// without overrides_of(). Returns the exit code: not 0 where the link could not be measured, whose
+/// reason is then in the plan.
+int add_ranks(const RanksArguments& arguments, const spec::Loaded& written,
+              const spec::Loaded& loaded, report::Plan& plan);
 
 }  // namespace trainctl::app

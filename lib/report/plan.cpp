@@ -259,6 +259,8 @@ std::string plan_text(const Plan& plan, const Style& style) {
                  style);
   if (plan.fake) text += "\n" + fake_ranks_text(*plan.fake, style);
   if (plan.scaling) text += "\n" + scaling_text(*plan.scaling, style);
+  if (!plan.no_scaling.empty())
+    text += "\n" + fact("scaling", "not foretold: " + printable(plan.no_scaling), style);
   return text;
 }
 
@@ -290,7 +292,8 @@ Json plan_document(const Plan& plan) {
           {"model", model_json(plan)},
           {"no_model", plan.no_model.empty() ? Json(nullptr) : Json(plan.no_model)},
           {"fake_ranks", plan.fake ? fake_ranks_json(*plan.fake) : Json(nullptr)},
-          {"scaling", plan.scaling ? scaling_json(*plan.scaling) : Json(nullptr)}};
+          {"scaling", plan.scaling ? scaling_json(*plan.scaling) : Json(nullptr)},
+          {"no_scaling", plan.no_scaling.empty() ? Json(nullptr) : Json(plan.no_scaling)}};
 }
 
 }  // namespace trainctl::report

@@ -77,10 +77,12 @@ struct Plan {
   std::vector<PlannedSplit> splits;
   std::vector<std::string> shrunk;  // "train: ...", what is not as asked for, or could be
   std::string refusal;              // empty: a run would start
+  std::string refused_here;         // the same, where the run is for another machine: a note
   bool recomputes = false;          // checkpointed activations, in the backward pass
   std::optional<events::Measured> model;
   std::string no_model;                   // why it was not measured
   std::optional<PlannedScaling> scaling;  // --devices
+  std::string no_scaling;                 // why there is none, though it was asked for
   std::optional<FakeRanks> fake;          // --fake-ranks
 
   [[nodiscard]] std::uint64_t rank_bytes() const;

@@ -163,6 +163,20 @@ class LinkAndForecast(Smoke):
                          "--no-model")["fake_ranks"]
         self.assertEqual((fake["ranks"], fake["buckets"]), (8, []))
 
+    def test_recorded_steps_are_checked_as_on_gpus_wherever_the_check_runs(self):
+        graphs = ["trainer.accelerator=gpu", "trainer.devices=8", "++trainer.cuda_graphs=true", "--fake-ranks", "8", "--no-model"]
+        self.assertEqual(self.plan(*graphs)["fake_ranks"]["problems"], [])
+        (problem,) = self.plan(*graphs, "++distributed.compression=bf16", code=2)["fake_ranks"]["problems"]
+        self.assertIn("distributed.compression works on the gradients", problem)
+        (problem,) = self.plan(*graphs[:2], "++distributed.backend=gloo", *graphs[3:], code=2)["fake_ranks"]["problems"]
+        self.assertIn("gloo works on CPUs only", problem)
+
+    def test_so_many_ranks_are_those_of_all_nodes(self):
+        fake = self.plan("trainer.num_nodes=2", "--fake-ranks", "16", "--no-model")["fake_ranks"]
+        self.assertEqual((fake["problems"], fake["steps_per_epoch"]), ([], 3))
+        plan = self.plan("--fake-ranks", "16", "--no-model")
+        self.assertLessEqual(plan["ranks_here"], 2)
+
 
 if __name__ == "__main__":
     main()
