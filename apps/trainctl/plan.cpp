@@ -15,6 +15,7 @@
 #include "spec/monitor.hpp"
 #include "spec/placement.hpp"
 #include "spec/run_length.hpp"
+#include "study/fake_ranks.hpp"
 #include "study/model_cost.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
@@ -193,6 +194,9 @@ int measure(const PlanArguments& arguments, const spec::Loaded& loaded, report::
     const bool times_steps = arguments.probe || arguments.ranks.devices > 0;
     plan.model = study::measure_model({loaded, executable_path(), times_steps});
     plan.recomputes = plan.model->recomputes;  // what `auto` would be
+    const bool shards = loaded.experiment.distributed.type == spec::Strategy::zero1;
+    if (shards && arguments.ranks.fake_ranks == 0)
+      plan.model->optimizer_bytes = study::optimizer_share(*plan.model, plan.ranks);
     return 0;
   } catch (const Error& error) {
     if (launch::is_stop_code(error.exit_code()) || error.kind() == ErrorKind::config ||

@@ -95,8 +95,7 @@ Json memory_json(const FakeRanks& fake) {
 std::int64_t rank_step_bytes(const FakeRanks& fake, bool sharded) {
   if (!fake.model) return 0;
   const events::Measured& model = *fake.model;
-  const std::int64_t optimizer =
-      sharded ? (model.optimizer_bytes + fake.ranks - 1) / fake.ranks : model.optimizer_bytes;
+  const std::int64_t optimizer = sharded ? fake.optimizer_share : model.optimizer_bytes;
   return model.weight_bytes + model.gradient_bytes + optimizer + model.average_bytes +
          model.activation_bytes + model.batch_bytes + model.kernel_bytes;
 }

@@ -41,6 +41,7 @@ struct FakeRanks {
   std::optional<events::Measured> model;
   std::uint64_t loading_bytes = 0;    // of the host, for one rank
   bool shards_optimizer = false;      // distributed.type is zero1
+  std::int64_t optimizer_share = 0;   // bytes of the model's optimizer: of the rank with most
   std::vector<std::string> problems;  // what a run would be refused for
   std::vector<std::string> notes;
 };

@@ -2,12 +2,15 @@
 
 #include "base/machine.hpp"
 #include "spec/buckets.hpp"
+#include "spec/owners.hpp"
 #include "spec/placement.hpp"
 #include "spec/run_length.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -75,8 +78,7 @@ report::FakeRanks plan_ranks(const spec::Experiment& experiment, const EpochSamp
   report::FakeRanks fake{.ranks = ranks,
                          .batch_size = batch,
                          .accumulate = experiment.trainer.accumulate_grad_batches,
-                         .shards_optimizer =
-                             experiment.distributed.type == spec::Strategy::zero1};
+                         .shards_optimizer = experiment.distributed.type == spec::Strategy::zero1};
   const spec::RunLength length = spec::schedule_length(experiment, samples.train, ranks);
   fake.steps_per_epoch = length.steps_per_epoch;
   fake.epochs = length.known_epochs();
@@ -97,6 +99,7 @@ report::FakeRanks plan_ranks(const spec::Experiment& experiment, const EpochSamp
 void add_model(const spec::Experiment& experiment, const events::Measured& model,
                report::FakeRanks& fake) {
   fake.model = model;
+  fake.optimizer_share = optimizer_share(model, fake.ranks);
   const bool as_one = spec::placement_of(experiment.trainer, read_machine()).ranks == 1 &&
                       experiment.trainer.accumulate_grad_batches == 1;
   if (as_one && fake.ranks > 1) {
@@ -108,6 +111,15 @@ void add_model(const spec::Experiment& experiment, const events::Measured& model
   const auto cap = static_cast<std::int64_t>(experiment.distributed.bucket_cap_mb * (1 << 20));
   for (const spec::Bucket& bucket : spec::bucket_layout(model.parameter_bytes, cap))
     fake.buckets.push_back({bucket.parameters, bucket.bytes});
+}
+
+std::int64_t optimizer_share(const events::Measured& model, int ranks) {
+  const std::vector<std::int64_t>& bytes = model.parameter_bytes;
+  const std::int64_t all = std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
+  if (all == 0) return model.optimizer_bytes;
+  const double share =
+      static_cast<double>(spec::largest_share(bytes, ranks)) / static_cast<double>(all);
+  return std::llround(share * static_cast<double>(model.optimizer_bytes));
 }
 
 std::vector<std::int64_t> bucket_bytes(const spec::Experiment& experiment,

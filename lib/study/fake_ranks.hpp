@@ -26,6 +26,10 @@ report::FakeRanks plan_ranks(const spec::Experiment& experiment, const EpochSamp
 void add_model(const spec::Experiment& experiment, const events::Measured& model,
                report::FakeRanks& fake);
 
+/// Bytes of the optimizer's state on the rank of zero1 that has most of it: in proportion to the
+/// parameters that it owns.
+std::int64_t optimizer_share(const events::Measured& model, int ranks);
+
 /// The gradient buckets of the model, in bytes, in the order of the exchange.
 std::vector<std::int64_t> bucket_bytes(const spec::Experiment& experiment,
                                        const events::Measured& model);

@@ -1,28 +1,21 @@
 #include "train/sharded_optimizer.hpp"
 
+#include "spec/owners.hpp"
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_zero.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <numeric>
+#include <cstdint>
 #include <utility>
 
 namespace trainctl::train {
 
 std::vector<int> owners_of(const std::vector<stage::NamedTensor>& parameters, int world_size) {
-  std::vector<std::size_t> order(parameters.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, std::ranges::greater(),
-                           [&](std::size_t i) { return parameters[i].tensor.nbytes(); });
-  std::vector<std::size_t> bytes(static_cast<std::size_t>(world_size), 0);
-  std::vector<int> owners(parameters.size(), 0);
-  for (const std::size_t i : order) {
-    const auto least = std::ranges::min_element(bytes);  // the first of equals
-    *least += parameters[i].tensor.nbytes();
-    owners[i] = static_cast<int>(least - bytes.begin());
-  }
-  return owners;
+  std::vector<std::int64_t> bytes;
+  for (const stage::NamedTensor& parameter : parameters)
+    bytes.push_back(static_cast<std::int64_t>(parameter.tensor.nbytes()));
+  return spec::owners_of(bytes, world_size);
 }
 
 std::vector<bool> owned_by(const std::vector<int>& owners, int rank) {

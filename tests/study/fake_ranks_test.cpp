@@ -104,6 +104,23 @@ TEST_CASE(
   CHECK(exact.model->activation_bytes == 10 * kMiB);
 }
 
+TEST_CASE("a rank of zero1 keeps the state of whole parameters") {
+  events::Measured model = timed();
+  model.optimizer_bytes = 6 * kMiB;
+  CHECK(optimizer_share(model, 1) == 6 * kMiB);
+  CHECK(optimizer_share(model, 2) == 4 * kMiB);
+  CHECK(optimizer_share(model, 1024) == 2 * kMiB);
+  model.parameter_bytes.clear();
+  CHECK(optimizer_share(model, 2) == 6 * kMiB);
+  const auto config = experiment("distributed: { type: zero1 }\n");
+  auto fake = plan_ranks(config, {.train = 1000, .val = {}}, 2);
+  CHECK(fake.shards_optimizer);
+  model = timed();
+  model.optimizer_bytes = 6 * kMiB;
+  add_model(config, model, fake);
+  CHECK(fake.optimizer_share == 4 * kMiB);
+}
+
 TEST_CASE("the step that is exchanged has the run's batch, and all batches of an accumulation") {
   const auto one = exchanged_step(experiment(""), timed());
   REQUIRE(one.has_value());

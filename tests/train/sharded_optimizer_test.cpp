@@ -1,5 +1,6 @@
 #include "train/sharded_optimizer.hpp"
 
+#include "spec/owners.hpp"
 #include "support/catch.hpp"
 #include "train/fake_run.hpp"
 #include "train/flat_tensors.hpp"
@@ -40,6 +41,11 @@ TEST_CASE("no rank owns much more than another") {
       owned[static_cast<std::size_t>(owners[i])] += parameters[i].tensor.numel();
       all += parameters[i].tensor.numel();
     }
+    std::vector<std::int64_t> bytes;
+    for (const stage::NamedTensor& parameter : parameters)
+      bytes.push_back(static_cast<std::int64_t>(parameter.tensor.nbytes()));
+    CHECK(spec::owners_of(bytes, world) == owners);
+    CHECK(spec::largest_share(bytes, world) == 4 * *std::ranges::max_element(owned));
     const auto most = static_cast<double>(*std::ranges::max_element(owned));
     CHECK(most < 1.3 * static_cast<double>(all) / world);
   }
