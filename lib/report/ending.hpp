@@ -49,6 +49,12 @@ struct Attempt {
   std::string message;
 };
 
+/// Whether the best value of the monitor is the lowest or the highest.
+struct BestMode {
+  std::string name = {};  // "max"; empty: not known
+  bool inferred = false;  // from the name of the monitor
+};
+
 /// The state of a training on the disk.
 struct SavedState {
   std::string path;  // below the run folder where it lies there
@@ -75,6 +81,7 @@ struct Ending {
   Command command;
   bool trains = true;          // else it saves no weights
   std::string resume_command;  // empty: there is nothing to resume
+  BestMode best_mode = {};
 };
 
 }  // namespace trainctl::report

@@ -28,10 +28,12 @@ Json timing_json(const events::Timing& timing) {
   return object;
 }
 
-Json best_json(const RunRecord& record) {
+Json best_json(const RunRecord& record, const BestMode& mode) {
   const auto best = best_of(record);
   if (!best) return nullptr;
   return {{"metric", best->metric},
+          {"mode", mode.name.empty() ? Json(nullptr) : Json(mode.name)},
+          {"mode_inferred", mode.inferred},
           {"value", json_number(best->value)},
           {"epoch", best->epoch + 1},
           {"checkpoint", best->checkpoint.empty() ? Json(nullptr) : Json(best->checkpoint)}};
@@ -106,7 +108,7 @@ Json result_document(const RunRecord& record, const Ending& ending) {
   document["samples_per_s"] = json_number(steady.samples_per_s);
   document["train"] = metrics_json(last_metrics(record, "train/"));
   document["val"] = metrics_json(last_metrics(record, "val/"));
-  document["best"] = best_json(record);
+  document["best"] = best_json(record, ending.best_mode);
   document["timing"] = timing_json(sum_timing(record.epochs));
   document["bottleneck"] = to_json(find_bottleneck(steady, context_of(record, ending.levers)));
   document["data_digest"] = data_digest(record);

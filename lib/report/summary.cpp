@@ -44,9 +44,15 @@ std::string last_text(const RunRecord& record) {
   return text;
 }
 
-std::string best_text(const Best& best) {
-  return fmt::format("{} {} at epoch {}{}{}", printable(best.metric), metric_text(best.value),
-                     best.epoch + 1, best.checkpoint.empty() ? "" : "  ",
+/// " (max, inferred from the name)"
+std::string mode_text(const BestMode& mode) {
+  if (mode.name.empty()) return {};
+  return fmt::format(" ({}{})", mode.name, mode.inferred ? ", inferred from the name" : "");
+}
+
+std::string best_text(const Best& best, const BestMode& mode) {
+  return fmt::format("{} {}{} at epoch {}{}{}", printable(best.metric), metric_text(best.value),
+                     mode_text(mode), best.epoch + 1, best.checkpoint.empty() ? "" : "  ",
                      printable(best.checkpoint));
 }
 
@@ -169,7 +175,8 @@ std::string summary_text(const RunRecord& record, const Ending& ending, const St
   if (!record.epochs.empty()) {
     const events::Timing steady = sum_timing(steady_epochs(record));
     found = find_bottleneck(steady, context);
-    if (const auto best = best_of(record)) text += fact("best", best_text(*best), style);
+    if (const auto best = best_of(record))
+      text += fact("best", best_text(*best, ending.best_mode), style);
     text += fact("last", last_text(record), style);
     text += fact("speed", speed_text(record), style);
     text += fact("warm-up", warm_up_text(record, ending.wall_s), style);

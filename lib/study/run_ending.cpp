@@ -5,6 +5,7 @@
 #include "checkpoint/store.hpp"
 #include "log/log.hpp"
 #include "report/profile.hpp"
+#include "spec/monitor.hpp"
 
 #include <algorithm>
 #include <array>
@@ -47,6 +48,12 @@ report::Command typed(const RunRequest& request) {
   const fs::path& out = request.folder.root;
   if (!request.folder.fixed && out != FolderRequest().root) command.out = out.string();
   return command;
+}
+
+report::BestMode best_mode(const spec::Experiment& experiment) {
+  const config::Auto<spec::Mode>& asked = experiment.checkpoint.mode;
+  const spec::Mode mode = spec::resolve_mode(asked, spec::checkpoint_monitor(experiment));
+  return {enum_names(mode).at(static_cast<std::size_t>(mode)), asked.is_auto()};
 }
 
 report::Levers levers(const spec::Experiment& experiment, const Machine& machine) {

@@ -18,6 +18,9 @@ report::FirstFailure told(const launch::RankFailure& failure);
 /// The command that was typed.
 report::Command typed(const RunRequest& request);
 
+/// By which the best of its monitor is found.
+report::BestMode best_mode(const spec::Experiment& experiment);
+
 report::Levers levers(const spec::Experiment& experiment, const Machine& machine);
 
 /// Where the profile of a run is, and its first line; empty where nothing was recorded.

@@ -40,6 +40,15 @@ TEST_CASE("the summary of a run without an epoch says so and shows no averages")
   CHECK_THAT(text, !Contains("nan") && !Contains("speed"));
 }
 
+TEST_CASE("the summary tells a mode that was asked for as it is, and none that is not known") {
+  Ending ending = invented::ending();
+  ending.best_mode.inferred = false;
+  CHECK_THAT(summary_text(invented::run(), ending, {}), Contains("0.9700 (max) at epoch 3"));
+  ending.best_mode = {};
+  CHECK_THAT(summary_text(invented::run(), ending, {}), Contains("0.9700 at epoch 3"));
+  CHECK(result_document(invented::run(), ending)["best"]["mode"].is_null());
+}
+
 TEST_CASE("the summary of a run that was recorded says where") {
   Ending ending = invented::ending();
   CHECK_THAT(summary_text(invented::run(), ending, {}), !Contains("profile"));
