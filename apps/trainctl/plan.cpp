@@ -64,6 +64,7 @@ class Planner {
     plan_.ranks_here = place_.ranks_here;
     plan_.cores = usable_cores();
     plan_.batch_size = experiment.loader.batch_size;
+    plan_.accumulate = experiment.trainer.accumulate_grad_batches;
     plan_.recomputes =
         experiment.trainer.activation_checkpointing == spec::ActivationCheckpointing::blocks;
     plan_.available_bytes = available_;

@@ -15,9 +15,10 @@ namespace {
 using Unit = std::pair<std::string_view, double>;
 
 constexpr std::array kRates{
-    Unit{"B", 1},          Unit{"KB", 1e3},       Unit{"MB", 1e6},        Unit{"GB", 1e9},
-    Unit{"TB", 1e12},      Unit{"KiB", 1024.0},   Unit{"MiB", 1048576.0}, Unit{"GiB", 1073741824.0},
-    Unit{"Mbit", 1e6 / 8}, Unit{"Gbit", 1e9 / 8}, Unit{"Tbit", 1e12 / 8}};
+    Unit{"B", 1},          Unit{"kB", 1e3},        Unit{"KB", 1e3},           Unit{"kbit", 1e3 / 8},
+    Unit{"Kbit", 1e3 / 8}, Unit{"MB", 1e6},        Unit{"GB", 1e9},           Unit{"TB", 1e12},
+    Unit{"KiB", 1024.0},   Unit{"MiB", 1048576.0}, Unit{"GiB", 1073741824.0}, Unit{"Mbit", 1e6 / 8},
+    Unit{"Gbit", 1e9 / 8}, Unit{"Tbit", 1e12 / 8}};
 constexpr std::array kTimes{Unit{"ns", 1e-9}, Unit{"us", 1e-6}, Unit{"ms", 1e-3}, Unit{"s", 1.0}};
 
 /// A number and one of the units.
@@ -32,15 +33,8 @@ std::optional<double> quantity(std::string_view text, std::span<const Unit> unit
   return number * unit->second;
 }
 
-}  // namespace
-
-double ring_seconds(int ranks, double bytes, const Link& link) {
-  if (ranks < 2) return 0;
-  const auto n = static_cast<double>(ranks);
-  return 2 * (n - 1) / n * bytes / link.bytes_per_s + 2 * (n - 1) * link.latency_s;
-}
-
-ForetoldStep foretell(const ExchangedStep& step, const Link& link, int ranks) {
+/// Beside the backward pass.
+ForetoldStep gradients_gone(const ExchangedStep& step, const Link& link, int ranks) {
   const double all = static_cast<double>(
       std::accumulate(step.buckets.begin(), step.buckets.end(), std::int64_t{0}));
   ForetoldStep found{.ranks = ranks};
@@ -54,6 +48,35 @@ ForetoldStep foretell(const ExchangedStep& step, const Link& link, int ranks) {
     found.exchange_s += seconds;
   }
   if (ranks > 1) found.exposed_s = std::max(0.0, gone_at - step.backward_s);
+  return found;
+}
+
+/// After so many steps, and counted by the step.
+ForetoldStep averaged_weights(const ExchangedStep& step, const Link& link, int ranks) {
+  ForetoldStep found{.ranks = ranks};
+  for (const std::int64_t bucket : step.buckets)
+    found.exchange_s += ring_seconds(ranks, static_cast<double>(bucket), link);
+  found.exchange_s /= static_cast<double>(step.every);
+  found.exposed_s = found.exchange_s;
+  return found;
+}
+
+}  // namespace
+
+double ring_seconds(int ranks, double bytes, const Link& link) {
+  if (ranks < 2) return 0;
+  const auto n = static_cast<double>(ranks);
+  return 2 * (n - 1) / n * bytes / link.bytes_per_s + 2 * (n - 1) * link.latency_s;
+}
+
+ForetoldStep foretell(const ExchangedStep& step, const Link& link, int ranks) {
+  ForetoldStep found = step.exchange == Exchange::weights ? averaged_weights(step, link, ranks)
+                                                          : gradients_gone(step, link, ranks);
+  if (step.exchange == Exchange::gradients_and_weights) {
+    const double seconds = ring_seconds(ranks, static_cast<double>(step.weight_bytes), link) / 2;
+    found.exchange_s += seconds;
+    found.exposed_s += seconds;
+  }
   found.step_s = step.step_s + found.exposed_s;
   if (found.step_s <= 0) return found;
   found.samples_per_s = static_cast<double>(step.samples) * ranks / found.step_s;

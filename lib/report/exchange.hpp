@@ -24,18 +24,29 @@ inline constexpr const char* kRingFormula =
 /// An all-reduce of `bytes` over a ring: 2 (N-1) messages of bytes/N. 0 for one rank.
 double ring_seconds(int ranks, double bytes, const Link& link);
 
+/// What ranks exchange beside the backward pass, or after it.
+enum class Exchange {
+  gradients,              // ddp
+  gradients_and_weights,  // zero1: then each rank gives the weights that it updates to all
+  weights                 // local_sgd: after every so many steps
+};
+
 /// The step of one rank by itself, and what it exchanges.
 struct ExchangedStep {
-  double step_s = 0;                  // with all batches of an accumulation
-  double backward_s = 0;              // of the last of them
-  std::int64_t samples = 0;           // of one rank
-  std::vector<std::int64_t> buckets;  // bytes, in the order of the exchange
+  double step_s = 0;                       // with all batches of an accumulation
+  double backward_s = 0;                   // of the last of them
+  std::int64_t samples = 0;                // of one rank
+  std::vector<std::int64_t> buckets = {};  // bytes, in the order of the exchange
+  std::int64_t batches = 1;                // of an accumulation
+  Exchange exchange = Exchange::gradients;
+  std::int64_t weight_bytes = 0;  // that zero1 sends around
+  std::int64_t every = 1;         // steps of an exchange: more than one with `weights` alone
 };
 
 /// A step of `ranks` ranks.
 struct ForetoldStep {
   int ranks = 1;
-  double exchange_s = 0;  // of all buckets
+  double exchange_s = 0;  // of all buckets, and of the weights
   double exposed_s = 0;   // after the last gradient
   double step_s = 0;
   double samples_per_s = 0;  // of all ranks
@@ -43,7 +54,9 @@ struct ForetoldStep {
 };
 
 /// Bucket after bucket: one leaves when its gradients are there and the one before it has gone. The
-/// gradients come up during the backward pass in proportion to their bytes.
+/// gradients come up during the backward pass in proportion to their bytes. Weights go round after
+/// the step, and nothing covers them: half an all-reduce, whose other half sums; those of local_sgd
+/// are averaged, a whole one, and counted by the step.
 ForetoldStep foretell(const ExchangedStep& step, const Link& link, int ranks);
 
 /// Bytes a second of "25GB/s", "1.2 GiB", "100Gbit/s"; nothing where the text is none above 0.

@@ -22,9 +22,12 @@ std::string counted(std::int64_t count, const std::string& word, const std::stri
   return with_thousands(count) + " " + (count == 1 ? word : plural);
 }
 
+std::int64_t samples_per_step(const FakeRanks& fake) {
+  return fake.batch_size * fake.ranks * fake.accumulate;
+}
+
 std::string length_text(const FakeRanks& fake) {
-  const std::int64_t global = fake.batch_size * fake.ranks * fake.accumulate;
-  std::string text = counted(global, "sample", "samples") +
+  std::string text = counted(samples_per_step(fake), "sample", "samples") +
                      " a step: " + with_thousands(fake.batch_size) + " on each rank";
   if (fake.accumulate > 1) text += fmt::format(", {} batches", fake.accumulate);
   text += "; " + counted(fake.steps_per_epoch, "step", "steps") + " an epoch";
@@ -84,9 +87,10 @@ Json split_json(const RankSplit& split) {
 
 Json memory_json(const FakeRanks& fake) {
   if (!fake.model) return nullptr;
-  return {{"step_bytes", rank_step_bytes(fake, fake.shards_optimizer)},
+  return {{"step_bytes", rank_step_bytes(fake, false)},
           {"optimizer_bytes", fake.model->optimizer_bytes},
           {"step_bytes_zero1", rank_step_bytes(fake, true)},
+          {"shards_optimizer", fake.shards_optimizer},
           {"loading_bytes", fake.loading_bytes}};
 }
 
@@ -130,6 +134,7 @@ Json fake_ranks_json(const FakeRanks& fake) {
           {"batch_size", fake.batch_size},
           {"accumulate_grad_batches", fake.accumulate},
           {"global_batch", fake.batch_size * fake.ranks},
+          {"samples_per_step", samples_per_step(fake)},
           {"steps_per_epoch", fake.steps_per_epoch},
           {"epochs", fake.epochs ? Json(*fake.epochs) : Json(nullptr)},
           {"steps", fake.steps ? Json(*fake.steps) : Json(nullptr)},

@@ -115,8 +115,14 @@ std::string processes_text(const Plan& plan) {
 std::string headline(const Plan& plan) {
   std::string text = fmt::format("{}: {} on {} with {}, {} a step", printable(plan.config),
                                  processes_text(plan), plan.device, plural(plan.cores, "core"),
-                                 plural(plan.batch_size * plan.ranks, "sample"));
-  if (plan.ranks > 1) text += fmt::format(" ({} each)", with_thousands(plan.batch_size));
+                                 plural(plan.batch_size * plan.ranks * plan.accumulate, "sample"));
+  const std::string each = with_thousands(plan.batch_size);
+  if (plan.accumulate > 1) {
+    text +=
+        fmt::format(" ({} batches of {}{})", plan.accumulate, each, plan.ranks > 1 ? " each" : "");
+  } else if (plan.ranks > 1) {
+    text += fmt::format(" ({} each)", each);
+  }
   text += fmt::format(", {} an epoch", plural(plan.steps_per_epoch, "step"));
   if (plan.epochs) text += ", " + plural(*plan.epochs, "epoch");
   return text + "\n";
@@ -278,6 +284,7 @@ Json plan_document(const Plan& plan) {
           {"cores", plan.cores},
           {"batch_size", plan.batch_size},
           {"global_batch", plan.batch_size * plan.ranks},
+          {"samples_per_step", plan.batch_size * plan.ranks * plan.accumulate},
           {"steps_per_epoch", plan.steps_per_epoch},
           {"epochs", plan.epochs ? Json(*plan.epochs) : Json(nullptr)},
           {"num_workers", {{"auto", plan.auto_workers}, {"most", plan.workers}}},

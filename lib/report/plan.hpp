@@ -62,6 +62,7 @@ struct Plan {
   int ranks_here = 1;  // of this machine, whose memory and cores they share
   int cores = 1;       // of the machine
   std::int64_t batch_size = 0;
+  std::int64_t accumulate = 1;         // batches of a step
   std::int64_t epoch_samples = 0;      // that are drawn for an epoch of training
   std::int64_t batches_per_epoch = 0;  // of one rank
   std::int64_t steps_per_epoch = 0;    // of the optimizer: fewer with accumulation

@@ -32,6 +32,15 @@ std::string gradients_text(const ExchangedStep& step) {
   return step.buckets.size() > kMostBuckets ? text + ", ..." : text;
 }
 
+const char* name_of(Exchange exchange) {
+  switch (exchange) {
+    case Exchange::gradients: return "gradients";
+    case Exchange::gradients_and_weights: return "gradients and weights";
+    case Exchange::weights: return "weights";
+  }
+  return "";
+}
+
 std::string link_line(const PlannedScaling& scaling) {
   return fmt::format("{} a message, {} ({})", latency_text(scaling.link.latency_s),
                      bandwidth_text(scaling.link.bytes_per_s), printable(scaling.link_from));
@@ -52,13 +61,26 @@ std::vector<ForetoldStep> foretell_growth(const ExchangedStep& step, const Link&
   return rows;
 }
 
-std::vector<std::string> scaling_assumptions() {
-  return {
+std::vector<std::string> scaling_assumptions(const ExchangedStep& step) {
+  std::vector<std::string> all{
       "each rank has a device (or cores) of its own, like the one that the step was measured on",
       "one ring, whose slowest link is the one above, whatever the number of ranks",
       "gradients come up during the backward pass in proportion to their bytes",
       "nothing waits for data, no rank is slower than another, the exchange costs no computing",
       "weak scaling: the batch of a rank stays, that of a step grows with the ranks"};
+  if (step.exchange == Exchange::weights)
+    all[2] = fmt::format(
+        "local_sgd: weights are averaged after {}, beside nothing; a row has the mean of a step",
+        step.every == 1 ? "every step" : fmt::format("{} steps", step.every));
+  if (step.exchange == Exchange::gradients_and_weights)
+    all.emplace_back(
+        "zero1: the weights go round after the step, beside nothing, and each rank updates all of "
+        "them in the step that was timed, which is rather too much");
+  if (step.batches > 1)
+    all.emplace_back(
+        "a step of several batches takes as many times the step that was timed, with an update "
+        "each, which is rather too much");
+  return all;
 }
 
 std::string scaling_text(const PlannedScaling& scaling, const Style& style) {
@@ -77,11 +99,14 @@ std::string scaling_text(const PlannedScaling& scaling, const Style& style) {
   }
   std::string text = to_text(table, style) + "\n";
   text += fact("exchange", kRingFormula, style);
-  text += fact("gradients", gradients_text(scaling.step), style);
+  text += fact(scaling.step.exchange == Exchange::weights ? "weights" : "gradients",
+               gradients_text(scaling.step), style);
+  if (scaling.step.exchange == Exchange::gradients_and_weights)
+    text += fact("weights", human_bytes(static_cast<double>(scaling.step.weight_bytes)), style);
   text += fact("link", link_line(scaling), style);
   text += fact("step", step_line(scaling), style);
   const char* label = "assumed";
-  for (const std::string& assumption : scaling_assumptions()) {
+  for (const std::string& assumption : scaling_assumptions(scaling.step)) {
     text += fact(label, assumption, style);
     label = "";
   }
@@ -92,7 +117,8 @@ Json scaling_json(const PlannedScaling& scaling) {
   Json rows = Json::array();
   for (const ForetoldStep& row : scaling.rows) {
     rows.push_back({{"ranks", row.ranks},
-                    {"global_batch", row.ranks * scaling.step.samples},
+                    {"global_batch", row.ranks * scaling.step.samples / scaling.step.batches},
+                    {"samples_per_step", row.ranks * scaling.step.samples},
                     {"exchange_s", row.exchange_s},
                     {"exposed_s", row.exposed_s},
                     {"step_s", row.step_s},
@@ -101,6 +127,8 @@ Json scaling_json(const PlannedScaling& scaling) {
   }
   return {{"schema", "trainctl.scaling/1"},
           {"formula", kRingFormula},
+          {"exchange", name_of(scaling.step.exchange)},
+          {"steps_an_exchange", scaling.step.every},
           {"gradient_bytes", gradient_bytes(scaling.step)},
           {"bucket_bytes", scaling.step.buckets},
           {"link",
@@ -112,7 +140,7 @@ Json scaling_json(const PlannedScaling& scaling) {
           {"backward_s", scaling.step.backward_s},
           {"backward_from", scaling.backward_from},
           {"rows", rows},
-          {"assumptions", scaling_assumptions()}};
+          {"assumptions", scaling_assumptions(scaling.step)}};
 }
 
 }  // namespace trainctl::report

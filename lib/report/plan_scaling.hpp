@@ -24,7 +24,7 @@ struct PlannedScaling {
 std::vector<ForetoldStep> foretell_growth(const ExchangedStep& step, const Link& link, int ranks);
 
 /// What has to hold for the rows to be right, a sentence each.
-std::vector<std::string> scaling_assumptions();
+std::vector<std::string> scaling_assumptions(const ExchangedStep& step);
 
 /// Table and lines for a terminal.
 std::string scaling_text(const PlannedScaling& scaling, const Style& style);

@@ -70,6 +70,14 @@ std::int64_t sent_bytes(const spec::Distributed& distributed, std::int64_t bytes
   return halves ? bytes / 2 : bytes;
 }
 
+report::Exchange exchange_of(spec::Strategy type) {
+  switch (type) {
+    case spec::Strategy::zero1: return report::Exchange::gradients_and_weights;
+    case spec::Strategy::local_sgd: return report::Exchange::weights;
+    default: return report::Exchange::gradients;
+  }
+}
+
 }  // namespace
 
 report::FakeRanks plan_ranks(const spec::Experiment& experiment, const EpochSamples& samples,
@@ -137,10 +145,16 @@ std::optional<report::ExchangedStep> exchanged_step(const spec::Experiment& expe
   const double batches =
       static_cast<double>(model.batch_size) / static_cast<double>(model.measured_batches.back());
   const std::int64_t accumulated = experiment.trainer.accumulate_grad_batches;
-  return report::ExchangedStep{.step_s = *model.step_s * batches * static_cast<double>(accumulated),
-                               .backward_s = *model.backward_s * batches,
-                               .samples = model.batch_size * accumulated,
-                               .buckets = bucket_bytes(experiment, model)};
+  const auto& weights = model.parameter_bytes;
+  return report::ExchangedStep{
+      .step_s = *model.step_s * batches * static_cast<double>(accumulated),
+      .backward_s = *model.backward_s * batches,
+      .samples = model.batch_size * accumulated,
+      .buckets = bucket_bytes(experiment, model),
+      .batches = accumulated,
+      .exchange = exchange_of(experiment.distributed.type),
+      .weight_bytes = std::accumulate(weights.begin(), weights.end(), std::int64_t{0}),
+      .every = experiment.distributed.sync_every.value_or(1)};
 }
 
 }  // namespace trainctl::study

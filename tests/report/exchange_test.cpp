@@ -53,6 +53,46 @@ TEST_CASE("one rank exchanges nothing, and a model without gradients nothing eit
   CHECK(foretell({}, kSlow, 8).samples_per_s == 0);
 }
 
+TEST_CASE("weights that are averaged after some steps wait for nothing and cover nothing") {
+  const ExchangedStep step{.step_s = 2,
+                           .backward_s = 1,
+                           .samples = 10,
+                           .buckets = {1'000'000},
+                           .exchange = Exchange::weights,
+                           .every = 4};
+  const ForetoldStep two = foretell(step, kSlow, 2);
+  CHECK(two.exchange_s == Approx(1.002 / 4));
+  CHECK(two.exposed_s == Approx(1.002 / 4));
+  CHECK(two.step_s == Approx(2 + 1.002 / 4));
+}
+
+TEST_CASE("weights that go round after the gradients are waited for as a whole") {
+  const ExchangedStep step{.step_s = 2,
+                           .backward_s = 1,
+                           .samples = 10,
+                           .buckets = {100'000},
+                           .exchange = Exchange::gradients_and_weights,
+                           .weight_bytes = 200'000};
+  const ForetoldStep two = foretell(step, kSlow, 2);
+  CHECK(two.exchange_s == Approx(0.102 + 0.101));
+  CHECK(two.exposed_s == Approx(0.102 + 0.101));
+  CHECK(foretell(step, kSlow, 1).exposed_s == 0);
+}
+
+TEST_CASE("what is assumed depends on the strategy and on the batches of a step") {
+  const auto said = [](const ExchangedStep& step) {
+    std::string all;
+    for (const std::string& one : scaling_assumptions(step)) all += one + "\n";
+    return all;
+  };
+  CHECK_THAT(said({}), Contains("gradients come up") && !Contains("local_sgd") &&
+                           !Contains("zero1") && !Contains("several batches"));
+  CHECK_THAT(said({.batches = 2}), Contains("several batches"));
+  CHECK_THAT(said({.exchange = Exchange::gradients_and_weights}), Contains("zero1"));
+  CHECK_THAT(said({.exchange = Exchange::weights, .every = 8}),
+             Contains("averaged after 8 steps") && !Contains("gradients come up"));
+}
+
 TEST_CASE("growth is told for one rank, those asked for, 64 and 1,024, each once") {
   const ExchangedStep step{.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {1'000'000}};
   const auto ranks = [&](int asked) {
@@ -70,6 +110,9 @@ TEST_CASE("bandwidths and latencies are numbers with a unit") {
   CHECK(*parse_bandwidth("1.5 GiB") == Approx(1.5 * 1024 * 1024 * 1024));
   CHECK(*parse_bandwidth("100Gbit/s") == Approx(12.5e9));
   CHECK(*parse_bandwidth("800 KB/s") == Approx(8e5));
+  CHECK(*parse_bandwidth("800 Kbit/s") == Approx(1e5));
+  for (const double rate : {12.0, 1e3, 2e6, 3e9, 4e12})
+    CHECK(*parse_bandwidth(bandwidth_text(rate)) == Approx(rate));
   CHECK(*parse_latency("20us") == Approx(20e-6));
   CHECK(*parse_latency("1.5 ms") == Approx(0.0015));
   CHECK(*parse_latency("0s") == 0);
@@ -114,6 +157,8 @@ TEST_CASE("the plan's text and document tell formula, link, overlap and what is 
   REQUIRE(document["rows"].size() == 4);
   CHECK(document["rows"][1]["ranks"] == 2);
   CHECK(document["rows"][1]["global_batch"] == 20);
+  CHECK(document["rows"][1]["samples_per_step"] == 20);
+  CHECK(document["exchange"] == "gradients");
   CHECK(document["rows"][1]["exposed_s"].get<double>() == Approx(0.102));
   CHECK(document["rows"][3]["ranks"] == 1024);
 }

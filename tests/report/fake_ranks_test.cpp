@@ -86,6 +86,8 @@ TEST_CASE("the document of fake ranks is part of the plan's") {
   const Json& fake = document["fake_ranks"];
   CHECK(fake["schema"] == "trainctl.fake_ranks/1");
   CHECK(fake["global_batch"] == 512);
+  CHECK(fake["samples_per_step"] == 1024);
+  CHECK(fake["memory"]["shards_optimizer"] == false);
   CHECK(fake["splits"][1]["last_batch"]["most_of_a_rank"] == 35);
   CHECK(fake["buckets"][0]["bytes"] == 3 * kMiB);
   CHECK(fake["memory"]["step_bytes"] == 48 * kMiB + 1);

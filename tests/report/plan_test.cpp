@@ -77,6 +77,15 @@ TEST_CASE("a plan of several nodes counts the memory of one, and the samples of 
   CHECK(document["global_batch"] == 384);
 }
 
+TEST_CASE("a plan counts the samples of a step with all its batches") {
+  Plan plan = two_ranks();
+  plan.accumulate = 3;
+  CHECK_THAT(plan_text(plan, {}), Contains("384 samples a step (3 batches of 64 each)"));
+  const Json document = plan_document(plan);
+  CHECK(document["global_batch"] == 128);
+  CHECK(document["samples_per_step"] == 384);
+}
+
 TEST_CASE("a plan with a probe says what auto makes of it, the longest steps first") {
   Plan plan = two_ranks();
   plan.probe = PlannedProbe{0.071, 3, {{1.349, 0}, {0.08165, 1}, {0.0408, 2}, {0.0272, 3}, {0, 4}}};
