@@ -1,10 +1,14 @@
 #include "doctor.hpp"
 
+#include "base/error.hpp"
+#include "base/machine.hpp"
+#include "base/strings.hpp"
 #include "build_info.hpp"
 #include "context.hpp"
 #include "data/libraries.hpp"
 #include "engine_library.hpp"
 #include "launch/signals.hpp"
+#include "launch/verdict.hpp"
 #include "report/link.hpp"
 #include "study/link_probe.hpp"
 #include "terminal.hpp"
@@ -14,6 +18,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -56,15 +61,68 @@ void print_finding(const Finding& finding, config::Color color) {
   if (!finding.cure.empty()) print(fmt::format("  {:<19} -> {}", "", finding.cure));
 }
 
+/// What --link found, or why it did not.
+struct LinkProbe {
+  std::optional<events::LinkMeasured> measured = {};
+  std::optional<Error> error = {};
+};
+
+/// Processes that compute on the CPU may be more than its cores: slower, but they do measure.
+void check_processes(int ranks, const study::LinkPlaces& places, const Context& context) {
+  constexpr std::uint64_t kEach = 512 << 20;  // of a process with libtorch and its tensors
+  const std::uint64_t most = available_memory() / kEach;
+  ENSURE(resource, static_cast<std::uint64_t>(ranks) <= most,
+         "{} processes of about {} each do not fit into the {} of memory that are available: write "
+         "--devices {} or less",
+         ranks, human_bytes(static_cast<double>(kEach)),
+         human_bytes(static_cast<double>(available_memory())), most);
+  if (ranks > places.cores && !context.quiet)
+    writer_for(stderr)(fmt::format(
+        "warning: {} processes share {} core{}, so that the link looks slower than it is\n", ranks,
+        places.cores, places.cores == 1 ? "" : "s"));
+}
+
 /// GPUs where there are so many, else processes that compute on the CPU.
-std::optional<events::LinkMeasured> probe_link(const DoctorFlags& flags) {
-  if (!flags.link) return std::nullopt;
+events::LinkMeasured measure(const DoctorFlags& flags, const Context& context) {
   ENSURE(resource, find_engine_library().has_value(),
          "--link needs the engine, which this build does not have; build it with: cmake --build "
          "--preset release");
-  const int gpus = study::link_places().gpus;
-  const int ranks = flags.devices > 0 ? flags.devices : std::max(gpus, 2);
-  return study::measure_link({executable_path(), ranks, /*on_gpus=*/ranks <= gpus});
+  const study::LinkPlaces places = study::link_places();
+  const int ranks = flags.devices > 0 ? flags.devices : std::max(places.gpus, 2);
+  const bool on_gpus = ranks <= places.gpus;
+  if (!on_gpus) check_processes(ranks, places, context);
+  return study::measure_link({executable_path(), ranks, on_gpus});
+}
+
+/// A failure waits until the findings, which may tell its cause, are printed.
+LinkProbe probe_link(const DoctorFlags& flags, const Context& context) {
+  if (!flags.link) return {};
+  try {
+    return {.measured = measure(flags, context)};
+  } catch (const Error& error) {
+    if (launch::is_stop_code(error.exit_code())) throw;
+    return {.error = error};
+  }
+}
+
+void print_document(Json all, const LinkProbe& link) {
+  if (link.measured) all["link"] = report::link_json(*link.measured);
+  if (link.error) {
+    all["link"] = nullptr;
+    all["link_error"] = link.error->what();
+  }
+  print_json(all);
+}
+
+void print_text(const std::vector<Finding>& findings, const LinkProbe& link,
+                const Context& context) {
+  if (!context.quiet) print("trainctl " + version_text());
+  for (const Finding& one : findings) {
+    if (!context.quiet || one.health != Health::ok) print_finding(one, color_for(context, stdout));
+  }
+  if (link.measured)
+    put(stdout, "\n" + report::link_text(*link.measured, style_for(context, stdout)));
+  if (link.error) writer_for(stderr)(fmt::format("error: {}\n", printable(link.error->what())));
 }
 
 int doctor(const DoctorFlags& flags, const Context& context) {
@@ -72,21 +130,15 @@ int doctor(const DoctorFlags& flags, const Context& context) {
          "--devices tells how many processes --link measures between: add that");
   launch::end_on_stop_signals();
   // Before examine() loads what may start threads: workers are watched by a process without any.
-  const std::optional<events::LinkMeasured> link = probe_link(flags);
+  const LinkProbe link = probe_link(flags, context);
   const std::vector<Finding> findings = examine();
   const Health worst = std::ranges::max(findings, {}, &Finding::health).health;
   if (context.json) {
-    Json all = document(findings, worst);
-    if (link) all["link"] = report::link_json(*link);
-    print_json(all);
+    print_document(document(findings, worst), link);
   } else {
-    if (!context.quiet) print("trainctl " + version_text());
-    for (const Finding& one : findings) {
-      if (!context.quiet || one.health != Health::ok)
-        print_finding(one, color_for(context, stdout));
-    }
-    if (link) put(stdout, "\n" + report::link_text(*link, style_for(context, stdout)));
+    print_text(findings, link, context);
   }
+  if (link.error) return link.error->exit_code();
   return worst == Health::broken ? static_cast<int>(ErrorKind::resource) : 0;
 }
 

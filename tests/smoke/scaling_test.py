@@ -3,6 +3,7 @@ TRAINCTL_BINARY."""
 
 import csv
 import json
+import os
 
 from support import Smoke, main, run
 
@@ -114,6 +115,24 @@ class LinkAndForecast(Smoke):
         scaling = self.plan("--devices", "4", "--link", "link.json")["scaling"]
         self.assertEqual(scaling["link"]["bandwidth_bytes_per_s"], link["bandwidth_bytes_per_s"])
         self.assertEqual([row["ranks"] for row in scaling["rows"]], [1, 4, 64, 1024])
+
+    def test_a_link_that_cannot_be_measured_leaves_the_findings(self):
+        code, out, err = run(self.folder, "doctor", "--link", "--devices", "2", "--json")
+        sound = json.loads(out)["findings"]
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        most = memory // (512 << 20)
+        if most >= 1024:
+            self.skipTest("more processes would fit than may be asked for")
+        code, out, err = run(self.folder, "doctor", "--link", "--devices", str(most + 1), "--json")
+        document = json.loads(out)
+        self.assertEqual(code, 11, err)
+        self.assertIsNone(document["link"])
+        self.assertIn("do not fit", document["link_error"])
+        self.assertEqual([one["name"] for one in document["findings"]], [one["name"] for one in sound])
+        code, out, err = run(self.folder, "doctor", "--link", "--devices", str(most + 1))
+        self.assertEqual(code, 11)
+        self.assertIn("libtorch", out)
+        self.assertIn("do not fit", err)
 
     def test_a_plan_computes_by_the_formula_that_it_shows(self):
         scaling = self.plan("--devices", "8", "--bandwidth", "1GB/s", "--latency", "10us")["scaling"]
