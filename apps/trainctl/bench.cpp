@@ -25,6 +25,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -155,25 +156,38 @@ std::string threads_line(int threads, int devices, bool differs) {
       differs ? fmt::format(" on {} device{}", devices, devices == 1 ? "" : "s") : std::string());
 }
 
+std::string no_threads_line(int devices) {
+  return fmt::format(
+      "warm-up  failed on {} device{}: runs on so many choose their CPU threads themselves",
+      devices, devices == 1 ? "" : "s");
+}
+
 // Left to itself every run measures how many threads are best, and may find another number than the
-// row it is compared with: one run of one batch decides for all that share the cores alike.
+// row it is compared with: one run of one batch decides for all that share the cores alike. Where
+// that run fails, those of its rows will tell why.
 study::WarmUp pin_threads(const BenchFlags& flags, const std::vector<study::Setting>& settings,
                           std::vector<study::RunRequest>& requests, Context& context) {
   study::WarmUp first;
   std::map<int, std::optional<int>> found;  // by the number of devices
+  std::set<int> failed;
   for (const study::RunRequest& request : requests) {
     if (chooses_threads(request)) found[devices_in(request)];
   }
   const bool differs = found.size() > 1;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    if (!chooses_threads(requests[i])) continue;
     const int devices = devices_in(requests[i]);
+    if (!chooses_threads(requests[i]) || failed.contains(devices)) continue;
     Overrides added = settings[i].overrides();
     if (!found[devices]) {
       added.emplace_back("trainer.fast_dev_run=true");
       const study::WarmUp tried =
           study::warm_up(request_for(flags, added, context), steady_clock());
-      if (!tried.threads || tried.stopped) return tried;
+      if (tried.stopped) return tried;
+      if (!tried.threads) {
+        failed.insert(devices);
+        say(context, no_threads_line(devices));
+        continue;
+      }
       found[devices] = tried.threads;
       if (!first.threads) first = tried;
       say(context, threads_line(*tried.threads, devices, differs));
