@@ -36,14 +36,31 @@ SilentRank longest_silent(std::span<RankState* const> ranks, double now) {
   return first;
 }
 
+struct Stopped {
+  bool any = false;
+  std::optional<SilentRank> blamed;  // the one that has stood longest past its limit
+};
+
+Stopped stopped_ranks(std::span<RankState* const> ranks, double now) {
+  Stopped found;
+  double longest = 0;
+  for (RankState* rank : ranks) {
+    const auto stopped = rank->stopped(now);
+    if (!stopped) continue;
+    found.any = true;
+    const double over = stopped->seconds - stopped->limit_s;
+    if (over <= longest) continue;
+    longest = over;
+    found.blamed = SilentRank{rank, *stopped};
+  }
+  return found;
+}
+
 }  // namespace
 
 std::optional<SilentRank> silent_rank(std::span<RankState* const> ranks, double now) {
-  for (RankState* rank : ranks) {
-    const auto stopped = rank->stopped(now);
-    if (stopped && stopped->seconds <= stopped->limit_s) return std::nullopt;
-    if (stopped) return SilentRank{rank, *stopped};
-  }
+  const Stopped stopped = stopped_ranks(ranks, now);
+  if (stopped.any) return stopped.blamed;
   const SilentRank first = longest_silent(ranks, now);
   if (first.rank == nullptr) return std::nullopt;
   if (RankState* other = awaited_by(first.silence, ranks, now))

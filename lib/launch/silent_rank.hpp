@@ -14,9 +14,10 @@ struct SilentRank {
 };
 
 /// Ranks wait for each other, so one that hangs silences all: the one that fell silent first is to
-/// blame, but none that may be waiting for one that saves or loads, or waits in a collective to which
-/// another has not come. While a signal has stopped one, no other is to blame. Nothing where nobody
-/// has been silent for too long.
+/// blame, but none that may be waiting for one that saves or loads, or waits in a collective to
+/// which another has not come. While a signal has stopped one, no other is to blame, and of several
+/// the one that has stood longest past its limit. Nothing where nobody has been silent for too
+/// long.
 std::optional<SilentRank> silent_rank(std::span<RankState* const> ranks, double now);
 
 }  // namespace trainctl::launch
