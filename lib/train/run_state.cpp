@@ -10,6 +10,7 @@
 #include <ATen/ops/empty.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -30,9 +31,6 @@ at::Tensor tensor_of(const container::Entry& entry) {
     std::memcpy(tensor.mutable_data_ptr(), entry.bytes.data(), entry.bytes.size());
   return tensor;
 }
-
-/// "optimizer" of "optimizer/fc1.weight.exp_avg".
-std::string_view group_of(std::string_view name) { return name.substr(0, name.find('/')); }
 
 bool alike(const at::Tensor& a, const at::Tensor& b) {
   return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes();
@@ -124,18 +122,18 @@ std::vector<stage::NamedTensor> SavedState::tensors_of(std::size_t part,
   return found;
 }
 
-/// Where every rank owns a share, a part has what others own by now.
-void SavedState::check_names(const std::vector<StateTensor>& state) const {
-  std::set<std::string_view> known, shared_out;
-  for (const StateTensor& one : state) {
-    known.insert(one.name);
-    if (one.of_owner) shared_out.insert(group_of(one.name));
-  }
+void SavedState::check_names(const std::vector<StateTensor>& state,
+                             const std::vector<std::string>& of_others) const {
+  std::set<std::string_view> known;
+  for (const StateTensor& one : state) known.insert(one.name);
+  const auto is_of_others = [&](const std::string& name) {
+    return std::ranges::any_of(of_others, [&](const auto& begin) { return name.starts_with(begin); });
+  };
   for (const std::size_t part : {std::size_t{0}, own_}) {
     for (const container::Entry& entry : parts_[part].entries()) {
       ENSURE(checkpoint,
              known.contains(entry.name) || entry.name.starts_with(kRandom) ||
-                 shared_out.contains(group_of(entry.name)),
+                 is_of_others(entry.name),
              "'{}' is in the checkpoint, and nothing of this run is called so",
              printable(entry.name));
     }
@@ -160,10 +158,11 @@ const container::Entry* SavedState::find(const StateTensor& one) const {
   return nullptr;
 }
 
-void SavedState::copy_into(const std::vector<StateTensor>& state) const {
+void SavedState::copy_into(const std::vector<StateTensor>& state,
+                           const std::vector<std::string>& of_others) const {
   in_context(printable(folder_.string()), [&] {
     const at::NoGradGuard guard;
-    check_names(state);
+    check_names(state, of_others);
     for (const StateTensor& one : state) {
       const container::Entry* entry = find(one);
       ENSURE(checkpoint, entry != nullptr, "'{}' of this run is missing in it", one.name);

@@ -53,9 +53,11 @@ class SavedState {
   [[nodiscard]] const Json& values() const { return values_of(own_); }
   /// Copies into the tensors, in place. With another number of ranks what the ranks differ in is
   /// rank 0's. What any rank may have owned is looked for by name in all parts, whatever the number
-  /// of ranks. Throws Error(checkpoint) naming a tensor that no part has, that the run does not
-  /// have, or that has another shape or type.
-  void copy_into(const std::vector<StateTensor>& state) const;
+  /// of ranks. A part may hold names that begin as one of `of_others`, and that this rank does not
+  /// have. Throws Error(checkpoint) naming a tensor that no part has, that the run does not have, or
+  /// that has another shape or type.
+  void copy_into(const std::vector<StateTensor>& state,
+                 const std::vector<std::string>& of_others = {}) const;
   /// The tensors whose name begins so, without that beginning: copies on the host.
   [[nodiscard]] std::vector<stage::NamedTensor> tensors(std::string_view prefix) const {
     return tensors_of(own_, prefix);
@@ -69,7 +71,8 @@ class SavedState {
 
  private:
   [[nodiscard]] container::File open(int rank) const;
-  void check_names(const std::vector<StateTensor>& state) const;
+  void check_names(const std::vector<StateTensor>& state,
+                   const std::vector<std::string>& of_others) const;
   /// Null where no part has it.
   [[nodiscard]] const container::Entry* find(const StateTensor& one) const;
 

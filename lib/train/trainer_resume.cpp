@@ -1,5 +1,6 @@
 #include "base/json_memo.hpp"
 #include "train/rng.hpp"
+#include "train/sharded_optimizer.hpp"
 #include "train/trainer.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -19,6 +20,21 @@ std::int64_t fitting_batch(std::int64_t rows, std::int64_t most, std::int64_t ba
   return 0;
 }
 
+/// How the names begin of what other ranks own: a rank may own nothing itself, so they follow from
+/// the model.
+std::vector<std::string> names_of_others(const Session& session, const Options& options) {
+  std::vector<std::string> names;
+  if (options.strategy != spec::Strategy::zero1) return names;
+  std::vector<stage::NamedTensor> trained = session.model.parameters();
+  std::erase_if(trained, [](const auto& each) { return !each.tensor.requires_grad(); });
+  const dist::Place place = session.communicator.place();
+  const std::vector<int> owners = owners_of(trained, place.world_size);
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    if (owners[i] != place.rank) names.push_back("optimizer/" + trained[i].name + ".");
+  }
+  return names;
+}
+
 }  // namespace
 
 void Trainer::resume(const std::filesystem::path& checkpoint, EpochUnderWay epoch) {
@@ -32,7 +48,7 @@ void Trainer::resume(const std::filesystem::path& checkpoint, EpochUnderWay epoc
     if (epoch == EpochUnderWay::begins_anew && !epoch_done_) forget_epoch();
     check_rows();
   });
-  saved.copy_into(state());
+  saved.copy_into(state(), names_of_others(session_, options_));
   if (saved.same_world() || place.rank == 0)
     set_random_states(options_.device, saved.tensors("rng/"));
   if (!saved.same_world()) take_over_other_world(saved);

@@ -82,6 +82,16 @@ TEST_CASE("a tensor that is missing, unknown or of another shape is named") {
   CHECK_THROWS_WITH(saved.copy_into(other), Contains("F64"));
 }
 
+TEST_CASE("a rank may lack what others own, and nothing else") {
+  TempFolder folder;
+  const train::SavedState saved(save(folder, 2), {0, 2});
+  auto own = state(0, 0);
+  own.erase(own.begin());  // model/w is another one's
+  CHECK_THROWS_WITH(saved.copy_into(own), Contains("'model/w' is in the checkpoint"));
+  CHECK_THROWS_WITH(saved.copy_into(own, {"model/x", "optimizer/"}), Contains("'model/w'"));
+  CHECK_NOTHROW(saved.copy_into(own, {"model/x", "model/w"}));
+}
+
 TEST_CASE("copies on the host are rows in memory, whatever the tensors are, and are used again") {
   const at::Tensor tensor = torch::arange(6, torch::kFloat).view({2, 3}).t();
   train::HostCopies copies;
