@@ -127,7 +127,8 @@ void SavedState::check_names(const std::vector<StateTensor>& state,
   std::set<std::string_view> known;
   for (const StateTensor& one : state) known.insert(one.name);
   const auto is_of_others = [&](const std::string& name) {
-    return std::ranges::any_of(of_others, [&](const auto& begin) { return name.starts_with(begin); });
+    return std::ranges::any_of(of_others,
+                               [&](const std::string& begin) { return name.starts_with(begin); });
   };
   for (const std::size_t part : {std::size_t{0}, own_}) {
     for (const container::Entry& entry : parts_[part].entries()) {

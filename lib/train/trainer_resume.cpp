@@ -20,6 +20,8 @@ std::int64_t fitting_batch(std::int64_t rows, std::int64_t most, std::int64_t ba
   return 0;
 }
 
+constexpr const char* kSync = "sync/";  // how the names begin of what the exchange of gradients keeps
+
 /// How the names begin of what other ranks own: a rank may own nothing itself, so they follow from
 /// the model.
 std::vector<std::string> names_of_others(const Session& session, const Options& options) {
@@ -35,6 +37,14 @@ std::vector<std::string> names_of_others(const Session& session, const Options& 
   return names;
 }
 
+/// What of the state is to be found in the checkpoint: one rank exchanges nothing, and has kept
+/// nothing for it.
+std::vector<StateTensor> kept_in(const SavedState& saved, std::vector<StateTensor> state) {
+  if (saved.manifest().world_size == 1)
+    std::erase_if(state, [](const StateTensor& one) { return one.name.starts_with(kSync); });
+  return state;
+}
+
 }  // namespace
 
 void Trainer::resume(const std::filesystem::path& checkpoint, EpochUnderWay epoch) {
@@ -48,7 +58,9 @@ void Trainer::resume(const std::filesystem::path& checkpoint, EpochUnderWay epoc
     if (epoch == EpochUnderWay::begins_anew && !epoch_done_) forget_epoch();
     check_rows();
   });
-  saved.copy_into(state(), names_of_others(session_, options_));
+  std::vector<std::string> of_others = names_of_others(session_, options_);
+  if (!saved.same_world()) of_others.emplace_back(kSync);  // one rank has no use for it
+  saved.copy_into(kept_in(saved, state()), of_others);
   if (saved.same_world() || place.rank == 0)
     set_random_states(options_.device, saved.tensors("rng/"));
   if (!saved.same_world()) take_over_other_world(saved);
@@ -114,10 +126,11 @@ void Trainer::take_over_other_world(const SavedState& saved) {
 
 /// What the exchange of gradients still owes differs between ranks; what counts is its mean.
 void Trainer::spread_sync_state(const SavedState& saved) {
+  if (saved.manifest().world_size == 1) return;  // nothing is owed
   const at::NoGradGuard guard;
   for (const dist::SyncTensor& kept : sync_->state()) {
     if (!kept.of_rank) continue;
-    const std::string name = "sync/" + kept.name;
+    const std::string name = kSync + kept.name;
     for (std::size_t part = 1; part <= saved.others(); ++part) {
       for (const stage::NamedTensor& other : saved.tensors_of(part, name))
         if (other.name.empty()) kept.tensor.add_(other.tensor.to(kept.tensor.device()));

@@ -192,7 +192,9 @@ TEST_CASE("local SGD meets before every save, and goes on from it bit for bit") 
   CHECK_FALSE(same_bits(whole[1].optimizer, whole[0].optimizer));  // each has its own momentum
 }
 
-TEST_CASE("PowerSGD's state is part of a checkpoint: a run goes on bit for bit") {
+namespace {
+
+Plan power_plan() {
   Plan plan;
   plan.model =
       "[flatten, {type: linear, out_features: 40}, relu, {type: linear, out_features: 40}, relu, "
@@ -201,6 +203,22 @@ TEST_CASE("PowerSGD's state is part of a checkpoint: a run goes on bit for bit")
     run.buckets.compression = dist::Compression::powersgd;
     run.buckets.powersgd_rank = 2;
   };
+  return plan;
+}
+
+/// Goes on from there for a third epoch, with as many rows in a step.
+std::vector<Left> third_epoch(const Plan& plan, const std::filesystem::path& folder, int world) {
+  Plan rest = rest_of(plan, folder);
+  rest.world = world;
+  rest.batch = 12 / world;
+  rest.epochs = 3;
+  return run(rest);
+}
+
+}  // namespace
+
+TEST_CASE("PowerSGD's state is part of a checkpoint: a run goes on bit for bit") {
+  const Plan plan = power_plan();
   const auto whole = run(plan);
   TempFolder folder;
   run(part_of(plan, folder.path(), 1));
@@ -209,12 +227,24 @@ TEST_CASE("PowerSGD's state is part of a checkpoint: a run goes on bit for bit")
     CHECK(same_bits(whole[rank].weights, whole[0].weights));
     CHECK(same_bits(resumed[rank].weights, whole[rank].weights));
   }
-  Plan fewer = rest_of(plan, folder.path());  // what three ranks owe is spread over two
-  fewer.world = 2;
-  fewer.batch = 6;
-  fewer.epochs = 3;
-  const auto others = run(fewer);
+  // What three ranks owe is spread over two.
+  const auto others = third_epoch(plan, folder.path(), 2);
   CHECK(same_bits(others[1].weights, others[0].weights));
+}
+
+TEST_CASE("under PowerSGD one rank goes on from several, and several from one") {
+  const Plan plan = power_plan();
+  TempFolder several, one;
+  run(part_of(plan, several.path(), 2));
+  const auto alone = third_epoch(plan, several.path(), 1);
+  CHECK(alone[0].finished.epochs == 3);
+  Plan first = part_of(plan, one.path(), 2);
+  first.world = 1;
+  first.batch = 12;
+  run(first);
+  const auto ranks = third_epoch(plan, one.path(), 2);
+  CHECK(ranks[0].finished.epochs == 3);
+  CHECK(same_bits(ranks[1].weights, ranks[0].weights));
 }
 
 TEST_CASE("with statistics over all ranks a run is that of one rank with all rows") {
