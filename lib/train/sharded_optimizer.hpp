@@ -2,9 +2,9 @@
 
 #include "dist/communicator.hpp"
 #include "stage/stages.hpp"
-#include "train/flat_tensors.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -21,10 +21,11 @@ std::vector<bool> owned_by(const std::vector<int>& owners, int rank);
 /// parameters, and keeps state for these alone; after a step each rank gives those it has updated
 /// to all. Gradients are averaged on every rank before, so clipping and what is found in them is as
 /// without. Built-in optimizers update each parameter by itself, so the numbers are too, bit for
-/// bit.
+/// bit. What is large is given where it lies; small tensors go through one buffer, side by side.
 class ShardedOptimizer final : public stage::Optimizer {
  public:
-  /// `inner` was built for what owned_by(owners, rank) says. The communicator outlives it.
+  /// `inner` was built for what owned_by(owners, rank) says. The communicator outlives it. The
+  /// buffer takes up to `cap_bytes`.
   ShardedOptimizer(std::unique_ptr<stage::Optimizer> inner,
                    std::vector<stage::NamedTensor> parameters, dist::Communicator& communicator,
                    std::size_t cap_bytes);
@@ -45,12 +46,27 @@ class ShardedOptimizer final : public stage::Optimizer {
   void memorise(Memo& memo) override { inner_->memorise(memo); }
 
  private:
+  /// What is given at once.
+  struct Piece {
+    int owner = 0;
+    at::Tensor flat;                  // a parameter's own memory, or a part of the buffer
+    std::vector<at::Tensor> tensors;  // that pass through the buffer
+    std::vector<at::Tensor> views;    // of the buffer, one for each
+    bool reuses = false;              // memory of the buffer that pieces before it have
+  };
+
+  Piece& add_piece(int owner);
+  void add_small(int owner, const std::vector<at::Tensor>& tensors, std::size_t cap_bytes);
+  void place_small(std::size_t cap_bytes);
+  void place(Piece& piece, std::int64_t offset) const;
   void share();
 
   std::unique_ptr<stage::Optimizer> inner_;
   std::vector<stage::NamedTensor> parameters_;
   dist::Communicator& communicator_;
-  std::vector<FlatTensors> of_ranks_;  // each rank's share
+  std::vector<Piece> pieces_;  // the same on all ranks
+  at::Tensor buffer_;          // bytes; undefined: nothing passes through it
+  std::int64_t bytes_ = 0;     // of all parameters
 };
 
 }  // namespace trainctl::train

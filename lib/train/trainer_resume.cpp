@@ -20,7 +20,8 @@ std::int64_t fitting_batch(std::int64_t rows, std::int64_t most, std::int64_t ba
   return 0;
 }
 
-constexpr const char* kSync = "sync/";  // how the names begin of what the exchange of gradients keeps
+/// How the names begin of what the exchange of gradients keeps.
+constexpr const char* kSync = "sync/";
 
 /// How the names begin of what other ranks own: a rank may own nothing itself, so they follow from
 /// the model.

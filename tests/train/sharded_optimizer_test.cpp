@@ -2,6 +2,7 @@
 
 #include "spec/owners.hpp"
 #include "support/catch.hpp"
+#include "support/rank_group.hpp"
 #include "train/fake_run.hpp"
 #include "train/flat_tensors.hpp"
 
@@ -18,6 +19,24 @@ std::vector<stage::NamedTensor> of_sizes(const std::vector<std::int64_t>& sizes)
   std::vector<stage::NamedTensor> all;
   for (std::size_t i = 0; i < sizes.size(); ++i)
     all.push_back({"p" + std::to_string(i), torch::zeros({sizes[i]})});
+  return all;
+}
+
+/// Large ones, small ones of two types, one in another order in memory and one with gaps.
+std::vector<stage::NamedTensor> of_all_kinds() {
+  std::vector<stage::NamedTensor> all = of_sizes({200, 3, 5, 9, 2, 1, 7, 4});
+  all.push_back({"double", torch::zeros({6}, torch::kDouble)});
+  all.push_back({"channels last",
+                 torch::zeros({4, 3, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast)});
+  all.push_back({"gaps", torch::zeros({5, 12}).narrow(1, 0, 10)});
+  all.push_back({"scalar", torch::zeros({})});
+  all.push_back({"nothing", torch::zeros({0, 3})});
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    at::Tensor& tensor = all[i].tensor;
+    tensor.mutable_grad() = torch::empty_like(tensor);
+    const at::Tensor values = torch::arange(tensor.numel(), torch::kDouble).view(tensor.sizes());
+    tensor.mutable_grad().copy_(values + static_cast<double>(i));
+  }
   return all;
 }
 
@@ -65,6 +84,26 @@ TEST_CASE("a sharded optimizer clears the gradients of all parameters, not of it
   CHECK(model.bias.grad().abs().max().item<float>() == 0.0F);
   model.weight.mutable_grad().reset();
   CHECK_NOTHROW(optimizer.zero_grad());
+}
+
+TEST_CASE("every rank gets what the others have updated, through however small a buffer") {
+  for (const std::size_t cap : {std::size_t{64}, std::size_t{128}, std::size_t{1} << 20}) {
+    RankGroup group(3);
+    group.run_all([&](int rank, std::unique_ptr<dist::Communicator> communicator) {
+      const auto parameters = of_all_kinds();
+      const auto owned = train::owned_by(train::owners_of(parameters, 3), rank);
+      auto inner = std::make_unique<FakeSgd>();
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        if (owned[i]) inner->parameters.push_back(parameters[i].tensor);
+      }
+      train::ShardedOptimizer optimizer(std::move(inner), parameters, *communicator, cap);
+      for (int step = 1; step <= 2; ++step) {
+        optimizer.step();
+        for (const auto& [name, tensor] : parameters)
+          expect(torch::equal(tensor, tensor.grad() * (-0.5 * step)), name.c_str());
+      }
+    });
+  }
 }
 
 TEST_CASE("flat copies hold tensors of one type up to their cap, and give back what they took") {
