@@ -45,8 +45,12 @@ WeightAverager::WeightAverager(const stage::Model& model, const Averaging& optio
   add(model.buffers());
 }
 
+bool WeightAverager::is_due(std::int64_t global_step) const {
+  return global_step > start_ && (global_step - start_) % every_ == 0;
+}
+
 void WeightAverager::update(std::int64_t global_step) {
-  if (global_step <= start_ || (global_step - start_) % every_ != 0) return;
+  if (!is_due(global_step)) return;
   const at::NoGradGuard guard;
   ++updates_;
   const double share = options_.decay ? 1 - *options_.decay : 1 / static_cast<double>(updates_);

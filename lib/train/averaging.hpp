@@ -27,6 +27,8 @@ class WeightAverager {
   /// `steps_per_epoch`: optimizer steps, for what counts in epochs.
   WeightAverager(const stage::Model& model, const Averaging& options, std::int64_t steps_per_epoch);
 
+  /// Whether `update` takes the weights in after that step.
+  [[nodiscard]] bool is_due(std::int64_t global_step) const;
   /// After an optimizer step, of which there were `global_step`. Nothing before the start.
   void update(std::int64_t global_step);
   /// Exchanges the model's weights with the average, in place; nothing before the first update.

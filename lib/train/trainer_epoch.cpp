@@ -80,12 +80,13 @@ void Trainer::open_window(std::int64_t first) {
     session_.optimizer.set_momentum(*momentum);
 }
 
-/// Also before whatever looks at them: a save that is due, the end of the epoch or of the run. A
-/// wish to stop, or to save by time, is heard at such steps only.
+/// Also before whatever looks at them: a save that is due, an average that takes them in, the end
+/// of the epoch or of the run. A wish to stop, or to save by time, is heard at such steps only.
 void Trainer::share_weights() {
   timer_.enter(Part::allreduce);
   const bool ends = position_.step_in_epoch == position_.steps_in_epoch || at_step_limit();
-  const bool looked_at = ends || saves_by_steps();
+  const bool averages = averager_ && averager_->is_due(position_.global_step);
+  const bool looked_at = ends || saves_by_steps() || averages;
   ranks_alike_ = local_sgd_->after_step(looked_at ? LocalSgd::Need::alike : LocalSgd::Need::none);
   timer_.enter(Part::other);
 }

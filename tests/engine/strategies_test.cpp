@@ -192,6 +192,27 @@ TEST_CASE("local SGD meets before every save, and goes on from it bit for bit") 
   CHECK_FALSE(same_bits(whole[1].optimizer, whole[0].optimizer));  // each has its own momentum
 }
 
+TEST_CASE("the ranks of local SGD meet where an average takes in their weights") {
+  Plan plan;
+  plan.samples = 120;  // ten steps an epoch
+  plan.epochs = 1;
+  plan.strategy = Strategy::local_sgd;
+  plan.sync_every = 100;
+  std::vector<at::Tensor> seen(3);  // by each rank, after the step that is averaged
+  plan.prepare = [&](FakeRun& run, int rank) {
+    run.options.averaging = train::Averaging{.decay = {}, .every_n_steps = {3}, .start_epoch = 0};
+    run.loss.after = [&run, &seen, rank, steps = 0](const at::Tensor& loss, int) mutable {
+      const bool trains = run.model.mode == stage::RunMode::train;
+      if (trains && steps++ == 3)
+        seen[static_cast<std::size_t>(rank)] = run.model.weight.detach().clone();
+      return loss;
+    };
+  };
+  const auto ranks = run(plan);
+  CHECK(torch::equal(seen[1], seen[0]));
+  CHECK(same_bits(ranks[2].weights, ranks[0].weights));
+}
+
 namespace {
 
 Plan power_plan() {
