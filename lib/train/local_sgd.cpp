@@ -1,5 +1,8 @@
 #include "train/local_sgd.hpp"
 
+#include "base/clock.hpp"
+#include "dist/sync_meter.hpp"
+
 #include <ATen/core/grad_mode.h>
 
 #include <memory>
@@ -38,9 +41,23 @@ bool LocalSgd::after_step(Need need) {
   return true;
 }
 
-void LocalSgd::average() const {
+void LocalSgd::average() {
   const int world_size = communicator_.place().world_size;
   if (world_size == 1) return;
+  const double begun = steady_clock().now();
+  exchange();
+  std::int64_t bytes = 0;
+  for (std::size_t part = 0; part < averaged_.size(); ++part)
+    bytes += static_cast<std::int64_t>(averaged_.flat(part).nbytes());
+  const bool on_cpu = averaged_.size() > 0 && averaged_.flat(0).is_cpu();
+  ++stats_.steps;
+  stats_.payload_bytes += bytes;
+  stats_.wire_bytes += dist::ring_bytes(bytes, world_size);
+  if (on_cpu) stats_.exposed_s += steady_clock().now() - begun;
+}
+
+void LocalSgd::exchange() const {
+  const int world_size = communicator_.place().world_size;
   const at::NoGradGuard guard;
   std::vector<std::unique_ptr<dist::Pending>> under_way;
   for (std::size_t part = 0; part < averaged_.size(); ++part) {

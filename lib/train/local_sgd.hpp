@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace trainctl::train {
@@ -27,15 +28,19 @@ class LocalSgd {
   enum class Need { none, alike };
   /// After an optimizer step. Returns whether the ranks are alike now; all ranks agree.
   bool after_step(Need need);
+  /// What averaging took since the last call; its seconds on a CPU alone.
+  dist::SyncStats take_stats() { return std::exchange(stats_, {}); }
 
  private:
-  void average() const;
+  void average();
+  void exchange() const;
 
   dist::Communicator& communicator_;
   std::int64_t every_;
   std::int64_t steps_ = 0;                   // since they were alike
   FlatTensors averaged_;                     // weights, and buffers of floating point
   std::vector<stage::NamedTensor> counted_;  // buffers of whole numbers: rank 0's count
+  dist::SyncStats stats_;
 };
 
 }  // namespace trainctl::train

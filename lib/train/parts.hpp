@@ -59,6 +59,8 @@ class PartTimer {
   /// Closes the epoch. Fills everything but the probes of the process.
   events::Timing end_epoch(std::int64_t samples);
 
+  /// The part that runs.
+  [[nodiscard]] Part current() const { return current_; }
   /// The clock as read at the last change: for whoever needs a time of no great precision.
   [[nodiscard]] double last_reading() const { return last_; }
 

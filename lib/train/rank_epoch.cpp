@@ -10,7 +10,7 @@ events::RankEpoch rank_epoch(const RankShare& share) {
   told.rank = share.rank;
   told.epoch = share.ended.epoch;
   told.global_step = share.ended.global_step;
-  told.steps = exchanged.steps;
+  told.steps = share.steps;
   told.wall_s = timing.wall_s - timing.eval_s - timing.checkpoint_s;
   told.data_wait_s = timing.data_wait_s;
   told.step_s = timing.h2d_s + timing.forward_s + timing.backward_s + timing.optimizer_s;

@@ -12,7 +12,8 @@ namespace trainctl::train {
 struct RankShare {
   int rank = 0;
   const events::EpochEnded& ended;  // with this rank's own timing
-  const dist::SyncStats& exchanged;
+  std::int64_t steps = 0;           // of the optimizer, by this process
+  const dist::SyncStats& exchanged;  // of gradients and weights
   std::vector<std::int64_t> bucket_bytes;
 };
 

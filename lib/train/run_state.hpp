@@ -54,8 +54,8 @@ class SavedState {
   /// Copies into the tensors, in place. With another number of ranks what the ranks differ in is
   /// rank 0's. What any rank may have owned is looked for by name in all parts, whatever the number
   /// of ranks. A part may hold names that begin as one of `of_others`, and that this rank does not
-  /// have. Throws Error(checkpoint) naming a tensor that no part has, that the run does not have, or
-  /// that has another shape or type.
+  /// have. Throws Error(checkpoint) naming a tensor that no part has, that the run does not have,
+  /// or that has another shape or type.
   void copy_into(const std::vector<StateTensor>& state,
                  const std::vector<std::string>& of_others = {}) const;
   /// The tensors whose name begins so, without that beginning: copies on the host.

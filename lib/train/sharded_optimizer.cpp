@@ -1,5 +1,6 @@
 #include "train/sharded_optimizer.hpp"
 
+#include "base/clock.hpp"
 #include "spec/owners.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -147,8 +148,20 @@ void ShardedOptimizer::step_unless(const at::Tensor& found_inf) {
   share();
 }
 
-/// Some are under way at a time: each costs the exchange memory of its own.
+/// A broadcast sends n-1 copies; each rank is counted as sending its part of them.
 void ShardedOptimizer::share() {
+  if (pieces_.empty()) return;
+  const double begun = steady_clock().now();
+  exchange();
+  const int world_size = communicator_.place().world_size;
+  ++stats_.steps;
+  stats_.payload_bytes += bytes_;
+  stats_.wire_bytes += bytes_ * (world_size - 1) / world_size;
+  if (pieces_.front().flat.is_cpu()) stats_.exposed_s += steady_clock().now() - begun;
+}
+
+/// Some are under way at a time: each costs the exchange memory of its own.
+void ShardedOptimizer::exchange() const {
   const at::NoGradGuard guard;
   const int own = communicator_.place().rank;
   std::deque<std::pair<const Piece*, std::unique_ptr<dist::Pending>>> under_way;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace trainctl::train {
@@ -29,6 +30,13 @@ class ShardedOptimizer final : public stage::Optimizer {
   ShardedOptimizer(std::unique_ptr<stage::Optimizer> inner,
                    std::vector<stage::NamedTensor> parameters, dist::Communicator& communicator,
                    std::size_t cap_bytes);
+
+  /// Its share alone, for who calls `share` after it.
+  stage::Optimizer& own() { return *inner_; }
+  /// Every rank gets what the others have updated.
+  void share();
+  /// What sharing took since the last call; its seconds on a CPU alone.
+  dist::SyncStats take_stats() { return std::exchange(stats_, {}); }
 
   void step() override;
   /// The flag is the same on all ranks, since their gradients are.
@@ -59,7 +67,7 @@ class ShardedOptimizer final : public stage::Optimizer {
   void add_small(int owner, const std::vector<at::Tensor>& tensors, std::size_t cap_bytes);
   void place_small(std::size_t cap_bytes);
   void place(Piece& piece, std::int64_t offset) const;
-  void share();
+  void exchange() const;
 
   std::unique_ptr<stage::Optimizer> inner_;
   std::vector<stage::NamedTensor> parameters_;
@@ -67,6 +75,7 @@ class ShardedOptimizer final : public stage::Optimizer {
   std::vector<Piece> pieces_;  // the same on all ranks
   at::Tensor buffer_;          // bytes; undefined: nothing passes through it
   std::int64_t bytes_ = 0;     // of all parameters
+  dist::SyncStats stats_;
 };
 
 }  // namespace trainctl::train

@@ -2,6 +2,7 @@
 
 #include "train/finite.hpp"
 #include "train/measure.hpp"
+#include "train/sharded_optimizer.hpp"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -27,13 +28,19 @@ GradScaler::Scaling scaling_of(const Options& options) {
 
 class NormSum final : public stage::RankSum {
  public:
-  explicit NormSum(dist::Communicator& communicator) : communicator_(communicator) {}
+  /// `timer` is null where the host does not wait for the exchange.
+  NormSum(dist::Communicator& communicator, PartTimer* timer)
+      : communicator_(communicator), timer_(timer) {}
   void add(const at::Tensor& tensor) override {
+    const Part part = timer_ != nullptr ? timer_->current() : Part::other;
+    if (timer_ != nullptr) timer_->enter(Part::allreduce);
     communicator_.sum(tensor, "sums of batch normalisation");
+    if (timer_ != nullptr) timer_->enter(part);
   }
 
  private:
   dist::Communicator& communicator_;
+  PartTimer* timer_;
 };
 
 /// A loss that is not finite may have a gradient that is: the scaler, which looks at that alone, is
@@ -57,6 +64,7 @@ StepRunner::StepRunner(const Session& session, const Options& options, PartTimer
     : session_(session),
       timer_(timer),
       sync_(sync),
+      sharded_(dynamic_cast<ShardedOptimizer*>(&session.optimizer)),
       captured_(make_captured_step(session, options, timer)),
       meter_(
           options.device,
@@ -72,7 +80,7 @@ StepRunner::StepRunner(const Session& session, const Options& options, PartTimer
   make_scaler(options);
   if (options.detect_anomaly) watch_.emplace(session.model);
   if (options.sync_batch_norm && world_size_ > 1)
-    rank_sum_ = std::make_unique<NormSum>(session.communicator);
+    rank_sum_ = std::make_unique<NormSum>(session.communicator, on_cpu_ ? &timer : nullptr);
 }
 
 /// A CPU looks at the gradient itself where the first such step ends the run; a GPU never waits for
@@ -246,15 +254,28 @@ bool StepRunner::update(const MicroBatch& micro, double lr) {
   if (measures && !gradients_.empty()) norms_ = {norm_of(gradients_), norm_of(parameters_)};
   if (!clip()) return false;
   session_.optimizer.set_lr(lr);
-  if (scaler_ && keeps_weights_) {
-    session_.optimizer.step_unless(scaler_->found_inf());
-  } else {
-    session_.optimizer.step();
-  }
+  step_optimizer();
   if (kept_) kept_->put_back_if(scaler_->found_inf());
   if (scaler_) scaler_->update();
   gradients_.clear();  // a list that holds them would cost the next step their memory
   return true;
+}
+
+void StepRunner::step_optimizer() {
+  stage::Optimizer& optimizer = sharded_ != nullptr ? sharded_->own() : session_.optimizer;
+  if (scaler_ && keeps_weights_) {
+    optimizer.step_unless(scaler_->found_inf());
+  } else {
+    optimizer.step();
+  }
+  if (sharded_ == nullptr) return;
+  timer_.enter(Part::allreduce);
+  sharded_->share();
+  timer_.enter(Part::optimizer);
+}
+
+dist::SyncStats StepRunner::take_shared() {
+  return sharded_ != nullptr ? sharded_->take_stats() : dist::SyncStats();
 }
 
 /// Where no scaler looks, returns whether the gradient is finite, as its norm is then. A bound

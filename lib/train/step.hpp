@@ -20,6 +20,8 @@
 
 namespace trainctl::train {
 
+class ShardedOptimizer;
+
 /// One batch of an optimizer step. With accumulation several of them make a window, and their
 /// gradients add up to those of one large batch.
 struct MicroBatch {
@@ -62,6 +64,8 @@ class StepRunner {
   /// With detect_anomaly: where this rank's last batch, or the one that spoilt the gradient,
   /// brought up the first value that is not finite.
   [[nodiscard]] std::string anomaly() const;
+  /// What giving the updated weights to all ranks took since the last call.
+  dist::SyncStats take_shared();
   /// Gives back the memory of a step that was recorded.
   void drop_graph();
 
@@ -83,6 +87,7 @@ class StepRunner {
   /// Returns false where the gradient is not finite, and has changed nothing.
   [[nodiscard]] bool update(const MicroBatch& micro, double lr);
   [[nodiscard]] bool clip();
+  void step_optimizer();
   void measure(const at::Tensor& logits, const at::Tensor& targets);
   void measure_if_finite(const at::Tensor& logits, const at::Tensor& targets,
                          const at::Tensor& loss);
@@ -90,6 +95,7 @@ class StepRunner {
   const Session& session_;
   PartTimer& timer_;
   dist::GradSync& sync_;
+  ShardedOptimizer* sharded_;  // the session's optimizer; null: it is another
   std::unique_ptr<CapturedStep> captured_;  // null: all steps are taken operation by operation
   LossMeter meter_;
   std::vector<at::Tensor> parameters_;

@@ -163,6 +163,7 @@ class Trainer {
   std::string diverged_reason_;  // of the stopper
   std::int64_t epochs_done_ = 0;
   std::int64_t window_rows_ = 0;
+  std::int64_t told_steps_ = 0;  // the global step up to which shares of ranks are told
   std::int64_t rows_in_epoch_ = 0;
   std::int64_t rows_before_ = 0;  // of these: before this process
   bool resumed_ = false;

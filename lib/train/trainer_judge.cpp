@@ -35,6 +35,14 @@ std::optional<double> find(const events::Metrics& metrics, const std::string& na
   return found == metrics.end() ? std::nullopt : std::optional(found->second);
 }
 
+/// Steps are not added: those of both may be the same.
+void add(dist::SyncStats& sums, const dist::SyncStats& more) {
+  sums.payload_bytes += more.payload_bytes;
+  sums.wire_bytes += more.wire_bytes;
+  sums.overlapped_s += more.overlapped_s;
+  sums.exposed_s += more.exposed_s;
+}
+
 }  // namespace
 
 void share_buffers(const Session& session) {
@@ -173,12 +181,16 @@ void Trainer::time_epoch(events::EpochEnded& ended) {
   timer_.begin_epoch();
 }
 
-/// Of a run of several ranks: each speaks for itself.
+/// Of a run of several ranks, whatever they exchange: each speaks for itself.
 void Trainer::tell_share(const events::EpochEnded& ended) {
   const dist::Place place = session_.communicator.place();
   if (place.world_size == 1) return;
-  const dist::SyncStats exchanged = sync_->take_stats();
-  session_.emit(rank_epoch({place.rank, ended, exchanged, sync_->bucket_bytes()}));
+  dist::SyncStats exchanged = sync_->take_stats();
+  add(exchanged, step_.take_shared());
+  if (local_sgd_) add(exchanged, local_sgd_->take_stats());
+  const std::int64_t steps =
+      position_.global_step - std::exchange(told_steps_, position_.global_step);
+  session_.emit(rank_epoch({place.rank, ended, steps, exchanged, sync_->bucket_bytes()}));
 }
 
 /// All ranks see the same loss, and decide alike; one that was left out says nothing.

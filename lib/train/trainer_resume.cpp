@@ -68,6 +68,7 @@ void Trainer::resume(const std::filesystem::path& checkpoint, EpochUnderWay epoc
   if (!saved.same_world()) spread_sync_state(saved);
   if (options_.max_time_s) agreement_.set_deadline(begun_ + *options_.max_time_s);
   resumed_ = true;
+  told_steps_ = position_.global_step;
   resumed_from_ = checkpoint;
   goes_on_ = !epoch_done_;
   if (goes_on_) fit_position(saved.manifest());

@@ -216,6 +216,24 @@ TEST_CASE("what no rank uses in a step stays as it is, as on one rank") {
   CHECK(torch::equal(found[1], found[0]));
 }
 
+TEST_CASE("under local SGD a rank tells all of its steps, and what averaging took") {
+  const auto ranks =
+      run_ranks(2, {.samples = 24, .batch = 4, .val_samples = 0}, [](FakeRun& run, int) {
+        run.options.strategy = spec::Strategy::local_sgd;
+        run.options.sync_every = 2;
+      });
+  const std::int64_t bytes = 21 * 4;  // of weight and bias
+  for (const RankRun& rank : ranks) {
+    REQUIRE(rank.shares.size() == 3);
+    for (const events::RankEpoch& share : rank.shares) {
+      CHECK(share.steps == 3);
+      CHECK(share.payload_bytes == 2 * bytes);  // after the second step, and the last
+      CHECK(share.wire_bytes == 2 * bytes);
+      CHECK(share.exposed_s > 0);
+    }
+  }
+}
+
 TEST_CASE("class weights mean the same over ranks and windows, a rank without rows included") {
   const std::int64_t accumulate = GENERATE(1, 2);
   const at::Tensor weight = torch::tensor({20.0F, 1.0F, 0.0F});

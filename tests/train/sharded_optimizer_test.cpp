@@ -102,6 +102,13 @@ TEST_CASE("every rank gets what the others have updated, through however small a
         for (const auto& [name, tensor] : parameters)
           expect(torch::equal(tensor, tensor.grad() * (-0.5 * step)), name.c_str());
       }
+      std::int64_t bytes = 0;
+      for (const auto& [name, tensor] : parameters)
+        bytes += static_cast<std::int64_t>(tensor.nbytes());
+      const dist::SyncStats stats = optimizer.take_stats();
+      expect(stats.payload_bytes == 2 * bytes, "all parameters in each step");
+      expect(stats.wire_bytes == 2 * (bytes * 2 / 3), "a third of two copies");
+      expect(optimizer.take_stats().payload_bytes == 0, "bytes were told twice");
     });
   }
 }
