@@ -94,11 +94,12 @@ class PowerSgdHook final : public Hook {
       for (std::size_t i = 0; i < under_way_.size(); ++i) {
         PowerSgdBucket& part = sgd_.bucket(i);
         std::exchange(under_way_[i].work, nullptr)->wait();
-        if (part.has_second()) under_way_[i].work = sum(state_, part.second(state_->getSize()));
+        const at::Tensor second = part.second(state_->getSize());
+        if (part.has_second()) under_way_[i].work = sum(state_, second);
       }
+      const at::Tensor sound = wait_for_second();
       for (std::size_t i = 0; i < under_way_.size(); ++i) {
-        if (under_way_[i].work) under_way_[i].work->wait();
-        sgd_.bucket(i).finish();
+        sgd_.bucket(i).finish(sound);
         under_way_[i].future->markCompleted(under_way_[i].flat);
       }
     } catch (const std::exception&) {
@@ -107,6 +108,17 @@ class PowerSgdHook final : public Hook {
       }
     }
     under_way_.clear();
+  }
+
+  /// Returns whether all buckets are finite.
+  at::Tensor wait_for_second() {
+    at::Tensor sound;
+    for (std::size_t i = 0; i < under_way_.size(); ++i) {
+      if (under_way_[i].work) under_way_[i].work->wait();
+      const at::Tensor one = sgd_.bucket(i).sound();
+      sound = sound.defined() ? sound.logical_and(one) : one;
+    }
+    return sound;
   }
 
   PowerSgd& sgd_;

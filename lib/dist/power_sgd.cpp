@@ -43,7 +43,10 @@ at::Tensor drawn(const std::string& name, at::IntArrayRef sizes, const at::Tenso
   return at::randn(sizes, generator, at::TensorOptions(at::kFloat)).to(options);
 }
 
-at::Tensor as_matrix(const at::Tensor& gradient) { return gradient.view({gradient.size(0), -1}); }
+/// In the order of the indices, whatever that of the memory is: a run may go on with another.
+at::Tensor as_matrix(const at::Tensor& gradient) {
+  return gradient.reshape({gradient.size(0), -1});
+}
 
 }  // namespace
 
@@ -84,6 +87,7 @@ void PowerSgdBucket::add(const std::vector<SyncParameter>& parameters, std::int6
                          .start = start,
                          .q = start.clone(),
                          .error = at::zeros({shape.rows, shape.columns}, options),
+                         .m = {},
                          .p = {},
                          .next_q = {}});
   }
@@ -117,12 +121,12 @@ at::Tensor PowerSgdBucket::first(std::vector<at::Tensor> gradients, int world_si
   ASSERT(gradients.size() == matrices_.size() + others_.size());
   gradients_ = std::move(gradients);
   for (Matrix& matrix : matrices_) {
-    const at::Tensor m = as_matrix(gradients_[matrix.index]);
-    m.add_(matrix.error);
+    matrix.m = as_matrix(gradients_[matrix.index]);
+    matrix.m.add_(matrix.error);
     const at::Tensor died = at::linalg_vector_norm(matrix.q, 2, at::IntArrayRef{0}, true).eq(0);
     const at::Tensor q = at::where(died, matrix.start, matrix.q);
     orthonormalise(q);
-    at::mm_out(matrix.p, m, q);
+    at::mm_out(matrix.p, matrix.m, q);
   }
   for (const Other& other : others_) other.exchanged.copy_(gradients_[other.index].flatten());
   return first_.div_(world_size);
@@ -133,31 +137,36 @@ at::Tensor PowerSgdBucket::second(int world_size) {
   sound_ = first_.isfinite().all();  // a basis of what is not finite would be
   for (Matrix& matrix : matrices_) {
     orthonormalise(matrix.p);
-    at::mm_out(matrix.next_q, as_matrix(gradients_[matrix.index]).t(), matrix.p);
+    at::mm_out(matrix.next_q, matrix.m.t(), matrix.p);
   }
   return second_.div_(world_size);
 }
 
-void PowerSgdBucket::finish() {
+at::Tensor PowerSgdBucket::sound() const {
+  const at::NoGradGuard guard;
+  return sound_.logical_and(second_.isfinite().all());
+}
+
+void PowerSgdBucket::finish(const at::Tensor& sound) {
   const at::NoGradGuard guard;
   for (const Other& other : others_) {
     const at::Tensor& gradient = gradients_[other.index];
     gradient.copy_(other.exchanged.view(gradient.sizes()));
   }
-  if (!matrices_.empty()) finish_matrices();
+  finish_matrices(sound);
   gradients_.clear();  // views would keep the bucket
 }
 
-void PowerSgdBucket::finish_matrices() {
+void PowerSgdBucket::finish_matrices(const at::Tensor& sound) {
   constexpr double kNotFinite = std::numeric_limits<double>::quiet_NaN();
-  const at::Tensor sound = sound_.logical_and(second_.isfinite().all());
   const at::Tensor spoils = at::where(sound, at::zeros({}, first_.options()), kNotFinite);
   for (Matrix& matrix : matrices_) {
-    const at::Tensor m = as_matrix(gradients_[matrix.index]);
+    const at::Tensor& gradient = gradients_[matrix.index];
     const at::Tensor average = at::mm(matrix.p, matrix.next_q.t());
-    matrix.error.copy_(at::where(sound, m - average, matrix.error));
+    matrix.error.copy_(at::where(sound, matrix.m - average, matrix.error));
     matrix.q.copy_(at::where(sound, matrix.next_q, matrix.q));
-    m.copy_(average.add_(spoils));
+    gradient.copy_(average.add_(spoils).view(gradient.sizes()));
+    matrix.m.reset();
   }
 }
 

@@ -34,10 +34,13 @@ class PowerSgdBucket {
   at::Tensor first(std::vector<at::Tensor> gradients, int world_size);
   /// Whether there is anything between `first` and `finish`.
   [[nodiscard]] bool has_second() const { return !matrices_.empty(); }
-  /// What is to be summed before `finish`.
+  /// What is to be summed before `finish`: nothing, and yet to be called, where there is no second.
   at::Tensor second(int world_size);
-  /// Writes the averages over the gradients.
-  void finish();
+  /// Whether all that was summed is finite: bool, 0-d, the same on every rank.
+  [[nodiscard]] at::Tensor sound() const;
+  /// Writes the averages over the gradients. What is kept stays as it was unless `sound`, which is
+  /// of all buckets: a step is left out as a whole.
+  void finish(const at::Tensor& sound);
 
   /// Of both exchanges.
   [[nodiscard]] std::int64_t sent_bytes() const;
@@ -51,6 +54,7 @@ class PowerSgdBucket {
     at::Tensor start;  // [columns, rank]: where Q begins, and columns of it that died begin anew
     at::Tensor q;      // [columns, rank], as averaged last
     at::Tensor error;  // [rows, columns]
+    at::Tensor m;          // [rows, columns], of the step under way
     at::Tensor p, next_q;  // views of what is exchanged
   };
   struct Other {
@@ -60,7 +64,7 @@ class PowerSgdBucket {
 
   void add(const std::vector<SyncParameter>& parameters, std::int64_t rank);
   void place_views(at::TensorOptions options);
-  void finish_matrices();
+  void finish_matrices(const at::Tensor& sound);
 
   std::vector<Matrix> matrices_;
   std::vector<Other> others_;

@@ -6,6 +6,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -153,6 +154,29 @@ TEST_CASE("under PowerSGD all ranks end with the same gradients, and nothing is 
   const at::Tensor owed = (errors[0] + errors[1] + errors[2]) / kWorld;
   CHECK(owed.abs().max().item<float>() > 1e-3F);
   CHECK(torch::allclose(out + owed, in, 1e-4, 1e-3));
+}
+
+TEST_CASE("a vector that is not finite leaves what PowerSGD owes in all buckets as it was") {
+  RankGroup group(2);
+  group.run_all([](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    const Tensors p = network();
+    const auto sync = communicator->sync_gradients(p, options_of(Compression::powersgd));
+    expect(sync->bucket_bytes().size() >= 2, "several buckets");
+    step_once(*sync, p, rank, 0);
+    Tensors before;
+    for (const dist::SyncTensor& kept : sync->state()) before.push_back(kept.tensor.clone());
+    clear(p);
+    sync->before_forward();
+    at::Tensor loss = loss_of(p, rank, 1);
+    if (rank == 1) loss = loss + (p[1] * std::numeric_limits<float>::quiet_NaN()).sum();
+    sync->backward(loss);
+    expect(!p[1].grad().isfinite().any().item<bool>(), "the step is to be left out");
+    const auto after = sync->state();
+    for (std::size_t i = 0; i < before.size(); ++i)
+      expect(torch::equal(after[i].tensor, before[i]), after[i].name.c_str());
+    step_once(*sync, p, rank, 2);
+    for (const at::Tensor& each : p) expect(each.grad().isfinite().all().item<bool>(), "finite");
+  });
 }
 
 TEST_CASE("PowerSGD goes on bit for bit from the state that another one kept") {

@@ -35,8 +35,8 @@ struct Bucket {
 
   void exchange(const std::vector<at::Tensor>& gradients) {
     sgd.first(gradients, 1);
-    if (sgd.has_second()) sgd.second(1);
-    sgd.finish();
+    sgd.second(1);
+    sgd.finish(sgd.sound());
   }
 
   [[nodiscard]] at::Tensor kept(const std::string& name) const {
@@ -151,13 +151,27 @@ TEST_CASE("a gradient that is not finite spoils its step and nothing that is kep
   }
 }
 
+TEST_CASE("PowerSGD takes a matrix in the order of its indices, whatever that of the memory is") {
+  Bucket rows(2), channels_last(2);
+  for (int step = 0; step < 3; ++step) {
+    auto taken = gradients(step);
+    auto other = gradients(step);
+    other[1] = other[1].contiguous(at::MemoryFormat::ChannelsLast);
+    rows.exchange(taken);
+    channels_last.exchange(other);
+    CHECK(torch::equal(other[1], taken[1]));
+    CHECK(torch::equal(channels_last.kept("conv.weight.error"), rows.kept("conv.weight.error")));
+  }
+}
+
 TEST_CASE("matrices that two thin ones would not shorten are averaged as they are") {
   dist::PowerSgdBucket bucket({{"thin", torch::zeros({3, 100})}, {"scalar", torch::zeros({})}}, 2);
   CHECK_FALSE(bucket.has_second());
   const at::Tensor thin = noise({3, 100}, 1);
   const at::Tensor scalar = torch::tensor(4.0F);
   bucket.first({thin, scalar}, 2);
-  bucket.finish();
+  bucket.second(2);
+  bucket.finish(bucket.sound());
   CHECK(torch::equal(thin, noise({3, 100}, 1) / 2));
   CHECK(scalar.item<float>() == 2.0F);
 }
