@@ -102,7 +102,7 @@ class ReducerSync final : public GradSync {
   void before_forward() override { reducer_->prepare_for_forward(); }
 
   double backward(const at::Tensor& loss) override {
-    if (!finds_unused_) ready_before_ = reducer_->get_backward_stats();
+    ready_before_ = reducer_->get_backward_stats();
     reducer_->prepare_for_backward(finds_unused_ ? std::vector<at::Tensor>{loss}
                                                  : std::vector<at::Tensor>{});
     meter_.begin();
@@ -134,10 +134,13 @@ class ReducerSync final : public GradSync {
   [[nodiscard]] std::vector<std::int64_t> sent_bytes(const std::vector<at::Tensor>& parameters,
                                                      const BucketOptions& options) const {
     if (power_sgd_) return power_sgd_->sent_bytes();
-    std::vector<std::int64_t> bytes = bytes_of(layout_of(parameters, options), parameters);
-    constexpr std::int64_t kFloat = sizeof(float);
-    if (options.compression != Compression::none)  // two bytes for each number
-      for (std::int64_t& each : bytes) each = each / kFloat * 2;
+    const Layout layout = layout_of(parameters, options);
+    if (options.compression == Compression::none) return bytes_of(layout, parameters);
+    std::vector<std::int64_t> bytes;
+    for (const std::vector<std::size_t>& bucket : layout) {
+      bytes.push_back(0);
+      for (const std::size_t i : bucket) bytes.back() += parameters[i].numel() * 2;
+    }
     return bytes;
   }
 
@@ -152,12 +155,17 @@ class ReducerSync final : public GradSync {
     }
     const std::size_t more = names.size() - std::min(names.size(), kShown);
     names.resize(names.size() - more);
+    std::string shown = fmt::format("{}", fmt::join(names, ", "));
+    if (more > 0) shown += fmt::format(" and {} more", more);
+    ENSURE(config, !finds_unused_,
+           "rank {}: the loss depends on {}, and the backward pass ended without a gradient of it: "
+           "what a graph hides, distributed.find_unused_parameters cannot see",
+           place_.rank, names.empty() ? "a parameter" : shown);
     throw Error(ErrorKind::config,
-                fmt::format("rank {}: the loss does not depend on {}{}, which got no gradient to "
+                fmt::format("rank {}: the loss does not depend on {}, which got no gradient to "
                             "exchange: set distributed.find_unused_parameters=true, or freeze what "
                             "is never trained",
-                            place_.rank, fmt::join(names, ", "),
-                            more > 0 ? fmt::format(" and {} more", more) : ""));
+                            place_.rank, shown));
   }
 
   Place place_;
