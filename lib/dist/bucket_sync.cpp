@@ -4,6 +4,7 @@
 #include "dist/sync_meter.hpp"
 
 #include <ATen/ops/zeros.h>
+#include <fmt/format.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -47,6 +48,7 @@ class BucketSync final : public GradSync {
         place_{group_->getRank(), group_->getSize()},
         order_(layout_of(parameters, options)),
         layout_(text_of(order_, parameters)),
+        names_(options.names),
         meter_({place_, device_of(parameters), bytes_of(order_, parameters), page,
                 stamps_on(device_of(parameters))}),
         slots_(parameters.size()) {
@@ -149,9 +151,10 @@ class BucketSync final : public GradSync {
   void finish() {
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       ENSURE(config, slots_[i].ready,
-             "the trained parameter {} of {} got no gradient in a step: each of them has to take "
-             "part in the loss, or to be frozen",
-             i + 1, slots_.size());
+             "{} got no gradient in a step: each trained parameter has to take part in the loss, or "
+             "to be frozen",
+             names_.empty() ? fmt::format("the trained parameter {} of {}", i + 1, slots_.size())
+                            : "'" + names_[i] + "'");
     }
     for (Bucket& bucket : buckets_) std::exchange(bucket.work, nullptr)->wait();
   }
@@ -160,6 +163,7 @@ class BucketSync final : public GradSync {
   Place place_;
   Layout order_;
   std::string layout_;
+  std::vector<std::string> names_;  // of the parameters; empty: they are numbered
   SyncMeter meter_;
   std::vector<Slot> slots_;  // by parameter; the hooks point into it
   std::vector<Bucket> buckets_;

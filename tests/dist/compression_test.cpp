@@ -207,6 +207,21 @@ TEST_CASE("PowerSGD goes on bit for bit from the state that another one kept") {
   });
 }
 
+TEST_CASE("bytes that travel in 16 bits are two for each number, whatever its own type is") {
+  RankGroup group(2);
+  group.run_all([](int, std::unique_ptr<dist::Communicator> communicator) {
+    Tensors p = network();
+    p.push_back(torch::zeros({7}, torch::dtype(at::kDouble).requires_grad(true)));
+    std::int64_t numbers = 0, bytes = 0;
+    for (const at::Tensor& each : p) numbers += each.numel();
+    dist::BucketOptions options = options_of(Compression::bf16);
+    options.names.push_back("double");
+    const auto sync = communicator->sync_gradients(p, options);
+    for (const std::int64_t each : sync->bucket_bytes()) bytes += each;
+    expect(bytes == 2 * numbers, "two bytes for each number");
+  });
+}
+
 TEST_CASE("ranks that exchange nothing begin with rank 0's weights and keep their gradients") {
   std::vector<Tensors> found(2);
   RankGroup group(2);
