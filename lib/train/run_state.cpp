@@ -90,6 +90,7 @@ SavedState::SavedState(const std::filesystem::path& checkpoint, dist::Place plac
   if (same_world_ && place.rank > 0) {
     parts_.push_back(open(place.rank));
     own_ = 1;
+    own_rank_ = place.rank;
   } else if (!same_world_ && place.rank == 0) {
     for (int rank = 1; rank < manifest_.world_size; ++rank) parts_.push_back(open(rank));
   }
@@ -141,22 +142,21 @@ void SavedState::check_names(const std::vector<StateTensor>& state,
   }
 }
 
-const container::Entry* SavedState::find(const StateTensor& one) const {
-  const container::Entry* entry = parts_[one.of_rank ? own_ : 0].find(one.name);
-  if (one.of_rank || entry != nullptr) return entry;
-  for (const auto* files : {&parts_, &std::as_const(looked_into_)}) {
-    for (const container::File& file : *files) {
-      if ((entry = file.find(one.name)) != nullptr) return entry;
-    }
+/// One further part in memory at a time: N ranks read N parts each where all own a share.
+void SavedState::look_into_others(std::vector<const StateTensor*> missing) const {
+  const auto take_from = [&](const container::File& file) {
+    std::erase_if(missing, [&](const StateTensor* one) {
+      const container::Entry* entry = file.find(one->name);
+      if (entry != nullptr) copy(*entry, *one);
+      return entry != nullptr;
+    });
+  };
+  for (std::size_t part = 1; part < parts_.size(); ++part) take_from(parts_[part]);
+  const bool has_all = parts_.size() == static_cast<std::size_t>(manifest_.world_size);
+  for (int rank = 1; rank < manifest_.world_size && !has_all && !missing.empty(); ++rank) {
+    if (rank != own_rank_) take_from(open(rank));
   }
-  for (; next_to_look_into_ < manifest_.world_size; ++next_to_look_into_) {
-    looked_into_.push_back(open(next_to_look_into_));
-    if ((entry = looked_into_.back().find(one.name)) != nullptr) {
-      ++next_to_look_into_;
-      return entry;
-    }
-  }
-  return nullptr;
+  ENSURE(checkpoint, missing.empty(), "'{}' of this run is missing in it", missing.front()->name);
 }
 
 void SavedState::copy_into(const std::vector<StateTensor>& state,
@@ -164,11 +164,18 @@ void SavedState::copy_into(const std::vector<StateTensor>& state,
   in_context(printable(folder_.string()), [&] {
     const at::NoGradGuard guard;
     check_names(state, of_others);
+    std::vector<const StateTensor*> missing;
     for (const StateTensor& one : state) {
-      const container::Entry* entry = find(one);
-      ENSURE(checkpoint, entry != nullptr, "'{}' of this run is missing in it", one.name);
-      copy(*entry, one);
+      const container::Entry* entry = parts_[one.of_rank ? own_ : 0].find(one.name);
+      ENSURE(checkpoint, entry != nullptr || !one.of_rank, "'{}' of this run is missing in it",
+             one.name);
+      if (entry != nullptr) {
+        copy(*entry, one);
+      } else {
+        missing.push_back(&one);
+      }
     }
+    if (!missing.empty()) look_into_others(std::move(missing));
   });
 }
 

@@ -73,17 +73,14 @@ class SavedState {
   [[nodiscard]] container::File open(int rank) const;
   void check_names(const std::vector<StateTensor>& state,
                    const std::vector<std::string>& of_others) const;
-  /// Null where no part has it.
-  [[nodiscard]] const container::Entry* find(const StateTensor& one) const;
+  void look_into_others(std::vector<const StateTensor*> missing) const;
 
   std::filesystem::path folder_;
   checkpoint::Manifest manifest_;
   bool same_world_;
   std::vector<container::File> parts_;  // rank 0's first
   std::size_t own_ = 0;
-  // Further parts, read once something is looked for that no rank saves for all.
-  mutable std::vector<container::File> looked_into_;
-  mutable int next_to_look_into_ = 1;
+  int own_rank_ = 0;  // whose part that is
 };
 
 }  // namespace trainctl::train

@@ -6,6 +6,10 @@
 
 #include <torch/torch.h>
 
+#include <filesystem>
+#include <string>
+#include <vector>
+
 using namespace trainctl;
 using train::StateTensor;
 
@@ -90,6 +94,35 @@ TEST_CASE("a rank may lack what others own, and nothing else") {
   CHECK_THROWS_WITH(saved.copy_into(own), Contains("'model/w' is in the checkpoint"));
   CHECK_THROWS_WITH(saved.copy_into(own, {"model/x", "optimizer/"}), Contains("'model/w'"));
   CHECK_NOTHROW(saved.copy_into(own, {"model/x", "model/w"}));
+}
+
+TEST_CASE("what each rank has saved of its own is found in whatever part it is") {
+  TempFolder folder;
+  checkpoint::Store store(folder.path());
+  const auto path = store.begin(0, 7);
+  checkpoint::Manifest manifest;
+  manifest.global_step = 7;
+  manifest.world_size = 4;
+  for (int rank = 0; rank < 4; ++rank) {
+    train::HostCopies copies;
+    copies.take({{"optimizer/p" + std::to_string(rank), torch::full({2}, rank + 1.0F)}});
+    const auto part = checkpoint::Store::part(path, rank);
+    container::write(part, copies.entries(), {{"training", {{"rank", rank}}}});
+    manifest.parts.push_back({part.filename().string(), std::filesystem::file_size(part),
+                              container::stored_checksum(part)});
+  }
+  store.commit(path, manifest);
+  for (const dist::Place place : {dist::Place{2, 4}, dist::Place{0, 1}, dist::Place{1, 2}}) {
+    std::vector<StateTensor> own;
+    for (const int rank : {3, 0, 2, 1})
+      own.push_back({"optimizer/p" + std::to_string(rank), torch::zeros({2}), false, true});
+    const train::SavedState saved(path, place);
+    saved.copy_into(own);
+    for (std::size_t i = 0; i < own.size(); ++i)
+      CHECK(first(own[i]) == std::vector<float>{4, 1, 3, 2}[i]);
+    own.push_back({"optimizer/none", torch::zeros({2}), false, true});
+    CHECK_THROWS_WITH(saved.copy_into(own), Contains("'optimizer/none'") && Contains("missing"));
+  }
 }
 
 TEST_CASE("copies on the host are rows in memory, whatever the tensors are, and are used again") {
