@@ -5,6 +5,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/core/jit_type.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <exception>
 #include <utility>
 #include <vector>
@@ -30,6 +32,18 @@ class AverageHook final : public Hook {
   }
 };
 
+/// On a CPU without a second thread: it is Gloo's thread that gets here, and a large copy would start
+/// a team of OpenMP threads of its own there, beside that of the backward pass.
+void copy_alone(const at::Tensor& to, const at::Tensor& from) {
+  constexpr std::int64_t kAlone = std::int64_t{1} << 14;  // libtorch shares out from twice as many
+  const std::int64_t all = to.numel();
+  const std::int64_t most = to.is_cpu() ? kAlone : std::max<std::int64_t>(all, 1);
+  for (std::int64_t at = 0; at < all; at += most) {
+    const std::int64_t some = std::min(most, all - at);
+    to.narrow(0, at, some).copy_(from.narrow(0, at, some));
+  }
+}
+
 class CastHook final : public Hook {
  public:
   CastHook(const Group& group, at::ScalarType type) : CppCommHookInterface(group), type_(type) {}
@@ -45,7 +59,7 @@ class CastHook final : public Hook {
             [flat, small](Future& done) {
               done.value();  // throws what the exchange threw
               const at::NoGradGuard guard;
-              flat.copy_(small);
+              copy_alone(flat, small);
               return c10::IValue(flat);
             },
             c10::TensorType::get());

@@ -222,6 +222,22 @@ TEST_CASE("bytes that travel in 16 bits are two for each number, whatever its ow
   });
 }
 
+TEST_CASE("a large bucket comes back from 16 bits whole") {
+  RankGroup group(2);
+  group.run_all([](int rank, std::unique_ptr<dist::Communicator> communicator) {
+    const Tensors p{noise({300, 333}, 1).requires_grad_(), noise({77}, 2).requires_grad_()};
+    dist::BucketOptions options;
+    options.compression = Compression::bf16;
+    const auto sync = communicator->sync_gradients(p, options);
+    sync->before_forward();
+    sync->backward(loss_of(p, rank, 0));
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      const at::Tensor mean = (gradient(p, i, 0, 0) + gradient(p, i, 1, 0)) / 2;
+      expect(torch::allclose(p[i].grad(), mean, 0, 4e-2), "the average, to its end");
+    }
+  });
+}
+
 TEST_CASE("ranks that exchange nothing begin with rank 0's weights and keep their gradients") {
   std::vector<Tensors> found(2);
   RankGroup group(2);
