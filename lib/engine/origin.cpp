@@ -47,6 +47,7 @@ class Differences {
         fmt::format("{}{} {}", text_.empty() ? "" : "; ", called,
                     is_long ? "is another one" : fmt::format("was '{}' and is '{}'", before, now));
   }
+  void add(const char* what) { text_ += std::string(text_.empty() ? "" : "; ") + what; }
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:
@@ -109,6 +110,8 @@ std::string why_not_bitwise(const checkpoint::Manifest& saved, const Standing& n
     differences.compare(one.called, fact(saved, one.key), fact(now.origin, one.key));
   if (saved.world_size == now.world_size)
     differences.compare("the exchange of gradients", fact(saved, "buckets"), now.buckets);
+  if (now.local_sgd && saved.reason == "max_steps")
+    differences.add("the ranks of local_sgd met where max_steps had cut an epoch");
   return differences.text();
 }
 

@@ -32,6 +32,7 @@ struct Standing {
   const checkpoint::Manifest& origin;
   int world_size = 1;
   std::string buckets;
+  bool local_sgd = false;  // on several ranks
 };
 
 /// The splits whose data is not what the checkpoint was trained on, by their fingerprints:

@@ -332,8 +332,10 @@ void Worker::go_on(train::Trainer& trainer, const train::Session& session,
                    changed.empty() ? EpochUnderWay::goes_on : EpochUnderWay::begins_anew);
   });
   global_step_ = trainer.global_step();
+  const bool is_local =
+      request_.world_size > 1 && experiment.distributed.type == spec::Strategy::local_sgd;
   std::string why_not =
-      why_not_bitwise(saved, {session.origin, request_.world_size, trainer.buckets()});
+      why_not_bitwise(saved, {session.origin, request_.world_size, trainer.buckets(), is_local});
   ENSURE(checkpoint, why_not.empty() || !experiment.trainer.deterministic,
          "{}: the run would not be the same bit for bit, as trainer.deterministic asks for; set it "
          "to false to go on all the same",
