@@ -32,8 +32,8 @@ class AverageHook final : public Hook {
   }
 };
 
-/// On a CPU without a second thread: it is Gloo's thread that gets here, and a large copy would start
-/// a team of OpenMP threads of its own there, beside that of the backward pass.
+/// On a CPU without a second thread: this is Gloo's thread, and a large copy would start a team of
+/// OpenMP threads of its own here, beside that of the backward pass.
 void copy_alone(const at::Tensor& to, const at::Tensor& from) {
   constexpr std::int64_t kAlone = std::int64_t{1} << 14;  // libtorch shares out from twice as many
   const std::int64_t all = to.numel();
