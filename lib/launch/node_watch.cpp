@@ -110,9 +110,9 @@ NodeAttempt NodeWatch::run() {
 // Nothing here waits but poll; whoever is not ready answers EAGAIN.
 void NodeWatch::turn() {
   wait();
-  take_signals();
   look_for_the_dead();
   read_events();
+  take_signals();  // the head is to hear of a failure before it hears of the stop that follows
   link_.serve(clock_.now(), [&](const NodeMessage& message) { heed(message); });
   check_head();
   check_exits();

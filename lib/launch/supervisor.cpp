@@ -67,6 +67,7 @@ class Watch {
   void take_signals();
   void serve_store();
   void serve_nodes();
+  void follow_nodes();
   void follow_asked(const StopAsked& asked);
   void look_for_the_dead();
   void check_start();
@@ -141,7 +142,6 @@ Outcome Watch::run() {
 // Nothing here waits but poll; whoever is not ready answers EAGAIN.
 void Watch::turn() {
   const int ready = wait();
-  take_signals();
   look_for_the_dead();
   for (const auto& rank : ranks_) rank->read_events(on_event_, round_);
   serve_nodes();
@@ -150,6 +150,9 @@ void Watch::turn() {
   check_exits();
   check_pulses();
   check_failures();
+  // Late, since a launcher sends signals because of a failure, which is to come first.
+  take_signals();
+  follow_nodes();
   check_deadlines();
   if (ready == 0 || clock_.now() >= next_tick_) tick();
   ++round_;
@@ -199,11 +202,15 @@ void Watch::serve_nodes() {
   if (spec_.head == nullptr) return;
   RemoteNodes& nodes = spec_.head->nodes();
   spec_.head->serve(clock_.now(), round_, on_event_);
-  for (const StopAsked& asked : nodes.take_asked()) follow_asked(asked);
   for (const RankEnd& end : nodes.take_ended()) {
     log::get().debug("rank {} on {} has gone", end.rank, printable(end.host));
     follow(end);
   }
+}
+
+void Watch::follow_nodes() {
+  if (spec_.head == nullptr) return;
+  for (const StopAsked& asked : spec_.head->nodes().take_asked()) follow_asked(asked);
 }
 
 // Whoever stops another node's supervisor stops the job.

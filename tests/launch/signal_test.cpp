@@ -100,6 +100,18 @@ TEST_CASE("a worker that dies while the job stops is told of, the code stays") {
   CHECK_THAT(outcome.message, Contains("stopped by SIGINT; meanwhile rank 1"));
 }
 
+TEST_CASE("a stop signal that comes with a failure does not hide it") {
+  Job job({"hello", "0:wait", "1:fail=9"}, 2);
+  const Outcome outcome = job.run([](int, const events::Event& event) {
+    if (std::holds_alternative<events::Failed>(event)) std::raise(SIGTERM);
+  });
+  CHECK(outcome.exit_code == 9);
+  REQUIRE(outcome.first_failure);
+  CHECK(outcome.first_failure->rank == 1);
+  CHECK_FALSE(outcome.stopped_by_signal);
+  CHECK(job.survivors() == 0);
+}
+
 TEST_CASE("a stop signal sent to one worker stops the job as if the supervisor had got it") {
   Job job({"catch_term", "hello", "train"}, 2);
   const Outcome outcome = job.run([](int rank, const events::Event& event) {
