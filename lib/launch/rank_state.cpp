@@ -73,6 +73,7 @@ Silence RankState::standstill(double now) const {
 
 RankEnd RankState::end() const {
   RankEnd end = end_;
+  end.started = was_started_;
   if (keeps_place_) return end;
   const bool stamped = stamps_.monotonic_ns.load(std::memory_order_acquire) != 0;
   end.step = stamped ? stamps_.global_step.load(std::memory_order_relaxed) : told_step_;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <utility>
+#include <variant>
 
 namespace trainctl::launch {
 
@@ -17,6 +18,13 @@ RemoteRank::RemoteRank(int rank, std::unique_ptr<events::Heartbeat> copy,
 void RemoteRank::begin(const std::string& host) {
   end_.host = host;
   start();
+}
+
+void RemoteRank::take(const events::Event& event, int round) {
+  // Its node tells the number with its end, which is not heard where that node is lost.
+  if (const auto* hello = std::get_if<events::Hello>(&event))
+    end_.pid = static_cast<pid_t>(hello->pid);
+  take_event(event, round);
 }
 
 void RemoteRank::stamp(const RankPulse& pulse) {

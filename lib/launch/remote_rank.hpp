@@ -16,7 +16,7 @@ class RemoteRank final : public RankState {
 
   /// Its node is told to start it.
   void begin(const std::string& host);
-  void take(const events::Event& event, int round) { take_event(event, round); }
+  void take(const events::Event& event, int round);
   void stamp(const RankPulse& pulse);
   /// It has ended.
   void bury_as(const RankEnd& end, int round);

@@ -60,7 +60,7 @@ std::string sentence(const RankEnd& end) {
 RankFailure failure_of(const RankEnd& end, const std::string& host) {
   RankFailure failure;
   failure.rank = end.rank;
-  failure.host = end.host.empty() ? host : end.host;
+  failure.host = end.host.empty() && end.started ? host : end.host;
   failure.pid = end.pid;
   failure.signal = end.signal;
   if (end.signal) failure.signal_name = signal_name(*end.signal);
@@ -150,16 +150,21 @@ std::string stop_text(const JobEnd& job) {
   return killed.empty() ? text : text + "; killed before the end: " + killed;
 }
 
+// A process of another node may be lost before it has said its number.
+std::string place_of(const RankFailure& failure) {
+  if (failure.host.empty()) return "not started";
+  return failure.pid == 0 ? "on " + failure.host
+                          : fmt::format("pid {} on {}", failure.pid, failure.host);
+}
+
 std::string message_of(const Outcome& outcome, const JobEnd& job) {
   std::string message;
   if (job.stop_signal) message = stop_text(job);
   if (outcome.first_failure) {
     const RankFailure& failure = *outcome.first_failure;
     if (!message.empty()) message += "; meanwhile ";
-    const std::string place =
-        failure.pid == 0 ? "not started" : fmt::format("pid {} on {}", failure.pid, failure.host);
-    message += fmt::format("rank {} ({}) failed at step {} ({}): {}", failure.rank, place,
-                           failure.step, failure.phase, failure.message);
+    message += fmt::format("rank {} ({}) failed at step {} ({}): {}", failure.rank,
+                           place_of(failure), failure.step, failure.phase, failure.message);
   }
   return message;
 }

@@ -29,6 +29,7 @@ struct RankEnd {
   bool told_to_stop = false;  // SIGTERM was sent before it ended
   bool killed_by_us = false;  // SIGKILL was sent before it ended
   bool node_lost = false;     // nobody can tell how it ended: its supervisor is gone
+  bool started = true;        // false: its node has not come so far
   std::optional<Report> report;
   std::string memory_hint;  // for a SIGKILL that nobody claims: " (perhaps ...)"
   std::int64_t step = 0;

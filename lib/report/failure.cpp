@@ -32,6 +32,13 @@ std::string where_text(const FirstFailure& failure) {
   return text;
 }
 
+// What a lost node has not told is not known.
+std::string process_text(const FirstFailure& failure) {
+  if (failure.host.empty()) return "not started";
+  const std::string host = printable(failure.host);
+  return failure.pid == 0 ? "on " + host : fmt::format("pid {} on {}", failure.pid, host);
+}
+
 std::string saved_text(const RunRecord& record, const Ending& ending) {
   if (const auto& state = ending.checkpoint) {
     return fmt::format("{} (step {}){}", printable(state->path), with_thousands(state->step),
@@ -89,8 +96,7 @@ std::string failure_text(const RunRecord& record, const Ending& ending, const St
                        std::max<std::size_t>(world, 1), how_it_ended(failure, ending.verdict),
                        where_text(failure));
     text += fact("cause", cause_text(failure), style);
-    text +=
-        fact("process", fmt::format("pid {} on {}", failure.pid, printable(failure.host)), style);
+    text += fact("process", process_text(failure), style);
   }
   if (ending.restarts > 0) text += fact("restarts", restarts_text(ending), style);
   if (ending.trains) text += fact("saved", saved_text(record, ending), style);

@@ -152,6 +152,9 @@ TEST_CASE("a supervisor of another node that is killed takes its ranks along and
   REQUIRE(outcome.first_failure);
   CHECK(outcome.first_failure->rank == 2);
   CHECK_THAT(outcome.message, Contains("node 1 (far) is lost: its connection has closed"));
+  CHECK(outcome.first_failure->pid > 0);
+  CHECK(outcome.first_failure->host == "far");
+  CHECK_THAT(outcome.message, Contains("on far) failed at step"));
   CHECK(nodes.finish(outcome) == 128 + SIGKILL);
 }
 
@@ -175,6 +178,7 @@ TEST_CASE("a node that never joins ends the job with 8, named with its ranks and
   nodes.job.spec.init_timeout_s = 1000;
   const Outcome outcome = nodes.run({}, LeapingClock(nodes.job, 2));
   CHECK(outcome.exit_code == 8);
+  CHECK_THAT(outcome.message, Contains("rank 2 (not started) failed"));
   CHECK_THAT(
       outcome.message,
       Contains("ranks 2, 3 of 4") && Contains("node 1 (ranks 2 to 3) has not joined") &&

@@ -162,8 +162,15 @@ TEST_CASE("a node that does not fit is refused with what differs, and its place 
 
 TEST_CASE("a node whose connection closes takes its ranks with it and may come again") {
   Nodes nodes;
-  { const NodeLink link = nodes.joined(1); }
+  {
+    NodeLink link = nodes.joined(1);
+    link.send(RankEvent{2, events::Hello{.rank = 2, .pid = 7}}, nodes.now);
+    nodes.serve();
+  }
   nodes.serve();
+  CHECK(nodes.rank(2).end().pid == 7);
+  CHECK(nodes.rank(2).end().started);
+  CHECK_FALSE(nodes.rank(4).end().started);
   for (const int rank : {2, 3}) {
     CHECK_FALSE(nodes.rank(rank).is_alive());
     const RankEnd end = nodes.rank(rank).end();
