@@ -105,11 +105,7 @@ void RemoteNodes::take(Node& node, const NodeMessage& message, double now) {
                           node.is_busy = false;
                           if (node.attempt != welcome_.attempt) welcome(node, now);
                         },
-                        [&](const NodeLeaves& leaves) {
-                          lose(node, {leaves.kind,
-                                      fmt::format("node {} ({}) cannot take part: {}", node.number,
-                                                  printable(node.host), leaves.reason)});
-                        },
+                        [&](const NodeLeaves& leaves) { leave(node, leaves); },
                         [&](const auto&) {
                           log::get().warn("node {} has sent what only the head may say; ignored",
                                           node.number);
@@ -175,11 +171,28 @@ void RemoteNodes::take_ended(const RankEnded& ended) {
   }
 }
 
+// Also before its hello: nobody is to wait for ranks that will not start.
+void RemoteNodes::leave(Node& node, const NodeLeaves& leaves) {
+  if (node.is_leaving) return;
+  const std::string who = node.host.empty() ? node.peer : node.host;
+  const Report why{leaves.kind, fmt::format("node {} ({}) cannot take part: {}", node.number,
+                                            printable(who), leaves.reason)};
+  for (const auto& rank : ranks_) {
+    const bool waits = is_open_ && !rank->has_end();
+    if (waits && rank_of(node, rank->number()) != nullptr) rank->lose(why, round_);
+  }
+  lose(node, why);
+}
+
 void RemoteNodes::lose(Node& node, const Report& why) {
   log::get().warn("{}", printable(why.message));
   for (const auto& rank : ranks_) {
     if (rank_of(node, rank->number()) != nullptr && rank->is_alive()) rank->lose(why, round_);
   }
+  dismiss(node);
+}
+
+void RemoteNodes::dismiss(Node& node) {
   if (node.link->lost()) return forget(node);
   node.link->hang_up();  // the other side closes, too
   node.is_leaving = true;

@@ -70,7 +70,9 @@ class RemoteNodes {
   void welcome(Node& node, double now);
   void refuse(Node& node, const Refused& refusal, double now);
   void take_ended(const RankEnded& ended);
+  void leave(Node& node, const NodeLeaves& leaves);
   void lose(Node& node, const Report& why);
+  void dismiss(Node& node);
   void forget(Node& node);
   [[nodiscard]] std::optional<Refused> objection(const Node& node, const NodeHello& hello) const;
   [[nodiscard]] RemoteRank* rank_of(const Node& node, int rank);

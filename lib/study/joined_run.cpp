@@ -85,6 +85,7 @@ class JoinedRun {
   JoinedOutcome execute();
 
  private:
+  void choose();
   bool join();
   void greet();
   Word await();
@@ -100,23 +101,35 @@ class JoinedRun {
   const Clock& clock_;
   const Machine machine_ = read_machine();
   DeviceChoice devices_;
+  std::optional<Error> unfit_;  // why no devices could be chosen
   Stops stops_;
   launch::BeatTimes beats_ = beat_times();
   std::optional<NodeLink> link_;
+  std::string local_address_;
   std::string address_;
   fs::path folder_;  // once an attempt has begun
 };
 
 JoinedOutcome JoinedRun::execute() {
-  devices_ = choose_devices(request_.loaded.experiment.trainer, machine_,
-                            [] { return launch::probe_gpus(); });
-  if (!devices_.warning.empty()) log::get().warn("{}", devices_.warning);
+  choose();
   if (!join()) return stopped_by(stops_.first());
   greet();
   for (;;) {
     Word word = await();
     if (auto* outcome = std::get_if<JoinedOutcome>(&word)) return std::move(*outcome);
     if (auto outcome = attempt(std::get<launch::Welcome>(word))) return std::move(*outcome);
+  }
+}
+
+// Before the join, since it takes a while; what is wrong is for the head, too, which would wait.
+void JoinedRun::choose() {
+  try {
+    devices_ = choose_devices(request_.loaded.experiment.trainer, machine_,
+                              [] { return launch::probe_gpus(); });
+    if (!devices_.warning.empty()) log::get().warn("{}", devices_.warning);
+  } catch (const Error& error) {
+    log::get().warn("this node cannot take part, which node 0 is to know: {}", error.message());
+    unfit_ = error;
   }
 }
 
@@ -128,7 +141,7 @@ bool JoinedRun::join() {
     launch::Joined joined = join_head(plan_, {.claim = {launch::Role::node, plan_.node},
                                               .give_up = [&] { return stops_.heard(); },
                                               .make_exchange = request_.make_exchange});
-    address_ = group_address(request_.loaded.experiment, joined.local_address);
+    local_address_ = joined.local_address;
     link_.emplace(std::move(joined.socket), beats_, clock_.now());
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::interrupted && stops_.heard()) return false;
@@ -138,6 +151,13 @@ bool JoinedRun::join() {
 }
 
 void JoinedRun::greet() {
+  try {
+    if (unfit_) throw Error(*unfit_);
+    address_ = group_address(request_.loaded.experiment, local_address_);
+  } catch (const Error& error) {
+    leave(error);
+    throw;
+  }
   link_->send(launch::NodeHello{.node = plan_.node,
                                 .first_rank = plan_.node * devices_.ranks,
                                 .ranks = devices_.ranks,

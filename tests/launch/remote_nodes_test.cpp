@@ -209,6 +209,22 @@ TEST_CASE("a node that cannot take part ends the job for its own reason") {
   CHECK_THAT(end.report->message, Contains("does not see /runs/a"));
 }
 
+TEST_CASE("a node that cannot even say hello ends the job for its own reason") {
+  Nodes nodes;
+  NodeLink link = nodes.connect(1);
+  link.send(NodeLeaves{11, "it has no GPU"}, nodes.now);
+  nodes.serve();
+  for (const int rank : {2, 3}) {
+    CHECK(nodes.rank(rank).has_failed());
+    const RankEnd end = nodes.rank(rank).end();
+    CHECK_FALSE(end.started);
+    REQUIRE(end.report);
+    CHECK(end.report->kind == 11);
+    CHECK_THAT(end.report->message, Contains("node 1 (10.0.0.7:1234)") && Contains("has no GPU"));
+  }
+  CHECK_FALSE(nodes.rank(4).has_end());
+}
+
 TEST_CASE("stop, kill and stacks go to the nodes that run ranks, stop signals come from them") {
   Nodes nodes;
   NodeLink link = nodes.joined(1);
