@@ -28,6 +28,9 @@ class Head {
   void append_to(std::vector<pollfd>& polls) const;
   /// Lets in who waits, and serves the nodes.
   void serve(double now, int round, const EventHandler& on_event);
+  /// Tells all nodes how the run has ended: those that are here, and for at most `patience_s` those
+  /// that have not come so far, which would look for this one in vain. `give_up` ends that wait.
+  void end(const RunOver& over, double patience_s, const GiveUp& give_up = {});
   struct RankArrival {
     int rank;
     Fd socket;
@@ -39,6 +42,8 @@ class Head {
   [[nodiscard]] const Endpoint& endpoint() const { return listener_.endpoint(); }
 
  private:
+  bool adopt_arrivals(double now);
+
   Listener listener_;
   RemoteNodes nodes_;
   Welcome welcome_{.attempt = 0};

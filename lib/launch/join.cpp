@@ -239,9 +239,13 @@ Joined join(const Join& request) {
   double since = began;  // of setbacks in a row that are worth as long
   Setback last{ErrorKind::hang, "there was no time", 0};
   bool has_told = false;
+  std::optional<Setback> gone;
   while (true) {
     Attempt attempt = joining.attempt();
     if (attempt.joined) return std::move(*attempt.joined);
+    // A head that was there and has ended: another one comes soon, or none.
+    if (attempt.setback->kind == ErrorKind::rank_failed) gone = attempt.setback;
+    if (gone && attempt.setback->patience_s == kEver) attempt.setback = gone;
     // An attempt that the end cut short tells less than the one before.
     const bool tells = !has_told || !joining.is_over() || attempt.setback->kind != ErrorKind::hang;
     const double now = steady_clock().now();

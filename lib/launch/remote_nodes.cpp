@@ -257,7 +257,15 @@ void RemoteNodes::end(const RunOver& over, double now) {
     }
     ::poll(polls.data(), polls.size(), 50);
   }
-  for (Node& node : nodes_) node.link.reset();
+  for (Node& node : nodes_) {
+    node.was_here = node.was_here || node.link != nullptr;
+    node.link.reset();
+  }
+}
+
+bool RemoteNodes::lacks_nodes() const {
+  return std::ranges::any_of(nodes_,
+                             [](const Node& node) { return !node.link && !node.was_here; });
 }
 
 std::vector<std::string> RemoteNodes::missing() const {

@@ -42,6 +42,8 @@ class RemoteNodes {
   void ask_for_stacks(double now);
   /// Tells how the run has ended, and closes all links. Waits at most 2 s, by the system's clock.
   void end(const RunOver& over, double now);
+  /// Some node has never been here.
+  [[nodiscard]] bool lacks_nodes() const;
 
   [[nodiscard]] const std::vector<std::unique_ptr<RemoteRank>>& ranks() const { return ranks_; }
   /// "node 1 (ranks 2 and 3) has not joined", for each.

@@ -8,8 +8,13 @@
 #include "study/folder_lock.hpp"
 #include "study/node_launch.hpp"
 
+#include <utility>
+
 namespace trainctl::study {
 namespace {
+
+// Longer than the pause between two tries of a node, shorter than a person waits for a prompt.
+constexpr double kLatecomersS = 5;
 
 // One folder on two machines may have the same path and not be the same.
 std::string mark_of(const fs::path& folder) {
@@ -20,7 +25,7 @@ std::string mark_of(const fs::path& folder) {
 }  // namespace
 
 HeadRun::HeadRun(const RunRequest& request, const fs::path& folder, launch::SignalGuard& guard)
-    : plan_(*request.nodes) {
+    : plan_(*request.nodes), guard_(guard) {
   const DeviceChoice devices = choose_devices(request.loaded.experiment.trainer, read_machine(),
                                               [] { return launch::probe_gpus(); });
   launch::Listener listener({.endpoint = plan_.endpoint,
@@ -52,7 +57,6 @@ HeadRun::~HeadRun() {
     none.verdict = "failed";
     none.message = "the head left without a result";
     if (!has_ended_) end(none);
-    withdraw(plan_);
   } catch (const std::exception& error) {
     log::get().warn("other nodes may not know that the run is over: {}", error.what());
   }
@@ -60,7 +64,35 @@ HeadRun::~HeadRun() {
 
 void HeadRun::end(const report::Ending& ending) {
   has_ended_ = true;
-  head_->nodes().end({ending.exit_code, ending.verdict, ending.message}, steady_clock().now());
+  // Before the others are told: once one of them ends, its launcher may kill this process.
+  if (!head_->nodes().lacks_nodes()) withdraw(plan_);
+  head_->end({ending.exit_code, ending.verdict, ending.message}, kLatecomersS,
+             [this] { return guard_.has_heard(); });
+  withdraw(plan_);
+}
+
+void tell_of_failure(const RunRequest& request, const Error& error, launch::SignalGuard& guard) {
+  NodePlan plan = *request.nodes;
+  const auto give_up = [&guard] { return guard.has_heard(); };
+  const bool is_told = plan.meeting_file || (plan.task && plan.task->agent_store);
+  if (is_told) plan.endpoint.port = 0;  // the one it was to be may be what it failed for
+  try {
+    launch::Listener listener({.endpoint = plan.endpoint,
+                               .token = plan.token,
+                               .run_id = plan.run_id,
+                               .world_size = plan.nodes,
+                               .nodes = plan.nodes,
+                               .any_address = request.any_address,
+                               .port_wait_s = 0,
+                               .give_up = give_up});
+    const launch::Endpoint bound = listener.endpoint();
+    launch::Head head(std::move(listener), {.nodes = plan.nodes}, beat_times());
+    announce(plan, bound, request.make_exchange);
+    head.end({error.exit_code(), "failed", error.what()}, kLatecomersS, give_up);
+  } catch (const Error& obstacle) {
+    log::get().debug("other nodes are not told of the failure: {}", obstacle.message());
+  }
+  withdraw(plan);
 }
 
 }  // namespace trainctl::study

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/error.hpp"
 #include "launch/head.hpp"
 #include "launch/signals.hpp"
 #include "report/ending.hpp"
@@ -24,13 +25,20 @@ class HeadRun {
   [[nodiscard]] launch::Head& head() { return *head_; }
   /// By which other nodes reach this one.
   [[nodiscard]] const std::string& local_address() const { return head_->endpoint().host; }
-  /// Tells all nodes how the run has ended. Once.
+  /// Tells all nodes how the run has ended; waits a few seconds for those that have never come, but
+  /// not after a signal. Once.
   void end(const report::Ending& ending);
+  [[nodiscard]] bool has_ended() const { return has_ended_; }
 
  private:
   NodePlan plan_;
+  launch::SignalGuard& guard_;
   std::optional<launch::Head> head_;
   bool has_ended_ = false;
 };
+
+/// Of a head that failed before it listened: tells the nodes that come within a few seconds, which
+/// would look for it in vain. Where that is not possible, they are left to that.
+void tell_of_failure(const RunRequest& request, const Error& error, launch::SignalGuard& guard);
 
 }  // namespace trainctl::study

@@ -268,9 +268,11 @@ bool look_again(NodePlan& plan, const MakeExchange& make_exchange) {
 
 launch::Joined join_head(NodePlan& plan, const JoinWish& wish) {
   constexpr double kSlice = 5;
+  constexpr double kAnotherHeadS = 20;  // as launch::join()
   const Clock& clock = steady_clock();
   const double deadline = clock.now() + wish.timeout_s;
   const bool is_told = plan.meeting_file || uses_agent_store(plan);
+  std::optional<double> gone_at;  // when a head was there and hung up
   for (;;) {
     const double left = std::max(deadline - clock.now(), 0.1);
     try {
@@ -282,8 +284,14 @@ launch::Joined join_head(NodePlan& plan, const JoinWish& wish) {
                            .give_up = wish.give_up});
     } catch (const Error& error) {
       if (!is_told || clock.now() >= deadline || !may_pass(error, plan)) throw;
+      if (error.kind() == ErrorKind::rank_failed && !gone_at) gone_at = clock.now();
+      if (gone_at && clock.now() - *gone_at > kAnotherHeadS) throw;
     }
-    if (!look_again(plan, wish.make_exchange)) std::this_thread::sleep_for(kPause);
+    if (look_again(plan, wish.make_exchange)) {
+      gone_at.reset();
+    } else {
+      std::this_thread::sleep_for(kPause);
+    }
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 namespace trainctl::study {
@@ -43,6 +44,14 @@ void check_nodes(const RunRequest& request) {
          nodes);
 }
 
+report::Ending ending_of(const Error& error) {
+  report::Ending ending;
+  ending.exit_code = error.exit_code();
+  ending.verdict = "failed";
+  ending.message = error.what();
+  return ending;
+}
+
 /// Attempt after attempt.
 class Attempting {
  public:
@@ -52,9 +61,14 @@ class Attempting {
   }
 
   RunOutcome execute(const MakeSinks& make_sinks, const Clock& clock) {
-    RunOutcome outcome = run(make_sinks, clock);
-    if (nodes_) nodes_->end(outcome.ending);
-    return outcome;
+    try {
+      RunOutcome outcome = run(make_sinks, clock);
+      if (nodes_) nodes_->end(outcome.ending);
+      return outcome;
+    } catch (const Error& error) {
+      if (nodes_ && !nodes_->has_ended()) nodes_->end(ending_of(error));
+      throw;
+    }
   }
 
  private:
@@ -107,9 +121,17 @@ RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks
          "loader.batch_size=64");
   check_nodes(request);
   launch::SignalGuard guard;  // a signal after the last worker has gone must not cost the result
-  const RunFolder folder = make_run_folder(
-      request.resume ? resumed_folder(request.folder, *request.resume) : request.folder);
-  return Attempting(request, folder, guard).execute(make_sinks, clock);
+  std::optional<RunFolder> folder;
+  std::optional<Attempting> attempting;
+  try {
+    folder.emplace(make_run_folder(
+        request.resume ? resumed_folder(request.folder, *request.resume) : request.folder));
+    attempting.emplace(request, *folder, guard);
+  } catch (const Error& error) {
+    if (request.nodes && !request.nodes->is_alone()) tell_of_failure(request, error, guard);
+    throw;
+  }
+  return attempting->execute(make_sinks, clock);
 }
 
 }  // namespace trainctl::study

@@ -205,6 +205,25 @@ TEST_CASE("what a handler throws ends the ranks of the other node as well") {
   CHECK(nodes.finish({.exit_code = 11, .verdict = "failed", .message = "disk full"}) == 11);
 }
 
+TEST_CASE("a node that comes when the head has failed already is told why") {
+  TwoNodes nodes({"hello", "wait"}, 1);
+  nodes.start_other();
+  nodes.head.end({11, "failed", "the folder is locked"}, 60);
+  CHECK_FALSE(nodes.head.nodes().lacks_nodes());
+  int status = 0;
+  REQUIRE(::waitpid(std::exchange(nodes.other, 0), &status, 0) > 0);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 11);
+}
+
+TEST_CASE("a head that has failed waits no longer for other nodes than it is told") {
+  TwoNodes nodes({"hello", "wait"}, 1);
+  nodes.head.end({11, "failed", "no"}, 0.1);
+  CHECK(nodes.head.nodes().lacks_nodes());
+  nodes.head.end({11, "failed", "no"}, 3600, [] { return true; });
+  CHECK(nodes.head.nodes().lacks_nodes());
+}
+
 TEST_CASE("the same nodes go on with a further attempt") {
   TwoNodes nodes({"catch_term", "hello", "meet", "finish"}, 2);
   nodes.start_other();
