@@ -42,6 +42,7 @@ void NodeLink::send(const NodeMessage& message, double now) {
 }
 
 void NodeLink::serve(double now, const Handler& handler) {
+  for (const NodeMessage& message : std::exchange(held_, {})) handler(message);
   if (lost_) return;
   const auto state =
       lines_.read_some(socket_.get(), [&](std::string_view line) { take(line, handler); });

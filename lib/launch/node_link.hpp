@@ -35,6 +35,8 @@ class NodeLink {
   /// One bounded read, whose messages the handler gets (beats aside), then what waits to be sent,
   /// and a beat where that is due. What the handler throws comes through.
   void serve(double now, const Handler& handler);
+  /// The handler of the next serve() gets it first: it was not for this one.
+  void put_back(const NodeMessage& message) { held_.push_back(message); }
   /// Counts the silence of the other side anew: this side was busy elsewhere.
   void forgive(double now) { heard_at_ = now; }
   /// From here on the other side may be silent for so long.
@@ -56,6 +58,7 @@ class NodeLink {
   Fd socket_;
   BeatTimes times_;
   events::LineReader lines_{kMaxNodeLineBytes};
+  std::vector<NodeMessage> held_;
   std::string output_;
   double heard_at_;
   double sent_at_;

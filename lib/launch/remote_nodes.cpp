@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <utility>
 #include <variant>
 
@@ -174,6 +175,7 @@ void RemoteNodes::take_ended(const RankEnded& ended) {
 // Also before its hello: nobody is to wait for ranks that will not start.
 void RemoteNodes::leave(Node& node, const NodeLeaves& leaves) {
   if (node.is_leaving) return;
+  if (is_stop_code(leaves.kind)) return leave_stopped(node, leaves);
   const std::string who = node.host.empty() ? node.peer : node.host;
   const Report why{leaves.kind, fmt::format("node {} ({}) cannot take part: {}", node.number,
                                             printable(who), leaves.reason)};
@@ -182,6 +184,20 @@ void RemoteNodes::leave(Node& node, const NodeLeaves& leaves) {
     if (waits && rank_of(node, rank->number()) != nullptr) rank->lose(why, round_);
   }
   lose(node, why);
+}
+
+// A signal came to it while it started its ranks: the job is asked to stop, nothing has failed.
+void RemoteNodes::leave_stopped(Node& node, const NodeLeaves& leaves) {
+  const bool interrupted = leaves.kind == static_cast<int>(ErrorKind::interrupted);
+  const ErrorKind kind = interrupted ? ErrorKind::interrupted : ErrorKind::terminated;
+  log::get().info("node {} leaves: {}", node.number, printable(leaves.reason));
+  asked_.push_back({interrupted ? SIGINT : SIGTERM, false});
+  for (const auto& rank : ranks_) {
+    if (rank_of(node, rank->number()) == nullptr || !rank->is_alive()) continue;
+    rank->bury_as({.rank = rank->number(), .exit_code = static_cast<int>(kind)}, round_);
+    ended_.push_back(rank->end());
+  }
+  dismiss(node);
 }
 
 void RemoteNodes::lose(Node& node, const Report& why) {

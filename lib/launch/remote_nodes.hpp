@@ -73,6 +73,7 @@ class RemoteNodes {
   void refuse(Node& node, const Refused& refusal, double now);
   void take_ended(const RankEnded& ended);
   void leave(Node& node, const NodeLeaves& leaves);
+  void leave_stopped(Node& node, const NodeLeaves& leaves);
   void lose(Node& node, const Report& why);
   void dismiss(Node& node);
   void forget(Node& node);

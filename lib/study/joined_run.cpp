@@ -93,7 +93,7 @@ class JoinedRun {
   std::optional<JoinedOutcome> attempt(const launch::Welcome& welcome);
   [[noreturn]] void refuse(const launch::Refused& refused) const;
   [[nodiscard]] JoinedOutcome lost(const std::string& why) const;
-  void leave(const Error& error);
+  void leave(const launch::NodeLeaves& last);
 
   const RunRequest& request_;
   NodePlan plan_;
@@ -155,7 +155,7 @@ void JoinedRun::greet() {
     if (unfit_) throw Error(*unfit_);
     address_ = group_address(request_.loaded.experiment, local_address_);
   } catch (const Error& error) {
-    leave(error);
+    leave({error.exit_code(), error.what()});
     throw;
   }
   link_->send(launch::NodeHello{.node = plan_.node,
@@ -183,7 +183,11 @@ Word JoinedRun::await() {
     }
     std::optional<Word> word;
     link_->serve(clock_.now(), [&](const launch::NodeMessage& message) {
-      if (!word) word = taken(message);
+      if (auto next = taken(message)) {
+        word = std::move(next);
+      } else if (word) {
+        link_->put_back(message);  // an order for the ranks that are to start
+      }
     });
     if (word) return std::move(*word);
     if (link_->lost()) return lost(*link_->lost());
@@ -227,8 +231,13 @@ std::optional<JoinedOutcome> JoinedRun::attempt(const launch::Welcome& welcome) 
     if (done.lost) return lost(*done.lost);
     return std::nullopt;
   } catch (const Error& error) {
-    leave(error);
-    if (error.kind() == ErrorKind::interrupted && stops_.heard()) return stopped_by(stops_.first());
+    if (error.kind() == ErrorKind::interrupted && stops_.heard()) {
+      const JoinedOutcome stopped = stopped_by(stops_.first());
+      link_->send(launch::StopAsked{stops_.first(), false}, clock_.now());
+      leave({stopped.exit_code, stopped.message});
+      return stopped;
+    }
+    leave({error.exit_code(), error.what()});
     throw;
   }
 }
@@ -259,9 +268,9 @@ JoinedOutcome JoinedRun::lost(const std::string& why) const {
 }
 
 // Bounded: the head learns of it by the end of the connection at the latest.
-void JoinedRun::leave(const Error& error) {
+void JoinedRun::leave(const launch::NodeLeaves& last) {
   constexpr int kTries = 10;
-  link_->send(launch::NodeLeaves{error.exit_code(), error.what()}, clock_.now());
+  link_->send(last, clock_.now());
   for (int i = 0; i < kTries && !link_->has_sent_all() && !link_->lost(); ++i) {
     link_->serve(clock_.now(), [](const launch::NodeMessage&) {});
     std::this_thread::sleep_for(std::chrono::milliseconds(kTickMs / 2));

@@ -107,6 +107,22 @@ TEST_CASE("messages between nodes come out as they went in") {
   again(WriteStacks{});
 }
 
+TEST_CASE("what is put back is heard once more, before what follows, by whoever serves next") {
+  Ends ends = connected();
+  NodeLink link(std::move(ends.ours), {}, 0);
+  write_raw(ends.theirs, encode(Welcome{"/runs/a", "", 1}) + "\n" + encode(StopRanks{15}) + "\n");
+  bool welcomed = false;
+  link.serve(0, [&](const NodeMessage& message) {
+    if (std::exchange(welcomed, true)) link.put_back(message);
+  });
+  write_raw(ends.theirs, encode(KillRanks{}) + "\n");
+  const auto next = serve(link, 0);
+  REQUIRE(next.size() == 2);
+  CHECK(std::holds_alternative<StopRanks>(next[0]));
+  CHECK(std::holds_alternative<KillRanks>(next[1]));
+  CHECK(serve(link, 0).empty());
+}
+
 TEST_CASE("the end of a rank travels with all that decides about it") {
   const RankEnd end = again(RankEnded{{.rank = 2,
                                        .host = "far",

@@ -225,6 +225,23 @@ TEST_CASE("a node that cannot even say hello ends the job for its own reason") {
   CHECK_FALSE(nodes.rank(4).has_end());
 }
 
+TEST_CASE("a node that leaves because of a stop signal stops the job and has not failed") {
+  const std::vector<std::pair<int, int>> kinds{{130, SIGINT}, {143, SIGTERM}, {75, SIGTERM}};
+  for (const auto& [kind, signal] : kinds) {
+    Nodes nodes;
+    NodeLink link = nodes.joined(1);
+    link.send(NodeLeaves{kind, "stopped while it joined"}, nodes.now);
+    nodes.serve();
+    CHECK_FALSE(nodes.rank(2).is_alive());
+    CHECK_FALSE(nodes.rank(2).has_failed());
+    CHECK(stop_signal_of(nodes.rank(2).end()) == signal);
+    CHECK(nodes.remote.take_ended().size() == 2);
+    const auto asked = nodes.remote.take_asked();
+    REQUIRE(asked.size() == 1);
+    CHECK(asked[0].signal == signal);
+  }
+}
+
 TEST_CASE("stop, kill and stacks go to the nodes that run ranks, stop signals come from them") {
   Nodes nodes;
   NodeLink link = nodes.joined(1);
