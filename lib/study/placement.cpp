@@ -147,6 +147,17 @@ bool take_endpoint(const PlacementWish& wish, NodePlan& plan) {
   return true;
 }
 
+// Nodes may call one endpoint by several names. Who has the token of a run and reaches its head
+// needs no further name for it; a meeting file needs one.
+std::string id_of_endpoint(const NodePlan& plan) {
+  if (plan.token_is_given && plan.endpoint.port != 0) return "by-token";
+  std::string id = launch::to_text(plan.endpoint);
+  std::ranges::transform(id, id.begin(), [](char letter) {
+    return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+  });
+  return id;
+}
+
 std::string id_of(const PlacementWish& wish, const NodePlan& plan) {
   constexpr std::size_t kMostBytes = 200;  // the handshake takes 256
   std::string id = wish.id;
@@ -155,7 +166,7 @@ std::string id_of(const PlacementWish& wish, const NodePlan& plan) {
   if (id.empty() && plan.task && plan.task->launcher == Launcher::kubernetes) id = "kubernetes";
   if (id.empty() && has_address)
     id = fmt::format("{}-{}", plan.task->master_addr, *plan.task->master_port);
-  if (id.empty()) id = wish.endpoint;
+  if (id.empty() && !wish.endpoint.empty()) id = id_of_endpoint(plan);
   ENSURE(
       config, !id.empty(),
       "{} does not say what tells this run from others: give all of its tasks the same --rdzv-id",
@@ -199,10 +210,11 @@ void wait_for_file(const PlacementWish& wish, NodePlan& plan) {
   for (;;) {
     if (const auto meeting = found_meeting(plan)) return take_meeting(*meeting, plan);
     ENSURE(interrupted, !wish.give_up || !wish.give_up(), "stopped while it waited for node 0");
+    const char* hint = plan.task ? "" : ", and give the same endpoint text, or --rdzv-id, to all";
     ENSURE(hang, clock.now() < deadline,
            "node 0 has not said within {} where it listens: {} is not there. Check that it runs, "
-           "and that --out is a folder that all nodes see",
-           human_duration(wish.timeout_s), plan.meeting_file->string());
+           "and that --out is a folder that all nodes see{}",
+           human_duration(wish.timeout_s), plan.meeting_file->string(), hint);
     std::this_thread::sleep_for(kPause);
   }
 }

@@ -109,9 +109,22 @@ TEST_CASE("nodes started by hand need rank and endpoint, and take a token of the
   CHECK(plan.node == 1);
   CHECK(launch::to_text(plan.endpoint) == "127.0.0.1:4711");
   CHECK(launch::token_digits(plan.token) == kDigits);
-  CHECK(plan.run_id == "127.0.0.1:4711");
   CHECK_FALSE(plan.meeting_file);
+  wish.endpoint = "localhost:4711";
+  CHECK(plan_node(wish, std::nullopt, none()).run_id == plan.run_id);
   CHECK(plan.said == "node 1 of 2");
+}
+
+TEST_CASE("without a token one endpoint in several spellings is one run, another name is told") {
+  const TempFolder folder;
+  PlacementWish wish = by_hand(folder, 0);
+  wish.endpoint = "Node1";
+  const auto file = plan_node(wish, std::nullopt, none()).meeting_file;
+  wish.endpoint = "node1:29400";
+  CHECK(plan_node(wish, std::nullopt, none()).meeting_file == file);
+  wish = by_hand(folder, 1);
+  wish.timeout_s = 0;
+  CHECK_THAT(refusal(wish, std::nullopt), Contains("same endpoint text, or --rdzv-id"));
 }
 
 TEST_CASE("the head's announcement brings the others endpoint and token, and goes at the end") {
