@@ -34,8 +34,7 @@ study::PlacementWish wish_of(const study::RunRequest& request, const NodeFlags& 
   wish.endpoint = flags.endpoint;
   wish.id = flags.id;
   wish.token_file = flags.token_file;
-  const auto& fixed = request.folder.fixed;
-  wish.out = fixed ? fs::absolute(*fixed).parent_path() : request.folder.root;
+  wish.out = request.folder.root;
   wish.devices = trainer.devices.value;
   return wish;
 }

@@ -44,7 +44,7 @@ class Nodes(Smoke):
         place = ["--nnodes", "2", "--node-rank", str(number), "--rdzv-endpoint", self.endpoint]
         if number == 0 and "--run-dir" not in words:
             place += ["--run-dir", self.run_dir]
-        environment = self.environment(**({"TRAINCTL_RDZV_TOKEN": token} if token else {}))
+        environment = self.environment(**({} if token is None else {"TRAINCTL_RDZV_TOKEN": token}))
         command = ["run", "digits.yaml", *words, *place]
         if not self.before:
             return start(self.folder, *command, env=environment)
@@ -102,6 +102,21 @@ class TwoNodesAreOne(Nodes):
         self.assertTrue((self.run_dir / "logs/rank_1.log").is_file())
         self.assertFalse((self.run_dir / ".lock").exists())
         self.assertNotIn(self.token, self.said)
+        self.gone()
+
+    def test_nodes_without_a_token_meet_in_out_wherever_the_run_folder_lies(self):
+        words = ["trainer.max_epochs=1", "++early_stopping=~", "--out", "shared"]
+        self.run_dir = self.folder / "elsewhere" / "run"
+        head, other = (self.node(number, *words, token="") for number in (0, 1))
+        meeting = f".rendezvous-{self.endpoint.replace(':', '_')}-"
+        deadline = time.monotonic() + 60
+        seen = []
+        while not seen and head.poll() is None and time.monotonic() < deadline:
+            seen = [path for path in (self.folder / "shared").glob(".rendezvous-*") if ".tmp." not in path.name]
+            time.sleep(0.005)
+        self.assertEqual(self.codes(head, other), [0, 0], self.said)
+        self.assertTrue(seen and seen[0].name.startswith(meeting), (seen, self.said))
+        self.assertEqual(list(self.folder.rglob(".rendezvous-*")), [], "the file is removed at the end")
         self.gone()
 
     def weights(self):
