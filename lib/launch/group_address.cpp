@@ -121,6 +121,12 @@ std::string interface_address(const std::string& wish, const std::string& like) 
   return found->address;
 }
 
+std::vector<std::string> interface_addresses() {
+  std::vector<std::string> texts;
+  for (const Interface& each : interfaces()) texts.push_back(each.address);
+  return texts;
+}
+
 std::string interface_of(const std::string& address) {
   const std::vector<Interface> all = interfaces();
   const auto found = std::ranges::find(all, address, &Interface::address);

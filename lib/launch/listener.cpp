@@ -76,11 +76,6 @@ std::string joining_part(int first, int last) {
                        : fmt::format("{} to {} join", first, last);
 }
 
-bool is_numeric(const std::string& host) {
-  return host.find(':') != std::string::npos ||
-         host.find_first_not_of("0123456789.") == std::string::npos;
-}
-
 void check(const Listener::Options& options) {
   ASSERT(options.nodes >= 1 && options.world_size >= 1);
   ASSERT(options.world_size % options.nodes == 0);

@@ -3,13 +3,17 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "launch/group_address.hpp"
 #include "launch/port_owner.hpp"
 
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <optional>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace trainctl::launch {
 namespace {
@@ -84,14 +88,45 @@ Attempt attempt_at(const Address& address, const Listener::Options& options) {
   return {Listening{std::move(socket), bound}, {}};
 }
 
+bool is_local(const Address& address) { return reach_of(address) == Reach::this_machine; }
+
+// For a name that is this machine's own to itself, as 127.0.1.1 often is: other machines know it by
+// the address of an interface. Which, only somebody else could say where there are several.
+Resolved of_network(const Listener::Options& options) {
+  std::vector<Address> v4;
+  std::vector<Address> v6;
+  for (const std::string& text : interface_addresses()) {
+    for (const Address& address : resolve({text, options.endpoint.port}).addresses) {
+      if (is_local(address)) continue;
+      (address.storage.ss_family == AF_INET ? v4 : v6).push_back(address);
+    }
+  }
+  const std::vector<Address>& found = v4.empty() ? v6 : v4;
+  if (found.size() == 1) return {found, {}};
+  return {{},
+          fmt::format("but one that only this machine can reach, and {}; give the one by which the "
+                      "other hosts reach it with --rdzv-endpoint",
+                      found.empty() ? "there is no network" : "there are several networks")};
+}
+
+// A loopback address that is typed is the user's word.
+Resolved resolved_for(const Listener::Options& options) {
+  const std::string& host = options.endpoint.host;
+  Resolved resolved = resolve(options.endpoint);
+  const bool may_be_local = !options.other_hosts || is_numeric(host) || host == "localhost";
+  if (may_be_local || resolved.addresses.empty()) return resolved;
+  std::erase_if(resolved.addresses, is_local);
+  return resolved.addresses.empty() ? of_network(options) : resolved;
+}
+
 // The obstacle is the first that may pass, else the first.
 Attempt attempt(const Listener::Options& options) {
-  const Resolved resolved = resolve(options.endpoint);
+  const Resolved resolved = resolved_for(options);
   if (resolved.addresses.empty())
     return {{},
             {.what = fmt::format("the name {} has no address here ({})",
                                  printable(options.endpoint.host), resolved.failure),
-             .may_pass = true}};
+             .may_pass = resolve(options.endpoint).addresses.empty()}};
   std::optional<Obstacle> worst;
   for (const Address& address : resolved.addresses) {
     Attempt one = attempt_at(address, options);
@@ -114,6 +149,11 @@ Attempt attempt(const Listener::Options& options) {
 }
 
 }  // namespace
+
+bool is_numeric(const std::string& host) {
+  return host.find(':') != std::string::npos ||
+         host.find_first_not_of("0123456789.") == std::string::npos;
+}
 
 Listening listen_at(const Listener::Options& options) {
   const double end = steady_clock().now() + options.port_wait_s;

@@ -76,12 +76,15 @@ class Listener {
     int world_size = 1;        // a multiple of `nodes`
     int nodes = 1;             // node 0 is the head: neither it nor its ranks can be claimed
     bool any_address = false;  // public addresses, too (--i-know)
+    bool other_hosts = false;  // some nodes are surely not on this machine: see below
     double port_wait_s = 10;   // for a port that is taken
     GiveUp give_up{};
   };
 
-  /// Listens on exactly that address, a name's first that will do. Error(config): the address is
-  /// public, stands for all addresses, or belongs to another machine. Error(resource): the port is
+  /// Listens on exactly that address, a name's first that will do. With `other_hosts` no loopback
+  /// address will do for a name: where it has no other, the only network address of this machine
+  /// takes its place. Error(config): the address is public, stands for all addresses, cannot be
+  /// reached by the other hosts, or belongs to another machine. Error(resource): the port is
   /// still taken after `port_wait_s`; names its owner where /proc tells.
   explicit Listener(Options options);
   ~Listener();

@@ -34,6 +34,7 @@ HeadRun::HeadRun(const RunRequest& request, const fs::path& folder, launch::Sign
                              .world_size = plan_.nodes * devices.ranks,
                              .nodes = plan_.nodes,
                              .any_address = request.any_address,
+                             .other_hosts = plan_.has_other_hosts(),
                              .give_up = [&guard] { return guard.has_heard(); }});
   const launch::Endpoint bound = listener.endpoint();
   launch::JobFacts facts{.nodes = plan_.nodes,
@@ -83,6 +84,7 @@ void tell_of_failure(const RunRequest& request, const Error& error, launch::Sign
                                .world_size = plan.nodes,
                                .nodes = plan.nodes,
                                .any_address = request.any_address,
+                               .other_hosts = plan.has_other_hosts(),
                                .port_wait_s = 0,
                                .give_up = give_up});
     const launch::Endpoint bound = listener.endpoint();

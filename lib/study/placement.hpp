@@ -47,6 +47,10 @@ struct NodePlan {
   bool token_is_given = false;            // by the environment or a file, so it is not passed on
 
   [[nodiscard]] bool is_head() const { return node == 0; }
+  /// Some tasks of the launcher run on other hosts.
+  [[nodiscard]] bool has_other_hosts() const {
+    return task && task->local_world_size < task->world_size;
+  }
   [[nodiscard]] bool is_alone() const { return nodes == 1; }
   /// One of several tasks of a launcher, each with one device.
   [[nodiscard]] bool is_one_rank() const { return devices_per_node == 1 && task.has_value(); }

@@ -72,6 +72,23 @@ TEST_CASE("a public address is refused unless it is asked for") {
   CHECK_THAT(refused("224.0.0.1", true).what(), Contains("no address of a machine"));
 }
 
+TEST_CASE("where nodes are on other hosts, no name stands for a loopback address") {
+  Listener::Options options = head_of_two("0x7f.1");  // 127.0.0.1 to the resolver, and no number
+  CHECK(Listener(options).endpoint().host == "127.0.0.1");
+  options.other_hosts = true;
+  options.any_address = true;
+  options.port_wait_s = 3600;
+  try {
+    const Listener head(options);  // by the machine's only network
+    CHECK_THAT(head.endpoint().host, !Catch::StartsWith("127."));
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::config);
+    CHECK_THAT(error.what(), Contains("only this machine can reach") && Contains("--rdzv-endpoint"));
+  }
+  options.endpoint.host = "127.0.0.1";  // typed
+  CHECK(Listener(options).endpoint().host == "127.0.0.1");
+}
+
 TEST_CASE("a port that is taken is an error that names it and its owner") {
   const Listener first(head_of_two());
   Listener::Options options = head_of_two();
