@@ -80,7 +80,7 @@ TEST_CASE("where nodes are on other hosts, no name stands for a loopback address
   options.port_wait_s = 3600;
   try {
     const Listener head(options);  // by the machine's only network
-    CHECK_THAT(head.endpoint().host, !Catch::StartsWith("127."));
+    CHECK_THAT(head.endpoint().host, !StartsWith("127."));
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::config);
     CHECK_THAT(error.what(), Contains("only this machine can reach") && Contains("--rdzv-endpoint"));
