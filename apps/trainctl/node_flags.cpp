@@ -116,7 +116,7 @@ int take_part(const study::RunRequest& request, const Context& context) {
   };
   const study::JoinedOutcome run = study::join_run(request, say, steady_clock());
   const int node = request.nodes->node;
-  if (context.json) {
+  if (context.json && !request.nodes->task) {  // tasks share one stdout, and the head's has a result
     print_json({{"schema", "trainctl.node/1"},
                 {"node", node},
                 {"verdict", run.verdict},
@@ -127,7 +127,7 @@ int take_part(const study::RunRequest& request, const Context& context) {
     writer_for(stderr)(fmt::format("node {}: the run ended as {} (exit code {}){}{}\n", node,
                                    printable(run.verdict), run.exit_code,
                                    run.message.empty() ? "" : ": ", printable(run.message)));
-  } else if (!context.quiet) {
+  } else if (!context.quiet && !context.json) {
     print(fmt::format("node {}: the run is done; see {}", node, printable(run.folder.string())));
   }
   return run.exit_code;

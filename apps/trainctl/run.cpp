@@ -86,12 +86,23 @@ void say(const Context& context, const std::string& line) {
   if (progress_for(context) != report::ProgressMode::none) writer_for(stderr)(line + "\n");
 }
 
-study::BatchResult try_batch(std::int64_t batch, const RunFlags& flags, Context& context) {
-  RunFlags trial = flags;
+/// A run whose batch size is to be found, in its place among the nodes.
+struct Unsized {
+  const RunFlags& flags;
+  const study::RunRequest& request;
+  const std::vector<std::string>& overrides;  // that its place has added
+};
+
+/// This node alone: the others wait meanwhile.
+study::BatchResult try_batch(std::int64_t batch, const Unsized& run, Context& context) {
+  RunFlags trial = run.flags;
   trial.profile.clear();
   trial.resume.clear();
-  study::RunRequest request = request_for(trial, study::batch_trial(batch), context);
-  request.folder.root = fs::path(flags.out) / "batch-size";
+  std::vector<std::string> overrides = run.overrides;
+  for (const std::string& override : study::batch_trial(batch)) overrides.push_back(override);
+  if (run.request.nodes) overrides.emplace_back("++trainer.num_nodes=1");
+  study::RunRequest request = request_for(trial, overrides, context);
+  request.folder.root = fs::path(run.flags.out) / "batch-size";
   request.folder.fixed.reset();
   const study::BatchResult result = study::run_batch_trial(request, steady_clock());
   const auto* told = std::get_if<study::BatchTrial>(&result);
@@ -101,29 +112,35 @@ study::BatchResult try_batch(std::int64_t batch, const RunFlags& flags, Context&
   return result;
 }
 
+study::RunRequest with_batch(std::int64_t batch, const Unsized& run, Context& context) {
+  context.diagnostics = {};
+  std::vector<std::string> overrides = run.overrides;
+  overrides.push_back(fmt::format("++loader.batch_size={}", batch));
+  study::RunRequest sized = request_for(run.flags, overrides, context);
+  sized.nodes = run.request.nodes;
+  sized.node_flags = run.request.node_flags;
+  sized.any_address = run.request.any_address;
+  sized.make_exchange = run.request.make_exchange;
+  return sized;
+}
+
 /// The same request with the number of the run that goes on, or that trials find, in the place of
 /// `auto`.
-study::RunRequest with_found_batch(const RunFlags& flags, const study::RunRequest& request,
-                                   Context& context) {
+study::RunRequest with_found_batch(const Unsized& run, Context& context) {
+  const study::RunRequest& request = run.request;
   const auto before =
       request.resume ? study::resumed_batch(request.folder, *request.resume) : std::nullopt;
-  if (before) {
-    context.diagnostics = {};
-    return request_for(flags, {fmt::format("++loader.batch_size={}", *before)}, context);
-  }
+  if (before) return with_batch(*before, run, context);
   const double budget = study::batch_budget(request.loaded.experiment.trainer);
   const study::BatchChoice choice = study::choose_batch(
-      budget, [&](std::int64_t batch) { return try_batch(batch, flags, context); });
+      budget, [&](std::int64_t batch) { return try_batch(batch, run, context); });
   if (choice.failure)
     throw Error(static_cast<ErrorKind>(choice.failure->exit_code),
                 "loader.batch_size is auto, and a trial failed: " + choice.failure->message);
   say(context, fmt::format("loader.batch_size={}: {}; the learning rate stays as it is",
                            choice.batch, choice.why));
-  context.diagnostics = {};
-  study::RunRequest found =
-      request_for(flags, {fmt::format("++loader.batch_size={}", choice.batch)}, context);
+  study::RunRequest found = with_batch(choice.batch, run, context);
   found.batch_size_why = choice.why;
-  found.nodes = request.nodes;
   return found;
 }
 
@@ -181,15 +198,17 @@ int run(const RunFlags& typed, Context& context) {
          "--accept-data-change is for a run that goes on: add --resume auto, last, best or a "
          "folder");
   const RunFlags flags = with_config(typed);
+  std::vector<std::string> of_place;
   const auto reload = [&](const std::vector<std::string>& overrides) {
     context.diagnostics = {};
+    of_place = overrides;
     return request_for(flags, overrides, context);
   };
   study::RunRequest request = placed(request_for(flags, {}, context), flags.nodes, reload, context);
   const launch::SignalGuard guard;  // also between the parts of it
   if (request.nodes && !request.nodes->is_head()) return take_part(request, context);
   if (request.loaded.experiment.loader.batch_size.automatic)
-    request = with_found_batch(flags, request, context);
+    request = with_found_batch({flags, request, of_place}, context);
   print_warnings(context);
   const std::vector<std::string> columns = study::metric_columns(request.loaded.experiment);
   const auto make_sinks = [&](const fs::path& run_dir) {
