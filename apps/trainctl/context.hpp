@@ -28,6 +28,7 @@ struct Context {
   ColorMode color = ColorMode::automatic;
   ProgressMode progress = ProgressMode::automatic;
   std::vector<std::string> argv;
+  std::string token_digits;  // that TRAINCTL_RDZV_TOKEN had: no child process inherits it
   config::Diagnostics
       diagnostics;  // a verb that reads a config collects here; the JSON of an error lists them
   std::function<int()> action;  // of the chosen verb; returns the exit code

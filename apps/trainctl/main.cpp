@@ -4,6 +4,7 @@
 #include "data/lost_pages.hpp"
 #include "help.hpp"
 #include "plugin_option.hpp"
+#include "study/placement.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 
@@ -74,9 +76,17 @@ int run_action(const Context& context) {
   }
 }
 
+void take_token(Context& context) {
+  const char* digits = std::getenv(study::kTokenVariable);
+  if (digits == nullptr) return;
+  context.token_digits = digits;
+  ::unsetenv(study::kTokenVariable);
+}
+
 int run_program(int argc, char** argv) {
   Context context;
   context.argv.assign(argv, argv + argc);
+  take_token(context);
   CLI::App program{"Trains neural networks from a YAML file."};
   describe_program(program, context);
   context.action = [&program] {

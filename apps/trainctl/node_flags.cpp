@@ -41,10 +41,7 @@ study::PlacementWish wish_of(const study::RunRequest& request, const NodeFlags& 
 
 /// By the flags, else by the environment of a launcher. It may wait for the head.
 study::NodePlan place_node(study::PlacementWish wish, Context& context) {
-  if (const char* digits = std::getenv(study::kTokenVariable)) {
-    wish.token_digits = digits;
-    ::unsetenv(study::kTokenVariable);  // the workers are no place for it
-  }
+  wish.token_digits = context.token_digits;
   const auto task = launch::task_place([](const char* name) { return std::getenv(name); });
   study::NodePlan plan = study::plan_node(wish, task, engine_exchange);
   speak_for(plan, context);
@@ -116,7 +113,8 @@ int take_part(const study::RunRequest& request, const Context& context) {
   };
   const study::JoinedOutcome run = study::join_run(request, say, steady_clock());
   const int node = request.nodes->node;
-  if (context.json && !request.nodes->task) {  // tasks share one stdout, and the head's has a result
+  const bool shares_stdout = request.nodes->task.has_value();  // with the head, which has a result
+  if (context.json && !shares_stdout) {
     print_json({{"schema", "trainctl.node/1"},
                 {"node", node},
                 {"verdict", run.verdict},
