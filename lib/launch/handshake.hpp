@@ -15,9 +15,12 @@
 // bytes and give bytes, so they are tested and fuzzed without a socket. Frames (a length u32 and
 // its body; see wire.hpp), in this order:
 //
-//   joiner   hello      "trainctl", version u8, role u8, number u32, nonce (32 bytes), run id
-//   (text) head     challenge  nonce (32 bytes) joiner   proof      32 bytes head     answer
-//   verdict u8, reason (text), proof (32 bytes)
+// clang-format off
+//   joiner   hello      "trainctl", version u8, role u8, number u32, nonce (32 bytes), run id (text)
+//   head     challenge  nonce (32 bytes)
+//   joiner   proof      32 bytes
+//   head     answer     verdict u8, reason (text), proof (32 bytes)
+// clang-format on
 //
 // A proof is the HMAC-SHA256, keyed by the token, of who proves it, the version, both nonces, the
 // claim and the run id; the head's covers its verdict and reason as well. So what one connection or

@@ -67,7 +67,8 @@ TEST_CASE("a text is waited for until it is published") {
 
 TEST_CASE("a text that nobody publishes ends the wait with the store's address") {
   const AgentStore agent;
-  const std::string text = refusal(ErrorKind::hang, agent.address(milliseconds(200)), "never");
+  // The time to connect, too.
+  const std::string text = refusal(ErrorKind::hang, agent.address(milliseconds(2000)), "never");
   CHECK(text.find(fmt::format("127.0.0.1:{}", agent.address().port)) != std::string::npos);
   CHECK(text.find("rank 0") != std::string::npos);
 }

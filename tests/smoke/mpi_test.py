@@ -32,8 +32,10 @@ class UnderMpi(Launched):
         process = self.start_tasks("trainer.max_epochs=100000", "++early_stopping=~", launch=bound)
         self.await_training(process)
         cores = [os.sched_getaffinity(pid) for rank in (0, 1) for pid in self.processes_of(rank, worker=True)]
-        self.assertEqual([len(own) for own in cores], [1, 1])
+        self.assertEqual(len(cores), 2)
         self.assertEqual(cores[0] & cores[1], set())
+        for own in cores:
+            self.assertTrue(own and own < os.sched_getaffinity(0), cores)
 
 
 if __name__ == "__main__":
