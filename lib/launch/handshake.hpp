@@ -16,10 +16,10 @@
 // its body; see wire.hpp), in this order:
 //
 // clang-format off
-//   joiner   hello      "trainctl", version u8, role u8, number u32, nonce (32 bytes), run id (text)
-//   head     challenge  nonce (32 bytes)
-//   joiner   proof      32 bytes
-//   head     answer     verdict u8, reason (text), proof (32 bytes)
+//   joiner  hello      "trainctl", version u8, role u8, number u32, nonce (32 bytes), run id (text)
+//   head    challenge  nonce (32 bytes)
+//   joiner  proof      32 bytes
+//   head    answer     verdict u8, reason (text), proof (32 bytes)
 // clang-format on
 //
 // A proof is the HMAC-SHA256, keyed by the token, of who proves it, the version, both nonces, the

@@ -83,7 +83,8 @@ TEST_CASE("where nodes are on other hosts, no name stands for a loopback address
     CHECK_THAT(head.endpoint().host, !StartsWith("127."));
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::config);
-    CHECK_THAT(error.what(), Contains("only this machine can reach") && Contains("--rdzv-endpoint"));
+    CHECK_THAT(error.what(),
+               Contains("only this machine can reach") && Contains("--rdzv-endpoint"));
   }
   options.endpoint.host = "127.0.0.1";  // typed
   CHECK(Listener(options).endpoint().host == "127.0.0.1");
