@@ -105,7 +105,8 @@ TEST_CASE("what each rank has saved of its own is found in whatever part it is")
   manifest.world_size = 4;
   for (int rank = 0; rank < 4; ++rank) {
     train::HostCopies copies;
-    copies.take({{"optimizer/p" + std::to_string(rank), torch::full({2}, static_cast<float>(rank + 1))}});
+    const at::Tensor value = torch::full({2}, static_cast<float>(rank + 1));
+    copies.take({{"optimizer/p" + std::to_string(rank), value}});
     const auto part = checkpoint::Store::part(path, rank);
     container::write(part, copies.entries(), {{"training", {{"rank", rank}}}});
     manifest.parts.push_back({part.filename().string(), std::filesystem::file_size(part),
