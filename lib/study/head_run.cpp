@@ -58,6 +58,7 @@ HeadRun::~HeadRun() {
     none.verdict = "failed";
     none.message = "the head left without a result";
     if (!has_ended_) end(none);
+    withdraw(plan_);  // where that end was cut short
   } catch (const std::exception& error) {
     log::get().warn("other nodes may not know that the run is over: {}", error.what());
   }

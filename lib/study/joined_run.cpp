@@ -232,7 +232,7 @@ std::optional<JoinedOutcome> JoinedRun::attempt(const launch::Welcome& welcome) 
     return std::nullopt;
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::interrupted && stops_.heard()) {
-      const JoinedOutcome stopped = stopped_by(stops_.first());
+      JoinedOutcome stopped = stopped_by(stops_.first());
       link_->send(launch::StopAsked{stops_.first(), false}, clock_.now());
       leave({stopped.exit_code, stopped.message});
       return stopped;
