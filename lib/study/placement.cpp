@@ -284,7 +284,8 @@ launch::Joined join_head(NodePlan& plan, const JoinWish& wish) {
   const Clock& clock = steady_clock();
   const double deadline = clock.now() + wish.timeout_s;
   const bool is_told = plan.meeting_file || uses_agent_store(plan);
-  std::optional<double> gone_at;  // when a head was there and hung up
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  double gone_at = kNever;  // when a head was there and hung up
   for (;;) {
     const double left = std::max(deadline - clock.now(), 0.1);
     try {
@@ -296,11 +297,11 @@ launch::Joined join_head(NodePlan& plan, const JoinWish& wish) {
                            .give_up = wish.give_up});
     } catch (const Error& error) {
       if (!is_told || clock.now() >= deadline || !may_pass(error, plan)) throw;
-      if (error.kind() == ErrorKind::rank_failed && !gone_at) gone_at = clock.now();
-      if (gone_at && clock.now() - *gone_at > kAnotherHeadS) throw;
+      if (error.kind() == ErrorKind::rank_failed) gone_at = std::min(gone_at, clock.now());
+      if (clock.now() - gone_at > kAnotherHeadS) throw;
     }
     if (look_again(plan, wish.make_exchange)) {
-      gone_at.reset();
+      gone_at = kNever;
     } else {
       std::this_thread::sleep_for(kPause);
     }
