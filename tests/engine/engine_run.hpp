@@ -5,6 +5,8 @@
 #include "events/codec.hpp"
 #include "support/temp_folder.hpp"
 
+#include <fmt/format.h>
+
 #include <fcntl.h>
 
 #include <filesystem>
@@ -45,6 +47,9 @@ struct Ended {
     return nullptr;
   }
 };
+
+/// Not by `+`, of which GCC 12 believes that it writes beyond the end.
+inline std::string small_with(const char* more) { return fmt::format("{}{}", kSmall, more); }
 
 /// Runs the engine in this process; events go through a file instead of a pipe.
 inline Ended run_engine(const TempFolder& folder, const std::string& config, int stop_signal = 0,

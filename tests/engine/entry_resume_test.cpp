@@ -14,6 +14,7 @@ using namespace trainctl;
 using engine_run::Ended;
 using engine_run::kSmall;
 using engine_run::run_engine;
+using engine_run::small_with;
 
 TEST_CASE("a signal ends the run cleanly with its code") {
   TempFolder folder;
@@ -29,7 +30,7 @@ TEST_CASE("a signal ends the run cleanly with its code") {
 TEST_CASE("a signal ends the run with the signal's code where nothing is to be saved") {
   TempFolder folder;
   const std::string config =
-      std::string(kSmall) + "checkpoint: {save_top_k: 0, save_last: false}\n";
+      small_with("checkpoint: {save_top_k: 0, save_last: false}\n");
   CHECK(run_engine(folder, config, SIGTERM).code == 143);
   CHECK_FALSE(std::filesystem::exists(folder / "checkpoints"));
 }

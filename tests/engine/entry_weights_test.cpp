@@ -13,6 +13,7 @@ using namespace trainctl;
 using engine_run::Ended;
 using engine_run::kSmall;
 using engine_run::run_engine;
+using engine_run::small_with;
 
 TEST_CASE("a run starts from the weights of another, and keeps what is frozen") {
   TempFolder first;
@@ -52,7 +53,7 @@ TEST_CASE("weights that do not fit and patterns that name nothing end a run with
   REQUIRE(unfit.find<events::Failed>() != nullptr);
   CHECK_THAT(unfit.find<events::Failed>()->message,
              Contains("fc1.weight is 16x784 in the file and 17x784 in the model"));
-  const Ended misspelt = run_engine(folder, std::string(kSmall) + "freeze: [fc3]\n");
+  const Ended misspelt = run_engine(folder, small_with("freeze: [fc3]\n"));
   CHECK(misspelt.code == 2);
   CHECK_THAT(misspelt.find<events::Failed>()->message, Contains("'fc3' names no parameter"));
 }
