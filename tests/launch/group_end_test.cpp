@@ -57,7 +57,7 @@ TEST_CASE("a stop reaches the worker, and the process that waits for its end is 
     if (hello == nullptr) return;
     ranks = ranks_of(job, 0).size();
     processes = job.processes().size();
-    ::kill(-hello->pid, SIGTERM);  // the whole group
+    ::kill(static_cast<pid_t>(-hello->pid), SIGTERM);  // the whole group
   });
   CHECK(ranks == 1);
   CHECK(processes == 2);
