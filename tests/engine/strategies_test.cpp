@@ -1,6 +1,5 @@
 #include "base/container.hpp"
 #include "checkpoint/store.hpp"
-#include "engine/origin.hpp"
 #include "engine/rank_runs.hpp"
 #include "stages/builtin.hpp"
 #include "support/catch.hpp"
@@ -191,19 +190,6 @@ TEST_CASE("local SGD meets before every save, and goes on from it bit for bit") 
     CHECK(same_bits(resumed[rank].optimizer, whole[rank].optimizer));
   }
   CHECK_FALSE(same_bits(whole[1].optimizer, whole[0].optimizer));  // each has its own momentum
-}
-
-TEST_CASE("local SGD that max_steps has cut is told not to go on bit for bit") {
-  checkpoint::Manifest saved;
-  saved.world_size = 2;
-  saved.reason = "max_steps";
-  engine::Standing now{saved, 2, "", true};
-  CHECK_THAT(engine::why_not_bitwise(saved, now), Contains("max_steps had cut an epoch"));
-  now.local_sgd = false;
-  CHECK(engine::why_not_bitwise(saved, now).empty());
-  now.local_sgd = true;
-  saved.reason = "every_n_steps";
-  CHECK(engine::why_not_bitwise(saved, now).empty());
 }
 
 TEST_CASE("the ranks of local SGD meet where an average takes in their weights") {
