@@ -258,7 +258,7 @@ TEST_CASE("bash completes verbs, flags, keys and values", "[smoke]") {
   CHECK(complete("trainctl run --progress pl") == "plain\n");
   CHECK(complete("trainctl run x.yaml --resume la") == "last\n");
   CHECK_THAT(complete("trainctl run --resume /us"), StartsWith("/usr"));
-  CHECK(complete("trainctl eval x.yaml --checkpoint b") == "best\n");
+  CHECK(complete("trainctl eval x.yaml --checkpoint be") == "best\n");
   CHECK(complete("trainctl run x.yaml ~trainer.max_e") == "~trainer.max_epochs\n");
   CHECK_THAT(complete("trainctl explain optimizer.adam.l"), StartsWith("optimizer.adam.lr"));
   CHECK_THAT(complete("trainctl schema optimizer/s"), StartsWith("optimizer/sgd"));
