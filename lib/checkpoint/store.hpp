@@ -70,8 +70,8 @@ class Store {
   /// were before they were moved aside, and none verifies.
   std::optional<fs::path> newest_valid(const Told& told);
 
-  /// Removes what earlier saves left unfinished: where no process saves. Throws Error(resource) where
-  /// the folder cannot be read; what cannot be removed stays.
+  /// Removes what earlier saves left unfinished: where no process saves. Throws Error(resource)
+  /// where the folder cannot be read; what cannot be removed stays.
   void remove_unfinished() const;
   /// Removes what earlier saves left unfinished and every checkpoint that `keep` does not name,
   /// oldest first; never where a link leads, and never one of the last two that verify: what this

@@ -54,7 +54,7 @@ class PowerSgdBucket {
     at::Tensor start;  // [columns, rank]: where Q begins, and columns of it that died begin anew
     at::Tensor q;      // [columns, rank], as averaged last
     at::Tensor error;  // [rows, columns]
-    at::Tensor m;          // [rows, columns], of the step under way
+    at::Tensor m;      // [rows, columns], of the step under way
     at::Tensor p, next_q;  // views of what is exchanged
   };
   struct Other {

@@ -12,7 +12,8 @@ namespace trainctl::launch {
 /// Error(config) naming the interfaces there are.
 std::string interface_address(const std::string& wish, const std::string& like);
 
-/// The numeric addresses of all interfaces, loopback and all; link-local ones of IPv6 aside. Error(resource).
+/// The numeric addresses of all interfaces, loopback and all; link-local ones of IPv6 aside.
+/// Error(resource).
 std::vector<std::string> interface_addresses();
 
 /// The interface that has this address; empty where none says so.

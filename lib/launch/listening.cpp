@@ -76,6 +76,8 @@ int bind_and_listen(const Fd& socket, const Address& address) {
   if (address.storage.ss_family == AF_INET6)
     ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
   if (::bind(socket.get(), address.get(), address.size) != 0) return errno;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes,
+               sizeof yes);  // its connections have it, too
   return ::listen(socket.get(), kBacklog) == 0 ? 0 : errno;
 }
 

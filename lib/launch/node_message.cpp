@@ -131,7 +131,7 @@ template <class Visit>
 void fields(const Visit& visit, RunOver& m) {
   visit("exit_code", m.exit_code);
   visit("verdict", m.verdict);
-  visit("message", m.message);
+  visit("said", m.message);  // "message" is what kind of message it is
 }
 
 template <class Message>

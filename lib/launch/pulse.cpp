@@ -39,12 +39,12 @@ bool takes_steps(Phase phase) { return phase == Phase::train || phase == Phase::
 
 std::string sentence_of(const Silence& silence) {
   const bool by_option = silence.stopped || takes_steps(silence.phase);
-  std::string text = fmt::format("{} for {} {}, where the limit is {}{}",
-                                 silence.stopped ? "a signal has stopped it, and it has not moved"
-                                                 : "it has shown no sign of life",
-                                 human_duration(silence.seconds), activity(silence.phase),
-                                 human_duration(silence.limit_s),
-                                 by_option ? " (trainer.hang_timeout)" : "");
+  std::string text =
+      fmt::format("{} for {} {}, where the limit is {}{}",
+                  silence.stopped ? "a signal has stopped it, and it has not moved"
+                                  : "it has shown no sign of life",
+                  human_duration(silence.seconds), activity(silence.phase),
+                  human_duration(silence.limit_s), by_option ? " (trainer.hang_timeout)" : "");
   const auto& [name, under_way] = silence.collective;
   if (name.empty()) return text;
   return text + fmt::format("; {} '{}'",

@@ -62,7 +62,6 @@ class Pulse {
   [[nodiscard]] double step_limit_s() const;
 
  private:
-
   std::optional<double> hang_timeout_s_;
   std::int64_t stamp_ = 0;
   std::int64_t loaded_ = 0;

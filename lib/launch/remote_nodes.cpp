@@ -280,8 +280,7 @@ void RemoteNodes::end(const RunOver& over, double now) {
 }
 
 bool RemoteNodes::lacks_nodes() const {
-  return std::ranges::any_of(nodes_,
-                             [](const Node& node) { return !node.link && !node.was_here; });
+  return std::ranges::any_of(nodes_, [](const Node& node) { return !node.link && !node.was_here; });
 }
 
 std::vector<std::string> RemoteNodes::missing() const {

@@ -134,8 +134,9 @@ struct Joined {
 
 /// Connects to the head and proves the token; tries again until `timeout_s` while nobody listens.
 /// Error(hang): nobody did, or nobody answered. Error(rank_failed): the head closed each
-/// connection, or closed one and was not there again within 20 s. Error(config): the name is unknown, the token or run id is another one, or the claim
-/// is taken or out of range. Each names the endpoint and what to check.
+/// connection, or closed one and was not there again within 20 s. Error(config): the name is
+/// unknown, the token or run id is another one, or the claim is taken or out of range. Each names
+/// the endpoint and what to check.
 Joined join(const Join& request);
 
 }  // namespace trainctl::launch

@@ -124,8 +124,8 @@ RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks
   std::optional<RunFolder> folder;
   std::optional<Attempting> attempting;
   try {
-    folder.emplace(make_run_folder(
-        request.resume ? resumed_folder(request.folder, *request.resume) : request.folder));
+    folder.emplace(make_run_folder(request.resume ? resumed_folder(request.folder, *request.resume)
+                                                  : request.folder));
     attempting.emplace(request, *folder, guard);
   } catch (const Error& error) {
     if (request.nodes && !request.nodes->is_alone()) tell_of_failure(request, error, guard);

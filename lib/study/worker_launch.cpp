@@ -23,7 +23,9 @@ namespace {
 // libgomp reads it while it is loaded, so it has to be there before the worker is exec'd.
 constexpr const char* kThreads = "OMP_NUM_THREADS";
 
-int cores_here(const WorkerLaunch& wish) { return wish.cores > 0 ? wish.cores : wish.machine.cores; }
+int cores_here(const WorkerLaunch& wish) {
+  return wish.cores > 0 ? wish.cores : wish.machine.cores;
+}
 
 std::map<std::string, std::string> environment_of(const WorkerLaunch& wish) {
   const int share = std::max(1, cores_here(wish) / wish.devices.ranks);

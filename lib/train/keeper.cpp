@@ -124,7 +124,8 @@ void Keeper::save_new_best(OnFailure on_failure) {
   settle_best(on_failure);
 }
 
-/// The copies on the host are made here: a thread of its own must not meet a graph that is recorded.
+/// The copies on the host are made here: a thread of its own must not meet a graph that is
+/// recorded.
 void Keeper::begin_best() {
   if (!writes_) {
     unsaved_ = false;

@@ -11,8 +11,8 @@ namespace trainctl::train {
 /// What one rank knows of an epoch that is over.
 struct RankShare {
   int rank = 0;
-  const events::EpochEnded& ended;  // with this rank's own timing
-  std::int64_t steps = 0;           // of the optimizer, by this process
+  const events::EpochEnded& ended;   // with this rank's own timing
+  std::int64_t steps = 0;            // of the optimizer, by this process
   const dist::SyncStats& exchanged;  // of gradients and weights
   std::vector<std::int64_t> bucket_bytes;
 };

@@ -133,11 +133,10 @@ void SavedState::check_names(const std::vector<StateTensor>& state,
   };
   for (const std::size_t part : {std::size_t{0}, own_}) {
     for (const container::Entry& entry : parts_[part].entries()) {
-      ENSURE(checkpoint,
-             known.contains(entry.name) || entry.name.starts_with(kRandom) ||
-                 is_of_others(entry.name),
-             "'{}' is in the checkpoint, and nothing of this run is called so",
-             printable(entry.name));
+      ENSURE(
+          checkpoint,
+          known.contains(entry.name) || entry.name.starts_with(kRandom) || is_of_others(entry.name),
+          "'{}' is in the checkpoint, and nothing of this run is called so", printable(entry.name));
     }
   }
 }

@@ -176,10 +176,10 @@ void ShardedOptimizer::exchange() const {
   for (const Piece& piece : pieces_) {
     wait_for(piece.reuses ? 0 : kUnderWay - 1);
     if (piece.owner == own && !piece.views.empty()) at::_foreach_copy_(piece.views, piece.tensors);
-    under_way.emplace_back(
-        &piece, communicator_.start_broadcast(
-                    piece.flat, piece.owner,
-                    fmt::format("broadcast of the weights of rank {}", piece.owner)));
+    under_way.emplace_back(&piece,
+                           communicator_.start_broadcast(
+                               piece.flat, piece.owner,
+                               fmt::format("broadcast of the weights of rank {}", piece.owner)));
   }
   wait_for(0);
 }

@@ -171,15 +171,13 @@ void StepRunner::drop_graph() {
   if (captured_) captured_->drop();
 }
 
-/// A gradient of nought still moves a parameter, by momentum and decay; one that nobody has used is
-/// to have none.
 void StepRunner::clear_gradients() {
-  if (!alone_ && !session_.buckets.find_unused) {  // they are views into the buckets, and stay so
+  if (!alone_) {  // gradients are views into the reducer's buckets, and stay so
     session_.optimizer.zero_grad();
     return;
   }
   for (at::Tensor& parameter : parameters_)
-    parameter.mutable_grad().reset();  // backward hands over its own tensors, or the bucket's views
+    parameter.mutable_grad().reset();  // backward hands over its own tensors
 }
 
 stage::LossValue StepRunner::loss_of(const at::Tensor& logits, const device::DeviceBatch& batch) {

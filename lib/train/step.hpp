@@ -95,7 +95,7 @@ class StepRunner {
   const Session& session_;
   PartTimer& timer_;
   dist::GradSync& sync_;
-  ShardedOptimizer* sharded_;  // the session's optimizer; null: it is another
+  ShardedOptimizer* sharded_;               // the session's optimizer; null: it is another
   std::unique_ptr<CapturedStep> captured_;  // null: all steps are taken operation by operation
   LossMeter meter_;
   std::vector<at::Tensor> parameters_;

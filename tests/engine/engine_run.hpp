@@ -5,9 +5,8 @@
 #include "events/codec.hpp"
 #include "support/temp_folder.hpp"
 
-#include <fmt/format.h>
-
 #include <fcntl.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <fstream>

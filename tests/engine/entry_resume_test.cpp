@@ -29,8 +29,7 @@ TEST_CASE("a signal ends the run cleanly with its code") {
 
 TEST_CASE("a signal ends the run with the signal's code where nothing is to be saved") {
   TempFolder folder;
-  const std::string config =
-      small_with("checkpoint: {save_top_k: 0, save_last: false}\n");
+  const std::string config = small_with("checkpoint: {save_top_k: 0, save_last: false}\n");
   CHECK(run_engine(folder, config, SIGTERM).code == 143);
   CHECK_FALSE(std::filesystem::exists(folder / "checkpoints"));
 }

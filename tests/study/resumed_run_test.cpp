@@ -234,6 +234,7 @@ TEST_CASE("tables that end before the checkpoint are told once, by the start tha
                                   kDie + "fi\nif [ $N = 2 ]; then\n" +
                                   fake_run::say(events::Resumed{}) + kDie + "fi\n" + finished()));
   const auto failed = run(request);
+  std::ofstream(failed.folder / "epochs.csv") << "epoch,step\n";
   const auto resumed = run(resuming(request, failed.folder));
   REQUIRE(resumed.record.warnings.size() == 1);
   CHECK_THAT(resumed.record.warnings[0],

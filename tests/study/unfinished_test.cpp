@@ -23,10 +23,10 @@ void plant(const fs::path& path) {
 TEST_CASE("what workers that are gone had begun goes, and what is whole or this process's stays") {
   const TempFolder run;
   const std::string own = std::to_string(::getpid());
-  const std::vector<std::string> gone{
-      "checkpoints/epoch=0001-step=000056/.rank_0.part.tmp.99",
-      "checkpoints/epoch=0001-step=000056/rank_1.part", "checkpoints/epoch=0001-step=000056",
-      "checkpoints/.best.safetensors.tmp.99"};
+  const std::vector<std::string> gone{"checkpoints/epoch=0001-step=000056/.rank_0.part.tmp.99",
+                                      "checkpoints/epoch=0001-step=000056/rank_1.part",
+                                      "checkpoints/epoch=0001-step=000056",
+                                      "checkpoints/.best.safetensors.tmp.99"};
   const std::vector<std::string> kept{"checkpoints/epoch=0001-step=000030/manifest",
                                       "checkpoints/epoch=0001-step=000030/rank_0.part",
                                       "checkpoints/best.safetensors",

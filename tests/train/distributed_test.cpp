@@ -7,7 +7,6 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 using namespace trainctl;
@@ -23,58 +22,6 @@ struct IdleModel final : FakeModel {
     return all;
   }
 };
-
-/// Uses a parameter in every second batch only.
-struct FickleModel final : FakeModel {
-  at::Tensor extra = torch::zeros({3}, torch::requires_grad());
-  int batch = 0;
-  at::Tensor forward(const at::Tensor& inputs) override {
-    const at::Tensor outputs = FakeModel::forward(inputs);
-    const bool uses = mode == stage::RunMode::train && batch++ % 2 == 0;
-    return uses ? outputs + extra : outputs;
-  }
-  [[nodiscard]] std::vector<stage::NamedTensor> parameters() const override {
-    std::vector<stage::NamedTensor> all = FakeModel::parameters();
-    all.push_back({"extra", extra});
-    return all;
-  }
-};
-
-/// With momentum and decay, which move what has a gradient of nought.
-struct HeavyBall final : stage::Optimizer {
-  std::vector<at::Tensor> parameters, velocities;
-  void step() override {
-    const torch::NoGradGuard guard;
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      at::Tensor& p = parameters[i];
-      if (!p.grad().defined()) continue;
-      velocities[i].mul_(0.9).add_(p.grad() + p * 0.1);
-      p.sub_(velocities[i] * 0.1);
-    }
-  }
-  void zero_grad() override {
-    for (at::Tensor& p : parameters) {
-      if (p.grad().defined()) p.mutable_grad().zero_();
-    }
-  }
-  void set_lr(double /*lr*/) override {}
-  [[nodiscard]] double initial_lr() const override { return 0.1; }
-};
-
-/// Returns the parameter that is used now and then, live.
-at::Tensor use_fickle(FakeRun& run) {
-  auto model = std::make_unique<FickleModel>();
-  auto optimizer = std::make_unique<HeavyBall>();
-  for (const auto& [name, tensor] : model->parameters()) {
-    optimizer->parameters.push_back(tensor);
-    optimizer->velocities.push_back(torch::zeros_like(tensor).requires_grad_(false));
-  }
-  run.buckets.find_unused = true;
-  at::Tensor extra = model->extra;
-  run.real_model = std::move(model);
-  run.real_optimizer = std::move(optimizer);
-  return extra;
-}
 
 /// What rank 1 meets in the third batch.
 struct Bad {
@@ -201,19 +148,6 @@ TEST_CASE("a parameter that the loss leaves out is named, or looked for at every
       if (!finds) CHECK_THROWS_WITH(std::rethrow_exception(each), Contains("'idle'"));
     }
   }
-}
-
-TEST_CASE("what no rank uses in a step stays as it is, as on one rank") {
-  at::Tensor expected;
-  run_alone({.samples = 24, .batch = 8, .val_samples = 0},
-            [&](FakeRun& run, int) { expected = use_fickle(run); });
-  std::array<at::Tensor, 2> found;
-  run_ranks(2, {.samples = 24, .batch = 4, .val_samples = 0}, [&](FakeRun& run, int rank) {
-    found[static_cast<std::size_t>(rank)] = use_fickle(run);
-  });
-  CHECK(expected.abs().max().item<float>() > 1e-3F);
-  CHECK(torch::allclose(found[0], expected, 1e-5, 1e-7));
-  CHECK(torch::equal(found[1], found[0]));
 }
 
 TEST_CASE("under local SGD a rank tells all of its steps, and what averaging took") {

@@ -62,8 +62,11 @@ TEST_CASE("two, three and four ranks train like one, with batches that come out 
 }
 
 TEST_CASE("three and four ranks draw the augmentations of one") {
-  const FakeRun::Sizes sizes{
-      .samples = 43, .batch = kGlobalBatch, .val_samples = 7, .mixup_alpha = 0.4};
+  const FakeRun::Sizes sizes{// mixup pairs the rows of a rank
+                             .samples = 86,
+                             .batch = 2 * kGlobalBatch,
+                             .val_samples = 7,
+                             .mixup_alpha = 0.4};
   const RankRun alone = run_alone(sizes);
   for (const int world : {3, 4}) {
     CAPTURE(world);

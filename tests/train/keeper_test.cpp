@@ -124,7 +124,8 @@ TEST_CASE("best weights are written while training goes on, and told at the next
   CHECK(keeping.run.all<events::CheckpointSaved>().size() == 2);
 }
 
-TEST_CASE("a save of the best under way that fails is told at the next settlement, and made again") {
+TEST_CASE(
+    "a save of the best under way that fails is told at the next settlement, and made again") {
   Keeping keeping;
   keeping.options.saving = train::Saving{};
   std::filesystem::create_directories(keeping.best_path() / "in the way");

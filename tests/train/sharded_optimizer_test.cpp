@@ -26,8 +26,8 @@ std::vector<stage::NamedTensor> of_sizes(const std::vector<std::int64_t>& sizes)
 std::vector<stage::NamedTensor> of_all_kinds() {
   std::vector<stage::NamedTensor> all = of_sizes({200, 3, 5, 9, 2, 1, 7, 4});
   all.push_back({"double", torch::zeros({6}, torch::kDouble)});
-  all.push_back({"channels last",
-                 torch::zeros({4, 3, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast)});
+  all.push_back(
+      {"channels last", torch::zeros({4, 3, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast)});
   all.push_back({"gaps", torch::zeros({5, 12}).narrow(1, 0, 10)});
   all.push_back({"scalar", torch::zeros({})});
   all.push_back({"nothing", torch::zeros({0, 3})});
