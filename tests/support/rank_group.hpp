@@ -10,6 +10,7 @@
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstddef>
 #include <deque>
 #include <exception>
@@ -30,6 +31,7 @@ class RankGroup {
  public:
   explicit RankGroup(int world_size)
       : world_size_(world_size), pages_(static_cast<std::size_t>(world_size)) {
+    std::signal(SIGPIPE, SIG_IGN);  // as a worker does: Gloo writes to ranks that are gone
     for (int rank = 0; rank < world_size; ++rank) {
       std::array<int, 2> ends{};
       if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)

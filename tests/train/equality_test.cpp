@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kGlobalBatch = 12;
 
 FakeRun::Sizes sizes_for(int world, FakeRun::Sizes sizes) {
-  sizes.batch = kGlobalBatch / world;
+  sizes.batch /= world;
   return sizes;
 }
 
@@ -78,8 +78,9 @@ TEST_CASE("every sample counts once in training and validation, whatever the num
   for (const int world : {2, 3, 4}) {
     for (const std::int64_t val_samples : {1, 5, 13, 24}) {
       CAPTURE(world, val_samples);
-      const auto ranks =
-          run_ranks(world, sizes_for(world, {.samples = 31, .val_samples = val_samples}), {});
+      const auto ranks = run_ranks(
+          world,
+          sizes_for(world, {.samples = 31, .batch = kGlobalBatch, .val_samples = val_samples}), {});
       REQUIRE(ranks[0].epochs.size() == 3);
       for (const auto& epoch : ranks[0].epochs) {
         CHECK(value_of(epoch, "val/rows") == static_cast<double>(val_samples));  // exactly
