@@ -51,8 +51,9 @@ class UnderSlurm(Launched):
         self.assertEqual((result["exit_code"], result["verdict"]), (75, "stopped"))
         self.assertGreater(result["checkpoint"]["step"], 0)
         before = self.epochs(run_dir)
-        # Slurm lets a job wait for two minutes before it starts again.
-        subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now"], check=False, timeout=60)
+        # Slurm lets a job wait for two minutes before it starts again. In the second in which its credential was revoked the node
+        # would refuse it.
+        subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now+5"], check=False, timeout=60)
         self.cluster.wait(lambda: self.cluster.job(job).get("JobState") == "COMPLETED", "the job finishes", 300)
         result = json.loads((run_dir / "result.json").read_text())
         self.assertEqual((result["exit_code"], result["epochs"], result["world_size"]), (0, 200, 2), self.output(job))
