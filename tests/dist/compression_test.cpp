@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "dist/communicator.hpp"
+#include "message_of.hpp"
 #include "support/catch.hpp"
 #include "support/rank_group.hpp"
 
@@ -88,16 +89,6 @@ std::vector<std::vector<Tensors>> exchanged(Compression compression, int steps) 
     }
   });
   return all;
-}
-
-std::string message_of(const std::exception_ptr& thrown, ErrorKind kind) {
-  REQUIRE(thrown);
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const Error& error) {
-    CHECK(error.kind() == kind);
-    return error.what();
-  }
 }
 
 }  // namespace

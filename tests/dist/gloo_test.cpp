@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "dist/communicator.hpp"
+#include "message_of.hpp"
 #include "support/catch.hpp"
 #include "support/rank_group.hpp"
 
@@ -18,16 +19,6 @@ std::vector<at::Tensor> parameters_of(int rank) {
 at::Tensor loss_of(const std::vector<at::Tensor>& p, double input) {
   return (at::linear(torch::full({1, 2}, input), p[0], p[1]) * torch::tensor({1.0F, 2.0F, 3.0F}))
       .sum();
-}
-
-std::string message_of(const std::exception_ptr& thrown, ErrorKind kind) {
-  REQUIRE(thrown);
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const Error& error) {
-    CHECK(error.kind() == kind);
-    return error.what();
-  }
 }
 
 }  // namespace

@@ -91,20 +91,6 @@ EventHandler once_all_train(int ranks, Body body) {
   };
 }
 
-/// An hour passes as soon as so many ranks of the job have reported.
-class LeapingClock final : public Clock {
- public:
-  LeapingClock(const Job& job, int ranks) : job_(job), ranks_(ranks) {}
-  [[nodiscard]] double now() const override {
-    const bool all = job_.count<events::Hello>() >= ranks_;
-    return steady_clock().now() + (all ? 3600 : 0);
-  }
-
- private:
-  const Job& job_;
-  int ranks_;
-};
-
 }  // namespace
 
 TEST_CASE("ranks of two nodes are one job: they meet, are told their places, and finish") {

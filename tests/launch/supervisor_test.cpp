@@ -21,20 +21,6 @@ void check_nothing_left(const Job& job) {
   CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // no zombie either
 }
 
-/// An hour passes as soon as so many ranks of the job have reported.
-class LeapingClock final : public Clock {
- public:
-  LeapingClock(const Job& job, int ranks) : job_(job), ranks_(ranks) {}
-  [[nodiscard]] double now() const override {
-    const bool all = job_.count<events::Hello>() >= ranks_;
-    return steady_clock().now() + (all ? 3600 : 0);
-  }
-
- private:
-  const Job& job_;
-  int ranks_;
-};
-
 }  // namespace
 
 TEST_CASE("ranks are started on cores of their own, and know it") {
