@@ -98,9 +98,11 @@ std::vector<std::vector<int>> cores_of(const WorkerLaunch& wish, launch::Waiting
   if (waiting == launch::Waiting::sleep || has_part || user_binds_threads()) return {};
   const auto own = cores_of_ranks(numa_nodes(), by_physical_core(allowed),
                                   nodes_of_gpus(wish.devices, wish.machine));
-  // On a CPU all ranks compute with as many threads as rank 0 chooses.
-  const int least = wish.devices.gpu ? wish.trainer.num_threads.value_or(1)
-                                     : cores_here(wish) / wish.devices.ranks;
+  // On a CPU all ranks compute with as many threads as rank 0 chooses. The thread that exchanges
+  // needs a core beside theirs: bound to one core, two ranks took 1.5 times as long for a short step.
+  const int threads = wish.devices.gpu ? wish.trainer.num_threads.value_or(1)
+                                       : cores_here(wish) / wish.devices.ranks;
+  const int least = std::max(threads, 2);
   const bool fits =
       std::ranges::all_of(own, [&](const auto& cores) { return std::ssize(cores) >= least; });
   return fits ? own : std::vector<std::vector<int>>();

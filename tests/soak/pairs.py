@@ -1,9 +1,11 @@
 """Two runs that are started together on one folder: one trains, the other ends with 11 and names it; nothing is mixed."""
 
+import json
 import signal
 
 import proof
 import support
+from processes import wait_for
 
 SHORT = ["trainer.max_epochs=1"]
 
@@ -31,12 +33,26 @@ class Pairs(support.RunProof):
         second.folder = first.folder
         for run in (first, second):
             run.start(*words)
-        codes = [run.wait() for run in (first, second)]
-        said = f"{codes}: {first.said()[-300:]} / {second.said()[-300:]}"
-        self.assertEqual(sorted(codes), [0, 11], said)
-        winner, loser = (first, second) if codes[0] == 0 else (second, first)
+        winner = self.held(first, second)
+        loser = second if winner is first else first
+        loses = loser.wait()
+        winner.process.send_signal(signal.SIGCONT)
+        said = f"{first.said()[-300:]} / {second.said()[-300:]}"
+        self.assertEqual((winner.wait(), loses), (0, 11), said)
         self.assertIn(str(winner.process.pid), loser.said(), "the loser does not name the holder")
         winner.check_same(self.reference)
+
+    def held(self, *runs):
+        """The one that has the lock; its supervisor stands still, so that it cannot be done before the other comes."""
+        def holder():
+            try:
+                pid = json.loads((runs[0].folder / ".lock").read_text())["pid"]
+            except (OSError, ValueError):
+                return None
+            return next((run for run in runs if run.process.pid == pid), None)
+        winner = wait_for("a holder of the lock", holder, pause=0.0005)
+        winner.process.send_signal(signal.SIGSTOP)
+        return winner
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from steps import ROOT, wait_for_quiet
 LOOPS = pathlib.Path(__file__).with_name("ddp_loops.py")
 CORES = len(os.sched_getaffinity(0))
 # Steps of an epoch: enough to take a second or more.
-ROWS = {"ffn": 400, "resnet18_cifar": 8, "mlp25m": 12}
+ROWS = {"ffn": 400, "resnet18_cifar": 16, "mlp25m": 48}
 BAR = 1.0
 DIGITS = ROOT / "configs/mnist/ffn.yaml"
 WIDE = "model={type: mlp, hidden: [2048, 4096, 3584]}"
@@ -64,17 +64,19 @@ class Trainctl:
         return [DIGITS, *common, *quiet, *([WIDE, SGD] if self.row == "mlp25m" else [])]
 
     def run(self):
-        """(seconds of a step, seconds of it that waited for other ranks)."""
+        """Seconds of a step; of these, in the exchange of the gradients, and where the ranks meet at its end."""
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             subprocess.run([self.options.trainctl, "run", *self.words(folder), "--quiet", "--run-dir", folder / "run"],
                            env=dict(os.environ, TRAINCTL_DATA=str(self.options.mnist.parent)), check=True, capture_output=True, text=True)
             with open(folder / "run/timing.csv", encoding="utf-8") as lines:
-                steady = [{key: float(value) for key, value in row.items() if value} for row in csv.DictReader(lines)][1:]
+                steady = list(csv.DictReader(lines))[-1]
+            with open(folder / "run/ranks.csv", encoding="utf-8") as lines:
+                first = [row for row in csv.DictReader(lines) if row["rank"] == "0"][-1]
             self.config = (folder / "run/config.resolved.yaml").read_text(encoding="utf-8")
-        steps = ROWS[self.row] * len(steady)
-        trained = sum(row["wall_s"] - row["eval_s"] - row["checkpoint_s"] for row in steady)
-        return trained / steps, sum(row["allreduce_exposed_s"] for row in steady) / steps
+        trained = float(steady["wall_s"]) - float(steady["eval_s"]) - float(steady["checkpoint_s"])
+        exposed, waited = float(first["exposed_s"]), float(first["allreduce_exposed_s"])
+        return [seconds / ROWS[self.row] for seconds in (trained, exposed, waited - exposed)]
 
 
 class Ddp:
@@ -87,11 +89,11 @@ class Ddp:
         words = [self.options.python, LOOPS, str(self.options.mnist), self.row, self.options.ranks, self.options.threads, ROWS[self.row]]
         out = subprocess.run(list(map(str, words)), check=True, capture_output=True, text=True).stdout
         told = json.loads(out.splitlines()[-1])
-        return told["step_s"], told["exposed_s"]
+        return told["step_s"], told["exposed_s"], 0.0
 
 
 def measure(options, row):
-    """{program: [(step, exposed) of each round]} and the resolved config."""
+    """{program: [(step, exposed, met) of each round]} and the resolved config."""
     found, config = {Trainctl.name: [], Ddp.name: []}, ""
     for round_number in range(options.rounds):
         for program in (Trainctl(options, row), Ddp(options, row)):
@@ -101,9 +103,9 @@ def measure(options, row):
             except subprocess.CalledProcessError as error:
                 raise SystemExit(f"{row}, {program.name}: {(error.stderr or '').strip()[-2000:]}") from None
             config = getattr(program, "config", config)
-            step, exposed = found[program.name][-1]
+            step, exposed, met = found[program.name][-1]
             print(f"{row} round {round_number + 1} of {options.rounds}  {program.name}: {1000 * step:.3f} ms a step, "
-                  f"{1000 * exposed:.3f} of them exposed", file=sys.stderr, flush=True)
+                  f"{1000 * exposed:.3f} of them exposed, {1000 * met:.3f} to agree", file=sys.stderr, flush=True)
     return found, config
 
 
@@ -113,11 +115,13 @@ def spread(values, unit=1000):
 
 
 def table(found):
-    lines = ["| program | ms a step [quartiles] | exposed, ms a step | exposed share |", "| --- | ---: | ---: | ---: |"]
+    lines = ["| program | ms a step [quartiles] | exposed, ms a step | exposed share | to agree, ms a step |",
+             "| --- | ---: | ---: | ---: | ---: |"]
     for name, rounds in found.items():
-        steps, exposed = zip(*rounds)
-        share = statistics.median(e / s for s, e in rounds)
-        lines.append(f"| {name} | {spread(steps)} | {spread(exposed)} | {100 * share:.0f} % |")
+        steps, exposed, met = zip(*rounds)
+        share = statistics.median(e / s for s, e, _ in rounds)
+        agreed = spread(met) if any(met) else "never"
+        lines.append(f"| {name} | {spread(steps)} | {spread(exposed)} | {100 * share:.0f} % | {agreed} |")
     pairs = list(zip(found[Trainctl.name], found[Ddp.name]))
     q1, middle, q3 = quartiles([peer[0] / mine[0] for mine, peer in pairs])
     lines += ["", f"DDP's step takes {middle:.2f}x [{q1:.2f}, {q3:.2f}] of trainctl's (bar {BAR}x)."]
@@ -131,9 +135,9 @@ def table(found):
 HOW = """Medians [quartiles] of {rounds} rounds in turns, each program in fresh processes, {ranks} of them, with {threads} thread(s) each; the
 ratio is of a round. A step is the mean of the second epoch of a run (trainctl: with all that lies between two steps, without validation
 and saving), or of as many steps after five of warm-up (DDP: the loop of its tutorial with fused optimizers, gradients as views of the
-buckets, tensors in memory). Exposed is what of a step waited for the other ranks: of DDP from the launch of the last bucket to the end
-of the backward pass, in a run of its own whose hook stamps that; of trainctl the same, and the agreement of the ranks at the end of a
-step (`allreduce_exposed_s` of timing.csv). Both exchange through Gloo on the loopback interface, in buckets of 25 MiB after a first of
+buckets, tensors in memory). Exposed is what of a step waited for the other ranks, on rank 0 from the launch of the last bucket to the
+end of the backward pass: of DDP in a run of its own whose hook stamps that, of trainctl `exposed_s` of ranks.csv. To agree is what
+trainctl's ranks wait at the end of a step for each other's wish to stop or to save, a part of its step that DDP has not. Both exchange through Gloo on the loopback interface, in buckets of 25 MiB after a first of
 1 MiB; trainctl starts its ranks on cores of their own, DDP leaves that to the kernel. `ffn`: configs/mnist/ffn.yaml, 64 rows a rank.
 `resnet18_cifar`: random pixels of 32x32, 64 a rank, SGD. `mlp25m`: MNIST through layers of 2,048, 4,096 and 3,584, 24.7 million
 parameters, 64 rows a rank, SGD."""
@@ -158,10 +162,10 @@ def write(options, measured):
     (folder / f"{stem}.md").write_text("\n".join(text), encoding="utf-8")
     with open(folder / f"{stem}.csv", "w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(["row", "program", "round", "step_s", "exposed_s"])
+        rows.writerow(["row", "program", "round", "step_s", "exposed_s", "agree_s"])
         for row, (found, _) in measured.items():
-            rows.writerows([row, name, i + 1, f"{step:.6f}", f"{exposed:.6f}"]
-                           for name, rounds in found.items() for i, (step, exposed) in enumerate(rounds))
+            rows.writerows([row, name, i + 1, *(f"{value:.6f}" for value in values)]
+                           for name, rounds in found.items() for i, values in enumerate(rounds))
     print(f"wrote docs/benchmarks/{stem}.md")
 
 
