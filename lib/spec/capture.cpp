@@ -28,15 +28,16 @@ bool ignores_rows(const config::Stage& stage) {
 }
 
 /// What several ranks do within a step that the recorded exchange of their gradients does not.
-std::optional<std::string> exchange_obstacle(const Distributed& options) {
+std::optional<std::string> exchange_obstacle(const Experiment& experiment) {
+  const Distributed& options = experiment.distributed;
   if (options.type == Strategy::zero1)
     return "distributed.type zero1 sends weights around within a step";
   if (options.compression != Compression::none)
     return "distributed.compression works on the gradients between two exchanges";
   if (options.find_unused_parameters)
     return "distributed.find_unused_parameters looks for others at every step";
-  if (options.sync_batch_norm)
-    return "distributed.sync_batch_norm exchanges within the passes of a step";
+  if (experiment.trainer.sync_batchnorm)
+    return "trainer.sync_batchnorm exchanges within the passes of a step";
   return std::nullopt;
 }
 
@@ -50,7 +51,7 @@ std::optional<std::string> capture_obstacle(const Experiment& experiment,
     return "several ranks exchange their gradients within a step, which is recorded where "
            "'cuda_graphs: true' asks for it";
   if (placement.ranks > 1) {
-    if (auto obstacle = exchange_obstacle(experiment.distributed)) return obstacle;
+    if (auto obstacle = exchange_obstacle(experiment)) return obstacle;
   }
   if (trainer.accumulate_grad_batches > 1)
     return "trainer.accumulate_grad_batches makes a step of several batches";

@@ -69,13 +69,13 @@ void check_local_sgd(Checker& checker) {
     checker.error("distributed.find_unused_parameters",
                   "local_sgd exchanges no gradient, so that none is missed", "remove it");
   }
-  if (options.sync_batch_norm) {
-    checker.error("distributed.sync_batch_norm",
+  const Trainer& trainer = checker.experiment().trainer;
+  if (trainer.sync_batchnorm) {
+    checker.error("trainer.sync_batchnorm",
                   "the ranks of local_sgd take their steps alone, and batch normalisation would "
                   "have to wait for all of them in every layer",
                   "remove it, or write 'type: ddp'");
   }
-  const Trainer& trainer = checker.experiment().trainer;
   const bool swa_in_between = trainer.swa && !trainer.swa->every_n_steps.is_auto();
   if (!trainer.ema && !swa_in_between) return;
   checker.error(trainer.ema ? "trainer.ema" : "trainer.swa.every_n_steps",
@@ -119,9 +119,9 @@ void check_unused(Checker& checker) {
 
 void check_norms(Checker& checker) {
   const Experiment& experiment = checker.experiment();
-  if (!checker.sound({"distributed.sync_batch_norm", "model"})) return;
-  if (!experiment.distributed.sync_batch_norm || experiment.model.type != "torchscript") return;
-  checker.error("distributed.sync_batch_norm",
+  if (!checker.sound({"trainer.sync_batchnorm", "model"})) return;
+  if (!experiment.trainer.sync_batchnorm || experiment.model.type != "torchscript") return;
+  checker.error("trainer.sync_batchnorm",
                 "a scripted model normalises by itself, out of reach of the other ranks",
                 "remove it, or take a built-in model");
 }

@@ -44,8 +44,6 @@ void Distributed::describe(config::Describe<Distributed>& options) {
   options.field("find_unused_parameters", &Distributed::find_unused_parameters,
                 "Looks at every step which parameters the loss depends on, for models that leave "
                 "some out; false: such a step ends the run, with their names.");
-  options.field("sync_batch_norm", &Distributed::sync_batch_norm,
-                "Batch normalisation takes its statistics over the rows of all ranks.");
   options
       .field("sync_every", &Distributed::sync_every,
              "Steps of local_sgd after which the ranks average weights and buffers.")

@@ -34,7 +34,6 @@ struct Distributed {
   Compression compression = Compression::none;
   std::int64_t powersgd_rank = 1;
   bool find_unused_parameters = false;
-  bool sync_batch_norm = false;
   std::optional<std::int64_t> sync_every;
 
   static void describe(config::Describe<Distributed>& options);  // distributed.cpp

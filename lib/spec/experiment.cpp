@@ -76,6 +76,8 @@ void describe_batches(config::Describe<Trainer>& options) {
 }
 
 void describe_processes(config::Describe<Trainer>& options) {
+  options.field("sync_batchnorm", &Trainer::sync_batchnorm,
+                "Batch normalisation takes its statistics over the rows of all ranks.");
   options
       .field("num_threads", &Trainer::num_threads,
              "CPU threads of a process; auto: measured at the start.")

@@ -243,6 +243,7 @@ struct Trainer {
   bool log_norms = false;
   bool deterministic = false;
   bool detect_anomaly = false;
+  bool sync_batchnorm = false;
   config::Auto<int> num_threads;
   Allocator allocator = Allocator::system;
   config::Auto<std::string> hang_timeout;  // a span of time

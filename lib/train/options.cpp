@@ -61,7 +61,7 @@ Options options_from(const spec::Experiment& experiment, at::Device device, int 
   options.saving = saving_of(experiment.checkpoint);
   options.strategy = experiment.distributed.type;
   options.sync_every = experiment.distributed.sync_every.value_or(1);
-  options.sync_batch_norm = experiment.distributed.sync_batch_norm;
+  options.sync_batch_norm = trainer.sync_batchnorm;
   if (trainer.fast_dev_run) {  // does it run at all? leaves nothing behind
     options.max_epochs = 1;
     options.sanity_steps = 0;

@@ -36,14 +36,17 @@ TEST_CASE("what keeps a step from being recorded is told", "[spec]") {
   CHECK_THAT(obstacle({}, {.on_gpus = false}), Contains("on a CPU"));
   CHECK_THAT(obstacle({}, {.on_gpus = true, .ranks = 2}), Contains("several ranks"));
   CHECK(obstacle({"trainer.cuda_graphs=true"}, {.on_gpus = true, .ranks = 2}) == "none");
-  for (const char* options : {"{type: zero1}", "{compression: bf16}", "{sync_batch_norm: true}",
-                              "{find_unused_parameters: true}"}) {
+  for (const char* options :
+       {"{type: zero1}", "{compression: bf16}", "{find_unused_parameters: true}"}) {
     const std::string distributed = std::string("distributed=") + options;
     INFO(distributed);
     CHECK_THAT(obstacle({"trainer.cuda_graphs=true", distributed}, {.on_gpus = true, .ranks = 2}),
                Contains("distributed."));
     CHECK(obstacle({distributed}) == "none");
   }
+  CHECK_THAT(obstacle({"trainer.cuda_graphs=true", "trainer.sync_batchnorm=true"},
+                      {.on_gpus = true, .ranks = 2}),
+             Contains("trainer.sync_batchnorm exchanges"));
   CHECK_THAT(obstacle({"trainer.accumulate_grad_batches=2"}), Contains("several batches"));
   CHECK_THAT(obstacle({"trainer.detect_anomaly=true"}), Contains("trainer.detect_anomaly"));
   CHECK_THAT(obstacle({"profiler={}"}), Contains("profiler"));

@@ -20,10 +20,11 @@ TEST_CASE("every way to spread a run that can be is sound", "[spec]") {
   for (const char* options :
        {"{type: ddp}", "{type: zero1}", "{type: local_sgd, sync_every: 1}", "{compression: bf16}",
         "{type: zero1, compression: fp16}", "{compression: powersgd, powersgd_rank: 4}",
-        "{find_unused_parameters: true}", "{sync_batch_norm: true}"}) {
+        "{find_unused_parameters: true}"}) {
     INFO(options);
     CHECK_THAT(problems(std::string("distributed=") + options), Equals(""));
   }
+  CHECK_THAT(problems("trainer.sync_batchnorm=true"), Equals(""));
   CHECK_THAT(problems(kLocal + "}", "trainer.swa={start_epoch: 1}"), Equals(""));
 }
 
@@ -40,7 +41,7 @@ TEST_CASE("what needs the gradients of all ranks is no part of local SGD", "[spe
              Contains("'bf16' compresses gradients, and local_sgd exchanges weights"));
   CHECK_THAT(problems(kLocal + ", find_unused_parameters: true}"),
              Contains("local_sgd exchanges no gradient"));
-  CHECK_THAT(problems(kLocal + ", sync_batch_norm: true}"),
+  CHECK_THAT(problems(kLocal + "}", "trainer.sync_batchnorm=true"),
              Contains("the ranks of local_sgd take their steps alone"));
   CHECK_THAT(problems(kLocal + "}", "trainer.ema={decay: 0.9}"),
              Contains("those of the ranks of local_sgd differ"));
@@ -75,6 +76,6 @@ TEST_CASE("a scripted model cannot share its statistics", "[spec]") {
   const std::string script =
       "model={type: torchscript, path: a.pt, sha256: "
       "0000000000000000000000000000000000000000000000000000000000000000}";
-  CHECK_THAT(problems("distributed.sync_batch_norm=true", script),
+  CHECK_THAT(problems("trainer.sync_batchnorm=true", script),
              Contains("a scripted model normalises by itself"));
 }

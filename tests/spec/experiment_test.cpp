@@ -77,9 +77,9 @@ TEST_CASE("what this release does not do is refused, not ignored", "[spec]") {
   CHECK_THAT(problems_of({"trainer.val_check_interval=2"}),
              Contains("unknown key 'val_check_interval'") &&
                  Contains("not in this release: remove the key"));
-  CHECK_THAT(problems_of({"trainer.sync_batchnorm=true"}),
-             Contains("unknown key 'sync_batchnorm'") &&
-                 Contains("trainctl calls it 'distributed.sync_batch_norm'"));
+  CHECK_THAT(problems_of({"distributed.sync_batch_norm=true"}),
+             Contains("unknown key 'sync_batch_norm'") &&
+                 Contains("trainctl calls it 'trainer.sync_batchnorm'"));
   CHECK_THAT(problems_of({"trainer.amp=true"}), Contains("write 'trainer.precision: 16-mixed'"));
   CHECK_THAT(problems_of({"loggers=[tensorboard]"}),
              Contains("'loggers' must be one of console, csv, jsonl"));

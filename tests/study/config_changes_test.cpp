@@ -78,7 +78,7 @@ TEST_CASE("ranks may share out the optimizer's state from here on, but not begin
   const auto every = changes(local, {"distributed={type: local_sgd, sync_every: 8}"});
   REQUIRE(every.size() == 1);
   CHECK(every[0].effect == Effect::not_bitwise);
-  for (const char* change : {"distributed.compression=bf16", "distributed.sync_batch_norm=true"}) {
+  for (const char* change : {"distributed.compression=bf16", "trainer.sync_batchnorm=true"}) {
     INFO(change);
     CHECK(refusal(changes({}, {change})) != "accepted");
   }
