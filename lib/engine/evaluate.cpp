@@ -145,7 +145,7 @@ train::Evaluator::Watch Worker::watch_batches(dist::Communicator& communicator, 
   constexpr double kProgressEvery_s = 0.2;
   using train::Agreement;
   const auto cadence =
-      place.device.is_cpu() ? Agreement::Cadence::every_step : Agreement::Cadence::meeting_points;
+      place.device.is_cpu() ? Agreement::Cadence::by_time : Agreement::Cadence::meeting_points;
   const auto agreement = std::make_shared<Agreement>(
       communicator, train::StopSources{.signal = request_.stop_signal}, cadence);
   const std::int64_t settle_every = place.experiment.trainer.log_every_n_steps;

@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -20,11 +21,14 @@ struct StopSources {
 
 /// Lets all ranks end after the same step, whoever was asked, and save after the same one, which
 /// rank 0's clock decides. With several ranks on CPUs the wishes are summed in the background of
-/// each step and read one step later; on GPUs they are exchanged at meeting points only, see
-/// spec::agreement_every().
+/// a step and read one step later. Short steps are not slowed by it: rank 0 adds to the sum how
+/// many steps pass until the next one, so that there is one about every kEvery_s. On GPUs they are
+/// exchanged at meeting points only, see spec::agreement_every().
 class Agreement {
  public:
-  enum class Cadence { every_step, meeting_points };
+  enum class Cadence { by_time, meeting_points };
+  static constexpr double kEvery_s = 0.05;
+  static constexpr std::int32_t kMostSteps = 64;  // between two exchanges
 
   Agreement(dist::Communicator& communicator, StopSources sources, Cadence cadence);
   ~Agreement();
@@ -33,6 +37,10 @@ class Agreement {
 
   /// For a run that goes on: it may have passed already.
   void set_deadline(double deadline) { sources_.deadline = deadline; }
+
+  /// On all ranks, before steps that may take longer than those so far, as batches of validation:
+  /// they exchange after the first of them, and find out anew how long a step takes.
+  void begin_phase();
 
   enum class At { step, meeting_point };
   /// At the end of a step or of a batch of validation; `now` as of the timer.
@@ -49,14 +57,21 @@ class Agreement {
  private:
   Stop read();
   void start(double now);
+  std::int32_t steps_until_next(double now);
 
   dist::Communicator& communicator_;
   StopSources sources_;
   Cadence cadence_;
   bool alone_;
-  at::Tensor wishes_;  // int32: [signal, time, save]
+  at::Tensor wishes_;  // int32: [signal, time, save, steps until the next exchange]
   bool wishes_save_ = false;
   bool save_agreed_ = false;
+  bool begins_ = true;           // the first step of a phase is yet to come
+  std::int32_t steps_left_ = 0;  // the same on all ranks
+  // Of rank 0: what it said last, how many steps the last exchange is back, and when it began.
+  std::int32_t steps_between_ = 1;
+  std::int32_t steps_since_start_ = 0;
+  std::optional<double> started_at_;
   std::unique_ptr<dist::Pending> pending_;
 };
 

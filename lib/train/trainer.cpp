@@ -9,8 +9,8 @@ namespace {
 
 /// The ranks of local SGD meet where they share their weights, and not in between.
 Agreement::Cadence cadence_for(const Options& options) {
-  const bool at_each = options.device.is_cpu() && options.strategy != spec::Strategy::local_sgd;
-  return at_each ? Agreement::Cadence::every_step : Agreement::Cadence::meeting_points;
+  const bool by_time = options.device.is_cpu() && options.strategy != spec::Strategy::local_sgd;
+  return by_time ? Agreement::Cadence::by_time : Agreement::Cadence::meeting_points;
 }
 
 /// Of the optimizer.

@@ -27,6 +27,7 @@ std::int64_t Trainer::begin_epoch() {
 bool Trainer::train_epoch() {
   phase_ = events::Phase::train;
   beat(events::Phase::load);
+  agreement_.begin_phase();
   cpu_before_ = device::cpu_seconds();
   read_before_ = device::storage_bytes_read();
   const std::int64_t first = begin_epoch();

@@ -55,6 +55,7 @@ std::optional<events::Metrics> Trainer::validate(std::optional<std::int64_t> lim
   phase_ = events::Phase::validate;
   beat(events::Phase::load);
   timer_.enter(Part::eval);
+  agreement_.begin_phase();
   Position shown = position_;
   shown.steps_in_epoch = limit.value_or(session_.validation->batches_per_epoch());
   auto metrics = evaluator_->run(limit, [&](std::int64_t batch) {

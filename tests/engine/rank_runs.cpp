@@ -2,6 +2,7 @@
 
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"
+#include "support/noted_communicator.hpp"
 #include "support/rank_group.hpp"
 #include "train/sharded_optimizer.hpp"
 
@@ -15,40 +16,6 @@ namespace rank_runs {
 namespace {
 
 using Tensors = std::vector<stage::NamedTensor>;
-
-/// Notes what is exchanged.
-class Noted final : public dist::Communicator {
- public:
-  Noted(std::unique_ptr<dist::Communicator> inner, std::vector<std::string>& exchanges)
-      : inner_(std::move(inner)), exchanges_(exchanges) {}
-  [[nodiscard]] dist::Place place() const override { return inner_->place(); }
-  std::unique_ptr<dist::Pending> start_sum(const at::Tensor& tensor,
-                                           const std::string& what) override {
-    exchanges_.push_back(what);
-    return inner_->start_sum(tensor, what);
-  }
-  std::unique_ptr<dist::Pending> start_broadcast(const at::Tensor& tensor, int root,
-                                                 const std::string& what) override {
-    exchanges_.push_back(what);
-    return inner_->start_broadcast(tensor, root, what);
-  }
-  void broadcast(const at::Tensor& tensor, const std::string& what) override {
-    exchanges_.push_back(what);
-    inner_->broadcast(tensor, what);
-  }
-  std::vector<at::Tensor> all_gather(const at::Tensor& tensor, const std::string& what) override {
-    exchanges_.push_back(what);
-    return inner_->all_gather(tensor, what);
-  }
-  std::unique_ptr<dist::GradSync> sync_gradients(std::vector<at::Tensor> parameters,
-                                                 const dist::BucketOptions& buckets) override {
-    return inner_->sync_gradients(std::move(parameters), buckets);
-  }
-
- private:
-  std::unique_ptr<dist::Communicator> inner_;
-  std::vector<std::string>& exchanges_;
-};
 
 Tensors copies(const Tensors& tensors) {
   Tensors all;
@@ -103,7 +70,7 @@ Left run_rank(const Plan& plan, std::unique_ptr<dist::Communicator> communicator
   Left left;
   const int rank = communicator->place().rank;
   FakeRun run({.samples = plan.samples, .batch = plan.batch, .val_samples = 7},
-              std::make_unique<Noted>(std::move(communicator), left.exchanges));
+              std::make_unique<NotedCommunicator>(std::move(communicator), left.exchanges));
   run.real_model = std::move(model);
   set_up(plan, run, rank);
   left.finished = run.run();

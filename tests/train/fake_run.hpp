@@ -198,9 +198,11 @@ struct FakeMetric final : trainctl::stage::Metric {
 /// Steps forward a little each time it is read, so that every part of an epoch takes time.
 class TickingClock final : public trainctl::Clock {
  public:
-  [[nodiscard]] double now() const override { return now_ += 0.001; }
+  explicit TickingClock(double tick_s = 0.001) : tick_s_(tick_s) {}
+  [[nodiscard]] double now() const override { return now_ += tick_s_; }
 
  private:
+  double tick_s_;
   mutable double now_ = 0;
 };
 

@@ -1,0 +1,43 @@
+#pragma once
+
+#include "dist/communicator.hpp"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+/// Notes what is exchanged.
+class NotedCommunicator final : public trainctl::dist::Communicator {
+ public:
+  NotedCommunicator(std::unique_ptr<trainctl::dist::Communicator> inner,
+                    std::vector<std::string>& exchanges)
+      : inner_(std::move(inner)), exchanges_(exchanges) {}
+  [[nodiscard]] trainctl::dist::Place place() const override { return inner_->place(); }
+  std::unique_ptr<trainctl::dist::Pending> start_sum(const at::Tensor& tensor,
+                                                     const std::string& what) override {
+    exchanges_.push_back(what);
+    return inner_->start_sum(tensor, what);
+  }
+  std::unique_ptr<trainctl::dist::Pending> start_broadcast(const at::Tensor& tensor, int root,
+                                                           const std::string& what) override {
+    exchanges_.push_back(what);
+    return inner_->start_broadcast(tensor, root, what);
+  }
+  void broadcast(const at::Tensor& tensor, const std::string& what) override {
+    exchanges_.push_back(what);
+    inner_->broadcast(tensor, what);
+  }
+  std::vector<at::Tensor> all_gather(const at::Tensor& tensor, const std::string& what) override {
+    exchanges_.push_back(what);
+    return inner_->all_gather(tensor, what);
+  }
+  std::unique_ptr<trainctl::dist::GradSync> sync_gradients(
+      std::vector<at::Tensor> parameters, const trainctl::dist::BucketOptions& buckets) override {
+    return inner_->sync_gradients(std::move(parameters), buckets);
+  }
+
+ private:
+  std::unique_ptr<trainctl::dist::Communicator> inner_;
+  std::vector<std::string>& exchanges_;
+};
