@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 REAL = ["bash", "sh", "env", "basename", "dirname", "readlink", "sha256sum", "md5sum", "cut", "df", "tail", "flock", "mkdir", "rm", "mv",
-        "ln", "grep", "gzip", "cp", "cat", "id", "awk", "nproc", "sed", "head"]
+        "ln", "grep", "gzip", "cp", "cat", "id", "awk", "nproc", "sed", "head", "chmod"]
 
 
 class Machine:
@@ -28,6 +28,8 @@ class Machine:
             os.symlink(shutil.which(name), self.bin / name)
         shutil.copytree(ROOT / "scripts", self.checkout / "scripts")
         shutil.copytree(ROOT / "third_party", self.checkout / "third_party")
+        (self.checkout / "tests").mkdir()
+        shutil.copy(ROOT / "tests/torchrun-requirements.txt", self.checkout / "tests")
         self.log = self.folder / "log"
         self.log.write_text("")
         self.fake("dpkg-query", "echo installed")
@@ -151,6 +153,44 @@ class Setup(ScriptCase):
         self.assertEqual(ended.returncode, 1)
         self.assertIn("setup: error: pip could not install third_party/arrow-requirements.txt", ended.stderr)
         self.assertFalse((self.machine.checkout / ".arrow").exists())
+
+    # A venv whose python starts anything, and a pip that installs it but for the list in `lost`.
+    PYTHON = """case "$*" in
+      *"-m venv"*) for last; do :; done; mkdir -p "$last/bin"
+        printf '#!/bin/sh\\ncase "$*" in *sysconfig*) echo "${0%%%%/bin/*}/site" ;; *--help*) exit %d ;; *) echo "$@" ;; esac\\n' > "$last/bin/python"
+        chmod +x "$last/bin/python" ;;
+      *install*) case "$*" in *%s*) exit 1 ;; esac; while [ "$1" != --target ]; do shift; done; mkdir -p "$2" ;;
+    esac"""
+
+    def checks(self, starts=0, lost="nothing"):
+        site = self.machine.torch_site("site")
+        (site / "torch/distributed").mkdir()
+        (site / "torch/distributed/run.py").write_text("")
+        self.machine.fake("python3", self.PYTHON % (starts, lost))
+        return lambda: self.machine.run("setup", "--no-packages", "--checks", TRAINCTL_TORCH_ROOT=str(site / "torch"))
+
+    def test_torchrun_is_made_once_of_the_torch_that_is_there(self):
+        setup = self.checks()
+        ended = setup()
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertIn("torchrun: .torchrun -> ", ended.stderr)
+        made = self.machine.checkout / ".torchrun"
+        self.assertEqual((made / "site/torch.pth").read_text(), f"{self.machine.folder}/site\n")
+        started = subprocess.run([str(made / "bin/torchrun"), "--nnodes", "1"], capture_output=True, text=True)
+        self.assertEqual(started.stdout, "-I -m torch.distributed.run --nnodes 1\n")
+        self.machine.fake("python3", "exit 1")  # no network, not even pip
+        ended = setup()
+        self.assertEqual((ended.returncode, ended.stderr), (0, ""))
+
+    def test_a_torchrun_that_cannot_be_had_or_does_not_start_is_told_and_stops_nothing(self):
+        setup = self.checks(lost="torchrun-requirements")
+        ended = setup()
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertIn("its tests will be skipped", ended.stderr)
+        self.machine.fake("python3", self.PYTHON % (1, "nothing"))
+        self.assertIn("its tests will be skipped", setup().stderr)
+        self.assertFalse((self.machine.checkout / ".torchrun").exists())
+        self.assertEqual(list((self.machine.folder / "home/.cache/trainctl").glob("torchrun-*")), [])
 
     def test_a_download_unpacks_on_the_disk_that_was_measured_and_leaves_no_half_folder(self):
         self.machine.fake("python3", 'case "$*" in *--version*) exit 0 ;; *install*) echo "TMPDIR=$TMPDIR" >> '

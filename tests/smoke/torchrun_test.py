@@ -1,4 +1,4 @@
-"""Ranks that torchrun starts. Needs TRAINCTL_BINARY, and torchrun of the peers' virtual environment or of TRAINCTL_TORCHRUN."""
+"""Ranks that torchrun starts. Needs TRAINCTL_BINARY, and torchrun: that of TRAINCTL_TORCHRUN, of scripts/setup --checks or of the peers."""
 
 import json
 import os
@@ -14,14 +14,15 @@ from support import BINARY, SOURCE, main
 def torchrun():
     """Its path, or None."""
     named = os.environ.get("TRAINCTL_TORCHRUN")
-    found = pathlib.Path(named) if named else SOURCE / "build/peers-venv/bin/torchrun"
-    return str(found) if found.is_file() else None
+    places = [pathlib.Path(named)] if named else [SOURCE / ".torchrun/bin/torchrun", SOURCE / "build/peers-venv/bin/torchrun"]
+    return next((str(place) for place in places if place.is_file()), None)
 
 
 TORCHRUN = torchrun()
+MISSING = "no torchrun: scripts/setup --checks makes one, or set TRAINCTL_TORCHRUN"
 
 
-@unittest.skipUnless(TORCHRUN, "no torchrun: set TRAINCTL_TORCHRUN, or make build/peers-venv (docs/testing.md)")
+@unittest.skipUnless(TORCHRUN, MISSING)
 class UnderTorchrun(Launched):
     LAUNCH = [TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python"]
 
@@ -61,7 +62,7 @@ class UnderTorchrun(Launched):
         self.assertIn("trainer.devices is 4, but torchrun has started 2 tasks on this host", out + err)
 
 
-@unittest.skipUnless(TORCHRUN, "no torchrun: set TRAINCTL_TORCHRUN, or make build/peers-venv (docs/testing.md)")
+@unittest.skipUnless(TORCHRUN, MISSING)
 class TorchrunScript(Launched):
     LAUNCH = [SOURCE / "scripts/cluster/torchrun.sh"]
 
