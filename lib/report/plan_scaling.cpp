@@ -74,8 +74,9 @@ std::vector<std::string> scaling_assumptions(const ExchangedStep& step) {
         step.every == 1 ? "every step" : fmt::format("{} steps", step.every));
   if (step.exchange == Exchange::gradients_and_weights)
     all.emplace_back(
-        "zero1: the weights go round after the step, beside nothing, and each rank updates all of "
-        "them in the step that was timed, which is rather too much");
+        "zero1: the weights go round after the step, beside nothing; the step that was timed "
+        "updates all of them, and each of N ranks 1/N, so the steps of several ranks are rather "
+        "too long");
   if (step.batches > 1)
     all.emplace_back(
         "a step of several batches takes as many times the step that was timed, with an update "

@@ -38,8 +38,8 @@ void check_type(Checker& checker) {
   if (!checker.sound({"distributed.type", "distributed.sync_every"})) return;
   if (options.type == Strategy::data_parallel) {
     checker.error("distributed.type",
-                  "'data_parallel' moves weights and outputs between the threads of one process "
-                  "at every step, and cannot run here, where each device has a process",
+                  "'data_parallel' moves weights and outputs between the devices of one process at "
+                  "every step, and cannot run here, where each device has a process of its own",
                   "write 'type: ddp': the same numbers, faster");
   }
   if (options.type == Strategy::local_sgd && !options.sync_every) {

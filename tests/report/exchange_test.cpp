@@ -88,7 +88,8 @@ TEST_CASE("what is assumed depends on the strategy and on the batches of a step"
   CHECK_THAT(said({}), Contains("gradients come up") && !Contains("local_sgd") &&
                            !Contains("zero1") && !Contains("several batches"));
   CHECK_THAT(said({.batches = 2}), Contains("several batches"));
-  CHECK_THAT(said({.exchange = Exchange::gradients_and_weights}), Contains("zero1"));
+  CHECK_THAT(said({.exchange = Exchange::gradients_and_weights}),
+             Contains("zero1") && Contains("updates all of them, and each of N ranks 1/N"));
   CHECK_THAT(said({.exchange = Exchange::weights, .every = 8}),
              Contains("averaged after 8 steps") && !Contains("gradients come up"));
 }

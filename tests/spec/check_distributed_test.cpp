@@ -51,7 +51,7 @@ TEST_CASE("what needs the gradients of all ranks is no part of local SGD", "[spe
 
 TEST_CASE("threads of one process are no way to train", "[spec]") {
   CHECK_THAT(problems("distributed.type=data_parallel"),
-             Contains("cannot run here, where each device has a process") &&
+             Contains("cannot run here, where each device has a process of its own") &&
                  Contains("write 'type: ddp'"));
 }
 
