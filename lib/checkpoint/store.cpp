@@ -68,7 +68,7 @@ fs::path Store::begin(std::int64_t epoch, std::int64_t global_step) {
   }
   begun_.clear();
   // One that cannot be removed takes space, and this save may fit in what is left.
-  for (const fs::path& left : unfinished()) (void)remove_folder(left);
+  remove_unfinished();
   if (is_folder(checkpoint)) clear_place(checkpoint);
   make_folder(checkpoint);
   sync_folder(folder_);

@@ -126,10 +126,12 @@ TEST_CASE("a folder that a killed process left is begun anew, without what was i
     saves::begin(killed, 7, left);
     put_text(left / ".rank_1.part.tmp.99", "half");
     put_text(left / "rank_5.part", "of a larger world");
+    put_text(folder / ".best.tmp.99", "");
   }
   Store store(folder.path());
   CHECK(store.begin(0, 7) == left);
   CHECK(fs::is_empty(left));
+  CHECK(names(folder.path()) == std::vector<std::string>{saves::name_of(7)});
   CHECK(saves::holds(saves::save(store, 7), 7));
 }
 
