@@ -133,7 +133,8 @@ TEST_CASE("the end of a rank travels with all that decides about it") {
                                        .report = Report{9, "bad row"},
                                        .memory_hint = " (memory)",
                                        .step = 41,
-                                       .phase = "train"}})
+                                       .phase = "train",
+                                       .collective = "all-reduce"}})
                           .end;
   CHECK(end.rank == 2);
   CHECK(end.host == "far");
@@ -147,6 +148,7 @@ TEST_CASE("the end of a rank travels with all that decides about it") {
   CHECK(end.memory_hint == " (memory)");
   CHECK(end.step == 41);
   CHECK(end.phase == "train");
+  CHECK(end.collective == "all-reduce");
   CHECK_FALSE(again(RankEnded{{.rank = 1, .exit_code = 75}}).end.report);
 }
 
