@@ -46,10 +46,12 @@ int run(const TrainctlEngineRequest& request) {
   report_lost_pages(request);
   std::optional<events::EventWriter> writer;
   if (request.event_fd >= 0) writer.emplace(request.event_fd);
-  const train::EventSink emit = [&writer](const events::Event& event) {
-    if (writer) writer->write(event);
-  };
   std::optional<events::HeartbeatPage> page;
+  const train::EventSink emit = [&](const events::Event& event) {
+    if (!writer) return;
+    writer->write(event);
+    if (page) page->get().told.fetch_add(1, std::memory_order_relaxed);
+  };
   std::optional<Worker> worker;
   try {
     if (request.heartbeat_fd >= 0)

@@ -19,9 +19,10 @@ struct Collective {
   bool under_way = false;  // it waits for the others
 };
 
-/// One page of shared memory a rank, written by the training thread (`loaded`: by any) and read by
-/// the supervisor: a rank that died by SIGKILL or hangs still tells its step and phase. Trivially
-/// copyable layout, zero-initialised by the kernel; others read its first fields where they are.
+/// One page of shared memory a rank, written by the training thread (`loaded`, `told`: by any) and
+/// read by the supervisor, which writes `heard`: a rank that died by SIGKILL or hangs still tells
+/// its step and phase. Trivially copyable layout, zero-initialised by the kernel; others read its
+/// first fields where they are.
 struct Heartbeat {
   std::atomic<std::int64_t> global_step;
   std::atomic<std::int32_t> phase;         // Phase
@@ -29,6 +30,16 @@ struct Heartbeat {
   std::atomic<std::int64_t> loaded;        // grows while data is read and made; 0: nobody counts it
 
   void stamp(Phase now_in, std::int64_t step);
+
+  std::atomic<std::int64_t> told;   // events of the rank that are in the pipe, by the rank
+  std::atomic<std::int64_t> heard;  // and those that its listeners have, by the supervisor
+
+  /// Whether what was told by then would survive this process and the supervisor. True where nobody
+  /// counts.
+  [[nodiscard]] bool has_heard(std::int64_t of_told) const {
+    const std::int64_t now = heard.load(std::memory_order_acquire);
+    return now == 0 || now >= of_told;
+  }
 
   static constexpr std::size_t kNameWords = 8;  // of eight characters: the rest of a name is cut
   std::atomic<std::int32_t> in_collective;      // 1 while it is under way

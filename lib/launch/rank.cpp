@@ -115,6 +115,7 @@ events::LineReader::State Rank::read_once(const EventHandler& on_event, int roun
     }
     take_event(*event, round);
     on_event(end_.rank, *event);
+    page_.get().heard.fetch_add(1, std::memory_order_release);
   });
   if (state == State::too_long) {
     blame(

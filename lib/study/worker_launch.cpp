@@ -99,7 +99,8 @@ std::vector<std::vector<int>> cores_of(const WorkerLaunch& wish, launch::Waiting
   const auto own = cores_of_ranks(numa_nodes(), by_physical_core(allowed),
                                   nodes_of_gpus(wish.devices, wish.machine));
   // On a CPU all ranks compute with as many threads as rank 0 chooses. The thread that exchanges
-  // needs a core beside theirs: bound to one core, two ranks took 1.5 times as long for a short step.
+  // needs a core beside theirs: bound to one core, two ranks took 1.5 times as long for a short
+  // step.
   const int threads = wish.devices.gpu ? wish.trainer.num_threads.value_or(1)
                                        : cores_here(wish) / wish.devices.ranks;
   const int least = std::max(threads, 2);

@@ -88,10 +88,12 @@ void Keeper::memorise_ranking(Memo& memo) {
   memo.value("mode", &mode);
   memo.value("best_value", &best_value_);
   memo.value("unsaved", &unsaved_);
+  owes_write_ = owes_write_ || writing_.valid();
+  memo.value("owes_write", &owes_write_);
   if (monitor == options_.monitor && mode == own_mode) return;
   const bool had_one = best_value_.has_value();
   best_value_.reset();
-  unsaved_ = false;
+  unsaved_ = owes_write_ = false;
   if (!had_one || !writes_) return;
   session_.emit(events::Warning{
       fmt::format("the best weights so far were those of {} ({}); from here on {} ({}) decides, "
@@ -150,6 +152,8 @@ void Keeper::begin_best() {
 
 /// At moments that follow from the steps alone: whether the best is saved is part of the state.
 void Keeper::settle_best(OnFailure on_failure) {
+  if (owes_write_ && !writing_.valid()) begin_best();
+  owes_write_ = false;
   if (!writing_.valid()) return;
   try {
     writing_.get();

@@ -65,6 +65,7 @@ class Keeper {
   Position best_position_;
   bool unsaved_ = false;       // or not yet known to be saved
   std::future<void> writing_;  // best_, which stays as it is till then
+  bool owes_write_ = false;    // it was under way when the state was taken
   bool restores_;
   std::optional<Snapshot> stoppers_best_;  // where it is not best_
   bool shares_best_ = false;

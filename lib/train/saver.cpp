@@ -125,6 +125,8 @@ void Saver::write(const About& about) {
   manifest.facts["samples_in_epoch"] = std::to_string(about.samples_in_epoch);
   manifest.facts["weights_only"] = saving_.weights_only ? "true" : "false";
   job_ = {copies_.entries(), meta_, std::move(manifest)};
+  if (const events::Heartbeat* page = session_.heartbeat)
+    job_.is_heard = [page, told = page->told.load()] { return page->has_heard(told); };
   cancelled_ = false;
   under_way_ = std::async(std::launch::async, [this] { return writer_.run(job_, cancelled_); });
   if (!saving_.asynchronous) settle();

@@ -17,6 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::steady_clock;
 
+constexpr auto kPause = std::chrono::milliseconds(2);
+
 checkpoint::Manifest::Part describe(const fs::path& part) {
   return {part.filename().string(), fs::file_size(part), container::stored_checksum(part)};
 }
@@ -74,7 +76,19 @@ void CheckpointWriter::publish(const WriteJob& job, const fs::path& checkpoint,
     await(part, failure_sign(part), cancelled);
     manifest.parts.push_back(describe(part));
   }
+  await_listeners(job, cancelled);
   store_.commit(checkpoint, manifest);
+}
+
+/// Else a run that goes on from here, after all its processes were killed, lacks lines in its
+/// history. A supervisor that stands still costs no checkpoint.
+void CheckpointWriter::await_listeners(const WriteJob& job,
+                                       const std::atomic<bool>& cancelled) const {
+  if (!job.is_heard) return;
+  const auto deadline =
+      steady_clock::now() + std::chrono::duration<double>(options_.heard_deadline_s);
+  while (!job.is_heard() && !cancelled && steady_clock::now() < deadline)
+    std::this_thread::sleep_for(kPause);
 }
 
 /// Behind the commit: whatever fails here costs no checkpoint.
@@ -102,7 +116,6 @@ void CheckpointWriter::follow(const WriteJob& job, const std::atomic<bool>& canc
 
 void CheckpointWriter::await(const fs::path& path, const fs::path& sign_of_failure,
                              const std::atomic<bool>& cancelled) const {
-  constexpr auto kPause = std::chrono::milliseconds(2);
   const auto deadline =
       steady_clock::now() + std::chrono::duration<double>(options_.part_deadline_s);
   std::error_code ignored;

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@ struct WriteJob {
   std::vector<container::Entry> entries;  // their bytes stay as they are until it is done
   Json meta;
   checkpoint::Manifest manifest;  // rank 0 publishes it, with the parts
+  std::function<bool()> is_heard =
+      {};  // whether the history up to here is safe; absent: nobody asks
 };
 
 /// How it ended.
@@ -40,6 +43,7 @@ class CheckpointWriter {
     Ranking ranking;
     std::int64_t top_k = 1;        // -1: nothing is removed
     double part_deadline_s = 120;  // for the parts of the other ranks
+    double heard_deadline_s = 5;   // for the listeners
   };
   explicit CheckpointWriter(Options options);
 
@@ -52,6 +56,7 @@ class CheckpointWriter {
   void publish(const WriteJob& job, const std::filesystem::path& checkpoint,
                const std::atomic<bool>& cancelled);
   void follow(const WriteJob& job, const std::atomic<bool>& cancelled, WriteOutcome& outcome);
+  void await_listeners(const WriteJob& job, const std::atomic<bool>& cancelled) const;
   void tidy(const std::filesystem::path& checkpoint);
   void await(const std::filesystem::path& path, const std::filesystem::path& sign_of_failure,
              const std::atomic<bool>& cancelled) const;

@@ -22,6 +22,16 @@ TEST_CASE("a stamp of a process that was killed can still be read") {
   CHECK(page.get().monotonic_ns > 0);
 }
 
+TEST_CASE("a rank that nobody listens to need not be heard") {
+  Heartbeat page{};
+  page.told = 2;
+  CHECK(page.has_heard(2));
+  page.heard = 1;
+  CHECK_FALSE(page.has_heard(2));
+  page.heard = 2;
+  CHECK(page.has_heard(2));
+}
+
 TEST_CASE("the collective of a process that was killed can still be read") {
   const HeartbeatPage page = HeartbeatPage::create();
   CHECK(page.get().collective().name.empty());

@@ -139,7 +139,7 @@ class Run:
         if self.pages is None or not self.pages.maps or time.monotonic() > self.pages.read_at + 0.2:
             try:
                 self.pages = Pages(self.process.pid)
-            except OSError:
+            except (OSError, ValueError):  # the pages are being made
                 return []
         return self.pages.beats()
 

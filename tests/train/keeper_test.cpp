@@ -83,6 +83,18 @@ TEST_CASE("a keeper knows after a resume which weights are the best, and the sto
   }
 }
 
+TEST_CASE("a best that was being written when the state was taken is written after a resume") {
+  Keeping first;
+  Keeping resumed;
+  for (Keeping* one : {&first, &resumed}) one->options.saving.emplace().asynchronous = true;
+  first.epochs(0, 2);
+  hand_over_memo(first.keeper, resumed.keeper);
+  hand_over_state(first.keeper, resumed.keeper);
+  for (Keeping* one : {&first, &resumed}) one->keeper.observe({2, 4, 4, 12}, 7, {});
+  CHECK(remember(resumed.keeper) == remember(first.keeper));
+  CHECK(resumed.best_file() == first.best_file());
+}
+
 TEST_CASE("a keeper's best weights and the stopper's come back where they differ") {
   Keeping first;
   first.epochs(0, 4);

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <fstream>
+#include <thread>
 
 using namespace trainctl;
 
@@ -96,6 +97,21 @@ TEST_CASE("a save is committed, read back and told, and the links lead to it") {
   CHECK(saving.pointed(Link::last) == 3);
   CHECK(saving.pointed(Link::best) == 3);
   CHECK(saving.store().list()[0].manifest->monitor == "val/loss");
+}
+
+TEST_CASE("a save is committed once its listeners have what was told before it") {
+  Saving saving;
+  saving.run.heartbeat.told = 3;
+  saving.run.heartbeat.heard = 2;
+  saving.save(3);
+  saving.run.heartbeat.told = 9;  // behind it
+  const fs::path part =
+      checkpoint::Store::part(saving.folder() / checkpoint::folder_name({3, 0}), 0);
+  while (!fs::exists(part)) std::this_thread::yield();
+  CHECK(saving.pointed(Link::last) == -1);
+  saving.run.heartbeat.heard = 3;
+  saving.saver->settle();
+  CHECK(saving.pointed(Link::last) == 3);
 }
 
 TEST_CASE("what training does after the copy does not reach the file") {
