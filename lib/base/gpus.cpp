@@ -21,19 +21,25 @@ std::string value_after_colon(const std::string& line) {
   return line.substr(first, line.find_last_not_of(" \t") - first + 1);
 }
 
-// Device number -> UUID, as /proc/driver/nvidia/gpus/*/information tells.
-std::map<std::string, std::string> uuids(const fs::path& root) {
-  std::map<std::string, std::string> found;
+struct Names {
+  std::string uuid;
+  std::string model;
+};
+
+// Device number -> names, as /proc/driver/nvidia/gpus/*/information tells.
+std::map<std::string, Names> names_of_cards(const fs::path& root) {
+  std::map<std::string, Names> found;
   std::error_code ignored;
   for (const auto& folder : fs::directory_iterator(root / "proc/driver/nvidia/gpus", ignored)) {
     std::ifstream in(folder.path() / "information");
-    std::string uuid;
+    Names names;
     std::string minor;
     for (std::string line; std::getline(in, line);) {
-      if (line.starts_with("GPU UUID")) uuid = value_after_colon(line);
+      if (line.starts_with("Model:")) names.model = value_after_colon(line);
+      if (line.starts_with("GPU UUID")) names.uuid = value_after_colon(line);
       if (line.starts_with("Device Minor")) minor = value_after_colon(line);
     }
-    if (!minor.empty()) found[minor] = uuid;
+    if (!minor.empty()) found[minor] = names;
   }
   return found;
 }
@@ -65,14 +71,15 @@ std::optional<std::size_t> by_uuid(std::span<const Gpu> present, std::string_vie
 }  // namespace
 
 std::vector<Gpu> present_gpus(const fs::path& root) {
-  const std::map<std::string, std::string> names = uuids(root);
+  const std::map<std::string, Names> names = names_of_cards(root);
   std::vector<Gpu> gpus;
   std::error_code ignored;
   for (int i = 0; i < kMostGpus; ++i) {
     const std::string number = std::to_string(i);
     if (!fs::exists(root / ("dev/nvidia" + number), ignored)) continue;
-    const auto name = names.find(number);
-    gpus.push_back({"/dev/nvidia" + number, name == names.end() ? std::string() : name->second});
+    const auto found = names.find(number);
+    const Names known = found == names.end() ? Names{} : found->second;
+    gpus.push_back({"/dev/nvidia" + number, known.uuid, known.model});
   }
   return gpus;
 }
@@ -96,6 +103,17 @@ std::vector<std::string> visible_gpus(std::span<const Gpu> present, const char* 
     visible.push_back(device);
   }
   return visible;
+}
+
+std::vector<std::string> gpu_models(std::span<const Gpu> present,
+                                    std::span<const std::string> devices) {
+  std::vector<std::string> models;
+  for (const std::string& device : devices) {
+    const auto found = std::ranges::find(present, device, &Gpu::device);
+    const bool named = found != present.end() && !found->model.empty();
+    models.push_back(named ? found->model : device);
+  }
+  return models;
 }
 
 }  // namespace trainctl

@@ -12,6 +12,7 @@ namespace trainctl {
 struct Gpu {
   std::string device;  // "/dev/nvidia0"
   std::string uuid;    // "GPU-8a6b..."
+  std::string model = {};  // "NVIDIA H200"
 };
 
 /// The device files there are, by number. They say nothing about the driver: only CUDA itself does.
@@ -22,5 +23,10 @@ std::vector<Gpu> present_gpus(const std::filesystem::path& root = "/");
 /// first entry that is neither, a card named twice leaves none, and a MIG slice is one device.
 /// `list` is null where it is not set.
 std::vector<std::string> visible_gpus(std::span<const Gpu> present, const char* list);
+
+/// What the driver calls those of `devices` that are present; a MIG slice, or a card whose name is
+/// not told, by what it is called in `devices`.
+std::vector<std::string> gpu_models(std::span<const Gpu> present,
+                                    std::span<const std::string> devices);
 
 }  // namespace trainctl

@@ -59,7 +59,9 @@ Machine read_machine() {
   machine.cores = usable_cores();
   machine.memory_bytes = meminfo("MemTotal");
   machine.memory_available_bytes = available_memory();
-  machine.gpus = visible_gpus(present_gpus(), std::getenv("CUDA_VISIBLE_DEVICES"));
+  const std::vector<Gpu> present = present_gpus();
+  machine.gpus = visible_gpus(present, std::getenv("CUDA_VISIBLE_DEVICES"));
+  machine.gpu_models = gpu_models(present, machine.gpus);
   return machine;
 }
 

@@ -19,6 +19,7 @@ struct Machine {
   std::uint64_t memory_bytes = 0;
   std::uint64_t memory_available_bytes = 0;
   std::vector<std::string> gpus;  // device files /dev/nvidiaN that CUDA_VISIBLE_DEVICES leaves
+  std::vector<std::string> gpu_models = {};  // what the driver calls them
 };
 
 Machine read_machine();

@@ -16,5 +16,7 @@ double quantile(std::span<const double> values, double p);
 double median(std::span<const double> values);
 Quartiles quartiles(std::span<const double> values);
 double mean(std::span<const double> values);
+/// Of a sample (n - 1 below); NaN for fewer than two values.
+double variance(std::span<const double> values);
 
 }  // namespace trainctl

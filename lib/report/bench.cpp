@@ -17,11 +17,6 @@ std::vector<double> each(const BenchRow& row, const Value& value) {
   return values;
 }
 
-double steady_epoch_s(const Trial& trial) {
-  const std::span<const double> all = trial.epoch_s;
-  return median(all.size() > 1 ? all.subspan(1) : all);
-}
-
 std::vector<double> median_epochs(const BenchRow& row) {
   std::size_t epochs = 0;
   for (const Trial& trial : row.trials) epochs = std::max(epochs, trial.epoch_s.size());
@@ -57,6 +52,8 @@ RowSummary summarize_row(const BenchRow& base, const BenchRow& row) {
       .epoch_s = median_epochs(row),
       .steady_epoch_s = median(each(row, steady_epoch_s)),
       .startup_s = median(each(row, [](const Trial& trial) { return trial.startup_s; })),
+      .first_batch_s = median(each(row, [](const Trial& trial) { return trial.first_batch_s; })),
+      .rss_mb = median(each(row, [](const Trial& trial) { return trial.rss_mb; })),
       .samples_per_s = median(each(row, [](const Trial& trial) { return trial.samples_per_s; })),
       .speedup = speedup(each(base, total_s), each(row, total_s)),
       .epoch_speedup = speedup(each(base, steady_epoch_s), each(row, steady_epoch_s)),
@@ -90,13 +87,9 @@ std::string speedup_text(const Speedup& speedup) {
              : value;
 }
 
-// The range of n values holds the true median with probability 1 - 2^(1-n), and no bootstrap
-// reaches beyond the range.
 std::string interval_note(std::size_t repeats) {
-  if (repeats < 3) return ", without an interval below 3 repeats";
-  if (repeats >= 5) return " with its 95 % bootstrap interval";
-  return fmt::format(" with its bootstrap interval, which {} repeats can make {} % sure at most",
-                     repeats, repeats == 3 ? "75" : "87");
+  if (repeats < kFewestPairs) return ", without an interval below 3 repeats";
+  return " with its 95 % interval (Student's t of their logarithms)";
 }
 
 std::string same_text(const std::optional<bool>& same) {
@@ -116,66 +109,37 @@ std::string final_loss(const BenchRow& row) {
   return none ? "-" : metric_text(row.trials.front().losses.back());
 }
 
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-Json numbers_json(const std::vector<double>& values) {
-  Json list = Json::array();
-  for (const double value : values) list.push_back(json_number(value));
-  return list;
-}
-
-Json speedup_json(const Speedup& speedup) {
-  Json interval = nullptr;
-  if (speedup.ci95) interval = Json::array({speedup.ci95->low, speedup.ci95->high});
-  return {{"value", or_null(speedup.value)}, {"ci95", interval}};
-}
-
-Json failure_json(const std::optional<TrialFailure>& failure) {
-  if (!failure) return nullptr;
-  return {{"exit_code", failure->exit_code}, {"message", failure->message}};
-}
-
 std::size_t most_trials(std::span<const BenchRow> rows) {
   std::size_t most = 0;
   for (const BenchRow& row : rows) most = std::max(most, row.trials.size());
   return most;
 }
 
-Json identical_json(const RowSummary& summary) {
-  if (summary.same_losses == false || summary.same_batches == false) return false;
-  return summary.same_losses && summary.same_batches ? Json(true) : Json(nullptr);
+std::string memory_text(double mb) { return mb > 0 ? with_thousands(std::llround(mb)) : "-"; }
+
+/// The numbers of at most ten epochs, the first and the last among them.
+std::vector<std::size_t> shown_epochs(std::span<const BenchRow> rows) {
+  constexpr std::size_t kMost = 10;
+  std::size_t epochs = 0;
+  for (const BenchRow& row : rows) {
+    if (!row.trials.empty()) epochs = std::max(epochs, row.trials.front().losses.size());
+  }
+  std::vector<std::size_t> shown;
+  for (std::size_t i = 0; i < std::min(epochs, kMost); ++i)
+    shown.push_back(epochs <= kMost ? i : i * (epochs - 1) / (kMost - 1));
+  return shown;
 }
 
-Json row_json(const BenchRow& row, const RowSummary& summary) {
-  Json settings = Json::object();
-  for (const auto& [key, value] : row.settings) settings[key] = value;
-  const bool ran = !row.trials.empty();
-  const Quartiles& total = summary.total_s;
-  const Json total_s{{"median", json_number(total.median)},
-                     {"q1", json_number(total.q1)},
-                     {"q3", json_number(total.q3)}};
-  return {{"technique", row.technique},
-          {"settings", settings},
-          {"total_s", total_s},
-          {"epoch_s", numbers_json(summary.epoch_s)},
-          {"samples_per_s", json_number(summary.samples_per_s)},
-          {"speedup", speedup_json(summary.speedup)},
-          {"loss", ran ? numbers_json(row.trials.front().losses) : Json::array()},
-          {"data_digest", ran ? row.trials.front().data_digest : ""},
-          {"identical", identical_json(summary)},
-          {"same_batches", or_null(summary.same_batches)},
-          {"same_losses", or_null(summary.same_losses)},
-          {"steady_epoch_s", json_number(summary.steady_epoch_s)},
-          {"epoch_speedup", speedup_json(summary.epoch_speedup)},
-          {"startup_s", json_number(summary.startup_s)},
-          {"repeats_s", numbers_json(each(row, [](const Trial& trial) { return trial.total_s; }))},
-          {"failure", failure_json(row.failure)}};
+std::string first_epoch_text(const RowSummary& row) {
+  return row.epoch_s.empty() ? "-" : duration_text(row.epoch_s.front());
 }
 
 }  // namespace
+
+double steady_epoch_s(const Trial& trial) {
+  const std::span<const double> all = trial.epoch_s;
+  return median(all.size() > 1 ? all.subspan(1) : all);
+}
 
 std::vector<RowSummary> summarize(std::span<const BenchRow> rows) {
   std::vector<RowSummary> summaries;
@@ -208,6 +172,31 @@ Table bench_table(std::span<const BenchRow> rows) {
   return table;
 }
 
+Table epochs_table(std::span<const BenchRow> rows) {
+  const std::vector<std::size_t> epochs = shown_epochs(rows);
+  std::vector<Column> columns{{"technique", Align::left},
+                              {"start-up"},
+                              {"first batch"},
+                              {"first epoch"},
+                              {"peak MB"}};
+  for (const std::size_t epoch : epochs) columns.push_back({fmt::format("loss {}", epoch + 1)});
+  Table table(columns);
+  const std::vector<RowSummary> summaries = summarize(rows);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const RowSummary& row = summaries[i];
+    std::vector<std::string> cells{printable(rows[i].technique), duration_text(row.startup_s),
+                                   duration_text(row.first_batch_s), first_epoch_text(row),
+                                   memory_text(row.rss_mb)};
+    for (const std::size_t epoch : epochs) {
+      const bool told =
+          !rows[i].trials.empty() && epoch < rows[i].trials.front().losses.size();
+      cells.push_back(told ? metric_text(rows[i].trials.front().losses[epoch]) : "-");
+    }
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
 std::string bench_notes(std::span<const BenchRow> rows) {
   if (rows.empty()) return "";
   const std::size_t repeats = most_trials(rows);
@@ -221,20 +210,9 @@ std::string bench_notes(std::span<const BenchRow> rows) {
     if (row.failure) text += fmt::format("Failed: {}\n", printable(row.failure->message));
   }
   if (rows.size() < 2) return text;
-  text += fmt::format("Speed-up is against '{}': median of the paired repeats{}.\n",
+  text += fmt::format("Speed-up is against '{}': geometric mean of the paired repeats{}.\n",
                       printable(rows.front().technique), interval_note(repeats));
   return text;
-}
-
-Json bench_document(std::span<const BenchRow> rows, const std::string& config) {
-  Json list = Json::array();
-  const std::vector<RowSummary> summaries = summarize(rows);
-  for (std::size_t i = 0; i < rows.size(); ++i) list.push_back(row_json(rows[i], summaries[i]));
-  return {{"schema", "trainctl.bench/1"},
-          {"config", config},
-          {"repeats", most_trials(rows)},
-          {"baseline", rows.empty() ? "" : rows.front().technique},
-          {"rows", list}};
 }
 
 }  // namespace trainctl::report

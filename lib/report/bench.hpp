@@ -26,6 +26,7 @@ struct SlowRank {
 struct Trial {
   double total_s = 0;    // from the start of its first process to the end of its last
   double startup_s = 0;  // from exec until the worker had loaded its libraries
+  double first_batch_s = 0;  // from the start of the first epoch until its first batch was there
   std::vector<double> epoch_s;
   double samples_per_s = 0;             // steady epochs
   std::vector<double> losses;           // train/loss of each epoch
@@ -35,6 +36,9 @@ struct Trial {
   std::optional<double> exposed_s;      // a step waited for other ranks, mean of the ranks
   std::optional<double> exposed_share;  // of the step
   std::optional<SlowRank> slowest;      // of several ranks
+  double rss_mb = 0;                    // peak memory of rank 0; 0: not told
+  std::optional<double> gpu_mem_mb;     // peak of its GPU
+  events::Metrics metrics;              // of the last epoch: train/loss, val/accuracy
 };
 Trial trial_of(const RunRecord& record, double total_s);
 
@@ -59,6 +63,8 @@ struct RowSummary {
   std::vector<double> epoch_s;  // median over the repeats, for each epoch
   double steady_epoch_s = 0;    // median of the epochs after the first
   double startup_s = 0;         // median
+  double first_batch_s = 0;     // median
+  double rss_mb = 0;            // median
   double samples_per_s = 0;     // median
   Speedup speedup;              // of total_s
   Speedup epoch_speedup;        // of the steady epochs
@@ -77,11 +83,28 @@ std::optional<double> loss_gap(const BenchRow& base, const BenchRow& row);
 /// "same", "within 1e-06" (up to 1e-4), "differ"; "?" where it is not known.
 std::string loss_text(const std::optional<double>& gap);
 
+/// The median of the epochs after the first; of the first where there is no other.
+double steady_epoch_s(const Trial& trial);
+
 /// technique, total, epoch, samples/s, speed-ups, final loss, identity.
 Table bench_table(std::span<const BenchRow> rows);
-/// The lines below the table: what the columns mean. Plain text with its newlines.
+/// What the first table leaves out: start-up, time to the first batch, first epoch and memory, and
+/// the mean training loss of each epoch (of many epochs ten, the first and the last among them).
+Table epochs_table(std::span<const BenchRow> rows);
+/// The lines below the tables: what the columns mean. Plain text with its newlines.
 std::string bench_notes(std::span<const BenchRow> rows);
-/// Schema "trainctl.bench/1". `config` is the path of the experiment file.
-Json bench_document(std::span<const BenchRow> rows, const std::string& config);
+/// A line for each run, all numbers as they are: technique, the keys that vary, repeat, times,
+/// memory, metrics, digest.
+Table trials_table(std::span<const BenchRow> rows);
+
+/// What a bench compares under, so that another day's can be compared with it.
+struct BenchSetup {
+  std::string config;      // path of the experiment file
+  Json machine = nullptr;  // machine_key()
+  std::string config_hash;
+  std::string config_resolved;  // of the first row, as YAML
+};
+/// Schema "trainctl.bench/1".
+Json bench_document(std::span<const BenchRow> rows, const BenchSetup& setup);
 
 }  // namespace trainctl::report

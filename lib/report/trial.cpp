@@ -44,6 +44,13 @@ Trial trial_of(const RunRecord& record, double total_s) {
     trial.epoch_s.push_back(epoch.timing.wall_s);
     if (const auto loss = find_metric(epoch.metrics, "train/loss")) trial.losses.push_back(*loss);
   }
+  if (!record.epochs.empty()) {
+    trial.first_batch_s = record.epochs.front().timing.first_batch_s;
+    trial.metrics = record.epochs.back().metrics;
+    const events::Timing all = sum_timing(record.epochs);
+    trial.rss_mb = all.rss_mb;
+    trial.gpu_mem_mb = all.gpu_mem_mb;
+  }
   trial.samples_per_s = sum_timing(steady_epochs(record)).samples_per_s;
   if (const auto end = record.finished.find(0); end != record.finished.end())
     trial.data_digest = end->second.data_digest;

@@ -5,6 +5,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
+#include <utility>
+
 namespace trainctl::study {
 namespace {
 
@@ -12,28 +16,65 @@ bool was_stopped(const report::BenchRow& row) {
   return row.failure && launch::is_stop_code(row.failure->exit_code);
 }
 
+/// Puts the run into its row; false where it was stopped.
+bool keep(report::BenchRow& row, TrialResult result, const std::string& which) {
+  if (auto* trial = std::get_if<report::Trial>(&result)) {
+    row.trials.push_back(std::move(*trial));
+    return true;
+  }
+  row.failure = std::get<report::TrialFailure>(std::move(result));
+  row.failure->message = fmt::format("{} ({}): {}", row.technique, which, row.failure->message);
+  return !was_stopped(row);
+}
+
+/// Watches the end of a bench.
+class Budget {
+ public:
+  explicit Budget(const Rounds& rounds) : rounds_(rounds) {}
+
+  bool lets_round_begin(int repeat) {
+    if (!rounds_.ends_at) return true;
+    const double now = rounds_.clock->now();
+    if (repeat > 0) longest_s_ = std::max(longest_s_, now - began_);
+    began_ = now;
+    return repeat == 0 || now + longest_s_ <= *rounds_.ends_at;
+  }
+
+  /// Of the first round; later ones are foreseen.
+  [[nodiscard]] bool lets_run_begin(int repeat, std::size_t setting) const {
+    const bool first = repeat == 0 && setting == 0;
+    return first || repeat > 0 || !rounds_.ends_at || rounds_.clock->now() <= *rounds_.ends_at;
+  }
+
+ private:
+  const Rounds& rounds_;
+  double began_ = 0;
+  double longest_s_ = 0;
+};
+
 }  // namespace
 
-std::vector<report::BenchRow> run_rounds(std::span<const Setting> settings, int repeats,
+std::vector<report::BenchRow> run_rounds(std::span<const Setting> settings, const Rounds& rounds,
                                          const RunTrial& run_trial) {
   std::vector<report::BenchRow> rows;
   for (const Setting& setting : settings)
     rows.push_back({setting.technique, setting.values, {}, {}});
-  for (int repeat = 0; repeat < repeats; ++repeat) {
+  Budget budget(rounds);
+  for (int repeat = 0; repeat < rounds.repeats && budget.lets_round_begin(repeat); ++repeat) {
+    const std::string which = fmt::format("run {} of {}", repeat + 1, rounds.repeats);
     for (std::size_t i = 0; i < settings.size(); ++i) {
       if (rows[i].failure) continue;
-      TrialResult result = run_trial(i, repeat);
-      if (auto* trial = std::get_if<report::Trial>(&result)) {
-        rows[i].trials.push_back(std::move(*trial));
-        continue;
-      }
-      rows[i].failure = std::get<report::TrialFailure>(std::move(result));
-      rows[i].failure->message = fmt::format("{} (run {} of {}): {}", settings[i].technique,
-                                             repeat + 1, repeats, rows[i].failure->message);
-      if (was_stopped(rows[i])) return rows;
+      if (!budget.lets_run_begin(repeat, i) || !keep(rows[i], run_trial(i, repeat), which))
+        return rows;
     }
   }
   return rows;
+}
+
+bool is_whole_round(std::span<const report::BenchRow> rows) {
+  return std::ranges::all_of(rows, [](const report::BenchRow& row) {
+    return !row.trials.empty() || row.failure.has_value();
+  });
 }
 
 int exit_code_of(std::span<const report::BenchRow> rows) {

@@ -1,9 +1,11 @@
 #pragma once
 
+#include "base/clock.hpp"
 #include "report/bench.hpp"
 #include "study/grid.hpp"
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -14,11 +16,23 @@ namespace trainctl::study {
 using TrialResult = std::variant<report::Trial, report::TrialFailure>;
 using RunTrial = std::function<TrialResult(std::size_t setting, int repeat)>;
 
+/// How long a bench goes on.
+struct Rounds {
+  int repeats = 5;
+  std::optional<double> ends_at = {};  // of the clock; none: when all repeats are made
+  const Clock* clock = nullptr;        // where there is such an end
+};
+
 /// Rounds: A B C, A B C, ... so that a slow minute of the machine falls on all settings alike. A
 /// run that fails is noted in its row, with setting and repeat, and the row is not run again; one
-/// that was stopped by a signal ends the bench.
-std::vector<report::BenchRow> run_rounds(std::span<const Setting> settings, int repeats,
+/// that was stopped by a signal ends the bench. With an end no round begins that would pass it if
+/// it took as long as the longest so far; in the first round, whose length nobody knows yet, no run
+/// begins after it.
+std::vector<report::BenchRow> run_rounds(std::span<const Setting> settings, const Rounds& rounds,
                                          const RunTrial& run_trial);
+
+/// Whether every setting has run once, well or badly.
+bool is_whole_round(std::span<const report::BenchRow> rows);
 
 /// 0, or the code of the failure that the bench ends with: a stop, else the first in the order of
 /// the rows.

@@ -50,7 +50,8 @@ Json describe(const Machine& machine) {
           {"cpu_features", machine.cpu_features},
           {"cores", machine.cores},
           {"memory_bytes", machine.memory_bytes},
-          {"gpus", machine.gpus}};
+          {"gpus", machine.gpus},
+          {"gpu_models", machine.gpu_models}};
 }
 
 // Reads until the end, the deadline or a full page, whichever comes first.

@@ -37,6 +37,9 @@ TEST_CASE("GPUs are the device files, with the names that the driver gives them"
   CHECK(found[0].uuid.empty());
   CHECK(found[1].device == "/dev/nvidia2");
   CHECK(found[1].uuid == "GPU-bb33");
+  CHECK(found[1].model == "NVIDIA H200");
+  CHECK(gpu_models(found, Strings{"/dev/nvidia2", "/dev/nvidia0", "MIG-1"}) ==
+        Strings{"NVIDIA H200", "/dev/nvidia0", "MIG-1"});
 }
 
 TEST_CASE("CUDA_VISIBLE_DEVICES chooses by number and by the beginning of a UUID") {

@@ -16,3 +16,9 @@ TEST_CASE("quartiles interpolate as numpy does") {
   CHECK(mean(values) == Approx(4.0));
   CHECK(std::isnan(median({})));
 }
+
+TEST_CASE("the variance of a sample divides by one less than its size") {
+  CHECK(variance(std::vector<double>{2, 4, 4, 4, 5, 5, 7, 9}) == Approx(32.0 / 7));
+  CHECK(variance(std::vector<double>{3, 3}) == 0);
+  CHECK(std::isnan(variance(std::vector<double>{3})));
+}

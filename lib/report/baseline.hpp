@@ -1,0 +1,47 @@
+#pragma once
+
+#include "base/json.hpp"
+#include "base/machine.hpp"
+#include "report/samples.hpp"
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trainctl::report {
+
+/// What of a machine decides how fast a run is: {cpu, cores, memory_gib, gpus, hash}.
+Json machine_key(const Machine& machine);
+
+/// "cores: 16 there, 2 here", one for each difference of two keys; empty: none. A value that a key
+/// does not have is no difference, but a key without any is one.
+std::vector<std::string> machine_differences(const Json& there, const Json& here);
+
+/// One setting of a bench that was saved.
+struct BaselineRow {
+  std::string technique;
+  std::map<std::string, std::string> settings;  // key -> value as YAML
+  Samples samples;
+};
+
+/// What later benches are compared with: a file of `bench --save`, or a run folder as one row.
+struct Baseline {
+  std::string path;             // as it was given
+  Json machine = nullptr;       // machine_key(); null: not told
+  std::string config_resolved;  // YAML; empty: not told
+  std::vector<BaselineRow> rows;
+};
+
+/// Reads "trainctl.bench/1". Throws Error(config) that names `path` and what is wrong: another
+/// schema, a wrong type, no runs.
+Baseline read_baseline(const std::string& text, const std::string& path);
+
+/// The row that has these settings, else the only one; nullptr where there are several and none
+/// has.
+const BaselineRow* row_for(const Baseline& baseline,
+                           const std::vector<std::pair<std::string, std::string>>& settings);
+
+}  // namespace trainctl::report

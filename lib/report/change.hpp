@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+
+namespace trainctl::report {
+
+struct Interval {
+  double low = 0;
+  double high = 0;
+};
+
+/// What is compared: other over base (times, rates, memory), or other less base (shares).
+enum class Scale { ratio, difference };
+
+/// How far one number is from another, over the repeats of both.
+struct Change {
+  std::optional<double> value;       // 1 or 0, as the scale has it: nothing has changed
+  std::optional<Interval> interval;  // of that value; needs noise that is known
+  double noise = 0;  // standard deviation of one pair, of the logarithm where it is a ratio
+  double df = 0;     // degrees of freedom of the noise; 0: it is not known
+  std::size_t repeats = 0;  // pairs; of repeats apart the fewer of both sides
+};
+
+/// The fewest pairs that get an interval: two have one degree of freedom, and an interval that says
+/// nothing.
+inline constexpr std::size_t kFewestPairs = 3;
+
+/// Repeats are paired in their order: interleaved rounds put the i-th repeats of two rows next to
+/// each other, so that a slow minute of the machine slows both and falls out of their ratio. The
+/// value is the mean of the pairs (of ratios the geometric one), the interval Student's t of their
+/// logarithms or differences ("Student", "The probable error of a mean", Biometrika 6, 1908); why
+/// not the bootstrap: docs/adr/0015-t-of-log-ratios.md. Of ratios, pairs with a number that is not
+/// above 0 and finite are left out; of differences those with one that is not finite.
+Change paired_change(std::span<const double> base, std::span<const double> other, Scale scale,
+                     double level = 0.95);
+
+/// The same of repeats that were made apart, as a bench and a file of another day: Welch's interval
+/// ("The generalization of 'Student's' problem when several different population variances are
+/// involved", Biometrika 34, 1947). Where one side is a single run, its noise is taken to be that
+/// of the other.
+Change unpaired_change(std::span<const double> base, std::span<const double> other, Scale scale,
+                       double level = 0.95);
+
+}  // namespace trainctl::report
