@@ -54,11 +54,20 @@ double student_density(double t, double df) {
          std::sqrt(df * std::numbers::pi);
 }
 
-/// The logarithm of the density of s, where df s^2 is chi-squared with df degrees of freedom.
-double log_deviation_density(double s, double df) {
-  return std::log(2.0) + df / 2 * std::log(df / 2) - log_gamma(df / 2) + (df - 1) * std::log(s) -
-         df * s * s / 2;
-}
+/// The density of s, where df s^2 is chi-squared with df degrees of freedom.
+class DeviationDensity {
+ public:
+  explicit DeviationDensity(double df)
+      : df_(df), constant_(std::log(2.0) + df / 2 * std::log(df / 2) - log_gamma(df / 2)) {}
+
+  double operator()(double s) const {
+    return std::exp(constant_ + (df_ - 1) * std::log(s) - df_ * s * s / 2);
+  }
+
+ private:
+  double df_;
+  double constant_;
+};
 
 }  // namespace
 
@@ -101,6 +110,7 @@ double power_of(double noise, double effect, int pairs, double alpha) {
   const double shift = effect / noise * std::sqrt(static_cast<double>(pairs));
   // Over all standard deviations that a sample may show; Simpson's rule.
   constexpr int kParts = 200;
+  const DeviationDensity density(df);
   const double reach = 9 / std::sqrt(2 * df);
   const double from = std::max(1e-9, 1 - reach);
   const double width = (1 + reach - from) / kParts;
@@ -108,7 +118,7 @@ double power_of(double noise, double effect, int pairs, double alpha) {
   for (int i = 0; i <= kParts; ++i) {
     const double s = from + i * width;
     const double weight = i == 0 || i == kParts ? 1 : i % 2 == 1 ? 4 : 2;
-    sum += weight * normal_cdf(shift - t * s) * std::exp(log_deviation_density(s, df));
+    sum += weight * normal_cdf(shift - t * s) * density(s);
   }
   return std::clamp(sum * width / 3, 0.0, 1.0);
 }

@@ -3,6 +3,7 @@
 #include "report/invented.hpp"
 #include "support/catch.hpp"
 
+#include <cmath>
 #include <limits>
 
 using namespace trainctl;
@@ -55,11 +56,11 @@ TEST_CASE(
   CHECK(two.base == 0);
   CHECK(two.devices == 2);
   CHECK(two.global_batch == 64);
-  CHECK(*two.speedup.value == Approx(1.8));  // of 1.8, 1.5 and 1.8
-  CHECK(*two.efficiency.value == Approx(0.9));
+  CHECK(*two.speedup.value == Approx(std::cbrt(1.8 * 1.5 * 1.8)));
+  CHECK(*two.efficiency.value == Approx(std::cbrt(1.8 * 1.5 * 1.8) / 2));
   REQUIRE(two.efficiency.ci95);
-  CHECK(two.efficiency.ci95->low == Approx(0.75));
-  CHECK(two.efficiency.ci95->high == Approx(0.9));
+  CHECK(two.efficiency.ci95->low == Approx(1.304114 / 2).epsilon(1e-5));
+  CHECK(two.efficiency.ci95->high == Approx(2.200097 / 2).epsilon(1e-5));
   CHECK(*two.exposed_s == Approx(0.002));
   CHECK(two.slowest->rank == 1);
   CHECK(*two.loss_gap == Approx(1e-7 / (0.5 + 1e-7)));
@@ -69,7 +70,7 @@ TEST_CASE("the table says that losses are equal within rounding, and what stays"
   const auto rows = one_and_two();
   const auto scaling = scaling_rows(rows, Scaling::strong);
   const std::string text = to_text(scaling_table(rows, scaling), {});
-  CHECK_THAT(text, Contains("base") && Contains("1.80 [1.50, 1.80]") && Contains("90 [75, 90]") &&
+  CHECK_THAT(text, Contains("base") && Contains("1.69 [1.30, 2.20]") && Contains("85 [65, 110]") &&
                        Contains("2.0 ms (20 %)") && Contains("1 (+4 %)") &&
                        Contains("same     within 1e-06"));
   const std::string notes = scaling_notes(scaling, Scaling::strong);

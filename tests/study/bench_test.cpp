@@ -74,7 +74,7 @@ TEST_CASE("a key given twice and a grid that explodes are refused") {
 TEST_CASE("rounds are interleaved: every setting once, then all again") {
   std::string order;
   const auto settings = product(std::vector<Axis>{{"k", {"a", "b", "c"}}});
-  const auto rows = run_rounds(settings, 2, [&](std::size_t setting, int repeat) -> TrialResult {
+  const auto rows = run_rounds(settings, {.repeats = 2}, [&](std::size_t setting, int repeat) -> TrialResult {
     order += fmt::format("{}{} ", setting, repeat);
     return report::Trial{.total_s = static_cast<double>(setting + 1)};
   });
@@ -88,7 +88,7 @@ TEST_CASE("rounds are interleaved: every setting once, then all again") {
 TEST_CASE("a failing run is noted in its row, which is not run again, and the others go on") {
   const auto settings = product(std::vector<Axis>{{"k", {"a", "b"}}});
   int runs = 0;
-  const auto rows = run_rounds(settings, 5, [&](std::size_t setting, int repeat) -> TrialResult {
+  const auto rows = run_rounds(settings, {.repeats = 5}, [&](std::size_t setting, int repeat) -> TrialResult {
     ++runs;
     if (setting == 1 && repeat == 1) return report::TrialFailure{6, "loss is nan"};
     return report::Trial{};
@@ -106,10 +106,49 @@ TEST_CASE("a run stopped by a signal ends the bench with that code, whatever fai
   const auto settings = product(std::vector<Axis>{{"k", {"a", "b", "c"}}});
   int runs = 0;
   const auto rows =
-      run_rounds(settings, 5, [&](std::size_t setting, int /*repeat*/) -> TrialResult {
+      run_rounds(settings, {.repeats = 5}, [&](std::size_t setting, int /*repeat*/) -> TrialResult {
         ++runs;
         return report::TrialFailure{setting == 0 ? 9 : 130, "over"};
       });
   CHECK(runs == 2);
   CHECK(exit_code_of(rows) == 130);
+}
+
+namespace {
+
+// Each run takes so many seconds of an invented clock.
+std::vector<report::BenchRow> within(double budget_s, std::vector<double> seconds, int repeats) {
+  const auto settings = product(std::vector<Axis>{{"k", {"a", "b"}}});
+  ManualClock clock;
+  std::size_t run = 0;
+  return run_rounds(settings, {.repeats = repeats, .ends_at = budget_s, .clock = &clock},
+                    [&](std::size_t, int) -> TrialResult {
+                      clock.advance(seconds[run++ % seconds.size()]);
+                      return report::Trial{.total_s = 1};
+                    });
+}
+
+}  // namespace
+
+TEST_CASE("no round begins that would pass the budget if it took as long as the longest so far") {
+  CHECK(within(100, {5}, 5)[1].trials.size() == 5);
+  CHECK(within(35, {5}, 5)[1].trials.size() == 3);
+  CHECK(within(30, {5}, 5)[1].trials.size() == 3);
+  CHECK(within(29.9, {5}, 5)[1].trials.size() == 2);
+  // Rounds of 2, 12 and 2 seconds: after the long one 16 are left, after the next 14.
+  CHECK(within(30, {1, 1, 6, 6, 1, 1, 1, 1, 1, 1}, 9)[1].trials.size() == 5);
+}
+
+TEST_CASE("the first round is made whole where time is left before its last run") {
+  const auto rows = within(6, {5}, 5);
+  CHECK(rows[0].trials.size() == 1);
+  CHECK(rows[1].trials.size() == 1);
+  CHECK(is_whole_round(rows));
+}
+
+TEST_CASE("a budget that is over in the first round leaves settings without a run") {
+  const auto rows = within(4, {5}, 5);
+  CHECK(rows[0].trials.size() == 1);
+  CHECK(rows[1].trials.empty());
+  CHECK_FALSE(is_whole_round(rows));
 }

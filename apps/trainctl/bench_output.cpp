@@ -1,0 +1,88 @@
+#include "bench_output.hpp"
+
+#include "base/files.hpp"
+#include "base/strings.hpp"
+#include "report/bench_junit.hpp"
+#include "report/scaling.hpp"
+#include "terminal.hpp"
+
+#include <fmt/format.h>
+
+
+namespace trainctl::app {
+namespace {
+
+/// Tables one below the other, each with its notes.
+class Printer {
+ public:
+  Printer(const BenchFlags& flags, const Context& context)
+      : markdown_(flags.markdown),
+        quiet_(context.quiet),
+        style_(style_for(context, stdout)),
+        out_(writer_for(stdout)) {}
+
+  void show(const report::Table& table, const std::string& notes) {
+    if (!first_) out_("\n");
+    first_ = false;
+    const std::string below = quiet_ ? "" : notes;
+    out_(markdown_ ? report::to_markdown(table) + (below.empty() ? "" : "\n" + below)
+                   : report::to_text(table, style_) + below);
+  }
+
+ private:
+  bool markdown_;
+  bool quiet_;
+  bool first_ = true;
+  report::Style style_;
+  report::Write out_;
+};
+
+void print_tables(const BenchOutcome& bench, const BenchFlags& flags, const Context& context) {
+  Printer printer(flags, context);
+  printer.show(report::bench_table(bench.rows),
+               report::bench_notes(bench.rows) + bench.budget_note);
+  printer.show(report::epochs_table(bench.rows),
+               "Warm-up is the median of the repeats; loss is the mean training loss of an epoch.\n");
+  const report::Scaling mode = mode_of(flags);
+  const std::vector<report::ScalingRow> scaling = report::scaling_rows(bench.rows, mode);
+  if (!scaling.empty())
+    printer.show(report::scaling_table(bench.rows, scaling),
+                 report::scaling_notes(scaling, mode));
+  if (!bench.findings.empty())
+    printer.show(report::gate_table(bench.findings),
+                 report::gate_notes(bench.findings, bench.pairing));
+}
+
+}  // namespace
+
+void make_output_folders(const BenchFlags& flags) {
+  for (const std::string* file : {&flags.save, &flags.csv, &flags.junit}) {
+    if (const fs::path folder = fs::path(*file).parent_path(); !folder.empty()) make_folder(folder);
+  }
+}
+
+void print_bench(const BenchOutcome& bench, const Json& document, const BenchFlags& flags,
+                 const Context& context) {
+  if (context.json) {
+    print_json(document);
+  } else {
+    print_tables(bench, flags, context);
+  }
+  for (const report::BenchRow& row : bench.rows) {
+    if (row.failure)
+      writer_for(stderr)(fmt::format("error: {}\n", printable(row.failure->message)));
+  }
+}
+
+void write_bench(const BenchOutcome& bench, const Json& document, const BenchFlags& flags) {
+  if (!flags.save.empty()) write_atomically(flags.save, to_pretty(document) + "\n");
+  if (!flags.csv.empty())
+    write_atomically(flags.csv, report::to_csv(report::trials_table(bench.rows)));
+  if (!flags.junit.empty()) {
+    const std::string group = "bench " + flags.config.file;
+    const auto cases = report::bench_cases(bench.rows, bench.findings, group);
+    write_atomically(flags.junit, report::junit_text("trainctl bench", cases));
+  }
+}
+
+}  // namespace trainctl::app

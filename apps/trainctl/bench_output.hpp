@@ -1,0 +1,31 @@
+#pragma once
+
+#include "bench_gate.hpp"
+#include "report/bench.hpp"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace trainctl::app {
+
+/// What a bench has found.
+struct BenchOutcome {
+  std::vector<report::BenchRow> rows;
+  std::vector<report::Finding> findings;
+  report::Pairing pairing = report::Pairing::interleaved;
+  std::string budget_note;  // one line; empty: all repeats were made
+};
+
+/// Makes the folders of the files that are to be written: known before an hour of runs rather than
+/// after it. Throws Error(resource).
+void make_output_folders(const BenchFlags& flags);
+
+/// The tables, or the document with --json, on stdout; failures on stderr.
+void print_bench(const BenchOutcome& bench, const Json& document, const BenchFlags& flags,
+                 const Context& context);
+
+/// --save, --csv and --junit. Throws Error(resource).
+void write_bench(const BenchOutcome& bench, const Json& document, const BenchFlags& flags);
+
+}  // namespace trainctl::app

@@ -1,0 +1,160 @@
+#include "bench_settings.hpp"
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "run_request.hpp"
+#include "study/scaling.hpp"
+#include "terminal.hpp"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace trainctl::app {
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+std::vector<study::Setting> settings_of(const BenchFlags& flags) {
+  std::vector<study::Axis> axes;
+  for (std::size_t i = 0; i < kAxes.size(); ++i) {
+    if (!flags.lists[i].empty()) axes.push_back(study::parse_axis(kAxes[i].key, flags.lists[i]));
+  }
+  for (const std::string& text : flags.grid) axes.push_back(study::parse_grid(text));
+  return study::product(axes);
+}
+
+study::RunRequest request_for(const BenchFlags& flags, const Overrides& added, Context& context) {
+  ConfigArguments config = flags.config;
+  config.overrides.insert(config.overrides.end(), added.begin(), added.end());
+  study::RunRequest request = request_of(load_checked(config, context), config, context);
+  request.folder.root = fs::path(flags.out) / "bench";
+  return request;
+}
+
+// The batch of one device in the file, with the overrides of the setting.
+std::int64_t batch_of(const BenchFlags& flags, const study::Setting& setting, Context& context) {
+  ConfigArguments config = flags.config;
+  const Overrides added = setting.overrides();
+  config.overrides.insert(config.overrides.end(), added.begin(), added.end());
+  const spec::Loaded loaded = load_config(config, context);
+  context.diagnostics.throw_if_errors();
+  context.diagnostics = {};  // plan_bench() tells its warnings
+  ENSURE(config, !loaded.experiment.loader.batch_size.automatic,
+         "--scaling strong divides loader.batch_size, which is auto: add a number, as in "
+         "loader.batch_size=64");
+  return loaded.experiment.loader.batch_size;
+}
+
+void scale(const BenchFlags& flags, std::vector<study::Setting>& settings, Context& context) {
+  if (flags.scaling.empty()) return;
+  ENSURE(config, study::devices_of(settings.front()).has_value(),
+         "--scaling compares numbers of devices: add them, as in --devices 1,2");
+  if (mode_of(flags) == report::Scaling::weak) return;
+  study::keep_global_batch(
+      settings, [&](const study::Setting& setting) { return batch_of(flags, setting, context); });
+}
+
+bool chooses_threads(const study::RunRequest& request) {
+  return request.loaded.experiment.trainer.num_threads.is_auto();
+}
+
+int devices_in(const study::RunRequest& request) {
+  return request.loaded.experiment.trainer.devices.value_or(1);
+}
+
+std::string threads_line(int threads, int devices, bool differs) {
+  return fmt::format(
+      "warm-up  {} CPU thread{} a process in every run{}", threads, threads == 1 ? "" : "s",
+      differs ? fmt::format(" on {} device{}", devices, devices == 1 ? "" : "s") : std::string());
+}
+
+std::string no_threads_line(int devices) {
+  return fmt::format(
+      "warm-up  failed on {} device{}: runs on so many choose their CPU threads themselves",
+      devices, devices == 1 ? "" : "s");
+}
+
+/// What one run told of those on as many devices.
+class Threads {
+ public:
+  Threads(const BenchFlags& flags, Context& context) : flags_(flags), context_(context) {}
+
+  /// The number that is pinned; none where its run failed or was stopped.
+  std::optional<int> of(int devices, Overrides added, bool differs) {
+    if (failed_.contains(devices)) return std::nullopt;
+    if (const auto known = found_.find(devices); known != found_.end()) return known->second;
+    added.emplace_back("trainer.fast_dev_run=true");
+    const study::WarmUp tried =
+        study::warm_up(request_for(flags_, added, context_), steady_clock());
+    if (tried.stopped) {
+      first_ = tried;
+      return std::nullopt;
+    }
+    if (!tried.threads) {
+      failed_.insert(devices);
+      say(context_, no_threads_line(devices));
+      return std::nullopt;
+    }
+    if (!first_.threads) first_ = tried;
+    say(context_, threads_line(*tried.threads, devices, differs));
+    return found_[devices] = *tried.threads;
+  }
+
+  [[nodiscard]] const study::WarmUp& first() const { return first_; }
+
+ private:
+  const BenchFlags& flags_;
+  Context& context_;
+  std::map<int, int> found_;  // by the number of devices
+  std::set<int> failed_;
+  study::WarmUp first_;
+};
+
+bool devices_differ(const std::vector<study::RunRequest>& requests) {
+  std::set<int> devices;
+  for (const study::RunRequest& request : requests) {
+    if (chooses_threads(request)) devices.insert(devices_in(request));
+  }
+  return devices.size() > 1;
+}
+
+}  // namespace
+
+BenchPlan plan_bench(const BenchFlags& flags, Context& context) {
+  BenchPlan plan;
+  plan.settings = settings_of(flags);
+  scale(flags, plan.settings, context);
+  for (const study::Setting& setting : plan.settings)
+    plan.requests.push_back(request_for(flags, setting.overrides(), context));
+  print_warnings(context);
+  return plan;
+}
+
+std::vector<std::string> varied_keys(const BenchPlan& plan) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : plan.settings.front().values) keys.push_back(key);
+  return keys;
+}
+
+study::WarmUp pin_threads(const BenchFlags& flags, BenchPlan& plan, Context& context) {
+  Threads threads(flags, context);
+  const bool differs = devices_differ(plan.requests);
+  for (std::size_t i = 0; i < plan.requests.size(); ++i) {
+    if (!chooses_threads(plan.requests[i])) continue;
+    Overrides added = plan.settings[i].overrides();
+    const auto number = threads.of(devices_in(plan.requests[i]), added, differs);
+    if (threads.first().stopped) break;
+    if (!number) continue;
+    added.push_back(fmt::format("trainer.num_threads={}", *number));
+    plan.requests[i] = request_for(flags, added, context);
+  }
+  return threads.first();
+}
+
+void say(const Context& context, const std::string& line) {
+  if (progress_for(context) != report::ProgressMode::none) writer_for(stderr)(line + "\n");
+}
+
+}  // namespace trainctl::app

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "bench_flags.hpp"
+#include "context.hpp"
+#include "study/grid.hpp"
+#include "study/run.hpp"
+#include "study/trial.hpp"
+
+#include <string>
+#include <vector>
+
+namespace trainctl::app {
+
+/// A bench before its runs: what is compared, and the run of each setting.
+struct BenchPlan {
+  std::vector<study::Setting> settings;
+  std::vector<study::RunRequest> requests;  // one a setting
+};
+
+/// Reads and checks every setting before the first process starts. Throws Error.
+BenchPlan plan_bench(const BenchFlags& flags, Context& context);
+
+/// The keys that differ between settings.
+std::vector<std::string> varied_keys(const BenchPlan& plan);
+
+/// Left to itself every run measures how many threads are best, and may find another number than
+/// the row it is compared with: one run of one batch decides for all that share the cores alike.
+/// Where that run fails, those of its rows will tell why.
+study::WarmUp pin_threads(const BenchFlags& flags, BenchPlan& plan, Context& context);
+
+/// A line on stderr, unless nothing is to be said of the progress.
+void say(const Context& context, const std::string& line);
+
+}  // namespace trainctl::app
