@@ -31,8 +31,10 @@ namespace {
 std::optional<double> budget_of(const BenchFlags& flags) {
   if (flags.budget.empty()) return std::nullopt;
   const auto seconds = spec::parse_duration(flags.budget);
-  ENSURE(config, seconds.has_value(), "--budget: '{}' is no time; expected one such as 90s, 10m or "
-         "1h30m", printable(flags.budget));
+  ENSURE(config, seconds.has_value(),
+         "--budget: '{}' is no time; expected one such as 90s, 10m or "
+         "1h30m",
+         printable(flags.budget));
   return seconds;
 }
 
@@ -66,8 +68,7 @@ Json document_of(const BenchOutcome& bench, const BenchFlags& flags,
   document["scaling"] =
       report::scaling_json(bench.rows, report::scaling_rows(bench.rows, mode), mode);
   document["repeats_asked"] = flags.repeats;
-  document["gate"] =
-      bench.findings.empty() ? Json(nullptr) : report::gate_json(bench.findings);
+  document["gate"] = bench.findings.empty() ? Json(nullptr) : report::gate_json(bench.findings);
   return document;
 }
 

@@ -61,7 +61,8 @@ void add_outputs(CLI::App& verb, BenchFlags& flags) {
   verb.add_option("--save", flags.save, "write the JSON document to this file")->type_name("FILE");
   verb.add_option("--csv", flags.csv, "write the numbers of every run to this file")
       ->type_name("FILE");
-  verb.add_option("--junit", flags.junit, "write settings and conditions as test cases to this file")
+  verb.add_option("--junit", flags.junit,
+                  "write settings and conditions as test cases to this file")
       ->type_name("FILE");
 }
 

@@ -33,9 +33,8 @@ void ensure_rows(const report::Baseline& baseline, const BenchPlan& plan) {
   });
   std::vector<std::string> techniques;
   for (const report::BaselineRow& row : baseline.rows) techniques.push_back(row.technique);
-  ENSURE(config, any,
-         "the baseline {} has none of these settings; it has {}", printable(baseline.path),
-         shortened(techniques));
+  ENSURE(config, any, "the baseline {} has none of these settings; it has {}",
+         printable(baseline.path), shortened(techniques));
 }
 
 report::Baseline checked_baseline(const BenchFlags& flags, const BenchPlan& plan,

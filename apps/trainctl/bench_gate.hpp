@@ -27,8 +27,7 @@ class BenchGate {
   }
 
  private:
-  [[nodiscard]] std::vector<report::Contest> contests(
-      std::span<const report::BenchRow> rows) const;
+  [[nodiscard]] std::vector<report::Contest> contests(std::span<const report::BenchRow> rows) const;
 
   std::vector<report::Condition> conditions_;
   std::optional<report::Baseline> baseline_;

@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-
 namespace trainctl::app {
 namespace {
 
@@ -41,13 +40,13 @@ void print_tables(const BenchOutcome& bench, const BenchFlags& flags, const Cont
   Printer printer(flags, context);
   printer.show(report::bench_table(bench.rows),
                report::bench_notes(bench.rows) + bench.budget_note);
-  printer.show(report::epochs_table(bench.rows),
-               "Warm-up is the median of the repeats; loss is the mean training loss of an epoch.\n");
+  printer.show(
+      report::epochs_table(bench.rows),
+      "Warm-up is the median of the repeats; loss is the mean training loss of an epoch.\n");
   const report::Scaling mode = mode_of(flags);
   const std::vector<report::ScalingRow> scaling = report::scaling_rows(bench.rows, mode);
   if (!scaling.empty())
-    printer.show(report::scaling_table(bench.rows, scaling),
-                 report::scaling_notes(scaling, mode));
+    printer.show(report::scaling_table(bench.rows, scaling), report::scaling_notes(scaling, mode));
   if (!bench.findings.empty())
     printer.show(report::gate_table(bench.findings),
                  report::gate_notes(bench.findings, bench.pairing));

@@ -10,8 +10,8 @@ namespace trainctl {
 /// An NVIDIA device file and what the driver calls the card; the name is empty where the driver
 /// does not tell.
 struct Gpu {
-  std::string device;  // "/dev/nvidia0"
-  std::string uuid;    // "GPU-8a6b..."
+  std::string device;      // "/dev/nvidia0"
+  std::string uuid;        // "GPU-8a6b..."
   std::string model = {};  // "NVIDIA H200"
 };
 

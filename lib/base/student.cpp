@@ -42,15 +42,15 @@ double beta_fraction(double x, double a, double b) {
 double incomplete_beta(double x, double y, double a, double b) {
   if (x <= 0) return 0;
   if (y <= 0) return 1;
-  const double front = std::exp(log_gamma(a + b) - log_gamma(a) - log_gamma(b) + a * std::log(x) +
-                                b * std::log(y));
+  const double front =
+      std::exp(log_gamma(a + b) - log_gamma(a) - log_gamma(b) + a * std::log(x) + b * std::log(y));
   if (x < (a + 1) / (a + b + 2)) return front * beta_fraction(x, a, b) / a;
   return 1 - front * beta_fraction(y, b, a) / b;
 }
 
 double student_density(double t, double df) {
-  return std::exp(log_gamma((df + 1) / 2) - log_gamma(df / 2) - (df + 1) / 2 *
-                  std::log1p(t * t / df)) /
+  return std::exp(log_gamma((df + 1) / 2) - log_gamma(df / 2) -
+                  (df + 1) / 2 * std::log1p(t * t / df)) /
          std::sqrt(df * std::numbers::pi);
 }
 
@@ -77,8 +77,7 @@ double student_cdf(double t, double df) {
   if (std::isnan(t) || !(df > 0)) return std::numeric_limits<double>::quiet_NaN();
   if (std::isinf(t)) return t > 0 ? 1 : 0;
   const double square = t * t;
-  const double tail =
-      incomplete_beta(df / (df + square), square / (df + square), df / 2, 0.5) / 2;
+  const double tail = incomplete_beta(df / (df + square), square / (df + square), df / 2, 0.5) / 2;
   return t > 0 ? 1 - tail : tail;
 }
 

@@ -93,7 +93,8 @@ Trial read_trial(const Reader& reader, const Json& json, const std::string& wher
 
 BaselineRow read_row(const Reader& reader, const Json& json, std::size_t number) {
   const std::string where = fmt::format("row {}", number);
-  BaselineRow row{.technique = reader.text(json, "technique", where), .settings = {}, .samples = {}};
+  BaselineRow row{
+      .technique = reader.text(json, "technique", where), .settings = {}, .samples = {}};
   const Json& settings = reader.member(json, "settings", where);
   if (!settings.is_object()) reader.fail("is no bench: 'settings' of {} is no object", where);
   for (const auto& [key, value] : settings.items()) {

@@ -174,11 +174,8 @@ Table bench_table(std::span<const BenchRow> rows) {
 
 Table epochs_table(std::span<const BenchRow> rows) {
   const std::vector<std::size_t> epochs = shown_epochs(rows);
-  std::vector<Column> columns{{"technique", Align::left},
-                              {"start-up"},
-                              {"first batch"},
-                              {"first epoch"},
-                              {"peak MB"}};
+  std::vector<Column> columns{
+      {"technique", Align::left}, {"start-up"}, {"first batch"}, {"first epoch"}, {"peak MB"}};
   for (const std::size_t epoch : epochs) columns.push_back({fmt::format("loss {}", epoch + 1)});
   Table table(columns);
   const std::vector<RowSummary> summaries = summarize(rows);
@@ -188,8 +185,7 @@ Table epochs_table(std::span<const BenchRow> rows) {
                                    duration_text(row.first_batch_s), first_epoch_text(row),
                                    memory_text(row.rss_mb)};
     for (const std::size_t epoch : epochs) {
-      const bool told =
-          !rows[i].trials.empty() && epoch < rows[i].trials.front().losses.size();
+      const bool told = !rows[i].trials.empty() && epoch < rows[i].trials.front().losses.size();
       cells.push_back(told ? metric_text(rows[i].trials.front().losses[epoch]) : "-");
     }
     table.add(std::move(cells));

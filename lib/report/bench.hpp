@@ -24,8 +24,8 @@ struct SlowRank {
 
 /// What one run of a bench gave.
 struct Trial {
-  double total_s = 0;    // from the start of its first process to the end of its last
-  double startup_s = 0;  // from exec until the worker had loaded its libraries
+  double total_s = 0;        // from the start of its first process to the end of its last
+  double startup_s = 0;      // from exec until the worker had loaded its libraries
   double first_batch_s = 0;  // from the start of the first epoch until its first batch was there
   std::vector<double> epoch_s;
   double samples_per_s = 0;             // steady epochs

@@ -118,12 +118,11 @@ void add_trial(Table& table, const BenchRow& row, std::size_t repeat,
   const Trial& trial = row.trials[repeat];
   std::vector<std::string> cells{row.technique};
   for (const auto& [key, value] : row.settings) cells.push_back(value);
-  cells.insert(cells.end(),
-               {std::to_string(repeat + 1), exact_text(trial.total_s),
-                exact_text(trial.startup_s), exact_text(trial.first_batch_s),
-                exact_text(steady_epoch_s(trial)), exact_text(trial.samples_per_s),
-                trial.rss_mb > 0 ? exact_text(trial.rss_mb) : std::string(),
-                optional_text(trial.gpu_mem_mb), optional_text(trial.exposed_s)});
+  cells.insert(cells.end(), {std::to_string(repeat + 1), exact_text(trial.total_s),
+                             exact_text(trial.startup_s), exact_text(trial.first_batch_s),
+                             exact_text(steady_epoch_s(trial)), exact_text(trial.samples_per_s),
+                             trial.rss_mb > 0 ? exact_text(trial.rss_mb) : std::string(),
+                             optional_text(trial.gpu_mem_mb), optional_text(trial.exposed_s)});
   for (const std::string& name : metrics)
     cells.push_back(optional_text(find_metric(trial.metrics, name)));
   cells.push_back(trial.data_digest);

@@ -14,13 +14,9 @@ bool usable(double value, Scale scale) {
   return std::isfinite(value) && (scale == Scale::difference || value > 0);
 }
 
-double inner(double value, Scale scale) {
-  return scale == Scale::ratio ? std::log(value) : value;
-}
+double inner(double value, Scale scale) { return scale == Scale::ratio ? std::log(value) : value; }
 
-double outer(double value, Scale scale) {
-  return scale == Scale::ratio ? std::exp(value) : value;
-}
+double outer(double value, Scale scale) { return scale == Scale::ratio ? std::exp(value) : value; }
 
 struct Moments {
   double mean = 0;

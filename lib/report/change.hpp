@@ -18,8 +18,8 @@ enum class Scale { ratio, difference };
 struct Change {
   std::optional<double> value;       // 1 or 0, as the scale has it: nothing has changed
   std::optional<Interval> interval;  // of that value; needs noise that is known
-  double noise = 0;  // standard deviation of one pair, of the logarithm where it is a ratio
-  double df = 0;     // degrees of freedom of the noise; 0: it is not known
+  double noise = 0;         // standard deviation of one pair, of the logarithm where it is a ratio
+  double df = 0;            // degrees of freedom of the noise; 0: it is not known
   std::size_t repeats = 0;  // pairs; of repeats apart the fewer of both sides
 };
 

@@ -60,9 +60,9 @@ class Parser {
   void problem(const Piece& piece, const std::string& what) {
     ++count_;
     const std::size_t width = std::max<std::size_t>(1, piece.text.size());
-    problems_ += fmt::format("\n  column {}: {}\n    {}\n    {}^{}", piece.at + 1, what,
-                             printable(text_), std::string(column_of(piece.at), ' '),
-                             std::string(width - 1, '~'));
+    problems_ +=
+        fmt::format("\n  column {}: {}\n    {}\n    {}^{}", piece.at + 1, what, printable(text_),
+                    std::string(column_of(piece.at), ' '), std::string(width - 1, '~'));
   }
 
   /// Where the mark stands below the text as it is printed.
@@ -119,8 +119,9 @@ class Parser {
     std::string_view number = bound.text;
     const bool points = number.ends_with("pt");
     if (!points && !number.ends_with('%')) {
-      problem(bound, "no unit behind the number: % is of the base, pt are percentage points of a "
-                     "share such as val/accuracy");
+      problem(bound,
+              "no unit behind the number: % is of the base, pt are percentage points of a "
+              "share such as val/accuracy");
       return false;
     }
     number.remove_suffix(points ? 2 : 1);
@@ -153,8 +154,7 @@ class Parser {
     const bool again = std::ranges::any_of(conditions_, [&](const Condition& other) {
       return other.metric == condition.metric && other.side == condition.side;
     });
-    if (again)
-      problem(piece, fmt::format("{} has a bound on this side already", condition.metric));
+    if (again) problem(piece, fmt::format("{} has a bound on this side already", condition.metric));
     return !again;
   }
 

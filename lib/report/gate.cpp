@@ -79,12 +79,12 @@ Advice advice(const Condition& condition, const Change& change, double alpha) {
   const double none = condition.unit == Unit::percent ? 1 : 0;
   const auto decides = repeats_for(noise, distance(none, condition), aim);
   if (decides && static_cast<std::size_t>(*decides) > change.repeats)
-    return {decides, fmt::format("{} repeats would decide, unless the change is near the bound",
-                                 *decides)};
+    return {decides,
+            fmt::format("{} repeats would decide, unless the change is near the bound", *decides)};
   const auto near = repeats_for(noise, distance(*change.value, condition), aim);
   if (near && static_cast<std::size_t>(*near) > change.repeats)
-    return {near, fmt::format("{} repeats would decide if the change is as large as it looks",
-                              *near)};
+    return {near,
+            fmt::format("{} repeats would decide if the change is as large as it looks", *near)};
   return {std::nullopt,
           condition.bound == 0
               ? fmt::format("{} repeats would not tell so small a change", kMostRepeats)
@@ -135,8 +135,8 @@ void decide_exactly(Finding& finding, double base, double now) {
     return;
   }
   finding.verdict = crosses(*finding.change, condition) ? Verdict::fail : Verdict::pass;
-  finding.why = fmt::format("{} -> {}, the same in every run of a side", metric_text(base),
-                            metric_text(now));
+  finding.why =
+      fmt::format("{} -> {}, the same in every run of a side", metric_text(base), metric_text(now));
 }
 
 /// True where there is nothing to compute any more.

@@ -27,7 +27,9 @@ struct Contest {
 };
 
 enum class Verdict { pass, fail, inconclusive };
-constexpr std::array<const char*, 3> enum_names(Verdict) { return {"pass", "fail", "inconclusive"}; }
+constexpr std::array<const char*, 3> enum_names(Verdict) {
+  return {"pass", "fail", "inconclusive"};
+}
 
 /// A condition, as it turned out in a contest. Changes are in the condition's unit: -5 is -5 %.
 struct Finding {
@@ -35,7 +37,7 @@ struct Finding {
   std::string technique;
   std::string against;
   Verdict verdict = Verdict::inconclusive;
-  std::optional<double> base;        // mean of the repeats
+  std::optional<double> base;  // mean of the repeats
   std::optional<double> now;
   std::optional<double> change;
   std::optional<Interval> interval;  // none where the numbers do not vary, or are too few

@@ -1,7 +1,6 @@
-#include "report/gate.hpp"
-
 #include "base/strings.hpp"
 #include "report/format.hpp"
+#include "report/gate.hpp"
 
 #include <fmt/format.h>
 
@@ -51,16 +50,16 @@ std::string gate_notes(std::span<const Finding> findings, Pairing pairing) {
   std::string text;
   for (const Finding& finding : findings) {
     if (finding.verdict == Verdict::pass) continue;
-    text += fmt::format("{}: {}, {}: {}.\n",
-                        finding.verdict == Verdict::fail ? "Failed" : "Inconclusive",
-                        finding.condition.text, printable(finding.technique),
-                        printable(finding.why));
+    text += fmt::format(
+        "{}: {}, {}: {}.\n", finding.verdict == Verdict::fail ? "Failed" : "Inconclusive",
+        finding.condition.text, printable(finding.technique), printable(finding.why));
   }
   if (!findings.empty())
     text += fmt::format("Compared with {}.\n", printable(findings.front().against));
   if (pairing == Pairing::apart && !findings.empty())
-    text += "The baseline was not made in turns with this bench: what else the machine did on "
-            "either day is in the change (Welch's interval).\n";
+    text +=
+        "The baseline was not made in turns with this bench: what else the machine did on "
+        "either day is in the change (Welch's interval).\n";
   return text;
 }
 

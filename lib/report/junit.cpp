@@ -54,8 +54,8 @@ std::string case_text(const JunitCase& one) {
       fmt::format("  <testcase classname=\"{}\" name=\"{}\" time=\"{}\"", attribute(one.group),
                   attribute(one.name), seconds_text(one.seconds));
   if (one.result == CaseResult::passed) return head + "/>\n";
-  return fmt::format("{}>\n    <{} message=\"{}\"/>\n  </testcase>\n", head,
-                     element_of(one.result), attribute(one.message));
+  return fmt::format("{}>\n    <{} message=\"{}\"/>\n  </testcase>\n", head, element_of(one.result),
+                     attribute(one.message));
 }
 
 }  // namespace

@@ -8,8 +8,10 @@ namespace {
 using Told = std::vector<std::pair<std::string, double>>;
 
 Told told_by(const Trial& trial) {
-  Told told{{"samples_per_s", trial.samples_per_s}, {"total_s", trial.total_s},
-            {"epoch_s", steady_epoch_s(trial)},     {"startup_s", trial.startup_s},
+  Told told{{"samples_per_s", trial.samples_per_s},
+            {"total_s", trial.total_s},
+            {"epoch_s", steady_epoch_s(trial)},
+            {"startup_s", trial.startup_s},
             {"first_batch_s", trial.first_batch_s}};
   if (trial.rss_mb > 0) told.emplace_back("rss_mb", trial.rss_mb);
   if (trial.gpu_mem_mb) told.emplace_back("gpu_mem_mb", *trial.gpu_mem_mb);

@@ -15,9 +15,8 @@ namespace trainctl::report {
 using Samples = std::map<std::string, std::vector<double>>;
 
 /// What every run tells, or may, beside the metrics of its last epoch ("train/loss").
-inline constexpr std::array kMeasures{"samples_per_s", "total_s",    "epoch_s",
-                                      "startup_s",     "first_batch_s", "rss_mb",
-                                      "gpu_mem_mb",    "exposed_s"};
+inline constexpr std::array kMeasures{"samples_per_s", "total_s", "epoch_s",    "startup_s",
+                                      "first_batch_s", "rss_mb",  "gpu_mem_mb", "exposed_s"};
 
 Samples samples_of(std::span<const Trial> trials);
 

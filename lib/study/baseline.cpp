@@ -143,9 +143,9 @@ report::Baseline run_as_baseline(const fs::path& folder) {
 
 void ensure_readable(const report::Baseline& baseline) {
   config::Diagnostics problems;
-  const config::Node tree = config::parse_yaml(
-      config::make_source("the baseline's config", baseline.config_resolved),
-      baseline.config_resolved, problems);
+  const config::Node tree =
+      config::parse_yaml(config::make_source("the baseline's config", baseline.config_resolved),
+                         baseline.config_resolved, problems);
   ENSURE(config, problems.error_count() == 0 && !tree.broken,
          "the baseline {} holds a config that cannot be read", printable(baseline.path));
 }

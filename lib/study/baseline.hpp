@@ -10,8 +10,8 @@
 
 namespace trainctl::study {
 
-/// A file of `bench --save`, or a run folder: one run that ended well. Throws Error(config) where it
-/// is neither.
+/// A file of `bench --save`, or a run folder: one run that ended well. Throws Error(config) where
+/// it is neither.
 report::Baseline load_baseline(const fs::path& path);
 
 /// The resolved experiment as YAML, for the document of a bench.

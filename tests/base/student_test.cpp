@@ -16,7 +16,7 @@ TEST_CASE("quantiles of Student's t are those of the printed tables") {
   };
   // Abramowitz & Stegun, "Handbook of Mathematical Functions", table 26.10; df 1 and 2 are closed
   // forms: tan and a root.
-  const Row rows[] = {{0.975, 1, 12.706205}, {0.975, 2, 4.302653}, {0.975, 4, 2.776445},
+  const Row rows[] = {{0.975, 1, 12.706205}, {0.975, 2, 4.302653},  {0.975, 4, 2.776445},
                       {0.975, 9, 2.262157},  {0.975, 30, 2.042272}, {0.95, 4, 2.131847},
                       {0.995, 4, 4.604095},  {0.9995, 4, 8.610302}, {0.975, 120, 1.979930}};
   for (const Row& row : rows) {

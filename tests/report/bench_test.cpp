@@ -83,7 +83,8 @@ TEST_CASE("the bench table gives totals, speed-ups against the first row, losses
   check_golden("report/bench.txt",
                to_text(bench_table(rows), {.glyphs = Glyphs::unicode}) + bench_notes(rows));
   check_golden("report/bench.md", to_markdown(bench_table(rows)));
-  check_golden("report/bench.json", to_pretty(bench_document(rows, {.config = "mnist.yaml"})) + "\n");
+  check_golden("report/bench.json",
+               to_pretty(bench_document(rows, {.config = "mnist.yaml"})) + "\n");
 }
 
 TEST_CASE(

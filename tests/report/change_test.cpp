@@ -146,8 +146,8 @@ TEST_CASE("too few numbers, and such as have no ratio, give no interval instead 
 TEST_CASE("numbers that never vary have an interval without width") {
   const std::array base{2.0, 2.0, 2.0};
   const std::array other{4.0, 4.0, 4.0};
-  for (const Change& change : {paired_change(base, other, Scale::ratio),
-                               unpaired_change(base, other, Scale::ratio)}) {
+  for (const Change& change :
+       {paired_change(base, other, Scale::ratio), unpaired_change(base, other, Scale::ratio)}) {
     CHECK(change.interval->low == Approx(2));
     CHECK(change.interval->high == Approx(2));
   }

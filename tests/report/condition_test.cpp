@@ -42,7 +42,8 @@ TEST_CASE("conditions name a metric, a side and a bound in per cent or points") 
 
 TEST_CASE("all mistakes of the conditions are told at once, each at its place") {
   const std::string text = mistakes("sample_per_s<-5%, rss_mb>10, val/acuracy<-1pt");
-  CHECK_THAT(text, Contains("--fail-on has 3 mistakes") && Contains("did you mean 'samples_per_s'?") &&
+  CHECK_THAT(text, Contains("--fail-on has 3 mistakes") &&
+                       Contains("did you mean 'samples_per_s'?") &&
                        Contains("column 26: no unit behind the number") &&
                        Contains("did you mean 'val/accuracy'?"));
   CHECK_THAT(text, Contains("    sample_per_s<-5%, rss_mb>10, val/acuracy<-1pt\n    ^~~~~~~~~~~~"));

@@ -142,8 +142,8 @@ TEST_CASE("a null change fails a gate of any slow-down in at most 5 % of 2,000 b
   for (const auto noise : {noisy::Noise::bell, noisy::Noise::slow_minutes, noisy::Noise::spikes}) {
     int failed = 0;
     for (int i = 0; i < kBenches; ++i) {
-      const auto times = noisy::bench({.noise = noise, .size = 0.03}, 21,
-                                      static_cast<std::uint64_t>(i));
+      const auto times =
+          noisy::bench({.noise = noise, .size = 0.03}, 21, static_cast<std::uint64_t>(i));
       failed += of_times("total_s>0%", times).verdict == Verdict::fail ? 1 : 0;
     }
     INFO("noise " << static_cast<int>(noise));
@@ -153,8 +153,8 @@ TEST_CASE("a null change fails a gate of any slow-down in at most 5 % of 2,000 b
 
 TEST_CASE("a null change fails a gate of six conditions in at most 5 % of 2,000 benches") {
   constexpr int kBenches = 2000;
-  const std::vector<Condition> all = conditions(
-      "total_s>0%,epoch_s>0%,startup_s>0%,first_batch_s>0%,rss_mb>0%,samples_per_s>0%");
+  const std::vector<Condition> all =
+      conditions("total_s>0%,epoch_s>0%,startup_s>0%,first_batch_s>0%,rss_mb>0%,samples_per_s>0%");
   int failed = 0;
   for (int i = 0; i < kBenches; ++i) {
     Contest noisy_contest = contest({}, {});
@@ -168,7 +168,8 @@ TEST_CASE("a null change fails a gate of six conditions in at most 5 % of 2,000 
   CHECK(failed <= kBenches / 20);
 }
 
-TEST_CASE("at the repeats that the gate proposes, a planted 5 % is caught and a null change passes") {
+TEST_CASE(
+    "at the repeats that the gate proposes, a planted 5 % is caught and a null change passes") {
   constexpr int kBenches = 600;
   // Five repeats; where these do not decide, as many as they say.
   const auto verdict = [](noisy::Shape shape, std::uint64_t number) {

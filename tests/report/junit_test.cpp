@@ -3,10 +3,9 @@
 #include "report/bench_junit.hpp"
 #include "support/catch.hpp"
 
+#include <limits>
 #include <string>
 #include <vector>
-
-#include <limits>
 
 using namespace trainctl;
 using namespace trainctl::report;

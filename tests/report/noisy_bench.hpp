@@ -57,8 +57,8 @@ struct Times {
 
 struct Shape {
   Noise noise = Noise::bell;
-  double size = 0.02;   // of a run's noise
-  double slower = 1;    // true times of the other over those of the base
+  double size = 0.02;  // of a run's noise
+  double slower = 1;   // true times of the other over those of the base
   int repeats = 5;
 };
 

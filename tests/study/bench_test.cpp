@@ -74,10 +74,11 @@ TEST_CASE("a key given twice and a grid that explodes are refused") {
 TEST_CASE("rounds are interleaved: every setting once, then all again") {
   std::string order;
   const auto settings = product(std::vector<Axis>{{"k", {"a", "b", "c"}}});
-  const auto rows = run_rounds(settings, {.repeats = 2}, [&](std::size_t setting, int repeat) -> TrialResult {
-    order += fmt::format("{}{} ", setting, repeat);
-    return report::Trial{.total_s = static_cast<double>(setting + 1)};
-  });
+  const auto rows =
+      run_rounds(settings, {.repeats = 2}, [&](std::size_t setting, int repeat) -> TrialResult {
+        order += fmt::format("{}{} ", setting, repeat);
+        return report::Trial{.total_s = static_cast<double>(setting + 1)};
+      });
   CHECK(order == "00 10 20 01 11 21 ");
   REQUIRE(rows.size() == 3);
   CHECK(rows[2].technique == "k=c");
@@ -88,11 +89,12 @@ TEST_CASE("rounds are interleaved: every setting once, then all again") {
 TEST_CASE("a failing run is noted in its row, which is not run again, and the others go on") {
   const auto settings = product(std::vector<Axis>{{"k", {"a", "b"}}});
   int runs = 0;
-  const auto rows = run_rounds(settings, {.repeats = 5}, [&](std::size_t setting, int repeat) -> TrialResult {
-    ++runs;
-    if (setting == 1 && repeat == 1) return report::TrialFailure{6, "loss is nan"};
-    return report::Trial{};
-  });
+  const auto rows =
+      run_rounds(settings, {.repeats = 5}, [&](std::size_t setting, int repeat) -> TrialResult {
+        ++runs;
+        if (setting == 1 && repeat == 1) return report::TrialFailure{6, "loss is nan"};
+        return report::Trial{};
+      });
   CHECK(runs == 7);
   CHECK(rows[0].trials.size() == 5);
   CHECK_FALSE(rows[0].failure);
@@ -135,7 +137,7 @@ TEST_CASE("no round begins that would pass the budget if it took as long as the 
   CHECK(within(35, {5}, 5)[1].trials.size() == 3);
   CHECK(within(30, {5}, 5)[1].trials.size() == 3);
   CHECK(within(29.9, {5}, 5)[1].trials.size() == 2);
-  // Rounds of 2, 12 and 2 seconds: after the long one 16 are left, after the next 14.
+  // Rounds of 2, 12, 2, 2 and 2 seconds: one more of 12 would pass the end.
   CHECK(within(30, {1, 1, 6, 6, 1, 1, 1, 1, 1, 1}, 9)[1].trials.size() == 5);
 }
 

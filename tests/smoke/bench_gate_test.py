@@ -1,0 +1,172 @@
+"""The gate of `bench` on real runs: a planted slow-down, baselines, a budget. Needs TRAINCTL_BINARY and TRAINCTL_SLOW_PLUGIN, a data
+set that sleeps for each sample and, with TRAINCTL_TEST_SLOWER, so many per cent longer."""
+
+import csv
+import json
+import os
+import xml.etree.ElementTree
+from unittest import mock
+
+from support import Smoke, main, run
+
+SLEEPY = f"""\
+name: sleepy
+seed: 7
+plugins: [{os.environ["TRAINCTL_SLOW_PLUGIN"]}]
+dataset:
+  train: {{type: slow_rows, samples: 200, microseconds: 2000}}
+  cache: {{mode: none}}
+loader: {{batch_size: 50, num_workers: 0}}
+model: {{type: linear}}
+loss: cross_entropy
+optimizer: {{type: sgd, lr: 0.01}}
+trainer: {{max_epochs: 4, accelerator: cpu, devices: 1, num_threads: 1}}
+"""
+GATE = "samples_per_s<-5%"
+# What an interval says on a machine that other tests use, too: never that the control is slower.
+NOT_SLOWER = (0, 4)
+
+
+def slower(percent):
+    return mock.patch.dict(os.environ, TRAINCTL_TEST_SLOWER=str(percent))
+
+
+class Sleepy(Smoke):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "sleepy.yaml").write_text(SLEEPY)
+
+    def bench(self, *words, codes=(0,), config="sleepy.yaml"):
+        code, out, err = run(self.folder, "bench", config, *words, "--json")
+        self.assertIn(code, codes, out + err)
+        self.err = err
+        return json.loads(out)
+
+
+class GateOnRealRuns(Sleepy):
+    def test_a_stage_that_sleeps_a_tenth_longer_fails_the_gate(self):
+        document = self.bench("--grid", "dataset.train.microseconds=2000,2200", "--fail-on", GATE, "--junit", "out/junit.xml",
+                              "--csv", "out/runs.csv", codes=(3,))
+        self.assertEqual(document["gate"]["exit_code"], 3)
+        [finding] = document["gate"]["conditions"]
+        self.assertEqual((finding["verdict"], finding["technique"]), ("fail", "microseconds=2200"))
+        self.assertLess(finding["interval"][1], -5)
+        suite = xml.etree.ElementTree.parse(self.folder / "out/junit.xml").getroot()[0]
+        self.assertEqual((suite.get("tests"), suite.get("failures")), ("3", "1"))
+        with open(self.folder / "out/runs.csv", newline="") as rows:
+            told = list(csv.DictReader(rows))
+        self.assertEqual([row["repeat"] for row in told], [str(i) for i in range(1, 6)] * 2)
+        self.assertEqual({row["dataset.train.microseconds"] for row in told}, {"2000", "2200"})
+        self.assertTrue(all(float(row["train/loss"]) > 0 and float(row["rss_mb"]) > 0 for row in told))
+
+    def test_a_change_of_nothing_does_not(self):
+        document = self.bench("--grid", "trainer.log_every_n_steps=50,51", "--fail-on", GATE, codes=NOT_SLOWER)
+        self.assertNotEqual(document["gate"]["conditions"][0]["verdict"], "fail")
+
+    def test_a_saved_bench_is_a_baseline_for_the_same_file(self):
+        saved = self.bench("--save", "base.json")
+        self.assertEqual(len(saved["rows"][0]["trials"]), 5)
+        self.assertRegex(saved["config_hash"], "^[0-9a-f]{16}$")
+        self.assertRegex(saved["machine"]["hash"], "^[0-9a-f]{16}$")
+        control = self.bench("--baseline", "base.json", "--fail-on", GATE + ", train/loss>+1%", codes=NOT_SLOWER)
+        loss = control["gate"]["conditions"][1]
+        self.assertEqual((loss["verdict"], loss["change"], loss["interval"]), ("pass", 0, None))
+        with slower(10):
+            self.bench("--baseline", "base.json", "--fail-on", GATE, codes=(3,))
+            code, out, err = run(self.folder, "bench", "sleepy.yaml", "--repeats", "3", "--baseline", "base.json", "--fail-on", GATE)
+        self.assertIn(code, (3, 4), err)
+        self.assertIn("not made in turns with this bench", out)
+
+    def test_a_run_folder_is_a_baseline_too(self):
+        self.train(config="sleepy.yaml")
+        with slower(15):
+            document = self.bench("--baseline", self.run_dir, "--fail-on", GATE, codes=(3,))
+        self.assertEqual(document["gate"]["conditions"][0]["against"], f"'the run' of {self.run_dir}")
+
+
+class RefusedBaselines(Sleepy):
+    SHORT = ["trainer.max_epochs=1", "dataset.train.samples=50", "--repeats", "1"]
+
+    def setUp(self):
+        super().setUp()
+        self.saved = self.bench(*self.SHORT, "--save", "base.json")
+
+    def refused(self, *words, config="sleepy.yaml"):
+        code, out, err = run(self.folder, "bench", config, *self.SHORT, *words, "--baseline", "base.json", "--fail-on", GATE)
+        self.assertEqual(code, 2, out + err)
+        self.assertEqual(len(list((self.folder / "runs/bench/sleepy").glob("2*"))), 1, "a run was started")
+        return err
+
+    def write(self, document):
+        (self.folder / "base.json").write_text(document if isinstance(document, str) else json.dumps(document))
+
+    def test_files_that_are_no_baseline(self):
+        for text, why in [("", "no JSON document"), (json.dumps(self.saved)[:700], "cut off"), ("[" * 200_000, "no JSON document"),
+                          ("{}", "no 'schema'"), ('{"schema": "trainctl.sweep/1"}', "trainctl.sweep/1"),
+                          ('{"schema": "trainctl.bench/9"}', "another version"),
+                          ('{"schema": "trainctl.bench/1", "rows": [{}]}', "row 1 has no 'technique'")]:
+            self.write(text)
+            err = self.refused()
+            self.assertIn(why, err)
+            self.assertNotIn("bug of trainctl", err)
+        (self.folder / "base.json").write_bytes(b"\xff\xfe\0\0")
+        self.assertIn("no JSON document", self.refused())
+        (self.folder / "base.json").unlink()
+        self.assertIn("base.json", self.refused())
+
+    def test_another_machine_is_refused_by_name_unless_forced(self):
+        self.saved["machine"]["cores"] += 6
+        self.write(self.saved)
+        here = self.saved["machine"]["cores"] - 6
+        self.assertIn(f"cores: {here + 6} there, {here} here", self.refused())
+        self.saved["machine"] = None
+        self.write(self.saved)
+        self.assertIn("does not say on which machine", self.refused())
+        self.bench(*self.SHORT, "--baseline", "base.json", "--fail-on", GATE, "--force-baseline", codes=(4,))
+
+    def test_another_config_is_refused_by_name(self):
+        self.assertIn("optimizer.lr: 0.01 there, 0.02 here", self.refused("optimizer.lr=0.02"))
+
+    def test_mistakes_of_the_flags_are_told_before_any_run(self):
+        code, _, err = run(self.folder, "bench", "sleepy.yaml", *self.SHORT, "--baseline", "base.json")
+        self.assertEqual(code, 2)
+        self.assertIn("--fail-on", err)
+        code, _, err = run(self.folder, "bench", "sleepy.yaml", *self.SHORT, "--fail-on", "sample_per_s<-5%, val/acc<-1pt")
+        self.assertEqual(code, 2)
+        self.assertIn("there is no other", err)
+
+
+class Budget(Sleepy):
+    def test_rounds_stop_before_the_budget_is_over(self):
+        document = self.bench("--workers", "0,1", "--repeats", "200", "--budget", "25s")
+        made = {len(row["trials"]) for row in document["rows"]}
+        self.assertEqual(len(made), 1, "a round was left unfinished")
+        self.assertTrue(1 <= made.pop() < 200)
+        self.assertEqual(document["repeats_asked"], 200)
+
+    def test_a_budget_that_no_round_fits_into_is_inconclusive(self):
+        code, out, err = run(self.folder, "bench", "sleepy.yaml", "--workers", "0,1", "--budget", "0.1s")
+        self.assertEqual(code, 4, out + err)
+        self.assertIn("was over before every setting had run once", err)
+        code, _, err = run(self.folder, "bench", "sleepy.yaml", "--budget", "soon")
+        self.assertEqual(code, 2)
+        self.assertIn("'soon' is no time", err)
+
+
+class TheClassicTable(Smoke):
+    def test_technique_time_speed_up_and_the_loss_of_each_epoch(self):
+        code, out, err = run(self.folder, "bench", "digits.yaml", "trainer.limit_train_batches=10", "trainer.limit_val_batches=2",
+                             "--workers", "0,2", "--pin-memory", "false,true", "--repeats", "1")
+        self.assertEqual(code, 0, err)
+        first, second = out.split("\n\n")[:2]
+        for title in ("technique", "total", "speed-up"):
+            self.assertIn(title, first.splitlines()[0])
+        for title in ("start-up", "first batch", "loss 1", "loss 2", "loss 3"):
+            self.assertIn(title, second.splitlines()[0])
+        for row in ("num_workers=0, pin_memory=false", "num_workers=2, pin_memory=true"):
+            self.assertIn(row, first)
+            self.assertIn(row, second)
+
+
+if __name__ == "__main__":
+    main()
