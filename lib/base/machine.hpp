@@ -46,5 +46,8 @@ double cpu_quota(const std::filesystem::path& root = "/");
 /// Bytes that may still be allocated: MemAvailable, or less where a cgroup (v1 or v2) limits it;
 /// page cache that would give way counts as free. `root` is "/" outside tests.
 std::uint64_t available_memory(const std::filesystem::path& root = "/");
+/// All that this process could ever have: the machine's memory, or less where a cgroup (v1 or v2)
+/// limits it; 0 where the kernel tells neither.
+std::uint64_t memory_limit(const std::filesystem::path& root = "/");
 
 }  // namespace trainctl

@@ -48,7 +48,21 @@ std::uint64_t left_in(const fs::path& group, const GroupFiles& files) {
   return *limit - std::min(held, *limit);
 }
 
+std::uint64_t limit_of(const fs::path& group, const GroupFiles& files) {
+  const auto limit = read_number(group / files.limit);
+  return limit && *limit < kNoLimitV1 ? *limit : kUnlimited;
+}
+
 }  // namespace
+
+std::uint64_t memory_limit(const fs::path& root) {
+  const auto all_kib = read_number(root / "proc/meminfo", "MemTotal:");
+  std::uint64_t least = all_kib ? *all_kib * 1024 : kUnlimited;
+  const Cgroups groups = read_cgroups(root, "memory");
+  for (const fs::path& group : groups.v2) least = std::min(least, limit_of(group, kV2));
+  for (const fs::path& group : groups.v1) least = std::min(least, limit_of(group, kV1));
+  return least == kUnlimited ? 0 : least;
+}
 
 std::uint64_t available_memory(const fs::path& root) {
   const auto free_kib = read_number(root / "proc/meminfo", "MemAvailable:");

@@ -32,6 +32,8 @@ Json value_of(double value) {
   return value > 0 ? "inf" : "-inf";
 }
 
+Json value_of(const Usage& usage);
+
 template <class T>
 Json value_of(const std::optional<T>& value) {
   return value ? value_of(*value) : Json(nullptr);
@@ -62,6 +64,7 @@ template <class Record>
 Json object_of(const Record& record);
 
 Json value_of(const Timing& timing) { return object_of(timing); }
+Json value_of(const Usage& usage) { return object_of(usage); }
 
 Json value_of(const std::vector<TensorSummary>& summaries) {
   Json list = Json::array();
@@ -142,6 +145,8 @@ void read(const Json& json, Phase& value) {
   throw Mismatch{"a phase"};
 }
 
+void read(const Json& json, Usage& usage);
+
 template <class T>
 void read(const Json& json, std::optional<T>& value) {
   if (json.is_null()) {
@@ -184,6 +189,11 @@ void read(const Json& json, Timing& timing) {
   read_fields(json, timing);
 }
 
+void read(const Json& json, Usage& usage) {
+  demand(json.is_object(), "an object");
+  read_fields(json, usage);
+}
+
 void read(const Json& json, std::vector<TensorSummary>& summaries) {
   demand(json.is_array(), "a list");
   for (const Json& one : json) {
@@ -192,11 +202,20 @@ void read(const Json& json, std::vector<TensorSummary>& summaries) {
   }
 }
 
+template <class T>
+constexpr bool kMayBeAbsent = false;
+template <class T>
+constexpr bool kMayBeAbsent<std::optional<T>> = true;
+
+/// An optional field may be missing: an earlier version did not know it.
 template <class Record>
 void read_fields(const Json& json, Record& record) {
   each_field(record, [&](const char* name, auto& value) {
     const auto found = json.find(name);
-    if (found == json.end()) throw Mismatch{fmt::format("a field '{}'", name)};
+    if (found == json.end()) {
+      if (kMayBeAbsent<std::remove_cvref_t<decltype(value)>>) return;
+      throw Mismatch{fmt::format("a field '{}'", name)};
+    }
     try {
       read(*found, value);
     } catch (const Mismatch& mismatch) {

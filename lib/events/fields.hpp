@@ -34,6 +34,24 @@ void each_field(Like<Timing> auto& r, auto&& visit) {
   visit("read_mb_s", r.read_mb_s);
 }
 
+void each_field(Like<Usage> auto& r, auto&& visit) {
+  visit("span_s", r.span_s);
+  visit("cores", r.cores);
+  visit("cpu_stalled", r.cpu_stalled);
+  visit("io_stalled", r.io_stalled);
+  visit("memory_stalled", r.memory_stalled);
+  visit("throttled", r.throttled);
+  visit("major_faults_s", r.major_faults_s);
+  visit("involuntary_switches_s", r.involuntary_switches_s);
+  visit("loader_threads", r.loader_threads);
+  visit("loader_cores", r.loader_cores);
+  visit("memory_taken", r.memory_taken);
+  visit("gpu_power_w", r.gpu_power_w);
+  visit("gpu_power_limit_w", r.gpu_power_limit_w);
+  visit("pcie_mb_s", r.pcie_mb_s);
+  visit("gpu_throttle", r.gpu_throttle);
+}
+
 void each_field(Like<Hello> auto& r, auto&& visit) {
   visit("rank", r.rank);
   visit("pid", r.pid);
@@ -104,6 +122,7 @@ void each_field(Like<EpochEnded> auto& r, auto&& visit) {
   visit("timing", r.timing);
   visit("data_digest", r.data_digest);
   visit("improved", r.improved);
+  visit("usage", r.usage);
 }
 
 void each_field(Like<RankEpoch> auto& r, auto&& visit) {
@@ -186,6 +205,8 @@ void each_field(Like<Finished> auto& r, auto&& visit) {
   visit("data_digest", r.data_digest);
   visit("parameter_digest", r.parameter_digest);
   visit("stop_reason", r.stop_reason);
+  visit("replay_step_s", r.replay_step_s);
+  visit("replay_steps", r.replay_steps);
 }
 
 void each_field(Like<Measured> auto& r, auto&& visit) {

@@ -40,6 +40,26 @@ struct Timing {
   double read_mb_s = 0;
 };
 
+/// What a rank and its machine did in an epoch, beside where its time went: rates and shares of
+/// `span_s`, 0 to 1. Absent where the kernel or the driver does not tell.
+struct Usage {
+  double span_s = 0;
+  int cores = 0;                      // that the rank may use
+  std::optional<double> cpu_stalled;  // some thread of the control group waited for a core
+  std::optional<double> io_stalled;   // for a disk
+  std::optional<double> memory_stalled;
+  std::optional<double> throttled;  // of the periods of the CPU quota: it was used up
+  double major_faults_s = 0;        // pages that came from a disk, a second
+  double involuntary_switches_s = 0;
+  int loader_threads = 0;
+  std::optional<double> loader_cores;  // that they kept busy
+  std::optional<double> memory_taken;  // of its limit, at the end
+  std::optional<double> gpu_power_w;
+  std::optional<double> gpu_power_limit_w;
+  std::optional<double> pcie_mb_s;  // both ways
+  std::string gpu_throttle;         // "power", "heat"; empty: its clocks were free
+};
+
 /// First event of a rank: the process is up and its libraries are loaded.
 struct Hello {
   int rank = 0;
@@ -120,6 +140,7 @@ struct EpochEnded {
   Timing timing;
   std::string data_digest;  // of the training batches of this rank's world; empty if not computed
   bool improved = false;
+  std::optional<Usage> usage = {};  // absent: of an earlier version, or the epoch was too short
 };
 
 /// Every rank of several, at the end of an epoch (rank 0: before its EpochEnded): where the time of
@@ -211,6 +232,10 @@ struct Finished {
   std::string data_digest;       // of every training batch
   std::string parameter_digest;  // of the final parameters, to compare ranks and runs
   std::string stop_reason;       // "max_epochs", "early_stopping", "signal"
+  /// Forward and backward of the last batch again and again, when all was over: of one of them. With
+  /// no loader beside it and no wait.
+  std::optional<double> replay_step_s = {};
+  std::optional<std::int64_t> replay_steps = {};  // that this is the median of
 };
 
 /// Of a worker that measures in place of training: what one training step of one process takes.

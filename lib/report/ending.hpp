@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,18 @@ struct Levers {
   std::int64_t validate_every = 1;
   std::string cache_mode;
   std::vector<std::string> cache_modes;  // that this version has
+  std::optional<std::int64_t> checkpoint_every_steps = {};
+  std::optional<double> checkpoint_every_s = {};
+  bool checkpoint_async = true;
+  bool checkpoint_on_best = false;
+  std::int64_t log_every_steps = 50;
+  bool detect_anomaly = false;
+  std::optional<bool> cuda_graphs = {};  // absent: auto
+  std::optional<bool> pin_memory = {};   // absent: not known
+  std::optional<int> read_ahead = {};    // absent: auto
+  std::string precision = {};            // "32-true"; empty: not known
+  /// Whether the experiment would be accepted with this override, too; empty: not known.
+  std::function<bool(const std::string& setting)> accepts = {};
 };
 
 /// The command that was typed, for the one that is proposed next.

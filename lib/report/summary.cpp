@@ -108,6 +108,9 @@ std::string budget_text(const events::Timing& sum) {
 
 std::string bottleneck_text(const Bottleneck& found) {
   const int percent = static_cast<int>(100 * found.share + 0.5);
+  const std::string verdict = name_of(found.limit);
+  const std::string word = verdict.substr(0, verdict.find('_'));
+  if (found.limit != found.part) return word + ": " + found.diagnosis;
   switch (found.limit) {
     case Limit::balanced:
       return fmt::format("none: the largest part takes {} % of the time", percent);
@@ -117,9 +120,27 @@ std::string bottleneck_text(const Bottleneck& found) {
           percent, found.headroom);
     default: break;
   }
-  const std::string name = name_of(found.limit);
-  return fmt::format("{}: {} % of the time; without it at most {:.2f}x as fast",
-                     name.substr(0, name.find('_')), percent, found.headroom);
+  return fmt::format("{}: {} % of the time; without it at most {:.2f}x as fast", word, percent,
+                     found.headroom);
+}
+
+/// What the verdict rests on; empty where the time budget says it all.
+std::string evidence_text(const Bottleneck& found) {
+  constexpr std::size_t kMost = 4;
+  std::vector<std::string> texts;
+  for (const Evidence& each : found.evidence) {
+    if (each.tells && texts.size() < kMost) texts.push_back(each.text);
+  }
+  return join(texts, "; ");
+}
+
+std::string bottleneck_lines(const Bottleneck& found, const Style& style) {
+  std::string text = fact("bottleneck", bottleneck_text(found), style);
+  const std::string evidence = evidence_text(found);
+  if (!evidence.empty()) text += fact("", evidence, style);
+  if (!found.advice.empty()) text += fact("", found.advice, style);
+  if (found.perfect_loader) text += fact("headroom", text_of(*found.perfect_loader), style);
+  return text;
 }
 
 // "++a.b=c" -> "a.b"
@@ -181,8 +202,7 @@ std::string summary_text(const RunRecord& record, const Ending& ending, const St
     text += fact("speed", speed_text(record), style);
     text += fact("warm-up", warm_up_text(record, ending.wall_s), style);
     if (steady.wall_s > 0) text += fact("time", budget_text(steady), style);
-    text += fact("bottleneck", bottleneck_text(found), style);
-    if (!found.advice.empty()) text += fact("", found.advice, style);
+    text += bottleneck_lines(found, style);
   }
   text += ranks_text(record, style);
   if (!record.skipped.empty()) text += fact("skipped", skipped_text(record), style);

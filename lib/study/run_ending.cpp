@@ -5,6 +5,7 @@
 #include "checkpoint/store.hpp"
 #include "log/log.hpp"
 #include "report/profile.hpp"
+#include "spec/duration.hpp"
 #include "spec/monitor.hpp"
 
 #include <algorithm>
@@ -56,14 +57,47 @@ report::BestMode best_mode(const spec::Experiment& experiment) {
   return {enum_names(mode).at(static_cast<std::size_t>(mode)), asked.is_auto()};
 }
 
-report::Levers levers(const spec::Experiment& experiment, const Machine& machine) {
+namespace {
+
+/// A problem of any kind: the setting is not proposed.
+bool accepts(const spec::Loaded& loaded, const std::string& setting) {
+  try {
+    config::Diagnostics diagnostics;
+    (void)spec::overridden(loaded, {setting}, diagnostics);
+    return diagnostics.error_count() == 0;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+std::string precision_of(const spec::Trainer& trainer) {
+  return enum_names(trainer.precision).at(static_cast<std::size_t>(trainer.precision));
+}
+
+}  // namespace
+
+report::Levers levers(const spec::Loaded& loaded, const Machine& machine) {
+  const spec::Experiment& experiment = loaded.experiment;
+  const spec::Trainer& trainer = experiment.trainer;
   const spec::CacheMode mode = experiment.dataset.cache.mode;
   const auto modes = enum_names(mode);
+  const auto& every_t = experiment.checkpoint.every_t;
   return {.cpu_cores = machine.cores,
           .checkpoint_every = experiment.checkpoint.every_n_epochs,
           .validate_every = experiment.trainer.check_val_every_n_epoch,
           .cache_mode = modes.at(static_cast<std::size_t>(mode)),
-          .cache_modes = {modes.begin(), modes.end()}};
+          .cache_modes = {modes.begin(), modes.end()},
+          .checkpoint_every_steps = experiment.checkpoint.every_n_steps,
+          .checkpoint_every_s = every_t ? spec::parse_duration(*every_t) : std::nullopt,
+          .checkpoint_async = experiment.checkpoint.asynchronous,
+          .checkpoint_on_best = experiment.checkpoint.on_best,
+          .log_every_steps = trainer.log_every_n_steps,
+          .detect_anomaly = trainer.detect_anomaly,
+          .cuda_graphs = trainer.cuda_graphs.value,
+          .pin_memory = experiment.loader.pin_memory.value.value_or(true),
+          .read_ahead = experiment.loader.read_ahead.value,
+          .precision = precision_of(trainer),
+          .accepts = [loaded](const std::string& setting) { return accepts(loaded, setting); }};
 }
 
 std::string profile_of(const fs::path& run_dir) {

@@ -21,7 +21,8 @@ report::Command typed(const RunRequest& request);
 /// By which the best of its monitor is found.
 report::BestMode best_mode(const spec::Experiment& experiment);
 
-report::Levers levers(const spec::Experiment& experiment, const Machine& machine);
+/// What advice may change of the experiment, and whether it would be accepted.
+report::Levers levers(const spec::Loaded& loaded, const Machine& machine);
 
 /// Where the profile of a run is, and its first line; empty where nothing was recorded.
 std::string profile_of(const fs::path& run_dir);

@@ -31,7 +31,7 @@ SupervisedRun::SupervisedRun(const Start& start, const fs::path& folder, const C
   manifest_.started_at = outcome_.ending.started_at;
   outcome_.ending.run_dir = outcome_.folder.string();
   outcome_.ending.command = typed(start_.request);
-  outcome_.ending.levers = levers(start_.request.loaded.experiment, manifest_.machine);
+  outcome_.ending.levers = levers(start_.request.loaded, manifest_.machine);
   outcome_.ending.best_mode = best_mode(start_.request.loaded.experiment);
   outcome_.ending.resumed_from = state_of(start_.past.origin, folder);
   outcome_.ending.trains = trains();

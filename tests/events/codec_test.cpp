@@ -55,6 +55,7 @@ class Inventor {
       fill(values.emplace_back("val/m" + std::to_string(i), 0).second);
   }
   void fill(Timing& timing) { fill_record(timing); }
+  void fill(Usage& usage) { fill_record(usage); }
   void fill(TensorSummary& summary) { fill_record(summary); }
   template <class Record>
   void fill_record(Record& record) {
@@ -132,6 +133,20 @@ TEST_CASE("fields of a newer worker are passed over") {
   const Event event =
       decode(R"({"event":"warning","message":"hi","sample":"","colour":{"r":[1,2]}})");
   CHECK(std::get<Warning>(event).message == "hi");
+}
+
+TEST_CASE("a line of an earlier version, which did not know an optional field, is read") {
+  Json old = Json::parse(encode(EpochEnded{.epoch = 7, .usage = Usage{.span_s = 2}}));
+  old.erase("usage");
+  old["timing"].erase("gpu_util");
+  const auto back = std::get<EpochEnded>(decode(old.dump()));
+  CHECK(back.epoch == 7);
+  CHECK_FALSE(back.usage.has_value());
+  CHECK_FALSE(back.timing.gpu_util.has_value());
+  old["usage"] = {{"span_s", 2}};
+  CHECK_THAT(refusal(old.dump()), Contains("a field 'cores' in 'usage'"));
+  old["usage"] = "much";
+  CHECK_THAT(refusal(old.dump()), Contains("an object in 'usage'"));
 }
 
 TEST_CASE("a line that is no event says what was expected") {

@@ -1,0 +1,218 @@
+#include "report/bottleneck_fixes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace trainctl::report::fixes {
+namespace {
+
+// What the experiment file allows; a test asks it.
+constexpr int kMostWorkers = 256;
+constexpr std::int64_t kLargestBatch = std::int64_t{1} << 24;
+constexpr double kSavesWell = 0.02;  // of the time
+
+Proposals larger_batch(const Facts& facts, const char* why) {
+  const BottleneckContext& context = facts.context;
+  const std::int64_t batch = 2 * context.batch_size;
+  const bool fits = batch <= kLargestBatch && batch * context.world_size <= context.train_samples;
+  if (batch <= 0 || !fits) return {};
+  return {{fmt::format("loader.batch_size={}", batch),
+           fmt::format(
+               "{}; a larger batch changes the training, so check the loss and the learning rate",
+               why)}};
+}
+
+// "KEY=N", N above `now` and at most the epochs of the run; nothing where there is no such N.
+std::string every_n(const char* key, std::int64_t now, std::int64_t wanted,
+                    std::int64_t max_epochs) {
+  const std::int64_t n = max_epochs > 0 ? std::min(std::max(wanted, 2 * now), max_epochs) : 0;
+  return n > now ? fmt::format("{}={}", key, n) : std::string();
+}
+
+// Workers produce samples at a rate that is proportional to their number; the rest of the step asks
+// for wall / rest.
+int wanted_workers(const Facts& facts, int most) {
+  const int now = facts.context.num_workers;
+  const double wall_s = facts.timing.wall_s;
+  const double wait_s = facts.timing.data_wait_s;
+  const double rest_s = std::max(wall_s - wait_s, 1e-9);
+  const double wanted = now == 0 ? wait_s / rest_s : now * wall_s / rest_s;
+  return std::clamp(static_cast<int>(std::ceil(std::min(wanted, 1e6))), now + 1, most);
+}
+
+bool has_mode(const Levers& levers, const char* mode) {
+  return std::ranges::find(levers.cache_modes, mode) != levers.cache_modes.end();
+}
+
+std::string worker_words(int workers) {
+  return fmt::format("{} loader worker{}", workers, workers == 1 ? "" : "s");
+}
+
+}  // namespace
+
+Proposals none(const Facts& /*facts*/) { return {}; }
+
+Proposals less_cache(const Facts& facts) {
+  Proposals all;
+  if (facts.context.levers.cache_mode != "none")
+    all.push_back({"dataset.cache.budget=25%", "the caches of samples leave more to the rest"});
+  all.push_back({"", "less memory elsewhere on the machine, or a larger limit, would help"});
+  return all;
+}
+
+Proposals fewer_threads(const Facts& facts) {
+  const BottleneckContext& context = facts.context;
+  const int cores = context.cores();
+  if (cores > 0 && !context.on_gpu && context.num_threads > cores)
+    return {{fmt::format("trainer.num_threads={}", cores),
+             fmt::format("{} threads share {} core{}, and wait for one another", context.num_threads,
+                         cores, cores == 1 ? "" : "s")}};
+  return {{"", "a larger CPU quota, or nothing else beside the run, would help"}};
+}
+
+Proposals fewer_workers(const Facts& facts) {
+  const int cores = facts.context.cores();
+  const int workers = std::max(1, cores - std::max(facts.context.num_threads, 1));
+  return {{fmt::format("loader.num_workers={}", workers),
+           fmt::format("{} take the cores from the step, which does not wait for them",
+                       worker_words(facts.context.num_workers))}};
+}
+
+Proposals more_workers(const Facts& facts) {
+  const int now = facts.context.num_workers;
+  const int cores = facts.context.cores();
+  const int most = std::min(cores > 0 ? cores : std::max(8, 2 * now), kMostWorkers);
+  if (now >= most) return {{"", "the loader has as many workers as it may have"}};
+  return {{fmt::format("loader.num_workers={}", wanted_workers(facts, most)),
+           fmt::format("the step waits for batches with {}", worker_words(now))}};
+}
+
+Proposals waiting_workers(const Facts& facts) {
+  const int now = facts.context.num_workers;
+  const int most = std::min(std::max(4 * facts.context.cores(), 2 * now + 2), kMostWorkers);
+  if (now >= most) return {{"", "the source of the samples is slow, and no setting changes that"}};
+  return {{fmt::format("loader.num_workers={}", wanted_workers(facts, most)),
+           "the workers wait, so more of them than cores wait at the same time"}};
+}
+
+Proposals read_less(const Facts& facts) {
+  const Levers& levers = facts.context.levers;
+  Proposals all;
+  if (levers.cache_mode == "none" && has_mode(levers, "encoded"))
+    all.push_back({"dataset.cache.mode=encoded", "the files are read once, and then lie in memory"});
+  if (levers.read_ahead && *levers.read_ahead == 0)
+    all.push_back({"loader.read_ahead=32", "files are read before their turn, in the disk's order"});
+  all.push_back({"", "a faster disk, a pack file on it or smaller files would help"});
+  return all;
+}
+
+Proposals cache_decoded(const Facts& facts) {
+  const Levers& levers = facts.context.levers;
+  const std::string all = fmt::format("all {} CPU cores load already", facts.context.cores());
+  const bool caches_less = levers.cache_mode == "none" || levers.cache_mode == "encoded";
+  Proposals proposals;
+  if (caches_less && has_mode(levers, "decoded"))
+    proposals.push_back({"dataset.cache.mode=decoded", all + "; a cache spares them the decoding"});
+  proposals.push_back({"", all + ": fewer or cheaper transforms and smaller images would help"});
+  return proposals;
+}
+
+Proposals pin(const Facts& /*facts*/) {
+  return {{"loader.pin_memory=true", "page-locked memory lets copies run beside the step"}};
+}
+
+Proposals keep_on_device(const Facts& facts) {
+  const Levers& levers = facts.context.levers;
+  if (facts.context.on_gpu && levers.cache_mode != "device" && has_mode(levers, "device"))
+    return {{"dataset.cache.mode=device", "the GPU keeps the images and makes the batches itself"}};
+  return {};
+}
+
+Proposals smaller_buckets(const Facts& facts) {
+  double bytes = 0;
+  for (const std::int64_t each : facts.context.bucket_bytes) bytes += static_cast<double>(each);
+  constexpr double kBuckets = 8;
+  const double cap = std::max(std::floor(bytes / kBuckets / 1e6), 1.0);
+  return {{fmt::format("distributed.bucket_cap_mb={}", cap),
+           "the exchange of the first gradients begins while the others are computed"}};
+}
+
+Proposals exchange_less(const Facts& facts) {
+  return larger_batch(facts, "half as many gradient exchanges per sample");
+}
+
+Proposals save_beside(const Facts& /*facts*/) {
+  return {{"checkpoint.async=true", "the state is copied in the step and written beside it"}};
+}
+
+Proposals save_less(const Facts& facts) {
+  const Levers& levers = facts.context.levers;
+  Proposals all;
+  const double share = std::clamp(facts.timing.checkpoint_s / facts.timing.wall_s, 0.0, 0.99);
+  if (levers.checkpoint_every_steps) {
+    const double ratio = std::clamp(share / (1 - share) / kSavesWell, 2.0, 1e6);
+    const double steps = std::ceil(static_cast<double>(*levers.checkpoint_every_steps) * ratio);
+    all.push_back({fmt::format("checkpoint.every_n_steps={:.0f}", steps),
+                   "fewer checkpoints; a crash then loses more"});
+  }
+  constexpr double kTenMinutes = 600;
+  if (levers.checkpoint_every_s && *levers.checkpoint_every_s < kTenMinutes)
+    all.push_back({"checkpoint.every_t=10m", "fewer checkpoints; a crash then loses more"});
+  const std::string epochs = every_n("checkpoint.every_n_epochs", levers.checkpoint_every, 5,
+                                     facts.context.max_epochs);
+  if (!epochs.empty()) all.push_back({epochs, "fewer checkpoints; a crash then loses more"});
+  if (levers.checkpoint_on_best)
+    all.push_back({"checkpoint.on_best=false", "not every epoch that is the best needs a save"});
+  all.push_back({"", "fewer checkpoints; a crash then loses more"});
+  return all;
+}
+
+Proposals validate_less(const Facts& facts) {
+  const std::string setting =
+      every_n("trainer.check_val_every_n_epoch", facts.context.levers.validate_every, 2,
+              facts.context.max_epochs);
+  return {{setting, "validation less often"}};
+}
+
+Proposals no_forced_sync(const Facts& facts) {
+  if (facts.context.levers.detect_anomaly)
+    return {{"trainer.detect_anomaly=false", "looking at every value stops the GPU at each step"}};
+  return {{"trainer.log_every_n_steps=50", "each line of the log waits for the GPU"}};
+}
+
+Proposals record_steps(const Facts& /*facts*/) {
+  return {{"trainer.cuda_graphs=true", "a step is launched as one graph in place of many kernels"}};
+}
+
+Proposals fewer_steps(const Facts& facts) {
+  return larger_batch(facts, "fixed costs per step are paid half as often");
+}
+
+Proposals no_anomaly_checks(const Facts& /*facts*/) {
+  return {{"trainer.detect_anomaly=false", "it looks at every value of every operation"}};
+}
+
+Proposals half_precision(const Facts& facts) {
+  Proposals all{{"trainer.precision=bf16-mixed",
+                 "16-bit products are several times as fast; they change the numbers, so check the "
+                 "loss"}};
+  const Proposals more = fill_device(facts);
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+Proposals fill_device(const Facts& facts) {
+  return larger_batch(facts, "a larger batch may fill the device better, while it fits");
+}
+
+Proposals fewer_updates(const Facts& facts) {
+  return larger_batch(facts, "half as many updates per sample");
+}
+
+Proposals more_devices(const Facts& /*facts*/) {
+  return {{"", "the model itself is the work: more devices may help, other settings hardly"}};
+}
+
+}  // namespace trainctl::report::fixes

@@ -1,0 +1,161 @@
+#include "report/bottleneck_page.hpp"
+
+#include "base/strings.hpp"
+#include "report/bottleneck_rules.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace trainctl::report {
+namespace {
+
+struct Question {
+  Limit part;
+  const char* name;
+  const char* text;
+};
+
+static_assert(kNotableWait == 0.15 && kNotableWork == 0.40 && kNotableEvaluation == 1.0 / 3);
+constexpr std::array kQuestions{
+    Question{Limit::input, "input",
+             "Does the largest of the waits take 15 % or more, and is it that for batches (`data`)?"},
+    Question{Limit::transfer, "transfer", "Is it that for copies to the device (`h2d`)?"},
+    Question{Limit::communication, "communication", "Is it that for other ranks (`all-reduce`)?"},
+    Question{Limit::checkpoint, "checkpoint", "Is it that for checkpoints?"},
+    Question{Limit::evaluation, "evaluation", "No wait does: does validation take a third or more?"},
+    Question{Limit::compute, "compute",
+             "Does the largest part of the work take 40 % or more, and is it forward and backward?"},
+    Question{Limit::optimizer, "optimizer", "Is it the optimizer?"},
+    Question{Limit::host, "host", "Is it what is between them (`other`)?"},
+    Question{Limit::balanced, "balanced", "Does nothing take that much?"}};
+
+constexpr const char* kHead = R"(# Bottlenecks
+
+Every training run ends with a verdict: what holds it up, the numbers that say so, what a perfect loader would give, and the one key to
+change, if any. The summary shows it, `bottleneck` in `result.json` (and in `run --json`) has all of it. This page is printed by
+`trainctl explain --bottlenecks` from the rules that the verdict is made of.
+
+| field of `bottleneck` | what |
+| --- | --- |
+| `verdict` | `input_bound`, `transfer_bound`, `communication_bound`, `checkpoint_bound`, `evaluation_bound`, `compute_bound`, `optimizer_bound`, `host_bound` or `balanced` |
+| `cause` | the row of the table below that holds; `diagnosis` is its sentence |
+| `share` | of the wall time that the part takes, 0 to 1 |
+| `headroom` | the most that could be won, as a factor: without this part; with `compute_bound` and `balanced` without all waits and overhead; with `input_bound` that of a perfect loader |
+| `perfect_loader` | `speedup`, `step_s` (of a batch with a loader that always has the next one), `now_step_s` (as it was), `replayed_steps`, `text`; null where no batch was counted |
+| `setting` | the override to try, which the experiment would accept; null: there is none |
+| `advice` | one sentence, with the setting; a proposal to be measured |
+| `evidence` | a list of `name`, `value`, `unit`, `text` |
+
+The epochs after the first are judged, the first one where there is no other. Shares of the time are rank 0's. What the machine did comes
+from the kernel: pressure and CPU quota of the innermost control group, else of the machine, page faults, lost cores; from NVML on a GPU.
+What is not told is left out.
+
+A perfect loader is measured, not guessed: when all is trained and written, the last batch goes through forward and backward again and
+again, for at most 1 % of the training and half a second, and nothing else runs. Its time takes the place of the passes' in the average
+step, whose waits are gone. A run that is too short or was stopped, or whose steps are recorded as CUDA graphs, is judged by its own steps
+without their waits; what the loader's threads took from them is not seen then. Below 1.05x the summary says to stop: loading is not the
+limit.
+)";
+
+constexpr const char* kTree = R"(
+## The decision tree
+
+Ask in this order; the first that holds is the verdict.
+
+)";
+
+constexpr const char* kTable = R"(
+## Symptoms, diagnoses, fixes
+
+A symptom counts where the part above it takes the time.
+
+)";
+
+std::string code(std::string_view key) { return fmt::format("`{}`", key); }
+
+/// "`a`, `b`"; "-" where there is none.
+std::string keys_of(const Rule& rule) {
+  std::vector<std::string> keys = split(rule.key, ',');
+  for (std::string& key : keys) key = code(key.substr(key.find_first_not_of(' ')));
+  return std::string_view(rule.key).empty() ? "-" : join(keys, ", ");
+}
+
+std::string verdict_of(const Rule& rule) {
+  if (rule.verdict) return code(name_of(*rule.verdict));
+  return rule.part ? code(name_of(*rule.part)) : "the part's";
+}
+
+std::vector<Rule> rules_of(std::optional<Limit> part) {
+  std::vector<Rule> found;
+  for (const Rule& rule : rules()) {
+    if (rule.part == part) found.push_back(rule);
+  }
+  return found;
+}
+
+/// "   * symptom: cause, change KEY"
+std::string branch_of(const Rule& rule) {
+  const std::string_view symptom = rule.symptom;
+  const std::string why =
+      symptom.empty() ? std::string("else") : "if " + std::string(symptom);
+  const std::string_view fix = rule.fix;
+  const std::string change =
+      fix.empty() ? "nothing to fix"
+                  : fmt::format("{} ({})", fix, keys_of(rule) == "-" ? "no key" : keys_of(rule));
+  return fmt::format("   * {}: **{}**; {}\n", why, rule.cause, change);
+}
+
+std::string tree() {
+  std::string text = kTree;
+  text += "1. Does the machine lack something? Then times mislead.\n";
+  for (const Rule& rule : rules_of(std::nullopt)) text += branch_of(rule);
+  int number = 2;
+  for (const Question& question : kQuestions) {
+    text += fmt::format("{}. {} Then `{}`:\n", number++, question.text, name_of(question.part));
+    for (const Rule& rule : rules_of(question.part)) text += branch_of(rule);
+  }
+  return text;
+}
+
+std::string row_of(const char* part, const Rule& rule) {
+  const std::string_view symptom = rule.symptom;
+  const std::string_view fix = rule.fix;
+  return fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", part,
+                     symptom.empty() ? "none of those above" : symptom, code(rule.cause),
+                     rule.diagnosis, fix.empty() ? "-" : fix, keys_of(rule), verdict_of(rule));
+}
+
+std::string table() {
+  std::string text = kTable;
+  text += "| part | symptom | cause | diagnosis | fix | key | verdict |\n";
+  text += "| --- | --- | --- | --- | --- | --- | --- |\n";
+  for (const Rule& rule : rules_of(std::nullopt)) text += row_of("any", rule);
+  for (const Question& question : kQuestions) {
+    for (const Rule& rule : rules_of(question.part)) text += row_of(question.name, rule);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string bottlenecks_page() { return kHead + tree() + table(); }
+
+Json bottlenecks_json() {
+  Json list = Json::array();
+  for (const Rule& rule : rules()) {
+    list.push_back({{"part", rule.part ? Json(name_of(*rule.part)) : Json(nullptr)},
+                    {"cause", rule.cause},
+                    {"verdict", rule.verdict ? Json(name_of(*rule.verdict)) : Json(nullptr)},
+                    {"symptom", rule.symptom},
+                    {"diagnosis", rule.diagnosis},
+                    {"fix", rule.fix},
+                    {"key", rule.key}});
+  }
+  return list;
+}
+
+}  // namespace trainctl::report
