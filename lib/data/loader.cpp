@@ -45,6 +45,7 @@ class Loader::Impl {
 
   void start_epoch(std::int64_t epoch, std::int64_t first_batch);
   const Batch* next();
+  void rest();
 
   [[nodiscard]] std::vector<RowSample> samples_of(const Batch& batch);
   [[nodiscard]] const TileMaker& maker() const { return maker_; }
@@ -261,6 +262,12 @@ void Loader::Impl::restart(std::int64_t epoch, std::int64_t first_batch) {
   start_workers();
 }
 
+void Loader::Impl::rest() {
+  stop_workers();
+  held_.reset();
+  base_epoch_ = -1;  // whatever epoch comes, it does not follow
+}
+
 void Loader::Impl::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
   ENSURE(config, epoch >= 0 && epoch < std::numeric_limits<std::uint32_t>::max(),
          "epoch {} is out of range", epoch);
@@ -384,5 +391,6 @@ void Loader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
   impl_->start_epoch(epoch, first_batch);
 }
 const Batch* Loader::next() { return impl_->next(); }
+void Loader::rest() { impl_->rest(); }
 
 }  // namespace trainctl::data

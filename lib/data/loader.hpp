@@ -109,6 +109,10 @@ class Loader {
   /// sample's name; the call after that goes on with the next batch.
   const Batch* next();
 
+  /// No batch is wanted for now: the workers end the tiles under way and take no others. The batch
+  /// that next() gave is no longer held; start_epoch() begins the ring anew.
+  void rest();
+
   /// The samples of the rows of a batch that count. One that could not be read is named though
   /// another stands in its place.
   [[nodiscard]] std::vector<RowSample> samples_of(const Batch& batch) const;

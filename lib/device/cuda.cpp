@@ -261,6 +261,13 @@ std::string cuda_device_name(at::Device device) {
   return at::cuda::getDeviceProperties(device.index())->name;
 }
 
+std::string cuda_pci_bus(at::Device device) {
+  if (!device.is_cuda()) return {};
+  const auto* properties = at::cuda::getDeviceProperties(device.index());
+  return fmt::format("{:08x}:{:02x}:{:02x}.0", properties->pciDomainID, properties->pciBusID,
+                     properties->pciDeviceID);
+}
+
 std::string cuda_capability(at::Device device) {
   if (!device.is_cuda()) return {};
   const auto* properties = at::cuda::getDeviceProperties(device.index());

@@ -36,6 +36,8 @@ std::optional<std::int64_t> cuda_available_memory(at::Device device);
 
 /// "NVIDIA H200"; empty of a CPU.
 std::string cuda_device_name(at::Device device);
+/// Where it is, as its driver names it, "00000000:3b:00.0"; empty of a CPU.
+std::string cuda_pci_bus(at::Device device);
 /// Its compute capability, "9.0"; empty of a CPU.
 std::string cuda_capability(at::Device device);
 /// The libraries that compute there, "runtime 13.0, cuDNN 91300"; empty of a CPU.

@@ -31,6 +31,8 @@ std::optional<std::int64_t> cuda_available_memory(at::Device /*device*/) { retur
 
 std::string cuda_device_name(at::Device /*device*/) { return {}; }
 
+std::string cuda_pci_bus(at::Device /*device*/) { return {}; }
+
 std::string cuda_capability(at::Device /*device*/) { return {}; }
 
 std::string cuda_versions(at::Device /*device*/) { return {}; }

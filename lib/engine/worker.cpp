@@ -295,7 +295,8 @@ int Worker::run_training() {
       .heartbeat = heartbeat_,
       .stop_signal = request_.stop_signal,
       .run_dir = run_dir,
-      .origin = origin_of({run_dir, device, threads.threads, data.fingerprints})};
+      .origin = origin_of({run_dir, device, threads.threads, data.fingerprints}),
+      .cores = cores_of_rank(request_.local_world_size)};
   train::Trainer trainer(session, options);
   if (request_.rank == 0) {
     events::RunStarted started = describe(experiment, loaders, *built.model);

@@ -50,6 +50,7 @@ struct Session {
   const volatile int* stop_signal = nullptr;
   std::filesystem::path run_dir;     // checkpoints/ is written below it
   checkpoint::Manifest origin = {};  // version, config_hash and facts, as each manifest tells them
+  int cores = 0;                     // that this rank may use; 0: not known
 };
 
 /// Where the run stands.

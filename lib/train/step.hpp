@@ -64,6 +64,8 @@ class StepRunner {
   /// With detect_anomaly: where this rank's last batch, or the one that spoilt the gradient,
   /// brought up the first value that is not finite.
   [[nodiscard]] std::string anomaly() const;
+  /// Whether steps are recorded, and repeated as a whole.
+  [[nodiscard]] bool records() const { return captured_ != nullptr; }
   /// What giving the updated weights to all ranks took since the last call.
   dist::SyncStats take_shared();
   /// Gives back the memory of a step that was recorded.

@@ -67,7 +67,8 @@ Trainer::Trainer(const Session& session, Options options)
       keeper_(session, options_),
       reporter_(session, options_.device),
       agreement_(session.communicator, stop_sources(session, options_, begun_),
-                 cadence_for(options_)) {
+                 cadence_for(options_)),
+      usage_(session.cores, device::make_gpu_meter(device::cuda_pci_bus(options_.device))) {
   ENSURE(config, !session.scheduler.cycles_momentum() || session.optimizer.has_momentum(),
          "the scheduler cycles a momentum that the optimizer does not have");
   if (session.validation != nullptr)
@@ -168,7 +169,22 @@ events::Finished Trainer::finish() {
   finished.data_digest = run_digest_.hex();
   finished.parameter_digest = digest_weights(weights_of(session_.model));
   finished.stop_reason = stop_reason_.empty() ? "max_epochs" : stop_reason_;
+  replay_last_batch(finished);
   return finished;
+}
+
+/// On a GPU the loader takes nothing from the device, and ranks would have to do it together: there
+/// the steps' own times tell.
+void Trainer::replay_last_batch(events::Finished& finished) {
+  const bool alone = session_.communicator.place().world_size == 1;
+  const bool plain = options_.device.is_cpu() && !step_.records() && !options_.detect_anomaly;
+  if (stop_ == Stop::signal || !alone || !plain || last_batch_ == nullptr) return;
+  const std::int64_t steps = replay_cost_.steps();
+  if (steps == 0) return;
+  if (const auto replayed = replay_batch(session_, {*last_batch_, options_.forward, steps})) {
+    finished.replay_step_s = replayed->step_s;
+    finished.replay_steps = replayed->steps;
+  }
 }
 
 void Trainer::rescue(ErrorKind cause) noexcept {

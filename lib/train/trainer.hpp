@@ -10,6 +10,7 @@
 #include "train/options.hpp"
 #include "train/part_ranges.hpp"
 #include "train/profiler.hpp"
+#include "train/replay_probe.hpp"
 #include "train/reporter.hpp"
 #include "train/run_digest.hpp"
 #include "train/run_state.hpp"
@@ -17,6 +18,7 @@
 #include "train/session.hpp"
 #include "train/skipped_report.hpp"
 #include "train/step.hpp"
+#include "train/usage_meter.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -129,7 +131,10 @@ class Trainer {
   void judge_step(std::optional<double> loss);
   void judge(const events::Metrics& metrics, events::EpochEnded& ended);
   void emit_tables(std::vector<events::TableRow> rows) const;
-  void add_probes(events::Timing& timing);
+  void add_probes(events::EpochEnded& ended);
+  /// What a step takes whose batch is always there, where that is cheap to find out; when all is
+  /// written.
+  void replay_last_batch(events::Finished& finished);
   [[nodiscard]] WeightAverager* averager() { return averager_ ? &*averager_ : nullptr; }
   std::string epoch_digest();
   void show_parts();
@@ -178,6 +183,9 @@ class Trainer {
   double lr_ = 0;
   std::uint64_t digest_ = 0;  // of the epoch, this rank's part
   RunDigest run_digest_;
+  UsageMeter usage_;
+  ReplayCost replay_cost_;
+  const device::DeviceBatch* last_batch_ = nullptr;  // the feed's
   double cpu_before_ = 0;
   std::int64_t read_before_ = 0;
 };

@@ -30,6 +30,7 @@ bool Trainer::train_epoch() {
   agreement_.begin_phase();
   cpu_before_ = device::cpu_seconds();
   read_before_ = device::storage_bytes_read();
+  usage_.begin();
   const std::int64_t first = begin_epoch();
   if (first < position_.steps_in_epoch) session_.train.start_epoch(position_.epoch, first);
   for (std::int64_t i = first;
@@ -52,6 +53,8 @@ void Trainer::train_batch(std::int64_t index) {
   if (opens && !std::exchange(stepped_, true)) beat(events::Phase::startup);
   timer_.enter(Part::h2d);
   const device::DeviceBatch& on_device = feed_->put(*batch);
+  last_batch_ = &on_device;
+  ++replay_cost_.batches;
   const bool closes =
       (index + 1) % options_.accumulate == 0 || index + 1 == position_.steps_in_epoch;
   if (opens) open_window(index);
@@ -100,6 +103,7 @@ bool Trainer::saves_by_steps() const {
 void Trainer::after_step() {
   const double now = timer_.last_reading();
   const bool logs = position_.global_step % options_.log_every == 0;
+  usage_.step(now);
   if (logs || options_.device.is_cpu()) check_skipped();
   if (logs) judge_step(reporter_.log(position_, lr_, now, step_));
   reporter_.step(events::Phase::train, position_, now, &step_.meter());

@@ -178,7 +178,7 @@ void Trainer::keep_best(bool improved) {
 void Trainer::time_epoch(events::EpochEnded& ended) {
   ended.timing = timer_.end_epoch(rows_in_epoch_ - rows_before_);
   ended.timing.samples = rows_in_epoch_;
-  add_probes(ended.timing);
+  add_probes(ended);
   timer_.begin_epoch();
 }
 
@@ -227,12 +227,17 @@ void Trainer::emit_tables(std::vector<events::TableRow> rows) const {
   }
 }
 
-void Trainer::add_probes(events::Timing& timing) {
+void Trainer::add_probes(events::EpochEnded& ended) {
+  events::Timing& timing = ended.timing;
   const double wall = std::max(timing.wall_s, 1e-9);
   timing.cpu_percent = 100 * (device::cpu_seconds() - cpu_before_) / wall;
   timing.rss_mb = device::peak_rss_mb();
   timing.gpu_mem_mb = device::cuda_peak_memory_mb(options_.device);
   timing.read_mb_s = static_cast<double>(device::storage_bytes_read() - read_before_) / 1e6 / wall;
+  timing.gpu_util = usage_.take_gpu_util();
+  ended.usage = usage_.take(timing.wall_s);
+  replay_cost_.training_s += timing.wall_s;
+  replay_cost_.passes_s += timing.forward_s + timing.backward_s;
 }
 
 std::string Trainer::epoch_digest() {

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "device/feed.hpp"
+#include "train/precision.hpp"
+#include "train/session.hpp"
+
+#include <cstdint>
+#include <optional>
+
+namespace trainctl::train {
+
+/// What the steps of a run took, by which it is decided whether a replay is cheap.
+struct ReplayCost {
+  double training_s = 0;  // wall time of all epochs of this process
+  double passes_s = 0;    // of it, forward and backward
+  std::int64_t batches = 0;
+
+  /// Steps that a replay may take, warming up included; 0: it would cost more than 1 % of the
+  /// training, or say too little.
+  [[nodiscard]] std::int64_t steps() const;
+};
+
+struct ReplayedBatch {
+  double step_s = 0;       // forward and backward, the median
+  std::int64_t steps = 0;  // that were timed
+};
+
+/// A batch of the run on a CPU, and how its model computes.
+struct ReplayBatch {
+  const device::DeviceBatch& batch;
+  ForwardOptions forward;
+  std::int64_t steps = 0;  // see ReplayCost
+};
+
+/// Forward and backward of one batch again and again, filled up to a full one by its own rows: a
+/// step whose batch is always there. For the end of a run, when all was written. Gradients are
+/// thrown away, buffers and generators put back where they were: nothing that a run leaves depends
+/// on it. Nothing where a step fails: a probe costs no run.
+std::optional<ReplayedBatch> replay_batch(const Session& session, const ReplayBatch& replay);
+
+}  // namespace trainctl::train
