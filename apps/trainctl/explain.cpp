@@ -1,7 +1,8 @@
+#include "base/error.hpp"
 #include "config/explain.hpp"
-
 #include "context.hpp"
 #include "plugin_option.hpp"
+#include "report/bottleneck_page.hpp"
 #include "spec/load.hpp"
 #include "spec/plugins.hpp"
 #include "verbs.hpp"
@@ -18,9 +19,22 @@ namespace {
 struct ExplainArguments {
   std::string key;
   std::vector<std::string> plugins;
+  bool bottlenecks = false;
 };
 
+int explain_bottlenecks(const Context& context) {
+  if (context.json) {
+    print_json({{"schema", "trainctl.bottlenecks/1"}, {"rules", report::bottlenecks_json()}});
+  } else {
+    put(stdout, report::bottlenecks_page());
+  }
+  return 0;
+}
+
 int explain(const ExplainArguments& arguments, const Context& context) {
+  ENSURE(config, arguments.key.empty() == arguments.bottlenecks,
+         "explain takes one KEY, as in 'trainctl explain optimizer.adam.lr', or --bottlenecks");
+  if (arguments.bottlenecks) return explain_bottlenecks(context);
   use_plugin_files(arguments.plugins);
   const config::Explanation found =
       config::explain(arguments.key, spec::experiment_schema(), spec::vocabulary_in_use());
@@ -44,8 +58,9 @@ void add_explain(CLI::App& program, Context& context) {
                [arguments, &context] { return explain(*arguments, context); });
   verb.add_option("key", arguments->key,
                   "trainer.max_epochs, optimizer, optimizer.adam, optimizer.adam.lr ...")
-      ->required()
       ->type_name("KEY");
+  verb.add_flag("--bottlenecks", arguments->bottlenecks,
+                "what holds runs up: symptoms, diagnoses, fixes");
   add_plugin_option(verb, arguments->plugins);
 }
 

@@ -54,7 +54,7 @@ void add_time(const Facts& facts, List& list) {
   const events::Timing& timing = facts.timing;
   const double share = facts.part_s / timing.wall_s;
   list.add({"part_share", share, "share",
-            fmt::format("{} takes {} of the time", words_of(facts.part), percent(share))});
+            fmt::format("{} of the time: {}", percent(share), words_of(facts.part))});
   const double batches = facts.batches();
   if (batches < 1) return;
   const bool input = facts.part == Limit::input;
@@ -73,7 +73,7 @@ void add_time(const Facts& facts, List& list) {
   if (made_in_s > 0 && (input || workers == 0)) {
     const double rate = samples / made_in_s;
     list.add({"loader_rate", rate, "samples/s",
-              fmt::format("the loader gives {} with {} worker{}", rate_text(rate), workers,
+              fmt::format("the loader gives {} samples/s with {} worker{}", rate_text(rate), workers,
                           workers == 1 ? "" : "s"),
               input});
   }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstddef>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -54,11 +55,11 @@ The epochs after the first are judged, the first one where there is no other. Sh
 from the kernel: pressure and CPU quota of the innermost control group, else of the machine, page faults, lost cores; from NVML on a GPU.
 What is not told is left out.
 
-A perfect loader is measured, not guessed: when all is trained and written, the last batch goes through forward and backward again and
-again, for at most 1 % of the training and half a second, and nothing else runs. Its time takes the place of the passes' in the average
-step, whose waits are gone. A run that is too short or was stopped, or whose steps are recorded as CUDA graphs, is judged by its own steps
-without their waits; what the loader's threads took from them is not seen then. Below 1.05x the summary says to stop: loading is not the
-limit.
+A perfect loader is measured, not guessed: when all is trained and written, a run of one process on a CPU stops its loader and takes its
+last batch through forward and backward again and again, for at most 1 % of the training and about half a second. That time takes the place
+of the passes' in the average step, whose waits are gone: what the loader's threads took from the step beside it is seen, too. Nothing that
+the run leaves depends on it ([why](adr/0016-replayed-batch.md)). Ranks, GPUs, a run that is short beside its steps or was stopped, and
+`trainer.detect_anomaly` are judged by their own steps without their waits. Below 1.05x the summary says to stop: loading is not the limit.
 )";
 
 constexpr const char* kTree = R"(
@@ -97,26 +98,33 @@ std::vector<Rule> rules_of(std::optional<Limit> part) {
   return found;
 }
 
-/// "   * symptom: cause, change KEY"
-std::string branch_of(const Rule& rule) {
-  const std::string_view symptom = rule.symptom;
-  const std::string why =
-      symptom.empty() ? std::string("else") : "if " + std::string(symptom);
+/// "    * if symptom: cause; fix (KEY)"
+std::string branch_of(const Rule& rule, std::size_t of_part) {
+  const std::string symptom = rule.symptom;
+  std::string why = symptom.empty() ? "else: " : "if " + symptom + ": ";
+  if (of_part == 1 && symptom.empty()) why.clear();
   const std::string_view fix = rule.fix;
   const std::string change =
       fix.empty() ? "nothing to fix"
                   : fmt::format("{} ({})", fix, keys_of(rule) == "-" ? "no key" : keys_of(rule));
-  return fmt::format("   * {}: **{}**; {}\n", why, rule.cause, change);
+  return fmt::format("    * {}**{}**; {}\n", why, rule.cause, change);
+}
+
+std::string branches_of(std::optional<Limit> part) {
+  const std::vector<Rule> found = rules_of(part);
+  std::string text;
+  for (const Rule& rule : found) text += branch_of(rule, found.size());
+  return text;
 }
 
 std::string tree() {
   std::string text = kTree;
   text += "1. Does the machine lack something? Then times mislead.\n";
-  for (const Rule& rule : rules_of(std::nullopt)) text += branch_of(rule);
+  text += branches_of(std::nullopt);
   int number = 2;
   for (const Question& question : kQuestions) {
     text += fmt::format("{}. {} Then `{}`:\n", number++, question.text, name_of(question.part));
-    for (const Rule& rule : rules_of(question.part)) text += branch_of(rule);
+    text += branches_of(question.part);
   }
   return text;
 }

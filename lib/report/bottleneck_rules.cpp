@@ -15,6 +15,8 @@ constexpr double kMajorFaults = 100;     // a second
 constexpr double kMemoryFull = 0.90;     // of the limit
 constexpr double kDiskStalls = 0.20;     // of the time
 constexpr double kDiskLeavesCores = 0.7;
+constexpr double kReads = 0.5;           // MB/s of this process: else another one waits for the disk
+constexpr double kPages = 10;            // a second, of files that are mapped
 constexpr double kAsleep = 0.35;         // of the cores that could load
 constexpr double kLittleOverlap = 0.3;
 constexpr double kLargeExchange = 4e6;   // bytes of a step
@@ -58,8 +60,9 @@ bool quota_is_short(const Facts& facts) {
 
 bool disk_is_slow(const Facts& facts) {
   const auto use = facts.cpu_use();
-  return use && *use < kDiskLeavesCores &&
-         at_least(facts.context.usage->io_stalled, kDiskStalls);
+  if (!use || *use >= kDiskLeavesCores) return false;
+  const bool reads = facts.timing.read_mb_s >= kReads || facts.context.usage->major_faults_s >= kPages;
+  return reads && at_least(facts.context.usage->io_stalled, kDiskStalls);
 }
 
 bool source_sleeps(const Facts& facts) {
@@ -133,13 +136,14 @@ constexpr std::array kMachine{
          workers_exceed_cores, fixes::fewer_workers},
     Rule{"cpu_throttled", std::nullopt, host,
          "the CPU quota of the control group is used up in 25 % of its periods",
-         "the control group stops the process", "a larger quota", "", quota_is_short,
-         fixes::fewer_threads},
+         "the control group stops the process",
+         "as many threads as the quota has cores, or a larger quota", "trainer.num_threads",
+         quota_is_short, fixes::fewer_threads},
 };
 
 constexpr std::array kInput{
     Rule{"slow_disk", input, std::nullopt,
-         "threads wait for a disk 20 % of the time, and cores are left",
+         "the run reads from a disk, threads wait for it 20 % of the time, and cores are left",
          "the disk is slower than the step", "keep the files in memory, or read ahead",
          "dataset.cache.mode, loader.read_ahead", disk_is_slow, fixes::read_less},
     Rule{"slow_source", input, std::nullopt,

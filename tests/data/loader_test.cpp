@@ -298,3 +298,21 @@ TEST_CASE("what is loaded is counted while somebody watches") {
   (void)read_epoch(unwatched, 0);
   CHECK(counter == before);
 }
+
+TEST_CASE("a loader that has rested goes on with the same bytes, whatever epoch comes") {
+  for (const int workers : {0, 1, 3}) {
+    Loader reference(counting(61), options_of(workers, 2, 0));
+    Loader rested(counting(61), options_of(workers, 2, 0));
+    rested.rest();  // before it began
+    for (const std::int64_t epoch : {0, 1, 2, 5}) {
+      REQUIRE(read_epoch(rested, epoch) == read_epoch(reference, epoch));
+      rested.rest();
+      rested.rest();
+    }
+    rested.start_epoch(6);
+    CHECK(rested.next() != nullptr);
+    rested.rest();  // in the middle of one
+    CHECK(read_epoch(rested, 6) == read_epoch(reference, 6));
+    rested.rest();  // and it ends so
+  }
+}

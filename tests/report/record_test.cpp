@@ -126,9 +126,9 @@ TEST_CASE("each kind of bottleneck is told by its share and proposes one setting
     const Bottleneck found = find_bottleneck(timing, context);
     return std::string(name_of(found.limit)) + " " + found.setting;
   };
-  CHECK(verdict({.wall_s = 10, .h2d_s = 4, .forward_s = 5}) == "h2d_bound loader.pin_memory=true");
+  CHECK(verdict({.wall_s = 10, .h2d_s = 4, .forward_s = 5}) == "transfer_bound loader.pin_memory=true");
   CHECK(verdict({.wall_s = 10, .forward_s = 5, .allreduce_exposed_s = 3}) ==
-        "allreduce_bound loader.batch_size=128");
+        "communication_bound loader.batch_size=128");
   CHECK(verdict({.wall_s = 10, .forward_s = 5, .checkpoint_s = 3}) ==
         "checkpoint_bound checkpoint.every_n_epochs=5");
   CHECK(verdict({.wall_s = 10, .forward_s = 4, .backward_s = 4}) ==
@@ -138,7 +138,7 @@ TEST_CASE("each kind of bottleneck is told by its share and proposes one setting
   CHECK(verdict({.wall_s = 10, .forward_s = 2, .eval_s = 6}) ==
         "evaluation_bound trainer.check_val_every_n_epoch=2");
   CHECK(verdict({.wall_s = 10, .forward_s = 2, .other_s = 6}) ==
-        "overhead_bound loader.batch_size=128");
+        "host_bound loader.batch_size=128");
   CHECK(verdict({.wall_s = 10, .forward_s = 3, .optimizer_s = 3, .eval_s = 3}) == "balanced ");
   CHECK(verdict({}) == "balanced ");
 }

@@ -1,5 +1,6 @@
 #include "report/bottleneck.hpp"
 #include "spec/load.hpp"
+#include "study/run_ending.hpp"
 #include "support/catch.hpp"
 
 #include <array>
@@ -77,6 +78,27 @@ TEST_CASE("every setting that is proposed is one that the experiment file accept
     }
   }
   CHECK(proposed > 100);
+}
+
+TEST_CASE("what the run's own experiment would refuse is not accepted as a setting") {
+  config::Diagnostics diagnostics;
+  const spec::Loaded loaded = spec::load_experiment_text("a.yaml", kExperiment, {}, diagnostics);
+  const report::Levers levers = study::levers(loaded, {.cores = 4});
+  CHECK(levers.cpu_cores == 4);
+  CHECK(levers.checkpoint_async);
+  for (const char* setting :
+       {"loader.num_workers=4", "loader.read_ahead=32", "loader.pin_memory=true",
+        "dataset.cache.budget=25%", "dataset.cache.mode=encoded", "trainer.num_threads=2",
+        "distributed.bucket_cap_mb=3", "checkpoint.async=true", "checkpoint.every_t=10m",
+        "checkpoint.every_n_steps=50", "checkpoint.on_best=false",
+        "trainer.detect_anomaly=false", "trainer.log_every_n_steps=50"}) {
+    INFO(setting);
+    CHECK(levers.accepts(setting));
+  }
+  for (const char* setting : {"loader.num_workers=-1", "loader.num_worker=1", "nonsense", "=", ""}) {
+    INFO(setting);
+    CHECK_FALSE(levers.accepts(setting));
+  }
 }
 
 TEST_CASE("nothing is proposed that a run of one epoch cannot do") {

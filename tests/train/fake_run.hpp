@@ -74,11 +74,13 @@ struct FakeModel : trainctl::stage::Model {
   at::Tensor batches = torch::zeros({}, torch::kLong);
   std::int64_t counts = 1;  // for each batch
   double dropout = 0;       // of the inputs
+  std::int64_t rows = 0;    // of the last batch
   trainctl::stage::RunMode mode = trainctl::stage::RunMode::evaluate;
 
   at::Tensor forward(const at::Tensor& inputs) override {
     const bool trains = mode == trainctl::stage::RunMode::train;
     if (trains) batches.add_(counts);
+    rows = inputs.size(0);
     const at::Tensor flat = inputs.flatten(1);
     return at::linear(dropout > 0 ? at::dropout(flat, dropout, trains) : flat, weight, bias);
   }

@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""docs/bottlenecks.md is what `trainctl explain --bottlenecks` prints, and its keys are keys of the experiment file.
+
+usage: bottlenecks_page.py TRAINCTL docs/bottlenecks.md [--write]
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import tree
+
+
+def ask(program, *words):
+    return subprocess.run([program, *words], capture_output=True, text=True)
+
+
+def check_keys(program):
+    told = json.loads(ask(program, "explain", "--bottlenecks", "--json").stdout)
+    keys = {key.strip() for rule in told["rules"] for key in rule["key"].split(",") if key.strip()}
+    return [f"a rule names {key}, which 'trainctl explain' does not know" for key in sorted(keys)
+            if ask(program, "explain", key).returncode != 0]
+
+
+def check(program, path, write):
+    asked = ask(program, "explain", "--bottlenecks")
+    if asked.returncode != 0:
+        return [f"'{program} explain --bottlenecks' ends with {asked.returncode}: {asked.stderr}"]
+    if write:
+        Path(path).write_text(asked.stdout)
+    found = Path(path).read_text() if Path(path).is_file() else ""
+    stale = [] if found == asked.stdout else [
+        f"{path} is not what '{program} explain --bottlenecks' says: run {Path(__file__).name} with --write"]
+    return stale + check_keys(program)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (3, 4):
+        sys.exit(__doc__)
+    tree.finish("bottlenecks_page", check(sys.argv[1], sys.argv[2], sys.argv[3:] == ["--write"]))
