@@ -1,5 +1,6 @@
-#include "base/error.hpp"
 #include "config/explain.hpp"
+
+#include "base/error.hpp"
 #include "context.hpp"
 #include "plugin_option.hpp"
 #include "report/bottleneck_page.hpp"

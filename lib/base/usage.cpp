@@ -44,7 +44,8 @@ std::optional<double> stalled_in(const fs::path& file) {
 
 std::optional<double> stalled(const fs::path& root, const Cgroups& groups, const char* what) {
   for (std::size_t i = groups.v2.size(); i > 0; --i) {
-    if (const auto own = stalled_in(groups.v2[i - 1] / (std::string(what) + ".pressure"))) return own;
+    if (const auto own = stalled_in(groups.v2[i - 1] / (std::string(what) + ".pressure")))
+      return own;
   }
   return stalled_in(root / "proc/pressure" / what);
 }

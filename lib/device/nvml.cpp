@@ -36,8 +36,8 @@ static_assert(sizeof(FieldValue) == 40);
 constexpr unsigned kEnergy = 83;  // millijoules
 constexpr unsigned kPcieSent = 197;
 constexpr unsigned kPcieReceived = 198;
-constexpr unsigned long long kHeat = 0x20 | 0x40;   // software and hardware thermal slow-down
-constexpr unsigned long long kBrake = 0x80;         // hardware power brake
+constexpr unsigned long long kHeat = 0x20 | 0x40;  // software and hardware thermal slow-down
+constexpr unsigned long long kBrake = 0x80;        // hardware power brake
 
 struct Functions {
   int (*init)() = nullptr;

@@ -276,7 +276,6 @@ int Worker::run_training() {
       build_stages({experiment, catalogue, shape, device, schedule, run_dir, communicator.get()});
   if (request_.rank == 0 && built.start) emit_(*built.start);
   seed_rank(experiment.seed, request_.rank);
-
   const train::Options options = train::options_from(experiment, device, request_.world_size);
   const train::Session session{
       .model = *built.model,

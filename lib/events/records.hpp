@@ -232,8 +232,8 @@ struct Finished {
   std::string data_digest;       // of every training batch
   std::string parameter_digest;  // of the final parameters, to compare ranks and runs
   std::string stop_reason;       // "max_epochs", "early_stopping", "signal"
-  /// Forward and backward of the last batch again and again, when all was over: of one of them. With
-  /// no loader beside it and no wait.
+  /// Forward and backward of the last batch again and again, when all was over: of one of them.
+  /// With no loader beside it and no wait.
   std::optional<double> replay_step_s = {};
   std::optional<std::int64_t> replay_steps = {};  // that this is the median of
 };

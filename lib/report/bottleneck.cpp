@@ -148,10 +148,9 @@ Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext
 std::string text_of(const PerfectLoader& perfect) {
   constexpr double kWorthIt = 1.05;
   const std::string gain = fmt::format("a perfect loader would give {:.2f}x", perfect.speedup);
-  const std::string how =
-      perfect.replayed > 0
-          ? fmt::format("by {} steps with one batch replayed", perfect.replayed)
-          : std::string("by the steps as they were, without their waits");
+  const std::string how = perfect.replayed > 0
+                              ? fmt::format("by {} steps with one batch replayed", perfect.replayed)
+                              : std::string("by the steps as they were, without their waits");
   const char* stop = perfect.speedup < kWorthIt ? ": stop here, loading is not the limit" : "";
   return fmt::format("{}{} ({})", gain, stop, how);
 }

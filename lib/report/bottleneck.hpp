@@ -36,13 +36,13 @@ struct BottleneckContext {
   std::int64_t max_epochs = 0;     // 0: not known
   bool on_gpu = false;
   Levers levers;
-  int num_threads = 0;                              // of a rank; 0: not known
-  std::optional<events::Usage> usage = {};          // of rank 0, over the epochs of the times
-  std::optional<RankRow> straggler = {};            // the rank that the others wait for
-  std::optional<double> overlap = {};               // of the exchange with the backward pass
-  std::vector<std::int64_t> bucket_bytes = {};      // of a step's exchange
-  std::optional<double> replay_step_s = {};         // forward and backward of a batch replayed
-  std::optional<std::int64_t> replay_steps = {};    // that it is the median of
+  int num_threads = 0;                            // of a rank; 0: not known
+  std::optional<events::Usage> usage = {};        // of rank 0, over the epochs of the times
+  std::optional<RankRow> straggler = {};          // the rank that the others wait for
+  std::optional<double> overlap = {};             // of the exchange with the backward pass
+  std::vector<std::int64_t> bucket_bytes = {};    // of a step's exchange
+  std::optional<double> replay_step_s = {};       // forward and backward of a batch replayed
+  std::optional<std::int64_t> replay_steps = {};  // that it is the median of
 
   /// Cores that rank 0 may use; 0: not known.
   [[nodiscard]] int cores() const;
@@ -56,8 +56,8 @@ std::optional<events::Usage> sum_usage(std::span<const events::EpochEnded> epoch
 struct Evidence {
   std::string name;  // "data_wait_step"
   double value = 0;
-  std::string unit;  // "s", "share", "samples/s", "cores", ...
-  std::string text;  // half a sentence
+  std::string unit;    // "s", "share", "samples/s", "cores", ...
+  std::string text;    // half a sentence
   bool tells = false;  // it stands in the summary
 };
 
@@ -74,8 +74,8 @@ struct PerfectLoader {
 /// Where the time goes and what the user can win. A wait (input, transfer, communication,
 /// checkpoint) that takes 15 % or more is the bottleneck, since it can be hidden behind the work;
 /// then evaluation from a third on, as it can be done less often; else the largest piece of work
-/// (compute, optimizer, evaluation, host) if it takes 40 % or more; else the run is balanced. Why it
-/// is so, and what to change, say the rules of bottleneck_rules.hpp.
+/// (compute, optimizer, evaluation, host) if it takes 40 % or more; else the run is balanced. Why
+/// it is so, and what to change, say the rules of bottleneck_rules.hpp.
 struct Bottleneck {
   Limit limit = Limit::balanced;
   Limit part = Limit::balanced;  // that takes `share`; the verdict, unless its cause lies elsewhere

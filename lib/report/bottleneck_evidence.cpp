@@ -73,8 +73,8 @@ void add_time(const Facts& facts, List& list) {
   if (made_in_s > 0 && (input || workers == 0)) {
     const double rate = samples / made_in_s;
     list.add({"loader_rate", rate, "samples/s",
-              fmt::format("the loader gives {} samples/s with {} worker{}", rate_text(rate), workers,
-                          workers == 1 ? "" : "s"),
+              fmt::format("the loader gives {} samples/s with {} worker{}", rate_text(rate),
+                          workers, workers == 1 ? "" : "s"),
               input});
   }
 }
@@ -94,8 +94,8 @@ void add_cores(const Facts& facts, List& list) {
   if (!(facts.timing.cpu_percent > 0)) return;
   const double busy = facts.timing.cpu_percent / 100;
   std::string text = fmt::format("{:.1f} cores are busy", busy);
-  if (cores > 0) text = fmt::format("{:.1f} of {} core{} busy", busy, cores,
-                                    cores == 1 ? " is" : "s are");
+  if (cores > 0)
+    text = fmt::format("{:.1f} of {} core{} busy", busy, cores, cores == 1 ? " is" : "s are");
   constexpr const char* kCauses =
       "slow_disk slow_source no_workers few_workers slow_decode threads_oversubscribed";
   list.add({"cpu_cores", busy, "cores", text}, kCauses);
@@ -110,8 +110,8 @@ void add_loader_cores(const events::Usage& usage, List& list) {
   if (!usage.loader_cores || usage.loader_threads == 0) return;
   list.add({"loader_cores", *usage.loader_cores, "cores",
             fmt::format("{} loader thread{} keep{} {:.1f} cores busy", usage.loader_threads,
-                        usage.loader_threads == 1 ? "" : "s",
-                        usage.loader_threads == 1 ? "s" : "", *usage.loader_cores)},
+                        usage.loader_threads == 1 ? "" : "s", usage.loader_threads == 1 ? "s" : "",
+                        *usage.loader_cores)},
            "few_workers slow_decode slow_disk slow_source workers_oversubscribed");
 }
 
@@ -137,14 +137,14 @@ void add_stalls(const events::Usage& usage, List& list) {
              *share >= kWorthTelling ? stall.causes : "");
   }
   if (usage.throttled)
-    list.add({"throttled", *usage.throttled, "share",
-              fmt::format("the CPU quota was used up in {} of its periods",
-                          percent(*usage.throttled))},
-             *usage.throttled >= kWorthTelling ? "cpu_throttled threads_oversubscribed" : "");
-  list.add({"involuntary_switches", usage.involuntary_switches_s, "1/s",
-            fmt::format("{} a second threads lost their core",
-                        rate_text(usage.involuntary_switches_s))},
-           "threads_oversubscribed workers_oversubscribed");
+    list.add(
+        {"throttled", *usage.throttled, "share",
+         fmt::format("the CPU quota was used up in {} of its periods", percent(*usage.throttled))},
+        *usage.throttled >= kWorthTelling ? "cpu_throttled threads_oversubscribed" : "");
+  list.add(
+      {"involuntary_switches", usage.involuntary_switches_s, "1/s",
+       fmt::format("{} a second threads lost their core", rate_text(usage.involuntary_switches_s))},
+      "threads_oversubscribed workers_oversubscribed");
 }
 
 void add_memory(const Facts& facts, const events::Usage& usage, List& list) {
@@ -167,10 +167,9 @@ void add_gpu(const Facts& facts, const events::Usage& usage, List& list) {
              "forced_sync many_launches small_steps");
   if (usage.gpu_power_w)
     list.add({"gpu_power", *usage.gpu_power_w, "W",
-              usage.gpu_power_limit_w
-                  ? fmt::format("the GPU takes {:.0f} of {:.0f} W", *usage.gpu_power_w,
-                                *usage.gpu_power_limit_w)
-                  : fmt::format("the GPU takes {:.0f} W", *usage.gpu_power_w)},
+              usage.gpu_power_limit_w ? fmt::format("the GPU takes {:.0f} of {:.0f} W",
+                                                    *usage.gpu_power_w, *usage.gpu_power_limit_w)
+                                      : fmt::format("the GPU takes {:.0f} W", *usage.gpu_power_w)},
              "gpu_throttled");
   if (usage.pcie_mb_s)
     list.add({"pcie", *usage.pcie_mb_s, "MB/s",

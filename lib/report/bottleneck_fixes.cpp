@@ -67,8 +67,8 @@ Proposals fewer_threads(const Facts& facts) {
   const int cores = context.cores();
   if (cores > 0 && !context.on_gpu && context.num_threads > cores)
     return {{fmt::format("trainer.num_threads={}", cores),
-             fmt::format("{} threads share {} core{}, and wait for one another", context.num_threads,
-                         cores, cores == 1 ? "" : "s")}};
+             fmt::format("{} threads share {} core{}, and wait for one another",
+                         context.num_threads, cores, cores == 1 ? "" : "s")}};
   return {{"", "a larger CPU quota, or nothing else beside the run, would help"}};
 }
 
@@ -101,9 +101,11 @@ Proposals read_less(const Facts& facts) {
   const Levers& levers = facts.context.levers;
   Proposals all;
   if (levers.cache_mode == "none" && has_mode(levers, "encoded"))
-    all.push_back({"dataset.cache.mode=encoded", "the files are read once, and then lie in memory"});
+    all.push_back(
+        {"dataset.cache.mode=encoded", "the files are read once, and then lie in memory"});
   if (levers.read_ahead && *levers.read_ahead == 0)
-    all.push_back({"loader.read_ahead=32", "files are read before their turn, in the disk's order"});
+    all.push_back(
+        {"loader.read_ahead=32", "files are read before their turn, in the disk's order"});
   all.push_back({"", "a faster disk, a pack file on it or smaller files would help"});
   return all;
 }
@@ -160,8 +162,8 @@ Proposals save_less(const Facts& facts) {
   constexpr double kTenMinutes = 600;
   if (levers.checkpoint_every_s && *levers.checkpoint_every_s < kTenMinutes)
     all.push_back({"checkpoint.every_t=10m", "fewer checkpoints; a crash then loses more"});
-  const std::string epochs = every_n("checkpoint.every_n_epochs", levers.checkpoint_every, 5,
-                                     facts.context.max_epochs);
+  const std::string epochs =
+      every_n("checkpoint.every_n_epochs", levers.checkpoint_every, 5, facts.context.max_epochs);
   if (!epochs.empty()) all.push_back({epochs, "fewer checkpoints; a crash then loses more"});
   if (levers.checkpoint_on_best)
     all.push_back({"checkpoint.on_best=false", "not every epoch that is the best needs a save"});

@@ -22,14 +22,17 @@ struct Question {
 
 static_assert(kNotableWait == 0.15 && kNotableWork == 0.40 && kNotableEvaluation == 1.0 / 3);
 constexpr std::array kQuestions{
-    Question{Limit::input, "input",
-             "Does the largest of the waits take 15 % or more, and is it that for batches (`data`)?"},
+    Question{
+        Limit::input, "input",
+        "Does the largest of the waits take 15 % or more, and is it that for batches (`data`)?"},
     Question{Limit::transfer, "transfer", "Is it that for copies to the device (`h2d`)?"},
     Question{Limit::communication, "communication", "Is it that for other ranks (`all-reduce`)?"},
     Question{Limit::checkpoint, "checkpoint", "Is it that for checkpoints?"},
-    Question{Limit::evaluation, "evaluation", "No wait does: does validation take a third or more?"},
-    Question{Limit::compute, "compute",
-             "Does the largest part of the work take 40 % or more, and is it forward and backward?"},
+    Question{Limit::evaluation, "evaluation",
+             "No wait does: does validation take a third or more?"},
+    Question{
+        Limit::compute, "compute",
+        "Does the largest part of the work take 40 % or more, and is it forward and backward?"},
     Question{Limit::optimizer, "optimizer", "Is it the optimizer?"},
     Question{Limit::host, "host", "Is it what is between them (`other`)?"},
     Question{Limit::balanced, "balanced", "Does nothing take that much?"}};

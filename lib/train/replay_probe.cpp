@@ -15,11 +15,11 @@
 namespace trainctl::train {
 namespace {
 
-constexpr double kLeastTraining = 2;    // seconds
+constexpr double kLeastTraining = 2;  // seconds
 constexpr double kShareOfTraining = 0.01;
-constexpr double kBudget = 0.5;         // seconds, or the fewest steps
+constexpr double kBudget = 0.5;  // seconds, or the fewest steps
 constexpr std::int64_t kWarmUps = 2;
-constexpr std::int64_t kFewest = 5;     // that are timed
+constexpr std::int64_t kFewest = 5;  // that are timed
 constexpr std::int64_t kMost = 50;
 
 /// What a forward pass changes beside its outputs.

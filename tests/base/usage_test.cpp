@@ -55,7 +55,8 @@ TEST_CASE("a pressure file that makes no sense is passed over") {
   const TempFolder root;
   for (const std::string text :
        {"", "\n", "nonsense\n", "some\n", "some avg10=0.00\n", "some total=\n", "some total=-3\n",
-        "some total=12x\n", "some total=99999999999999999999999\n", "full total=5\n", "\xff\xfe\n"}) {
+        "some total=12x\n", "some total=99999999999999999999999\n", "full total=5\n",
+        "\xff\xfe\n"}) {
     put_text(root / "proc/pressure/cpu", text);
     CHECK_FALSE(read_usage(kName, root.path()).cpu_stalled_s);
   }
@@ -64,7 +65,8 @@ TEST_CASE("a pressure file that makes no sense is passed over") {
 TEST_CASE("throttling is that of the control group which was stopped most often") {
   const TempFolder root;
   put_text(root / "proc/self/cgroup", "0::/slice/job\n");
-  put_text(root / "sys/fs/cgroup/slice/cpu.stat", "usage_usec 9\nnr_periods 100\nnr_throttled 40\n");
+  put_text(root / "sys/fs/cgroup/slice/cpu.stat",
+           "usage_usec 9\nnr_periods 100\nnr_throttled 40\n");
   put_text(root / "sys/fs/cgroup/slice/job/cpu.stat", "nr_periods 50\nnr_throttled 3\n");
   const UsageCounters found = read_usage(kName, root.path());
   CHECK(found.periods == 100);
@@ -74,7 +76,8 @@ TEST_CASE("throttling is that of the control group which was stopped most often"
 TEST_CASE("a group without a quota, or a damaged file of it, tells no throttling") {
   const TempFolder root;
   put_text(root / "proc/self/cgroup", "0::/job\n");
-  for (const char* text : {"usage_usec 12\n", "nr_throttled\n", "nr_periods x\nnr_throttled 4\n", ""}) {
+  for (const char* text :
+       {"usage_usec 12\n", "nr_throttled\n", "nr_periods x\nnr_throttled 4\n", ""}) {
     put_text(root / "sys/fs/cgroup/job/cpu.stat", text);
     CHECK_FALSE(read_usage(kName, root.path()).throttled);
   }

@@ -126,7 +126,8 @@ TEST_CASE("each kind of bottleneck is told by its share and proposes one setting
     const Bottleneck found = find_bottleneck(timing, context);
     return std::string(name_of(found.limit)) + " " + found.setting;
   };
-  CHECK(verdict({.wall_s = 10, .h2d_s = 4, .forward_s = 5}) == "transfer_bound loader.pin_memory=true");
+  CHECK(verdict({.wall_s = 10, .h2d_s = 4, .forward_s = 5}) ==
+        "transfer_bound loader.pin_memory=true");
   CHECK(verdict({.wall_s = 10, .forward_s = 5, .allreduce_exposed_s = 3}) ==
         "communication_bound loader.batch_size=128");
   CHECK(verdict({.wall_s = 10, .forward_s = 5, .checkpoint_s = 3}) ==

@@ -90,12 +90,13 @@ TEST_CASE("what the run's own experiment would refuse is not accepted as a setti
        {"loader.num_workers=4", "loader.read_ahead=32", "loader.pin_memory=true",
         "dataset.cache.budget=25%", "dataset.cache.mode=encoded", "trainer.num_threads=2",
         "distributed.bucket_cap_mb=3", "checkpoint.async=true", "checkpoint.every_t=10m",
-        "checkpoint.every_n_steps=50", "checkpoint.on_best=false",
-        "trainer.detect_anomaly=false", "trainer.log_every_n_steps=50"}) {
+        "checkpoint.every_n_steps=50", "checkpoint.on_best=false", "trainer.detect_anomaly=false",
+        "trainer.log_every_n_steps=50"}) {
     INFO(setting);
     CHECK(levers.accepts(setting));
   }
-  for (const char* setting : {"loader.num_workers=-1", "loader.num_worker=1", "nonsense", "=", ""}) {
+  for (const char* setting :
+       {"loader.num_workers=-1", "loader.num_worker=1", "nonsense", "=", ""}) {
     INFO(setting);
     CHECK_FALSE(levers.accepts(setting));
   }

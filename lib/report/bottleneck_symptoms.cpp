@@ -1,0 +1,142 @@
+#include "report/bottleneck_symptoms.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+
+namespace trainctl::report {
+namespace {
+
+constexpr double kShort = 0.25;         // cores or quota, of the time or the periods
+constexpr double kSwitches = 100;       // a second
+constexpr double kMemoryStalls = 0.10;  // of the time
+constexpr double kMajorFaults = 100;    // a second
+constexpr double kMemoryFull = 0.90;    // of the limit
+constexpr double kDiskStalls = 0.20;    // of the time
+constexpr double kDiskLeavesCores = 0.7;
+constexpr double kReads = 0.5;    // MB/s of this process: else another one waits for the disk
+constexpr double kPages = 10;     // a second, of files that are mapped
+constexpr double kAsleep = 0.35;  // of the cores that could load
+constexpr double kLittleOverlap = 0.3;
+constexpr double kLargeExchange = 4e6;   // bytes of a step
+constexpr std::int64_t kRareLines = 10;  // steps between two lines of the log
+constexpr double kBusyLoader = 0.25;     // of the cores
+
+bool is_work(Limit part) {
+  constexpr std::array kWork{Limit::compute, Limit::optimizer, Limit::host, Limit::balanced,
+                             Limit::communication};
+  return std::ranges::find(kWork, part) != kWork.end();
+}
+
+bool at_least(const std::optional<double>& value, double bound) { return value && *value >= bound; }
+
+}  // namespace
+
+double Facts::batches() const {
+  const auto rows = static_cast<double>(context.batch_size) * context.world_size;
+  return rows > 0 ? static_cast<double>(timing.samples) / rows : 0;
+}
+
+std::optional<double> Facts::cpu_use() const {
+  if (!context.usage || !(timing.cpu_percent > 0)) return std::nullopt;
+  const int cores = std::max(context.cores(), 1);
+  const int threads = std::clamp(context.num_workers, 1, cores);
+  return timing.cpu_percent / 100 / threads;
+}
+
+bool Facts::cores_are_short() const {
+  if (!context.usage) return false;
+  return at_least(context.usage->cpu_stalled, kShort) ||
+         at_least(context.usage->throttled, kShort) ||
+         context.usage->involuntary_switches_s >= kSwitches;
+}
+
+namespace symptoms {
+
+bool always(const Facts& /*facts*/) { return true; }
+
+bool memory_is_short(const Facts& facts) {
+  const auto& usage = facts.context.usage;
+  if (!usage) return false;
+  const bool pages = usage->major_faults_s >= kMajorFaults;
+  return at_least(usage->memory_stalled, kMemoryStalls) ||
+         (pages && at_least(usage->memory_taken, kMemoryFull));
+}
+
+bool threads_exceed_cores(const Facts& facts) {
+  const BottleneckContext& context = facts.context;
+  const bool more = context.cores() > 0 && context.num_threads > context.cores();
+  return !context.on_gpu && more && is_work(facts.part) && facts.cores_are_short();
+}
+
+bool workers_exceed_cores(const Facts& facts) {
+  const BottleneckContext& context = facts.context;
+  if (!context.usage || context.num_workers <= context.cores() || context.on_gpu) return false;
+  const double busy = context.usage->loader_cores.value_or(0);
+  return is_work(facts.part) && busy >= kBusyLoader * context.cores() && facts.cores_are_short();
+}
+
+bool quota_is_short(const Facts& facts) {
+  return facts.context.usage && at_least(facts.context.usage->throttled, kShort);
+}
+
+bool disk_is_slow(const Facts& facts) {
+  const auto use = facts.cpu_use();
+  if (!use || *use >= kDiskLeavesCores) return false;
+  const bool reads =
+      facts.timing.read_mb_s >= kReads || facts.context.usage->major_faults_s >= kPages;
+  return reads && at_least(facts.context.usage->io_stalled, kDiskStalls);
+}
+
+bool source_sleeps(const Facts& facts) {
+  const auto use = facts.cpu_use();
+  return use && *use < kAsleep && !at_least(facts.context.usage->cpu_stalled, kShort);
+}
+
+bool has_no_workers(const Facts& facts) { return facts.context.num_workers == 0; }
+
+bool has_few_workers(const Facts& facts) {
+  const int cores = facts.context.cores();
+  return cores <= 0 || facts.context.num_workers < cores;
+}
+
+bool may_pin(const Facts& facts) {
+  return facts.context.on_gpu && facts.context.levers.pin_memory != std::optional(true);
+}
+
+bool has_straggler(const Facts& facts) { return facts.context.straggler.has_value(); }
+
+bool exchanges_late(const Facts& facts) {
+  double bytes = 0;
+  for (const std::int64_t each : facts.context.bucket_bytes) bytes += static_cast<double>(each);
+  const auto& overlap = facts.context.overlap;
+  return overlap && *overlap < kLittleOverlap && facts.context.bucket_bytes.size() == 1 &&
+         bytes >= kLargeExchange;
+}
+
+bool saves_in_the_step(const Facts& facts) { return !facts.context.levers.checkpoint_async; }
+
+bool syncs_each_step(const Facts& facts) {
+  const Levers& levers = facts.context.levers;
+  return facts.context.on_gpu && (levers.detect_anomaly || levers.log_every_steps < kRareLines);
+}
+
+bool launches_each_kernel(const Facts& facts) {
+  return facts.context.on_gpu && facts.context.levers.cuda_graphs == std::optional(false);
+}
+
+bool gpu_is_throttled(const Facts& facts) {
+  return facts.context.usage && !facts.context.usage->gpu_throttle.empty();
+}
+
+bool looks_for_anomalies(const Facts& facts) { return facts.context.levers.detect_anomaly; }
+
+bool computes_in_full(const Facts& facts) {
+  return facts.context.on_gpu && facts.context.levers.precision == "32-true";
+}
+
+bool is_on_gpu(const Facts& facts) { return facts.context.on_gpu; }
+
+}  // namespace symptoms
+}  // namespace trainctl::report
