@@ -59,7 +59,8 @@ bool wants_leave(std::string_view key) {
 /// proposes itself.
 std::vector<std::string> keys_of(const TuneSituation& now) {
   const auto* rule = std::ranges::find(kRules, now.verdict.name, &Rule::verdict);
-  if (rule == kRules.end()) rule = std::ranges::find(kRules, std::string_view("balanced"), &Rule::verdict);
+  if (rule == kRules.end())
+    rule = std::ranges::find(kRules, std::string_view("balanced"), &Rule::verdict);
   std::vector<std::string> keys;
   for (const char* key : rule->keys) {
     if (key != nullptr) keys.emplace_back(key);

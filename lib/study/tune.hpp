@@ -1,0 +1,43 @@
+#pragma once
+
+#include "base/clock.hpp"
+#include "study/tune_duel.hpp"
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+
+namespace trainctl::study {
+
+/// What the command line asks of tune.
+struct TuneWish {
+  double budget_s = 300;
+  double spent_s = 0;  // of it, before the search began
+  int repeats = 5;     // pairs of runs for each change
+  double tolerance = 1e-3;
+  std::set<std::string> allowed{};
+};
+
+/// What the search needs of the world.
+struct TuneTools {
+  RunTune run;
+  /// The experiment with these changes, or why it does not take them.
+  std::function<std::variant<spec::Experiment, std::string>(const report::TuneChanges&)> check;
+  /// Why its steps cannot be recorded as CUDA graphs; empty: they can.
+  std::function<std::string(const spec::Experiment&)> no_capture;
+  std::function<std::optional<int>()> stopped;  // exit code of a signal between two runs
+  std::function<void(const std::string&)> say;
+  const Clock& clock;
+};
+
+/// Greedy descent along the keys: the verdict of the first run tells what to try first; a change is
+/// accepted by judge(), and is then part of what further ones are compared with. At the end the
+/// whole patch is proved against the original in runs of its own; what does not hold is dropped. No
+/// comparison begins that the budget does not leave the time for, with that proof behind it.
+/// Throws where the experiment as it is does not run.
+report::TuneReport tune(const TuneWish& wish, const report::TuneBaseline& baseline,
+                        const TuneTools& tools);
+
+}  // namespace trainctl::study
