@@ -15,6 +15,7 @@ void add_eval(CLI::App& program, Context& context);
 void add_predict(CLI::App& program, Context& context);
 void add_worker(CLI::App& program, Context& context);
 void add_bench(CLI::App& program, Context& context);
+void add_tune(CLI::App& program, Context& context);
 void add_lr_find(CLI::App& program, Context& context);
 void add_checkpoint(CLI::App& program, Context& context);
 void add_verify_resume(CLI::App& program, Context& context);

@@ -215,6 +215,8 @@ Offer cadence(const TuneSituation& now, std::int64_t every, const char* what) {
   const std::int64_t most = now.experiment.trainer.epoch_limit().value_or(1 << 20);
   if (!now.whole_epochs) {
     offer.none = "the runs that are compared have shortened epochs, in which it weighs more";
+  } else if (every > 1) {  // short runs have no epochs for more
+    offer.none = fmt::format("it is every {} epochs already", every);
   } else if (2 * every > most) {
     offer.none = "the experiment has no more epochs";
   } else {

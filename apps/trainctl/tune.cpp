@@ -1,0 +1,190 @@
+#include "study/tune.hpp"
+
+#include "base/clock.hpp"
+#include "base/files.hpp"
+#include "base/strings.hpp"
+#include "config_arguments.hpp"
+#include "context.hpp"
+#include "launch/signals.hpp"
+#include "launch/verdict.hpp"
+#include "spec/duration.hpp"
+#include "study/tune_run.hpp"
+#include "terminal.hpp"
+#include "tune_requests.hpp"
+#include "verbs.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace trainctl::app {
+namespace {
+
+void say(const Context& context, const std::string& line) {
+  if (progress_for(context) != report::ProgressMode::none)
+    writer_for(stderr)(printable(line) + "\n");
+}
+
+study::TuneWish wish_of(const TuneFlags& flags) {
+  const std::optional<double> budget = spec::parse_duration(flags.budget);
+  ENSURE(config, budget.has_value(),
+         "--budget: '{}' is no span of time; write 90s, 5m, 1h30m or \"HH:MM:SS\"",
+         printable(flags.budget));
+  ENSURE(config, flags.tolerance >= 0 && flags.tolerance < 1,
+         "--tolerance is {:g}: it is a share of the loss, from 0 to below 1", flags.tolerance);
+  return {.budget_s = *budget,
+          .spent_s = 0,
+          .repeats = flags.repeats,
+          .tolerance = flags.tolerance,
+          .allowed = study::allowed_keys(flags.allow)};
+}
+
+/// Of a signal between two runs; one within a run is the exit code of that.
+std::optional<int> stop_code(launch::SignalGuard& guard) {
+  for (const int signal : guard.take())
+    return static_cast<int>(signal == SIGINT ? ErrorKind::interrupted : ErrorKind::terminated);
+  if (guard.has_heard()) return static_cast<int>(ErrorKind::terminated);
+  return std::nullopt;
+}
+
+report::TuneReport stopped_report(const study::TuneWish& wish, int code) {
+  report::TuneReport report;
+  report.budget_s = wish.budget_s;
+  report.repeats = wish.repeats;
+  report.tolerance = wish.tolerance;
+  report.end = report::TuneEnd::stopped;
+  report.ended = "stopped by a signal before the first verdict";
+  report.exit_code = code;
+  return report;
+}
+
+/// The length of the runs, which `requests` takes over.
+std::variant<report::TuneBaseline, int> find_length(const study::TuneWish& wish,
+                                                    TuneRequests& requests,
+                                                    const Context& context) {
+  say(context, "scouting how long runs have to be");
+  const auto result = study::scout(
+      requests.experiment(), study::epoch_target_s(wish.budget_s),
+      [&](const study::TuneLength& length) {
+        requests.use_length(length);
+        study::TuneResult one = requests.run({}, study::TuneScope::lean);
+        if (const auto* sample = std::get_if<study::TuneSample>(&one))
+          requests.pin_threads(sample->facts.num_threads);
+        return one;
+      });
+  if (const auto* failure = std::get_if<report::TrialFailure>(&result)) {
+    if (launch::is_stop_code(failure->exit_code)) return failure->exit_code;
+    throw Error(static_cast<ErrorKind>(failure->exit_code),
+                "the experiment as it is does not run: " + failure->message);
+  }
+  const auto& found = std::get<study::TuneScouted>(result);
+  requests.use_length(found.length);
+  say(context, found.length.batches > 0
+                   ? fmt::format("runs of {} epochs of {} batches", found.length.epochs,
+                                 found.length.batches)
+                   : fmt::format("runs of {} whole epochs", found.length.epochs));
+  report::TuneBaseline baseline;
+  baseline.batches = found.length.batches;
+  baseline.part = found.length.part;
+  baseline.epochs = found.length.epochs;
+  baseline.run_s = found.run_s;
+  return baseline;
+}
+
+report::TuneReport search(const study::TuneWish& asked, TuneRequests& requests,
+                          const Context& context) {
+  launch::SignalGuard guard;  // what is known is written, whenever a signal comes
+  const Clock& clock = steady_clock();
+  const double began = clock.now();
+  const auto scouted = find_length(asked, requests, context);
+  if (const auto* code = std::get_if<int>(&scouted)) return stopped_report(asked, *code);
+  study::TuneWish wish = asked;
+  wish.spent_s = clock.now() - began;
+  const study::TuneTools tools{
+      .run = [&](const auto& changes, auto scope) { return requests.run(changes, scope); },
+      .check = [&](const auto& changes) { return requests.check(changes); },
+      .no_capture = no_capture,
+      .stopped = [&] { return stop_code(guard); },
+      .say = [&](const std::string& line) { say(context, line); },
+      .clock = clock};
+  return study::tune(wish, std::get<report::TuneBaseline>(scouted), tools);
+}
+
+void write_files(const TuneFlags& flags, const report::TuneReport& report,
+                 const report::TuneCommands& commands) {
+  const fs::path patch = flags.patch;
+  write_atomically(patch, report::patch_text(report, commands));
+  write_atomically(patch.parent_path() / "tune.json",
+                   to_pretty(report::tune_document(report, commands)) + "\n");
+}
+
+void print_report(const TuneFlags& flags, const report::TuneReport& report,
+                  const report::TuneCommands& commands, const Context& context) {
+  if (context.json) return print_json(report::tune_document(report, commands));
+  if (context.quiet) {
+    for (const report::TunePatchEntry& entry : report.patch)
+      print(printable(entry.change.key + "=" + entry.change.value));
+    return;
+  }
+  writer_for(stdout)(report::tune_text(report, commands, style_for(context, stdout)));
+  say(context, "written  " + flags.patch + " and tune.json beside it");
+}
+
+int tune(const TuneFlags& flags, Context& context) {
+  const study::TuneWish wish = wish_of(flags);
+  TuneRequests requests(flags, context);
+  if (const fs::path folder = fs::path(flags.patch).parent_path(); !folder.empty())
+    make_folder(folder);  // known before minutes of runs rather than after them
+  report::TuneReport report = search(wish, requests, context);
+  report.config = flags.config.file;
+  report.overrides = flags.config.overrides;
+  const report::TuneCommands commands = requests.commands(report);
+  write_files(flags, report, commands);
+  print_report(flags, report, commands, context);
+  return report.exit_code;
+}
+
+}  // namespace
+
+void add_tune(CLI::App& program, Context& context) {
+  const auto flags = std::make_shared<TuneFlags>();
+  CLI::App& verb = add_verb(
+      program, context,
+      {"tune", "find out what makes a run slow, try keys, prove and write what helps", kTrainGroup},
+      [flags, &context] { return tune(*flags, context); });
+  add_config_arguments(verb, flags->config);
+  verb.add_option("--budget", flags->budget, "longest time for all runs together: 90s, 5m, 1h")
+      ->type_name("TIME")
+      ->capture_default_str();
+  verb.add_option("--repeats", flags->repeats, "pairs of runs for each change")
+      ->check(whole_number(3, 100))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--allow", flags->allow,
+                  "keys to try although they change the training or what is kept of it: "
+                  "batch_size,precision,check_val_every_n_epoch,checkpoint.every_n_epochs")
+      ->type_name("LIST");
+  verb.add_option("--tolerance", flags->tolerance,
+                  "how far losses may differ where sums come in another order")
+      ->type_name("SHARE")
+      ->capture_default_str();
+  verb.add_option("--out", flags->out, "folder that holds the runs")
+      ->type_name("DIR")
+      ->capture_default_str();
+  verb.add_option("--patch", flags->patch,
+                  "the changes as a file to extend; tune.json is written beside it")
+      ->type_name("FILE")
+      ->capture_default_str();
+  verb.footer(
+      "A change is accepted where the 95 % interval of its gain lies above 1.01 and the losses\n"
+      "stay the same. Exit codes: 0 it was decided, with a patch or without; 4 something looked\n"
+      "faster and the runs were too noisy to tell, or the budget did not do for one comparison.");
+}
+
+}  // namespace trainctl::app

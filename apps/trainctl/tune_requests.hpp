@@ -1,0 +1,64 @@
+#pragma once
+
+#include "config_arguments.hpp"
+#include "context.hpp"
+#include "report/tune.hpp"
+#include "study/run.hpp"
+#include "study/tune_run.hpp"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace trainctl::app {
+
+struct TuneFlags {
+  ConfigArguments config;
+  std::string budget = "5m";
+  int repeats = 5;
+  std::string allow;
+  double tolerance = 1e-3;
+  std::string out = "runs";
+  std::string patch = "tuned.patch.yaml";
+};
+
+/// The experiment of the command line, cut down to the short runs of tune, with changes laid over
+/// it.
+class TuneRequests {
+ public:
+  /// Reads and checks the experiment as it is, and prints its warnings. Throws Error(config).
+  TuneRequests(const TuneFlags& flags, Context& context);
+
+  [[nodiscard]] const spec::Experiment& experiment() const { return loaded_.experiment; }
+  void use_length(const study::TuneLength& length) { length_ = length; }
+  /// Where the experiment leaves the number to each run, all have this one from now on: else a run
+  /// might measure another than that which it is compared with.
+  void pin_threads(int threads);
+
+  study::TuneResult run(const report::TuneChanges& changes, study::TuneScope scope);
+  /// The experiment with these changes, at its full length, or why it does not take them.
+  std::variant<spec::Experiment, std::string> check(const report::TuneChanges& changes);
+
+  [[nodiscard]] report::TuneCommands commands(const report::TuneReport& report) const;
+
+ private:
+  using Made = std::variant<study::RunRequest, std::string>;  // or why there is none
+
+  Made make(const report::TuneChanges& changes, study::TuneScope scope);
+  Made read(const std::vector<std::string>& added);
+
+  const TuneFlags& flags_;
+  Context& context_;
+  spec::Loaded loaded_;
+  study::TuneLength length_;
+  std::optional<int> threads_;
+  bool has_constant_rate_ = false;
+  std::map<std::string, Made> known_;  // by the overrides
+};
+
+/// Why the steps of the experiment cannot be recorded as CUDA graphs here; empty: they can.
+std::string no_capture(const spec::Experiment& experiment);
+
+}  // namespace trainctl::app
