@@ -82,7 +82,9 @@ void run_pairs(const Duel& duel, int pairs, const RunTune& run, DuelRuns& runs) 
     const bool base_first = runs.other_s.size() % 2 == 0;
     const bool ran = base_first ? run_base(duel, run, runs) && run_other(duel, run, runs)
                                 : run_other(duel, run, runs) && run_base(duel, run, runs);
-    if (!ran || judge_numbers(duel, runs) || is_hopeless(runs)) return;
+    if (!ran || is_hopeless(runs)) return;
+    // One run of the base does not tell whether it repeats its own bits.
+    if (runs.base_s.size() >= kFewestPairs && judge_numbers(duel, runs)) return;
   }
 }
 
