@@ -210,6 +210,17 @@ Offer pinning(const TuneSituation& now) {
   return offer;
 }
 
+Offer anomaly(const TuneSituation& now) {
+  Offer offer{.before = now.experiment.trainer.detect_anomaly ? "true" : "false"};
+  if (!now.experiment.trainer.detect_anomaly) {
+    offer.none = "it is off";
+    return offer;
+  }
+  offer.values = {"false"};
+  offer.reason = "it waits for every operation and looks at what it made: for debugging";
+  return offer;
+}
+
 Offer cadence(const TuneSituation& now, std::int64_t every, const char* what) {
   Offer offer{.before = fmt::format("{}", every)};
   const std::int64_t most = now.experiment.trainer.epoch_limit().value_or(1 << 20);
@@ -240,6 +251,7 @@ Offer offer_of(std::string_view key, const TuneSituation& now) {
   if (key == kGraphs) return graphs(now);
   if (key == kPrecision) return precision(now);
   if (key == kBucket) return bucket(now);
+  if (key == kAnomaly) return anomaly(now);
   if (key == kBatch) return batch(now);
   if (key == kValidation)
     return cadence(now, now.experiment.trainer.check_val_every_n_epoch, "validation");

@@ -20,6 +20,7 @@ inline constexpr const char* kThreads = "trainer.num_threads";
 inline constexpr const char* kLayout = "trainer.channels_last";
 inline constexpr const char* kGraphs = "trainer.cuda_graphs";
 inline constexpr const char* kPrecision = "trainer.precision";
+inline constexpr const char* kAnomaly = "trainer.detect_anomaly";
 inline constexpr const char* kBucket = "distributed.bucket_cap_mb";
 inline constexpr const char* kBatch = "loader.batch_size";
 inline constexpr const char* kValidation = "trainer.check_val_every_n_epoch";

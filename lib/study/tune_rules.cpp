@@ -55,8 +55,8 @@ bool wants_leave(std::string_view key) {
   return std::ranges::find(keys_to_allow(), key) != keys_to_allow().end();
 }
 
-/// The keys of the verdict; too many threads first, whatever the verdict, and then the key that it
-/// proposes itself.
+/// The keys of the verdict. Debugging that was left on and too many threads come first, whatever
+/// the verdict, and then the key that it proposes itself.
 std::vector<std::string> keys_of(const TuneSituation& now) {
   const auto* rule = std::ranges::find(kRules, now.verdict.name, &Rule::verdict);
   if (rule == kRules.end())
@@ -73,6 +73,7 @@ std::vector<std::string> keys_of(const TuneSituation& now) {
   if (std::ranges::find(keys, proposed) != keys.end()) to_front(proposed);
   const bool crowded = !now.facts.on_gpu && now.facts.num_threads > now.facts.cores;
   if (crowded && !now.experiment.trainer.num_threads.is_auto()) to_front(kThreads);
+  if (now.experiment.trainer.detect_anomaly) to_front(kAnomaly);
   return keys;
 }
 
@@ -104,6 +105,9 @@ void add_advice(const TuneSituation& now, TuneCandidates& found) {
   if (now.verdict.name == "checkpoint_bound" || now.verdict.name == "evaluation_bound") {
     if (!now.verdict.advice.empty()) found.advice.push_back(now.verdict.advice);
   }
+  if (!now.facts.environment.empty())
+    found.advice.push_back(
+        fmt::format("{} is set and slows every run down: unset it", now.facts.environment));
   add_pack_advice(now, found);
 }
 
@@ -130,7 +134,7 @@ std::set<std::string> allowed_keys(std::string_view list) {
 }
 
 LossRule loss_rule_of(std::string_view key) {
-  constexpr std::array kNear{kThreads, kLayout, kGraphs, kPrecision, kBucket};
+  constexpr std::array kNear{kThreads, kLayout, kGraphs, kPrecision, kBucket, kAnomaly};
   if (key == kBatch) return LossRule::other;
   return holds(kNear, key) ? LossRule::near : LossRule::same;
 }

@@ -22,6 +22,7 @@ struct TuneFacts {
   double cpu_percent = 0;          // of one core, by the first rank; 0: not known
   std::int64_t train_samples = 0;  // 0: not known
   double behind = 0;               // of the slowest rank, as a share of the median
+  std::string environment = {};    // a variable that slows runs down, "OMP_WAIT_POLICY=active"
 };
 
 /// Keys that are tried only where they are named, since they change the training or what is kept of

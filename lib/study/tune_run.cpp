@@ -6,8 +6,12 @@
 
 #include <fmt/format.h>
 
+#include <strings.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdlib>
 #include <system_error>
 #include <utility>
 
@@ -54,6 +58,20 @@ report::TuneVerdict verdict_of(const RunOutcome& run, const events::Timing& timi
   return {report::name_of(found.limit), found.share, found.headroom, found.advice, found.setting};
 }
 
+/// As the worker's libraries read them.
+std::string slow_variable() {
+  constexpr std::array<std::pair<const char*, const char*>, 3> kSlow{
+      {{"OMP_WAIT_POLICY", "active"},
+       {"GOMP_SPINCOUNT", "infinite"},
+       {"CUDA_LAUNCH_BLOCKING", "1"}}};
+  for (const auto& [name, slow] : kSlow) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr && ::strcasecmp(value, slow) == 0)
+      return fmt::format("{}={}", name, value);
+  }
+  return {};
+}
+
 TuneFacts facts_of(const RunOutcome& run, const events::Timing& timing,
                    const report::Trial& trial) {
   TuneFacts facts;
@@ -68,6 +86,7 @@ TuneFacts facts_of(const RunOutcome& run, const events::Timing& timing,
   const auto hello = run.record.hellos.find(0);
   facts.on_gpu = hello != run.record.hellos.end() && hello->second.device.starts_with("cuda");
   facts.cpu_percent = timing.cpu_percent;
+  facts.environment = slow_variable();
   if (trial.slowest) facts.behind = trial.slowest->behind;
   return facts;
 }

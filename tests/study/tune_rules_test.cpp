@@ -104,6 +104,20 @@ TEST_CASE("more threads than cores are the first suspect, whatever the verdict")
   }
 }
 
+TEST_CASE("debugging that was left on comes before all else") {
+  const auto now =
+      situation("compute_bound", {"trainer.detect_anomaly=true", "trainer.num_threads=16"});
+  CHECK(tries(now)[0] == "trainer.detect_anomaly=false");
+  CHECK(tries(now)[1] == "trainer.num_threads=2");
+}
+
+TEST_CASE("a variable of the environment that slows runs down is told") {
+  auto now = situation("compute_bound");
+  now.facts.environment = "OMP_WAIT_POLICY=active";
+  CHECK(study::tune_candidates(now).advice ==
+        Strings{"OMP_WAIT_POLICY=active is set and slows every run down: unset it"});
+}
+
 TEST_CASE("a number that is measured at the start of every run is not tried") {
   const auto now = situation("compute_bound");
   CHECK_THAT(why_not(now, "trainer.num_threads"), Contains("auto measures it"));

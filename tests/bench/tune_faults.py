@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""The confusion matrix of `trainctl tune`: each planted fault, the verdict, what was accepted, and the proved gain.
+
+usage: tune_faults.py BUILD_FOLDER [--budget TIME] [--only WORD] [--write]
+
+The faults are those of tests/support/planted_faults.py. --write adds docs/benchmarks/tune_faults_<cores>core_<date>.md with the
+table, and the raw documents of all searches as JSON beside it. Exits with 1 where a verdict or a patch is not what was planted.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "tests/support"))
+import planted_faults as planted  # noqa: E402
+
+HEADER = ["fault", "verdict", "patch", "gain [95 %]", "as planted"]
+
+
+def plugin_of(build):
+    found = sorted(build.rglob("libsleepy_data.so"))
+    if not found:
+        raise SystemExit(f"{build} has no libsleepy_data.so: build its tests")
+    return found[0]
+
+
+def search(build, make, budget):
+    with tempfile.TemporaryDirectory(prefix="trainctl-tune-") as scratch:
+        folder = pathlib.Path(scratch)
+        fault = make(folder, plugin_of(build))
+        (folder / "fault.yaml").write_text(fault.config)
+        done = subprocess.run([build / "bin/trainctl", "tune", "fault.yaml", "--budget", budget, "--json"], cwd=folder,
+                              env={**os.environ, **fault.environment}, capture_output=True, text=True)
+        if done.returncode not in (0, 4):
+            raise SystemExit(f"{fault.name}: exit {done.returncode}: {done.stdout}{done.stderr}")
+        return fault, json.loads((folder / "tune.json").read_text())
+
+
+def is_as_planted(fault, document):
+    patched = bool(fault.keys & set(document["patch"])) if fault.keys else not document["patch"]
+    return patched and fault.verdict_fits(document["verdict"]["verdict"])
+
+
+def row_of(fault, document):
+    gain = document["gain"]
+    text = "-" if gain is None else "{:.2f}x [{:.2f}, {:.2f}]".format(gain["value"], *gain["ci95"])
+    patch = ", ".join(f"{key}={value}" for key, value in document["patch"].items()) or document["ended"].replace("_", " ")
+    return [fault.name, document["verdict"]["verdict"], patch, text, "yes" if is_as_planted(fault, document) else "NO"]
+
+
+def table_of(rows):
+    lines = ["| " + " | ".join(row) + " |" for row in [HEADER, ["---"] * len(HEADER), *rows]]
+    return "\n".join(lines) + "\n"
+
+
+def write_page(table, documents, budget):
+    stem = f"tune_faults_{len(os.sched_getaffinity(0))}core_{datetime.date.today().isoformat()}"
+    folder = SOURCE / "docs/benchmarks"
+    (folder / f"{stem}.json").write_text(json.dumps(documents, indent=1) + "\n")
+    (folder / f"{stem}.md").write_text(
+        f"# What tune finds, on {len(os.sched_getaffinity(0))} cores\n\n"
+        f"Each row is one `trainctl tune CONFIG --budget {budget}` on an experiment of `tests/support/planted_faults.py`; the gain is\n"
+        f"that of the last proof, patch against original. `tests/bench/tune_faults.py` measures it again. Raw: [{stem}.json]({stem}.json).\n\n"
+        + table)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--budget", default="5m")
+    parser.add_argument("--only", default="", help="faults whose name has this word")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    rows, documents = [], {}
+    for make in planted.ALL:
+        if options.only not in make.__name__:
+            continue
+        fault, document = search(options.build.resolve(), make, options.budget)
+        rows.append(row_of(fault, document))
+        documents[fault.name] = document
+        print("  ".join(rows[-1]), flush=True)
+    table = table_of(rows)
+    print("\n" + table, end="")
+    if options.write:
+        write_page(table, documents, options.budget)
+    return 0 if all(row[-1] == "yes" for row in rows) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,131 @@
+"""Whole searches by `trainctl tune` on experiments with one thing wrong. Needs TRAINCTL_BINARY and TRAINCTL_SLEEPY, a plug-in."""
+
+import json
+import os
+import shlex
+import signal
+import sys
+from unittest import mock
+
+from support import SOURCE, Smoke, main, run, start
+
+sys.path.insert(0, str(SOURCE / "tests/support"))
+import planted_faults as planted  # noqa: E402
+
+PLUGIN = os.environ.get("TRAINCTL_SLEEPY", "")
+
+
+class Tuned(Smoke):
+    def tune(self, make, *words, budget="100s", codes=(0,)):
+        """Searches, and returns tune.json."""
+        self.fault = make(self.folder, PLUGIN)
+        if len(os.sched_getaffinity(0)) < self.fault.needs_cores:
+            self.skipTest(f"needs {self.fault.needs_cores} cores")
+        (self.folder / "fault.yaml").write_text(self.fault.config)
+        with mock.patch.dict(os.environ, self.fault.environment):
+            code, out, err = run(self.folder, "tune", "fault.yaml", "--budget", budget, "--json", *words, timeout=580)
+        self.said = out + err
+        self.assertIn(code, codes, self.said)
+        document = json.loads((self.folder / "tune.json").read_text())
+        self.assertEqual(document, json.loads(out))
+        self.assertEqual((document["schema"], document["exit_code"]), ("trainctl.tune/1", code))
+        return document
+
+    def finds(self, make, *words):
+        """The verdict is right, and the patch has one of the keys that mend it and a gain that was proved."""
+        document = self.tune(make, *words)
+        self.assertTrue(self.fault.verdict_fits(document["verdict"]["verdict"]), self.said)
+        self.assertTrue(self.fault.keys & set(document["patch"]), self.said)
+        self.assertGreater(document["gain"]["ci95"][0], 1, self.said)
+        accepted = [one for one in document["tried"] if one["accepted"]]
+        self.assertTrue(accepted)
+        for one in accepted:
+            self.assertGreater(one["ci95"][0], 1)
+        return document
+
+    def finds_nothing(self, make):
+        document = self.tune(make)
+        self.assertTrue(self.fault.verdict_fits(document["verdict"]["verdict"]), self.said)
+        self.assertEqual((document["patch"], document["gain"]), ({}, None), self.said)
+        self.assertIn("{}", (self.folder / "tuned.patch.yaml").read_text())
+        return document
+
+
+class TuneInput(Tuned):
+    def test_loading_in_the_training_thread_gets_workers(self):
+        self.finds(planted.no_workers)
+
+    def test_pictures_that_are_decoded_again_get_a_cache_and_the_gain_comes_back(self):
+        document = self.finds(planted.slow_decode)
+        self.assertEqual([one["losses"] for one in document["tried"] if one["accepted"]],
+                         ["same"] * sum(one["accepted"] for one in document["tried"]))
+        # As a file of one's own that extends both, and by the command that was printed.
+        (self.folder / "mine.yaml").write_text("extends: [fault.yaml, tuned.patch.yaml]\n")
+        code, out, err = run(self.folder, "show-config", "mine.yaml", "--minimal")
+        self.assertEqual(code, 0, err)
+        self.assertIn(document["patch"]["dataset.cache.mode"], out)
+        code, out, err = run(self.folder, *shlex.split(document["check_command"])[1:], "--repeats", "3", "--json")
+        self.assertEqual(code, 0, out + err)
+        rows = json.loads(out)["rows"]
+        (tuned,) = [row for row in rows if row["settings"] == document["patch"]]
+        self.assertGreater(tuned["epoch_speedup"]["value"], 1.2)
+        self.assertTrue(tuned["same_losses"])
+
+    def test_a_throttled_disk_gets_more_workers_than_there_are_cores_for(self):
+        self.finds(planted.throttled_disk)
+
+
+class TuneWork(Tuned):
+    def test_threads_beyond_the_cores_go(self):
+        document = self.finds(planted.threads)
+        self.assertLessEqual(int(document["patch"]["trainer.num_threads"]), len(os.sched_getaffinity(0)))
+
+    def test_a_rank_that_keeps_the_others_waiting_is_named_and_no_gain_is_claimed(self):
+        document = self.finds_nothing(planted.slow_rank)
+        self.assertIn("longer than the median", " ".join(document["advice"]))
+
+    def test_a_healthy_run_has_nothing_to_fix(self):
+        document = self.finds_nothing(planted.control)
+        self.assertEqual(document["ended"], "nothing_to_fix", self.said)
+
+    def test_spinning_threads_are_told_of(self):
+        document = self.finds_nothing(planted.spinning_threads)
+        self.assertIn("OMP_WAIT_POLICY=active", " ".join(document["advice"]))
+
+
+class TuneEnds(Tuned):
+    def test_ctrl_c_leaves_what_is_known(self):
+        (self.folder / "fault.yaml").write_text(planted.threads(self.folder, PLUGIN).config)
+        process = start(self.folder, "tune", "fault.yaml", "--budget", "10m")
+        for line in process.stderr:
+            if line.startswith("trying"):
+                break
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, out + err)
+        document = json.loads((self.folder / "tune.json").read_text())
+        self.assertEqual((document["ended"], document["exit_code"]), ("stopped", 130))
+        self.assertEqual(document["gain"], None)
+
+    def test_a_budget_that_does_not_do_for_one_comparison_is_inconclusive(self):
+        document = self.tune(planted.threads, budget="1s", codes=(4,))
+        self.assertEqual((document["ended"], document["tried"], document["patch"]), ("budget", [], {}))
+
+    def test_what_cannot_be_asked_for_is_refused_before_any_run(self):
+        for words, why in [(["--budget", "soon"], "no span of time"), (["--allow", "lr"], "--allow: 'lr'"),
+                           (["--tolerance", "2"], "--tolerance is 2"), (["loader.batch_size=auto"], "loader.batch_size is auto"),
+                           (["optimizer.lrr=1"], "unknown key 'lrr'"), (["--repeats", "2"], "--repeats")]:
+            code, out, err = run(self.folder, "tune", "digits.yaml", *words)
+            self.assertEqual(code, 2, out + err)
+            self.assertIn(why, err)
+        self.assertFalse((self.folder / "runs").exists())
+        self.assertFalse((self.folder / "tune.json").exists())
+
+    def test_an_experiment_that_does_not_run_is_an_error(self):
+        code, out, err = run(self.folder, "tune", "digits.yaml", "optimizer={type: sgd, lr: 1e30}", "--budget", "60s")
+        self.assertEqual(code, 6, out + err)
+        self.assertIn("the experiment as it is does not run", err)
+
+
+if __name__ == "__main__":
+    main()

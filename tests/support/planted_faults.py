@@ -1,0 +1,154 @@
+"""Experiments with one thing wrong that a machine of two cores can show: what `trainctl tune` is to find. No GPU, no download."""
+
+import dataclasses
+import os
+import pathlib
+import random
+import struct
+import zlib
+
+INPUT = {"input_bound", "disk_bound"}
+WAITS = INPUT | {"h2d_bound", "transfer_bound", "allreduce_bound", "communication_bound"}
+TAIL = "optimizer: {type: sgd, lr: 0.001}\n"
+NORMALIZE = "{type: normalize, mean: [0.5, 0.5, 0.5], std: [0.25, 0.25, 0.25]}"
+
+
+@dataclasses.dataclass
+class Fault:
+    name: str
+    config: str
+    keys: set  # one of them is to be in the patch; empty: the patch is to be empty
+    verdicts: set = None  # None: any that is no wait
+    environment: dict = dataclasses.field(default_factory=dict)
+    needs_cores: int = 1
+
+    def verdict_fits(self, name):
+        return name in self.verdicts if self.verdicts is not None else name not in WAITS
+
+
+def png(path, side, seed):
+    """Noise, which takes long to inflate."""
+    draw = random.Random(seed)
+    rows = b"".join(b"\0" + draw.randbytes(3 * side) for _ in range(side))
+
+    def chunk(kind, body):
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">2I5B", side, side, 8, 2, 0, 0, 0)) +
+                     chunk(b"IDAT", zlib.compress(rows, 6)) + chunk(b"IEND", b""))
+
+
+def pictures(folder):
+    """Real photographs where there are some, else pictures of noise."""
+    real = pathlib.Path(os.environ.get("TRAINCTL_DATA", "")) / "imagenet-sample"
+    if os.environ.get("TRAINCTL_DATA") and real.is_dir():
+        return real
+    made = folder / "pictures"
+    for number in range(120):
+        path = made / "ab"[number % 2] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        png(path, 400, number)
+    return made
+
+
+def no_workers(folder, plugin):
+    """Heavy augmentation in the training thread."""
+    transforms = ("[{type: random_resized_crop, size: 64}, {type: color_jitter, brightness: 0.4, contrast: 0.4, saturation: 0.4}, "
+                  "{type: gaussian_blur, kernel_size: 9}, " + NORMALIZE + "]")
+    return Fault("0 workers, heavy augmentation", f"""\
+name: no-workers
+seed: 1
+dataset:
+  train: {{type: synthetic_images, height: 256, width: 256, classes: 10, samples: 2000, transforms: {transforms}}}
+  cache: {{mode: none}}
+loader: {{batch_size: 16, num_workers: 0}}
+model: linear
+trainer: {{accelerator: cpu, devices: 1, num_threads: 1}}
+""" + TAIL, {"loader.num_workers"}, INPUT, needs_cores=2)
+
+
+def slow_decode(folder, plugin):
+    """Pictures that are decoded again in every epoch, on all cores."""
+    cores = len(os.sched_getaffinity(0))
+    return Fault("slow decode", f"""\
+name: slow-decode
+seed: 1
+dataset:
+  train: {{type: image_folder, root: "{pictures(folder)}", transforms: [{{type: resize, size: [32, 32]}}, {NORMALIZE}]}}
+  cache: {{mode: none}}
+loader: {{batch_size: 20, num_workers: {cores}}}
+model: linear
+trainer: {{accelerator: cpu, devices: 1, num_threads: 1}}
+""" + TAIL, {"dataset.cache.mode"}, INPUT)
+
+
+def throttled_disk(folder, plugin):
+    """Every sample waits for the disk, and no core is busy meanwhile."""
+    return Fault("throttled disk", f"""\
+name: throttled-disk
+seed: 1
+plugins: ["{plugin}"]
+dataset: {{train: {{type: sleepy, samples: 4000, sleep_us: 2000}}}}
+loader: {{batch_size: 16, num_workers: 1}}
+model: linear
+trainer: {{accelerator: cpu, devices: 1, num_threads: 1}}
+""" + TAIL, {"loader.num_workers"}, INPUT)
+
+
+def threads(folder, plugin):
+    """Far more threads than cores."""
+    many = 8 * len(os.sched_getaffinity(0))
+    return Fault("oversubscribed threads", f"""\
+name: many-threads
+seed: 1
+dataset: {{train: {{type: synthetic_digits, samples: 12800}}}}
+loader: {{batch_size: 64, num_workers: 0}}
+model: {{type: mlp, hidden: [512, 512]}}
+trainer: {{accelerator: cpu, devices: 1, num_threads: {many}}}
+""" + TAIL, {"trainer.num_threads"})
+
+
+def forced_sync(folder, plugin):
+    """Every operation is waited for and looked at."""
+    return Fault("forced sync", """\
+name: forced-sync
+seed: 1
+dataset: {train: {type: synthetic_digits, samples: 12800}}
+loader: {batch_size: 16, num_workers: 0}
+model: {type: mlp, hidden: [64, 64, 64, 64]}
+trainer: {accelerator: cpu, devices: 1, num_threads: 1, detect_anomaly: true}
+""" + TAIL, {"trainer.detect_anomaly"})
+
+
+def spinning_threads(folder, plugin):
+    """Threads that wait for work burn the cores that load: a variable does it, and no key mends it."""
+    fault = control(folder, plugin)
+    return dataclasses.replace(fault, name="spinning threads", environment={"OMP_WAIT_POLICY": "active"})
+
+
+def slow_rank(folder, plugin):
+    """Rank 1 has the slow disk, and rank 0 waits for it."""
+    return Fault("slow rank", f"""\
+name: slow-rank
+seed: 1
+plugins: ["{plugin}"]
+dataset: {{train: {{type: sleepy, samples: 4000, sleep_us: 2000, rank: 1}}}}
+loader: {{batch_size: 16, num_workers: 0}}
+model: linear
+trainer: {{accelerator: cpu, devices: 2, num_threads: 1}}
+""" + TAIL, set(), {"straggler", "straggler_bound"}, needs_cores=2)
+
+
+def control(folder, plugin):
+    """Nothing is wrong."""
+    return Fault("healthy control", """\
+name: control
+seed: 1
+dataset: {train: {type: synthetic_digits, samples: 12800}}
+loader: {batch_size: 64}
+model: {type: mlp, hidden: [128, 64]}
+trainer: {accelerator: cpu, devices: 1}
+""" + TAIL, set())
+
+
+ALL = [no_workers, slow_decode, throttled_disk, threads, forced_sync, spinning_threads, slow_rank, control]
