@@ -31,9 +31,9 @@ class Tuned(Smoke):
         self.assertEqual((document["schema"], document["exit_code"]), ("trainctl.tune/1", code))
         return document
 
-    def finds(self, make, *words):
+    def finds(self, make, *words, **options):
         """The verdict is right, and the patch has one of the keys that mend it and a gain that was proved."""
-        document = self.tune(make, *words)
+        document = self.tune(make, *words, **options)
         self.assertTrue(self.fault.verdict_fits(document["verdict"]["verdict"]), self.said)
         self.assertTrue(self.fault.keys & set(document["patch"]), self.said)
         self.assertGreater(document["gain"]["ci95"][0], 1, self.said)
@@ -53,7 +53,7 @@ class Tuned(Smoke):
 
 class TuneInput(Tuned):
     def test_loading_in_the_training_thread_gets_workers(self):
-        self.finds(planted.no_workers)
+        self.finds(planted.no_workers, budget="4m")
 
     def test_pictures_that_are_decoded_again_get_a_cache_and_the_gain_comes_back(self):
         document = self.finds(planted.slow_decode)
