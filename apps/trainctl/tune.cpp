@@ -69,15 +69,15 @@ std::variant<report::TuneBaseline, int> find_length(const study::TuneWish& wish,
                                                     TuneRequests& requests,
                                                     const Context& context) {
   say(context, "scouting how long runs have to be");
-  const auto result = study::scout(
-      requests.experiment(), study::epoch_target_s(wish.budget_s),
-      [&](const study::TuneLength& length) {
-        requests.use_length(length);
-        study::TuneResult one = requests.run({}, study::TuneScope::lean);
-        if (const auto* sample = std::get_if<study::TuneSample>(&one))
-          requests.pin_threads(sample->facts.num_threads);
-        return one;
-      });
+  const auto result = study::scout(requests.experiment(), study::epoch_target_s(wish.budget_s),
+                                   [&](const study::TuneLength& length) {
+                                     requests.use_length(length);
+                                     study::TuneResult one =
+                                         requests.run({}, study::TuneScope::lean);
+                                     if (const auto* sample = std::get_if<study::TuneSample>(&one))
+                                       requests.pin_threads(sample->facts.num_threads);
+                                     return one;
+                                   });
   if (const auto* failure = std::get_if<report::TrialFailure>(&result)) {
     if (launch::is_stop_code(failure->exit_code)) return failure->exit_code;
     throw Error(static_cast<ErrorKind>(failure->exit_code),

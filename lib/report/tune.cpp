@@ -28,10 +28,10 @@ std::string verdict_text(const TuneVerdict& verdict) {
 
 std::string runs_text(const TuneReport& report) {
   const TuneBaseline& base = report.baseline;
-  const std::string epoch =
-      base.part < 1 ? fmt::format("{} batches of an epoch ({} %)", with_thousands(base.batches),
-                                  percent_text(base.part))
-                    : "whole epochs";
+  const std::string epoch = base.part < 1
+                                ? fmt::format("{} batches of an epoch ({} %)",
+                                              with_thousands(base.batches), percent_text(base.part))
+                                : "whole epochs";
   return fmt::format("{} samples/s; runs of {} epochs, {}, about {}", rate_text(base.samples_per_s),
                      base.epochs, epoch, human_duration(base.run_s));
 }
@@ -44,8 +44,8 @@ Table tries_table(const TuneReport& report) {
                {"", Align::left}});
   for (const TuneTry& one : report.tried) {
     const bool accepted = one.ruling == Ruling::accepted;
-    table.add({printable(setting_of(one.change)), printable(one.change.before),
-               gain_text(one.gain), one.losses, printable(accepted ? "accepted" : one.why)});
+    table.add({printable(setting_of(one.change)), printable(one.change.before), gain_text(one.gain),
+               one.losses, printable(accepted ? "accepted" : one.why)});
   }
   return table;
 }
@@ -194,8 +194,8 @@ Json tune_document(const TuneReport& report, const TuneCommands& commands) {
           {"gain", report.gain ? gain_json(*report.gain) : Json(nullptr)},
           {"ended", word_of(report.end)},
           {"ended_why", report.ended},
-          {"budget", {{"seconds", json_number(report.budget_s)},
-                      {"used_s", json_number(report.used_s)}}},
+          {"budget",
+           {{"seconds", json_number(report.budget_s)}, {"used_s", json_number(report.used_s)}}},
           {"run_command", or_none(commands.run)},
           {"check_command", or_none(commands.check)}};
 }

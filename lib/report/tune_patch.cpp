@@ -33,8 +33,8 @@ std::string comment(const std::string& text, const std::string& indent = "") {
 std::string lines_of(const Section& section, const std::string& indent) {
   std::string text;
   for (const auto& [key, entry] : section.values) {
-    text += comment(fmt::format("was {}; {} over what was best until then",
-                                entry->change.before, gain_text(entry->gain)),
+    text += comment(fmt::format("was {}; {} over what was best until then", entry->change.before,
+                                gain_text(entry->gain)),
                     indent);
     text += comment(entry->reason, indent);
     text += fmt::format("{}{}: {}\n", indent, key, entry->change.value);

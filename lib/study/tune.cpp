@@ -139,8 +139,7 @@ void Search::diagnose() {
   report_.baseline.data_digest = sample.trial.data_digest;
   if (run_s_ <= 0) run_s_ = report_.baseline.run_s = sample.trial.total_s;
   tools_.say(fmt::format("verdict  {}: {:.0f} % of the time, at most {:.2f}x to be won",
-                         report_.before.name, 100 * report_.before.share,
-                         report_.before.headroom));
+                         report_.before.name, 100 * report_.before.share, report_.before.headroom));
 }
 
 TuneSituation Search::situation() const {
@@ -170,8 +169,7 @@ bool Search::step() {
     end(TuneEnd::budget,
         fmt::format("the budget does not leave the time for {}: a comparison takes about {}, and "
                     "so does the proof behind it",
-                    setting_of(candidate->change),
-                    human_duration(2.0 * wish_.repeats * run_s_)));
+                    setting_of(candidate->change), human_duration(2.0 * wish_.repeats * run_s_)));
     return false;
   }
   try_one(*candidate);
@@ -223,12 +221,11 @@ void Search::try_one(const TuneCandidate& candidate) {
   DuelRuns runs;
   const DuelRuling ruling = fight(duel, runs, 1);
   if (stop_code_) return;
-  report_.tried.push_back({candidate.change, candidate.reason, ruling.ruling, runs.gain(),
-                           ruling.losses, ruling.why});
+  report_.tried.push_back(
+      {candidate.change, candidate.reason, ruling.ruling, runs.gain(), ruling.losses, ruling.why});
   const bool accepted = ruling.ruling == Ruling::accepted;
   tools_.say(fmt::format("{} {}  {}: {}", accepted ? "accepted" : "left    ",
-                         setting_of(candidate.change), report::gain_text(runs.gain()),
-                         ruling.why));
+                         setting_of(candidate.change), report::gain_text(runs.gain()), ruling.why));
   if (accepted) accept(candidate, runs);
 }
 
@@ -237,9 +234,8 @@ void Search::accept(const TuneCandidate& candidate, const DuelRuns& runs) {
   facts_ = runs.last->facts;
   report_.after = with_straggler(runs.last->verdict, facts_);
   auto& patch = report_.patch;
-  const auto same = std::ranges::find_if(patch, [&](const TunePatchEntry& entry) {
-    return entry.change.key == candidate.change.key;
-  });
+  const auto same = std::ranges::find_if(
+      patch, [&](const TunePatchEntry& entry) { return entry.change.key == candidate.change.key; });
   if (same == patch.end()) {
     patch.push_back({candidate.change, runs.gain(), candidate.reason});
     return;
@@ -349,8 +345,7 @@ void Search::end_for_want_of_candidates() {
                            open));
   if (has_other_cure(report_.before.name))
     return end(TuneEnd::nothing_left,
-               fmt::format("no key that may be tried helps a run that is {}",
-                           report_.before.name));
+               fmt::format("no key that may be tried helps a run that is {}", report_.before.name));
   const std::string tries =
       report_.tried.empty()
           ? fmt::format("no further key touches a run that is {}", report_.before.name)
@@ -361,8 +356,8 @@ void Search::end_for_want_of_candidates() {
 report::TuneReport Search::finished() {
   std::erase_if(report_.left_out, [&](const report::TuneLeftOut& one) {
     return one.value.empty() && std::ranges::any_of(report_.tried, [&](const TuneTry& tried) {
-      return tried.change.key == one.key;
-    });
+             return tried.change.key == one.key;
+           });
   });
   report_.used_s = used_s();
   const bool looked_faster = count(Ruling::unclear) + count(Ruling::dropped) > 0;

@@ -55,8 +55,8 @@ std::optional<DuelRuling> judge_numbers(const Duel& duel, const DuelRuns& runs) 
   const bool exact = duel.rule == LossRule::same && own == 0;
   const double most = exact ? 0 : std::max(duel.tolerance, own);
   if (*gap <= most) return std::nullopt;
-  const std::string asked = exact ? "not one bit may differ"
-                                  : fmt::format("the tolerance is {:g}", most);
+  const std::string asked =
+      exact ? "not one bit may differ" : fmt::format("the tolerance is {:g}", most);
   return DuelRuling{Ruling::losses_differ, text,
                     fmt::format("the losses differ by {:.1e}, and {}", *gap, asked)};
 }

@@ -53,14 +53,14 @@ Offer workers(const TuneSituation& now) {
   } else if (!is_starved(now)) {
     offer.none = "the steps do not wait for batches";
   } else if (facts.num_workers >= most) {
-    offer.none = fmt::format("{} loader threads on {} core(s) already", facts.num_workers,
-                             facts.cores);
+    offer.none =
+        fmt::format("{} loader threads on {} core(s) already", facts.num_workers, facts.cores);
   } else {
     const int next = facts.num_workers == 0 ? 1 : std::min(2 * facts.num_workers, most);
     offer.values.push_back(std::to_string(next));
     if (next < most) offer.values.push_back(std::to_string(std::min(2 * next, most)));
-    offer.reason = fmt::format("the steps wait for batches with {} loader thread(s)",
-                               facts.num_workers);
+    offer.reason =
+        fmt::format("the steps wait for batches with {} loader thread(s)", facts.num_workers);
   }
   return offer;
 }

@@ -6,12 +6,11 @@
 
 #include <fmt/format.h>
 
-#include <strings.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -58,6 +57,12 @@ report::TuneVerdict verdict_of(const RunOutcome& run, const events::Timing& timi
   return {report::name_of(found.limit), found.share, found.headroom, found.advice, found.setting};
 }
 
+/// In letters of either case.
+bool is_word(std::string_view text, std::string_view word) {
+  return std::ranges::equal(
+      text, word, {}, [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+}
+
 /// As the worker's libraries read them.
 std::string slow_variable() {
   constexpr std::array<std::pair<const char*, const char*>, 3> kSlow{
@@ -66,8 +71,7 @@ std::string slow_variable() {
        {"CUDA_LAUNCH_BLOCKING", "1"}}};
   for (const auto& [name, slow] : kSlow) {
     const char* const value = std::getenv(name);
-    if (value != nullptr && ::strcasecmp(value, slow) == 0)
-      return fmt::format("{}={}", name, value);
+    if (value != nullptr && is_word(value, slow)) return fmt::format("{}={}", name, value);
   }
   return {};
 }
@@ -114,9 +118,8 @@ TuneResult result_of(const RunOutcome& run, const TuneLength& length) {
 
 /// Of the experiment as it is written; 0: not known.
 std::int64_t whole_epoch(const spec::Experiment& experiment, const TuneFacts& facts) {
-  return facts.train_samples > 0
-             ? spec::train_batches(experiment, facts.train_samples, facts.ranks)
-             : 0;
+  return facts.train_samples > 0 ? spec::train_batches(experiment, facts.train_samples, facts.ranks)
+                                 : 0;
 }
 
 /// Batches whose gradients make one step stay together.

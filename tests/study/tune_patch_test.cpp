@@ -24,11 +24,8 @@ Speedup gain(double value) {
 report::TuneReport found() {
   report::TuneReport report;
   report.config = "base.yaml";
-  report.before = {.name = "input_bound",
-                   .share = 0.6,
-                   .headroom = 2.5,
-                   .advice = "try it",
-                   .setting = ""};
+  report.before = {
+      .name = "input_bound", .share = 0.6, .headroom = 2.5, .advice = "try it", .setting = ""};
   report.after = report.before;
   report.patch = {
       {{"loader.num_workers", "0", "2"}, gain(1.5), "the steps wait for batches"},

@@ -67,8 +67,8 @@ TuneSituation on_gpus(TuneSituation now, int ranks) {
 }  // namespace
 
 TEST_CASE("a run that waits for batches is given workers first, the next number before others") {
-  const auto now = situation("input_bound", {"loader.num_workers=0", "dataset.cache.mode=none",
-                                             "trainer.num_threads=2"});
+  const auto now = situation(
+      "input_bound", {"loader.num_workers=0", "dataset.cache.mode=none", "trainer.num_threads=2"});
   CHECK(tries(now) == Strings{"loader.num_workers=1", "loader.num_workers=2",
                               "dataset.cache.mode=decoded", "dataset.cache.mode=encoded",
                               "trainer.num_threads=1"});
@@ -144,8 +144,8 @@ TEST_CASE("what changes the training is tried only where it is allowed") {
 }
 
 TEST_CASE("on GPUs copies, graphs and 16 bits are the levers, and threads are none") {
-  auto now = on_gpus(situation("h2d_bound", {"loader.pin_memory=false", "dataset.cache.mode=none"}),
-                     1);
+  auto now =
+      on_gpus(situation("h2d_bound", {"loader.pin_memory=false", "dataset.cache.mode=none"}), 1);
   CHECK(tries(now)[0] == "loader.pin_memory=true");
   CHECK(tries(now)[1] == "dataset.cache.mode=device");
   now = on_gpus(situation("overhead_bound", {"trainer.cuda_graphs=false"}), 1);
@@ -202,9 +202,9 @@ TEST_CASE("waits are left alone where all of them together are hardly anything")
 
 TEST_CASE("every limit that a run can be told of has a rule") {
   using report::Limit;
-  for (const Limit limit : {Limit::input, Limit::h2d, Limit::allreduce, Limit::checkpoint,
-                            Limit::compute, Limit::optimizer, Limit::evaluation, Limit::overhead,
-                            Limit::balanced}) {
+  for (const Limit limit :
+       {Limit::input, Limit::h2d, Limit::allreduce, Limit::checkpoint, Limit::compute,
+        Limit::optimizer, Limit::evaluation, Limit::overhead, Limit::balanced}) {
     INFO(report::name_of(limit));
     const TuneCandidates found = study::tune_candidates(situation(report::name_of(limit)));
     CHECK(found.tries.size() + found.left_out.size() > 0);
@@ -216,9 +216,9 @@ TEST_CASE("every value that is tried is one that the experiment file accepts") {
   for (const char* verdict : {"input_bound", "h2d_bound", "allreduce_bound", "evaluation_bound",
                               "checkpoint_bound", "compute_bound", "overhead_bound", "balanced"}) {
     for (const bool gpu : {false, true}) {
-      auto now = situation(verdict, {"loader.num_workers=0", "dataset.cache.mode=none",
-                                     "trainer.num_threads=16", "loader.pin_memory=false",
-                                     "trainer.cuda_graphs=false"});
+      auto now = situation(
+          verdict, {"loader.num_workers=0", "dataset.cache.mode=none", "trainer.num_threads=16",
+                    "loader.pin_memory=false", "trainer.cuda_graphs=false"});
       now.facts.ranks = 2;
       now.allowed = study::allowed_keys("batch_size,check_val_every_n_epoch,every_n_epochs");
       if (gpu) now = on_gpus(now, 2);

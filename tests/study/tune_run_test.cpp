@@ -41,8 +41,7 @@ spec::Experiment cut(const TuneLength& length, TuneScope scope, const Strings& b
 /// A machine whose batches all take as long, with start-up beside them.
 TuneResult timed(const TuneLength& length, double batch_s, std::int64_t samples) {
   const std::int64_t whole = (samples + 63) / 64;
-  const std::int64_t batches =
-      length.batches > 0 ? std::min(length.batches, whole) : whole;
+  const std::int64_t batches = length.batches > 0 ? std::min(length.batches, whole) : whole;
   const double epoch_s = static_cast<double>(batches) * batch_s;
   TuneSample sample;
   sample.trial.epoch_s.assign(static_cast<std::size_t>(length.epochs), epoch_s);
@@ -52,10 +51,9 @@ TuneResult timed(const TuneLength& length, double batch_s, std::int64_t samples)
 }
 
 study::TuneScouted scouted(double batch_s, std::int64_t samples) {
-  const auto result = study::scout(read({"trainer.limit_train_batches=1.0"}), 2,
-                                   [&](const TuneLength& length) {
-                                     return timed(length, batch_s, samples);
-                                   });
+  const auto result =
+      study::scout(read({"trainer.limit_train_batches=1.0"}), 2,
+                   [&](const TuneLength& length) { return timed(length, batch_s, samples); });
   return std::get<study::TuneScouted>(result);
 }
 
