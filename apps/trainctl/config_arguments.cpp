@@ -6,6 +6,7 @@
 #include "data_checks.hpp"
 #include "log/log.hpp"
 #include "spec/capture.hpp"
+#include "spec/check_loggers.hpp"
 #include "weights_check.hpp"
 
 #include <CLI/CLI.hpp>
@@ -84,6 +85,7 @@ spec::Loaded load_checked(const ConfigArguments& arguments, Context& context, Pu
   if (purpose == Purpose::training) {
     check_weights(loaded, context.diagnostics);
     spec::check_capture(loaded, context.diagnostics);
+    spec::check_loggers(loaded, context.diagnostics);
   }
   context.diagnostics.throw_if_errors();
   return loaded;

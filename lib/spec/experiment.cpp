@@ -1,5 +1,8 @@
 #include "spec/experiment.hpp"
 
+#include "spec/logger/console.hpp"
+#include "spec/logger/csv.hpp"
+#include "spec/logger/jsonl.hpp"
 #include "spec/loss/cross_entropy.hpp"
 #include "spec/scheduler/constant_lr.hpp"
 
@@ -11,6 +14,12 @@ config::Stage default_loss() {
 
 config::Stage default_scheduler() {
   return config::make_stage("scheduler", "constant_lr", scheduler::ConstantLr{});
+}
+
+std::vector<config::Stage> default_loggers() {
+  return {config::make_stage("logger", "console", logger::Console{}),
+          config::make_stage("logger", "csv", logger::Csv{}),
+          config::make_stage("logger", "jsonl", logger::Jsonl{})};
 }
 
 namespace {
@@ -328,7 +337,9 @@ void Experiment::describe(config::Describe<Experiment>& options) {
   options.field("checkpoint", &Experiment::checkpoint, "When state is saved, and what is kept.");
   options.field("profiler", &Experiment::profiler,
                 "Records what a few steps do into profile/; absent: nothing.");
-  options.field("loggers", &Experiment::loggers, "Where the progress is written.");
+  options
+      .stages("loggers", &Experiment::loggers, "logger", "Where the progress is written.")
+      .example("[console, csv, jsonl, tensorboard]");
 }
 
 }  // namespace trainctl::spec

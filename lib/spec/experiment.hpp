@@ -276,9 +276,6 @@ struct Checkpoint {
   static void describe(config::Describe<Checkpoint>& options);  // experiment.cpp
 };
 
-enum class Logger { console, csv, jsonl };
-constexpr std::array<const char*, 3> enum_names(Logger) { return {"console", "csv", "jsonl"}; }
-
 struct Dataset {
   static constexpr auto kSummary =
       "The data: a split for training, and splits for validation and test.";
@@ -297,6 +294,8 @@ struct Dataset {
 /// cross_entropy and constant_lr, with their defaults.
 config::Stage default_loss();
 config::Stage default_scheduler();
+/// console, csv and jsonl.
+std::vector<config::Stage> default_loggers();
 
 /// The whole file. Plain values: copied freely between threads.
 /// Records a few steps of training, as torch.profiler with its schedule.
@@ -334,7 +333,7 @@ struct Experiment {
   Distributed distributed;
   Checkpoint checkpoint;
   std::optional<Profiler> profiler;
-  std::vector<Logger> loggers{Logger::console, Logger::csv, Logger::jsonl};
+  std::vector<config::Stage> loggers = default_loggers();
 
   static void describe(config::Describe<Experiment>& options);  // experiment.cpp
 };

@@ -29,8 +29,8 @@ WITHOUT_A_CONFIG = {}
 KINDS = {"model": "model", "loss": "loss", "optimizer": "optimizer", "scheduler": "scheduler", "early_stopping": "stopper",
          "metrics": "metric", "train": "dataset", "val": "dataset", "test": "dataset", "source": "dataset", "sampler": "sampler",
          "transforms": "transform", "batch_transforms": "batch_transform", "layers": "layer", "shortcut": "layer",
-         "schedulers": "scheduler"}
-LISTS = {"metrics", "transforms", "batch_transforms", "layers", "shortcut", "schedulers"}  # options of these names may be no lists
+         "schedulers": "scheduler", "loggers": "logger"}
+LISTS = {"loggers", "metrics", "transforms", "batch_transforms", "layers", "shortcut", "schedulers"}  # options of these names may be no lists
 
 
 def stages_of(value, kind=None):

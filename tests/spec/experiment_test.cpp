@@ -28,8 +28,10 @@ TEST_CASE("what a file leaves out has PyTorch's and Lightning's defaults", "[spe
   CHECK(experiment.loader.prefetch_factor.is_auto());
   CHECK_FALSE(experiment.dataset.test.has_value());
   CHECK(experiment.trainer.limit_val_batches.of(10) == 10);
-  CHECK(experiment.loggers ==
-        std::vector{spec::Logger::console, spec::Logger::csv, spec::Logger::jsonl});
+  REQUIRE(experiment.loggers.size() == 3);
+  CHECK(experiment.loggers[0].type == "console");
+  CHECK(experiment.loggers[1].type == "csv");
+  CHECK(experiment.loggers[2].type == "jsonl");
   CHECK(load_sound({"optimizer=adamw"})
             .experiment.optimizer.as<spec::optimizer::Adamw>()
             .weight_decay == 0.01);
@@ -81,8 +83,7 @@ TEST_CASE("what this release does not do is refused, not ignored", "[spec]") {
              Contains("unknown key 'sync_batch_norm'") &&
                  Contains("trainctl calls it 'trainer.sync_batchnorm'"));
   CHECK_THAT(problems_of({"trainer.amp=true"}), Contains("write 'trainer.precision: 16-mixed'"));
-  CHECK_THAT(problems_of({"loggers=[tensorboard]"}),
-             Contains("'loggers' must be one of console, csv, jsonl"));
+  CHECK_THAT(problems_of({"loggers=[wandb]"}), Contains("unknown logger 'wandb'"));
   CHECK_THAT(problems_of({"checkpoint.save_top_k=-2"}), Contains("'save_top_k' must be"));
 }
 
@@ -116,13 +117,13 @@ TEST_CASE("images are kept on a device by a run that has one and leaves them as 
 TEST_CASE("an override may go below a default", "[spec]") {
   const spec::Experiment experiment =
       load_sound({"loss.label_smoothing=0.1", "scheduler.warmup=1", "optimizer.betas.0=0.5",
-                  "loggers.0=csv", "~metrics", "trainer.max_epochs=7"})
+                  "loggers=[console]", "loggers.0=csv", "~metrics", "trainer.max_epochs=7"})
           .experiment;
   CHECK(experiment.loss.as<spec::loss::CrossEntropy>().label_smoothing == 0.1);
   CHECK(experiment.scheduler.type == "constant_lr");
   CHECK(experiment.optimizer.as<spec::optimizer::Adam>().betas == std::array{0.5, 0.999});
-  CHECK(experiment.loggers.front() == spec::Logger::csv);
-  CHECK(experiment.loggers.size() == 3);
+  CHECK(experiment.loggers.front().type == "csv");
+  CHECK(experiment.loggers.size() == 1);
   CHECK_THAT(problems_of({"scheduler.step_size=3"}),
              Contains("unknown key 'step_size' in scheduler 'constant_lr'"));
   CHECK_THAT(problems_of({"loss=~", "loss.label_smoothing=2"}),
