@@ -8,6 +8,9 @@ find_package(CLI11 REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(JPEG REQUIRED)  # libjpeg-turbo: the plain one has no jpeg_crop_scanline
 find_package(PNG REQUIRED)
+# The small half of it, which needs no descriptors, linked into the program: a verb should not wait for it to load.
+set(Protobuf_USE_STATIC_LIBS ON)
+find_package(Protobuf REQUIRED)
 # Optional: WebP, BMP and TIFF. Found by hand, since Debian's config file comes only with all of OpenCV.
 find_path(TRAINCTL_OPENCV_INCLUDE opencv2/imgcodecs.hpp PATH_SUFFIXES opencv4)
 find_library(TRAINCTL_OPENCV_CORE opencv_core)

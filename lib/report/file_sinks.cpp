@@ -1,7 +1,5 @@
-#include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
-#include "base/strings.hpp"
 #include "report/backlog.hpp"
 #include "report/csv_file.hpp"
 #include "report/ranks.hpp"
@@ -199,22 +197,6 @@ std::unique_ptr<Sink> make_csv_sink(const fs::path& run_dir, std::vector<std::st
 
 std::unique_ptr<Sink> make_jsonl_sink(const fs::path& run_dir) {
   return std::make_unique<JsonlSink>(run_dir);
-}
-
-std::vector<std::unique_ptr<Sink>> make_sinks(const SinkOptions& options) {
-  std::vector<std::unique_ptr<Sink>> sinks;
-  for (const std::string& name : options.loggers) {
-    if (name == "console") {
-      sinks.push_back(make_console_sink(options.console));
-    } else if (name == "csv") {
-      sinks.push_back(make_csv_sink(options.run_dir, options.console.metrics));
-    } else {
-      ENSURE(config, name == "jsonl", "unknown logger '{}'; there are console, csv and jsonl",
-             printable(name));
-      sinks.push_back(make_jsonl_sink(options.run_dir));
-    }
-  }
-  return sinks;
 }
 
 }  // namespace trainctl::report

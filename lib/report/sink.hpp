@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/json.hpp"
 #include "events/records.hpp"
 #include "report/progress.hpp"
 
@@ -18,8 +19,12 @@ class Sink {
   virtual void on_event(int rank, const events::Event& event) = 0;
   /// A few times a second; `now` in seconds of one steady clock.
   virtual void on_tick(double now) = 0;
-  /// The run is over; nothing follows.
+  /// No event follows. Throws Error(resource) where what was told is not written: that is part of
+  /// how the run ends.
   virtual void close() = 0;
+  /// After close(), once it is known how the run ended: its result.json. Never throws for a full
+  /// disk or the like; news() has it.
+  virtual void on_end(const Json& /*result*/) {}
   /// What people should be warned of since the last call; asked after each event.
   virtual std::optional<std::string> news() { return std::nullopt; }
 };
@@ -45,13 +50,5 @@ std::unique_ptr<Sink> make_csv_sink(const std::filesystem::path& run_dir,
 /// metrics.jsonl of a run folder: {"type": "step"|"epoch", "epoch", "step", "elapsed_s", "lr",
 /// metrics...} a line.
 std::unique_ptr<Sink> make_jsonl_sink(const std::filesystem::path& run_dir);
-
-struct SinkOptions {
-  std::vector<std::string> loggers;  // "console", "csv", "jsonl"
-  std::filesystem::path run_dir;
-  ConsoleOptions console;  // its metrics are used by every sink
-};
-/// One sink a name, in their order. Throws Error(config) for a name that is none.
-std::vector<std::unique_ptr<Sink>> make_sinks(const SinkOptions& options);
 
 }  // namespace trainctl::report

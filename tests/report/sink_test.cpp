@@ -127,14 +127,6 @@ TEST_CASE("the console says where a run goes on, and warns where that is not bit
                       "1 before\n"));
 }
 
-TEST_CASE("sinks are made by name, and an unknown name is refused") {
-  TempFolder folder;
-  SinkOptions options{.loggers = {"csv", "jsonl"}, .run_dir = folder.path(), .console = {}};
-  CHECK(make_sinks(options).size() == 2);
-  options.loggers = {"html5"};
-  CHECK_THROWS_WITH(make_sinks(options), Contains("unknown logger 'html5'"));
-}
-
 TEST_CASE("lines that a full disk does not take wait and come in their order") {
   TempFolder folder;
   TempFolder plain;
