@@ -3,12 +3,12 @@
 #include "base/clock.hpp"
 #include "base/strings.hpp"
 #include "config_arguments.hpp"
-#include "console.hpp"
 #include "context.hpp"
 #include "launch/signals.hpp"
 #include "node_flags.hpp"
 #include "replay_step.hpp"
 #include "report/summary.hpp"
+#include "run_loggers.hpp"
 #include "run_request.hpp"
 #include "study/batch_search.hpp"
 #include "terminal.hpp"
@@ -144,14 +144,6 @@ study::RunRequest with_found_batch(const Unsized& run, Context& context) {
   return found;
 }
 
-std::vector<std::string> logger_names(const spec::Experiment& experiment) {
-  std::vector<std::string> names;
-  for (const spec::Logger logger : experiment.loggers) {
-    names.emplace_back(enum_names(logger).at(static_cast<std::size_t>(logger)));
-  }
-  return names;
-}
-
 void print_ending(const study::RunOutcome& run, const Context& context) {
   if (context.json) print_json(run.result);
   if (!run.unwritten.empty()) {
@@ -210,12 +202,7 @@ int run(const RunFlags& typed, Context& context) {
   if (request.loaded.experiment.loader.batch_size.automatic)
     request = with_found_batch({flags, request, of_place}, context);
   print_warnings(context);
-  const std::vector<std::string> columns = study::metric_columns(request.loaded.experiment);
-  const auto make_sinks = [&](const fs::path& run_dir) {
-    return report::make_sinks(
-        {logger_names(request.loaded.experiment), run_dir, console_options(context, columns)});
-  };
-  const study::RunOutcome outcome = study::run_experiment(request, make_sinks, steady_clock());
+  const study::RunOutcome outcome = study::run_experiment(request, loggers_of(request, context), steady_clock());
   print_ending(outcome, context);
   return outcome.ending.exit_code;
 }

@@ -15,7 +15,7 @@ namespace {
 
 using Type = PrometheusType;
 
-constexpr double kMegabyte = 1e6;
+constexpr double kMebibyte = 1024.0 * 1024;
 constexpr double kTellAgain = 600;
 
 struct RankTimes {
@@ -104,7 +104,7 @@ std::vector<PrometheusMetric> of_epoch(const events::EpochEnded& epoch) {
   std::optional<double> gpu_share;
   if (timing.gpu_util) gpu_share = *timing.gpu_util / 100;
   std::optional<double> gpu_bytes;
-  if (timing.gpu_mem_mb) gpu_bytes = *timing.gpu_mem_mb * kMegabyte;
+  if (timing.gpu_mem_mb) gpu_bytes = *timing.gpu_mem_mb * kMebibyte;
   return {metrics,
           epoch_parts(timing),
           one("trainctl_samples_per_second", "Training samples a second in the last epoch.",
@@ -112,7 +112,7 @@ std::vector<PrometheusMetric> of_epoch(const events::EpochEnded& epoch) {
           one("trainctl_cpu_ratio", "CPU of rank 0 in the last epoch, 1 being one core.",
               timing.cpu_percent / 100),
           one("trainctl_resident_memory_bytes", "Highest memory of rank 0.",
-              timing.rss_mb * kMegabyte),
+              timing.rss_mb * kMebibyte),
           maybe("trainctl_gpu_utilisation_ratio", "Share of the last epoch that the GPU computed.",
                 gpu_share),
           maybe("trainctl_gpu_memory_bytes", "Highest memory on the GPU of rank 0.", gpu_bytes)};

@@ -52,6 +52,15 @@ void take_weights(const fs::path& path, const fs::path& folder) {
   checkpoint::export_weights(path, checkpoint::Weights::validated, folder / weights::kImportedName);
 }
 
+/// What a look at the folder of a run that is under way needs to tell how far it is.
+Json course_of(const events::RunStarted& started) {
+  return {{"world_size", started.world_size},
+          {"steps_per_epoch", started.steps_per_epoch},
+          {"max_epochs", started.max_epochs},
+          {"global_batch", started.global_batch},
+          {"train_samples", started.train_samples}};
+}
+
 }  // namespace
 
 void write_config(const Start& start, const fs::path& folder) {
@@ -104,7 +113,9 @@ void write_manifest(ManifestInput input, const report::RunRecord& record, const 
     input.recomputes = {started->recomputes, started->recomputes_why};
   }
   if (const auto& weights = record.weights) input.weights = report::weights_document(*weights);
-  write_atomically(folder / "manifest.json", to_pretty(manifest(input)) + "\n");
+  Json document = manifest(input);
+  document["course"] = record.started ? course_of(*record.started) : Json(nullptr);
+  write_atomically(folder / "manifest.json", to_pretty(document) + "\n");
 }
 
 void import_weights(const RunRequest& request, const fs::path& folder) {

@@ -1,5 +1,6 @@
 #include "study/supervised_run.hpp"
 
+#include "log/log.hpp"
 #include "report/evaluation.hpp"
 #include "report/result.hpp"
 #include "study/devices.hpp"
@@ -66,7 +67,20 @@ RunOutcome SupervisedRun::execute(const MakeSinks& make_sinks) {
   if (trains() && !outcome_.record.resumed) keep_failure([&] { undo_continuation(); });
   keep_failure([&] { outcome_.ending.profile = profile_of(outcome_.folder); });
   write_result();
+  tell_end();
   return std::move(outcome_);
+}
+
+// Nobody listens any more to what sinks find out now, but for the console.
+void SupervisedRun::tell_end() {
+  for (const auto& sink : events_.sinks()) {
+    try {
+      sink->on_end(outcome_.result);
+    } catch (const std::exception& error) {
+      log::get().warn("a logger failed at the end of the run: {}", error.what());
+    }
+    if (const auto news = sink->news()) log::get().warn("{}", *news);
+  }
 }
 
 void SupervisedRun::write_inputs() {

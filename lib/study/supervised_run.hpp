@@ -47,6 +47,7 @@ class SupervisedRun {
   void end_as(const launch::Outcome& outcome);
   void fail_with(const Error& error);
   void write_result();
+  void tell_end();
   [[nodiscard]] Json document() const;
 
   static constexpr std::uint64_t kResultBytes = 1 << 16;

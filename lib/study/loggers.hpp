@@ -1,0 +1,34 @@
+#pragma once
+
+#include "base/files.hpp"
+#include "report/sink.hpp"
+#include "report/tensorboard_sink.hpp"
+#include "spec/load.hpp"
+#include "study/run.hpp"
+
+#include <functional>
+#include <string>
+
+namespace trainctl::study {
+
+/// What loggers need beside their options.
+struct LoggerPlace {
+  fs::path run_dir;
+  const spec::Loaded& loaded;
+  report::ConsoleOptions console;  // its metrics are used by every logger
+  std::string version;             // of trainctl
+  std::string host;
+  int restarts = 0;  // starts of this run before this one
+  /// See TensorboardOptions; empty: no pictures.
+  decltype(report::TensorboardOptions::picture) picture = {};
+};
+
+/// The listeners that `loggers:` names, in their order. Throws Error(resource) where one cannot
+/// write, Error(config) where a command cannot be started.
+Sinks make_loggers(const LoggerPlace& place);
+
+/// What TensorBoard compares runs by: the seed, batch size, precision, length, and the options of
+/// the model, loss, optimizer and scheduler, by their keys in the file.
+report::tensorboard::HParams hparams_of(const spec::Loaded& loaded);
+
+}  // namespace trainctl::study
