@@ -17,6 +17,7 @@ void add_worker(CLI::App& program, Context& context);
 void add_bench(CLI::App& program, Context& context);
 void add_tune(CLI::App& program, Context& context);
 void add_lr_find(CLI::App& program, Context& context);
+void add_top(CLI::App& program, Context& context);
 void add_checkpoint(CLI::App& program, Context& context);
 void add_verify_resume(CLI::App& program, Context& context);
 void add_data(CLI::App& program, Context& context);
