@@ -1,5 +1,6 @@
 #include "doctor.hpp"
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/machine.hpp"
 #include "base/strings.hpp"
@@ -10,7 +11,9 @@
 #include "launch/signals.hpp"
 #include "launch/verdict.hpp"
 #include "report/link.hpp"
+#include "report/noise.hpp"
 #include "study/link_probe.hpp"
+#include "study/noise_probe.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
 
@@ -21,17 +24,20 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace trainctl::app {
 namespace {
 
 struct DoctorFlags {
   bool link = false;
+  bool noise = false;
   int devices = 0;  // 0: all GPUs where there are two or more, else two processes
 };
 
-constexpr std::array kNames{"ok", "degraded", "broken"};
-constexpr std::array kColors{"32", "33", "1;31"};
+constexpr std::array kNames{"ok", "degraded", "bad", "broken"};
+constexpr std::array kColors{"32", "33", "31", "1;31"};
+constexpr std::array kGrades{"good", "fair", "poor", "unfit"};  // of the whole, by its worst part
 
 Json document(const std::vector<Finding>& findings, Health worst) {
   Json all = Json::array();
@@ -39,7 +45,8 @@ Json document(const std::vector<Finding>& findings, Health worst) {
     all.push_back({{"name", one.name},
                    {"health", kNames.at(static_cast<std::size_t>(one.health))},
                    {"found", one.found},
-                   {"cure", one.cure}});
+                   {"cure", one.cure},
+                   {"costs", one.costs}});
   }
   Json libraries = Json::object();
   for (const data::Library& one : data::linked_libraries()) libraries[one.name] = one.version;
@@ -48,6 +55,7 @@ Json document(const std::vector<Finding>& findings, Health worst) {
   return {{"schema", "trainctl.doctor/1"},
           {"version", kBuildInfo.version},
           {"health", kNames.at(static_cast<std::size_t>(worst))},
+          {"grade", kGrades.at(static_cast<std::size_t>(worst))},
           {"libraries", libraries},
           {"findings", all}};
 }
@@ -57,8 +65,9 @@ void print_finding(const Finding& finding, config::Color color) {
   std::string health = fmt::format("{:<9}", kNames.at(rank));
   if (color == config::Color::on)
     health = fmt::format("\x1b[{}m{}\x1b[0m", kColors.at(rank), health);
-  print(fmt::format("  {} {:<9} {}", health, finding.name, finding.found));
-  if (!finding.cure.empty()) print(fmt::format("  {:<19} -> {}", "", finding.cure));
+  print(fmt::format("  {} {:<13} {}", health, finding.name, finding.found));
+  if (!finding.costs.empty()) print(fmt::format("  {:<23} {}", "", finding.costs));
+  if (!finding.cure.empty()) print(fmt::format("  {:<23} -> {}", "", finding.cure));
 }
 
 /// What --link found, or why it did not.
@@ -105,6 +114,24 @@ LinkProbe probe_link(const DoctorFlags& flags, const Context& context) {
   }
 }
 
+/// While nothing else of this program works.
+std::optional<report::Noise> measure_noise(const DoctorFlags& flags, const Context& context) {
+  if (!flags.noise) return std::nullopt;
+  const study::NoiseProbe probe;
+  if (!context.quiet && !context.json)
+    writer_for(stderr)(fmt::format("measuring noise for {:.0f} s ...\n", probe.seconds));
+  return report::noise_of(study::probe_noise(probe, steady_clock()));
+}
+
+std::string grade_text(const std::vector<Finding>& findings, Health worst) {
+  const auto count = [&](Health health) {
+    return std::ranges::count(findings, health, &Finding::health);
+  };
+  return fmt::format("grade: {} ({} degraded, {} bad, {} broken)",
+                     kGrades.at(static_cast<std::size_t>(worst)), count(Health::degraded),
+                     count(Health::bad), count(Health::broken));
+}
+
 void print_document(Json all, const LinkProbe& link) {
   if (link.measured) all["link"] = report::link_json(*link.measured);
   if (link.error) {
@@ -131,12 +158,17 @@ int doctor(const DoctorFlags& flags, const Context& context) {
   launch::end_on_stop_signals();
   // Before examine() loads what may start threads: workers are watched by a process without any.
   const LinkProbe link = probe_link(flags, context);
+  const std::optional<report::Noise> noise = measure_noise(flags, context);
   const std::vector<Finding> findings = examine();
   const Health worst = std::ranges::max(findings, {}, &Finding::health).health;
   if (context.json) {
-    print_document(document(findings, worst), link);
+    Json all = document(findings, worst);
+    if (noise) all["noise"] = report::noise_json(*noise);
+    print_document(std::move(all), link);
   } else {
     print_text(findings, link, context);
+    if (noise) print("noise: " + report::noise_text(*noise));
+    print(grade_text(findings, worst));
   }
   if (link.error) return link.error->exit_code();
   return worst == Health::broken ? static_cast<int>(ErrorKind::resource) : 0;
@@ -153,6 +185,9 @@ void add_doctor(CLI::App& program, Context& context) {
   verb.add_flag("--link", flags->link,
                 "measure what processes take to sum tensors of 1 KiB to 64 MiB: latency and "
                 "bandwidth, for plan --devices");
+  verb.add_flag("--noise", flags->noise,
+                "measure for some seconds how much the same work varies in time, and so how small "
+                "a slow-down this machine can tell");
   verb.add_option("--devices", flags->devices,
                   "processes to measure between: GPUs where there are so many, else on the CPU")
       ->type_name("N")

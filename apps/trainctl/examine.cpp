@@ -6,23 +6,23 @@
 #include "data/libraries.hpp"
 #include "doctor.hpp"
 #include "engine_library.hpp"
+#include "report/machine_grade.hpp"
 #include "study/allocators.hpp"
+#include "study/machine_readings.hpp"
+#include "study/nvml.hpp"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <string_view>
 
 namespace trainctl::app {
 namespace {
-
-constexpr double kGiB = 1024.0 * 1024 * 1024;
 
 std::string text_of(const char* variable) {
   const char* value = std::getenv(variable);
@@ -49,43 +49,6 @@ Finding processor(const Machine& machine) {
   if (fast) return {"cpu", Health::ok, found, ""};
   return {"cpu", Health::degraded, found + "; no AVX2",
           "matrix kernels run several times slower: use a machine from after 2014"};
-}
-
-Finding memory(const Machine& machine) {
-  const auto available = static_cast<double>(machine.memory_available_bytes);
-  const std::string found = fmt::format("{} of {} are free", human_bytes(available),
-                                        human_bytes(static_cast<double>(machine.memory_bytes)));
-  if (available >= 2 * kGiB) return {"memory", Health::ok, found, ""};
-  return {"memory", Health::degraded, found,
-          "a worker needs about 1 GiB for libtorch: end other programs, or raise the container's "
-          "limit"};
-}
-
-Finding disk() {
-  std::error_code failure;
-  const fs::path here = fs::current_path(failure);
-  const fs::space_info space = fs::space(here, failure);
-  if (failure)
-    return {"disk", Health::degraded, "the current folder cannot be examined",
-            "run in another folder, or give --out DIR"};
-  const auto free = static_cast<double>(space.available);
-  const std::string found =
-      fmt::format("{} are free in {}", human_bytes(free), printable(here.string()));
-  if (::access(here.c_str(), W_OK) != 0) {
-    return {"disk", Health::degraded, found + ", which cannot be written",
-            "runs are written below the current folder: give --out DIR"};
-  }
-  if (free < kGiB)
-    return {"disk", Health::degraded, found, "make room, or give --out DIR on another disk"};
-  return {"disk", Health::ok, found, ""};
-}
-
-Finding limits() {
-  rlimit files{};
-  ::getrlimit(RLIMIT_NOFILE, &files);
-  const std::string found = fmt::format("{} open files", files.rlim_cur);
-  if (files.rlim_cur >= 1024) return {"limits", Health::ok, found, ""};
-  return {"limits", Health::degraded, found, "raise it: ulimit -n 4096"};
 }
 
 Finding engine() {
@@ -148,23 +111,6 @@ Finding gpu(const Machine& machine) {
             "batches are made in more steps and dataset.cache.mode: device is not there: put nvcc "
             "of CUDA 13 on PATH, remove build/, and build"};
   return {"gpu", Health::ok, found, ""};
-}
-
-Finding threads() {
-  const std::string policy = text_of("OMP_WAIT_POLICY");
-  const std::string count = text_of("OMP_NUM_THREADS");
-  const std::string found = fmt::format("OMP_WAIT_POLICY {}, OMP_NUM_THREADS {}",
-                                        policy.empty() ? "unset" : printable(policy),
-                                        count.empty() ? "unset" : printable(count));
-  std::string lower = policy;
-  std::ranges::transform(lower, lower.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  });
-  if (lower != "active") return {"threads", Health::ok, found, ""};
-  return {
-      "threads", Health::degraded, found,
-      "threads that spin without end slow others, and themselves, down many times where cores are "
-      "shared: unset OMP_WAIT_POLICY"};
 }
 
 /// What trainer.allocator may name here.
@@ -243,16 +189,32 @@ Finding reading() {
           "/sys/kernel/mm/transparent_hugepage/enabled"};
 }
 
+/// What of the machine makes training slow.
+std::vector<Finding> grades() {
+  const bool has_driver = !first_line("/proc/driver/nvidia/version").empty();
+  const std::unique_ptr<study::Nvml> nvml = has_driver ? std::make_unique<study::Nvml>() : nullptr;
+  std::vector<Finding> findings;
+  for (const report::GradeLine& line :
+       report::grade_machine(study::read_machine_state({.nvml = nvml.get()}))) {
+    Health health = Health::ok;
+    if (line.grade == report::Grade::degraded) health = Health::degraded;
+    if (line.grade == report::Grade::bad) health = Health::bad;
+    findings.push_back({line.name, health, line.found, line.fix, line.costs});
+  }
+  return findings;
+}
+
 }  // namespace
 
 std::vector<Finding> examine() {
   const Machine machine = read_machine();
-  std::vector<Finding> all{system(machine), processor(machine), memory(machine), disk(),
-                           limits(),        engine(),           torch(),         gpu(machine),
-                           threads(),       allocators(),       data_root()};
+  std::vector<Finding> all{system(machine), processor(machine), engine(),   torch(),
+                           gpu(machine),    allocators(),       data_root()};
   all.push_back({"images", Health::ok, versions_text(data::linked_libraries()), ""});
   for (const data::Library& library : data::loaded_libraries()) all.push_back(on_need(library));
   all.push_back(reading());
+  const std::vector<Finding> graded = grades();
+  all.insert(all.end(), graded.begin(), graded.end());
   return all;
 }
 

@@ -85,12 +85,12 @@ GradeLine memory(const MachineReadings& r) {
     found += fmt::format(", limited to {} by a control group", bytes_text(*r.memory_limit));
   if (r.swap_used > 0) found += fmt::format(", {} swapped out", bytes_text(r.swap_used));
   if (r.memory_available < kGiB)
-    return {"memory limit", Grade::bad, found, "a worker needs about 1 GiB for libtorch alone",
+    return {"memory", Grade::bad, found, "a worker needs about 1 GiB for libtorch alone",
             "end other programs, or raise the limit: docker run --memory, resources.limits.memory"};
   if (r.swap_used > r.memory_total / 10 && r.swap_used > kGiB)
-    return {"memory limit", Grade::degraded, found, "pages that come back from swap stop the loader",
+    return {"memory", Grade::degraded, found, "pages that come back from swap stop the loader",
             "end what uses the memory, then: sudo swapoff -a && sudo swapon -a"};
-  return {"memory limit", Grade::ok, found, "", ""};
+  return {"memory", Grade::ok, found, "", ""};
 }
 
 GradeLine huge_pages(const MachineReadings& r) {
@@ -103,11 +103,11 @@ GradeLine huge_pages(const MachineReadings& r) {
 }
 
 GradeLine open_files(const MachineReadings& r) {
-  if (!r.open_files) return {"open files", Grade::ok, "no limit, or not known", "", ""};
-  std::string found = fmt::format("{}", *r.open_files);
+  if (!r.open_files) return {"limits", Grade::ok, "no limit, or not known", "", ""};
+  std::string found = fmt::format("{} open files", *r.open_files);
   if (r.open_files_hard) found += fmt::format(" (up to {})", *r.open_files_hard);
-  if (*r.open_files >= 1024) return {"open files", Grade::ok, found, "", ""};
-  return {"open files", *r.open_files < 128 ? Grade::bad : Grade::degraded, found,
+  if (*r.open_files >= 1024) return {"limits", Grade::ok, found, "", ""};
+  return {"limits", *r.open_files < 128 ? Grade::bad : Grade::degraded, found,
           "data sets of many shards, and several ranks, run out of descriptors", "ulimit -n 4096"};
 }
 
@@ -141,6 +141,9 @@ GradeLine disk(const MachineReadings& r) {
   if (!d.type.empty()) found += ": " + printable(d.type);
   if (!d.device.empty()) found += " on " + printable(d.device);
   if (d.free_bytes) found += fmt::format(", {} free", bytes_text(*d.free_bytes));
+  if (d.writable == false)
+    return {"disk", Grade::bad, found + ", which cannot be written",
+            "runs are written below the current folder", "give --out DIR"};
   if (d.free_bytes && *d.free_bytes < kGiB)
     return {"disk", Grade::bad, found, "a checkpoint may not fit",
             "make room, or give --out DIR on another disk"};
@@ -211,14 +214,14 @@ GradeLine threads(const MachineReadings& r) {
     return value;
   };
   if (value_of("OMP_WAIT_POLICY") == "active")
-    return {"thread policy", Grade::degraded, found,
+    return {"threads", Grade::degraded, found,
             "threads that spin without end slow down all that share their cores",
             "unset OMP_WAIT_POLICY"};
   if (value_of("GOMP_SPINCOUNT") == "infinity" || value_of("GOMP_SPINCOUNT") == "infinite")
-    return {"thread policy", Grade::degraded, found,
+    return {"threads", Grade::degraded, found,
             "threads that spin without end slow down all that share their cores",
             "unset GOMP_SPINCOUNT"};
-  return {"thread policy", Grade::ok, found, "", ""};
+  return {"threads", Grade::ok, found, "", ""};
 }
 
 }  // namespace

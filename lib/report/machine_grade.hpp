@@ -36,6 +36,7 @@ struct DiskReading {
   std::string device;              // "nvme0n1"
   std::optional<bool> rotational;  // a hard disk
   std::optional<std::uint64_t> free_bytes;
+  std::optional<bool> writable;
 };
 
 /// What the kernel and the driver tell; absent or empty: they do not.

@@ -6,6 +6,7 @@
 #include "study/nvml.hpp"
 
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -191,6 +192,7 @@ void read_disk(const ReadingsRequest& request, const std::vector<Mount>& mounts,
   }
   const fs::space_info space = fs::space(path, failure);
   if (!failure) disk.free_bytes = space.available;
+  if (!failure) disk.writable = ::access(path.c_str(), W_OK) == 0;
   if (mount == nullptr) return;
   disk.type = mount->type;
   const fs::path block = request.root / "sys/dev/block" / mount->numbers;
