@@ -12,7 +12,7 @@ enum class Health { ok, degraded, bad, broken };
 struct Finding {
   std::string name;  // "memory"
   Health health = Health::ok;
-  std::string found;  // "5.1 GiB of 23.5 GiB are free"
+  std::string found;       // "5.1 GiB of 23.5 GiB are free"
   std::string cure;        // what to do; empty where all is well
   std::string costs = {};  // what it costs as it is; empty where that is plain
 };

@@ -103,8 +103,8 @@ FullScreen::Wish FullScreen::wait(double seconds) const {
     const double left = deadline - steady_clock().now();
     if (left <= 0) return Wish::none;
     pollfd keys{STDIN_FILENO, POLLIN, 0};
-    const int ready = ::poll(&keys, reads_keys_ ? 1 : 0,
-                             static_cast<int>(std::clamp(left * 1000 + 1, 1.0, 1e6)));
+    const int ready =
+        ::poll(&keys, reads_keys_ ? 1 : 0, static_cast<int>(std::clamp(left * 1000 + 1, 1.0, 1e6)));
     if (ready > 0 && asks_for_end()) return Wish::end;
   }
 }

@@ -18,7 +18,7 @@ namespace {
 
 // In the order of the experiment file; a kind that is not named here follows.
 std::vector<std::string> kinds_in_order(const config::Vocabulary& vocabulary) {
-  constexpr std::array kOrder{"dataset",   "transform", "model",   "layer", "loss",
+  constexpr std::array kOrder{"dataset",   "transform", "model",   "layer",  "loss",
                               "optimizer", "scheduler", "stopper", "metric", "logger"};
   const auto rank = [&](const std::string& kind) {
     return std::ranges::find(kOrder, kind) - kOrder.begin();

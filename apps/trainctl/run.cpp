@@ -202,7 +202,8 @@ int run(const RunFlags& typed, Context& context) {
   if (request.loaded.experiment.loader.batch_size.automatic)
     request = with_found_batch({flags, request, of_place}, context);
   print_warnings(context);
-  const study::RunOutcome outcome = study::run_experiment(request, loggers_of(request, context), steady_clock());
+  const study::RunOutcome outcome =
+      study::run_experiment(request, loggers_of(request, context), steady_clock());
   print_ending(outcome, context);
   return outcome.ending.exit_code;
 }

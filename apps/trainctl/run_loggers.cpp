@@ -21,9 +21,7 @@ report::tensorboard::Picture picture_of(const fs::path& folder, int width, int h
   const fs::path file = folder / ".picture.png";
   data::write_png(file, data::ImageView(rgb.data(), {height, width, 3}));
   report::tensorboard::Picture picture{
-      .width = width,
-      .height = height,
-      .png = read_file(file, kMostBytes, ReadFailure::resource)};
+      .width = width, .height = height, .png = read_file(file, kMostBytes, ReadFailure::resource)};
   std::error_code ignored;
   fs::remove(file, ignored);
   return picture;

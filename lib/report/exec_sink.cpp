@@ -128,8 +128,8 @@ class ExecSink final : public Sink {
       const std::size_t before = lines_.front().size();
       const auto taken = command_.take(lines_.front());
       bytes_ -= before - lines_.front().size();
-      is_begun_ = taken == ListeningCommand::Taken::some &&
-                  (is_begun_ || lines_.front().size() < before);
+      is_begun_ =
+          taken == ListeningCommand::Taken::some && (is_begun_ || lines_.front().size() < before);
       if (taken != ListeningCommand::Taken::all) return;
       lines_.pop_front();
     }

@@ -43,8 +43,8 @@ class WithoutSigpipe {
   bool was_pending_ = false;
 };
 
-/// The child has no signal of ours blocked or ignored, and a group that Ctrl-C does not reach: it is
-/// to hear of the end.
+/// The child has no signal of ours blocked or ignored, and a group that Ctrl-C does not reach: it
+/// is to hear of the end.
 class SpawnAttributes {
  public:
   SpawnAttributes() {

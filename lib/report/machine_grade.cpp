@@ -18,7 +18,8 @@ std::string bytes_text(std::uint64_t bytes) { return human_bytes(static_cast<dou
 
 GradeLine governor(const MachineReadings& r) {
   if (r.governors.empty())
-    return {"governor", Grade::ok, "the kernel does not tell (as in most virtual machines)", "", ""};
+    return {"governor", Grade::ok, "the kernel does not tell (as in most virtual machines)", "",
+            ""};
   std::vector<std::string> parts;
   int slow = 0;
   for (const auto& [name, cores] : r.governors) {
@@ -70,7 +71,8 @@ GradeLine features(const MachineReadings& r) {
   }
   const std::string text = found.empty() ? "neither AVX2 nor AVX-512" : join(found, " ");
   if (!has("avx2"))
-    return {"instructions", Grade::bad, text, "matrix products on the CPU take several times longer",
+    return {"instructions", Grade::bad, text,
+            "matrix products on the CPU take several times longer",
             "use a machine from after 2014, or a virtual CPU of type 'host'"};
   const bool bf16 = has("avx512_bf16") || has("amx_bf16");
   return {"instructions", Grade::ok,
@@ -94,8 +96,8 @@ GradeLine memory(const MachineReadings& r) {
 }
 
 GradeLine huge_pages(const MachineReadings& r) {
-  const std::string found = r.huge_pages.empty() ? "the kernel does not tell"
-                                                 : printable(r.huge_pages);
+  const std::string found =
+      r.huge_pages.empty() ? "the kernel does not tell" : printable(r.huge_pages);
   if (r.huge_pages != "never") return {"huge pages", Grade::ok, found, "", ""};
   return {"huge pages", Grade::degraded, found,
           "each row of a cache that is read in random order costs a walk of the page table",
@@ -112,8 +114,7 @@ GradeLine open_files(const MachineReadings& r) {
 }
 
 GradeLine locked_memory(const MachineReadings& r) {
-  const std::string found =
-      r.locked_bytes ? bytes_text(*r.locked_bytes) : std::string("no limit");
+  const std::string found = r.locked_bytes ? bytes_text(*r.locked_bytes) : std::string("no limit");
   if (!r.locked_bytes || !r.has_infiniband) return {"locked memory", Grade::ok, found, "", ""};
   return {"locked memory", Grade::degraded, found + ", and there is InfiniBand",
           "NCCL cannot register its buffers and falls back to TCP",
@@ -123,15 +124,16 @@ GradeLine locked_memory(const MachineReadings& r) {
 GradeLine shared_memory(const MachineReadings& r) {
   if (!r.shm_bytes) return {"/dev/shm", Grade::ok, "not known", "", ""};
   const std::string found = bytes_text(*r.shm_bytes);
-  if (r.gpus.size() < 2 || *r.shm_bytes >= 512 * kMiB) return {"/dev/shm", Grade::ok, found, "", ""};
+  if (r.gpus.size() < 2 || *r.shm_bytes >= 512 * kMiB)
+    return {"/dev/shm", Grade::ok, found, "", ""};
   return {"/dev/shm", Grade::bad, fmt::format("{}, for {} GPUs", found, r.gpus.size()),
           "NCCL needs it between ranks: a run of several GPUs may fail at its first exchange",
           "docker run --shm-size 1g or --ipc host, or an emptyDir of medium Memory at /dev/shm"};
 }
 
 bool is_remote(const std::string& type) {
-  constexpr std::array kRemote{"nfs", "cifs", "smb", "fuse", "lustre", "ceph", "9p", "beegfs",
-                               "gpfs", "glusterfs"};
+  constexpr std::array kRemote{"nfs",  "cifs", "smb",    "fuse", "lustre",
+                               "ceph", "9p",   "beegfs", "gpfs", "glusterfs"};
   return std::ranges::any_of(kRemote, [&](const char* name) { return type.starts_with(name); });
 }
 
@@ -167,8 +169,7 @@ GradeLine pcie(const MachineReadings& r) {
     narrow = narrow || (gpu.width > 0 && gpu.width < gpu.width_max);
   }
   const std::string found = join(parts, "; ");
-  if (!narrow)
-    return {"pcie", Grade::ok, found + " (an idle card lowers its speed)", "", ""};
+  if (!narrow) return {"pcie", Grade::ok, found + " (an idle card lowers its speed)", "", ""};
   return {"pcie", Grade::degraded, found, "batches reach the card over fewer lanes than it has",
           "seat the card anew or in another slot; in a virtual machine this may be only what it "
           "shows"};
@@ -187,8 +188,8 @@ GradeLine driver(const MachineReadings& r) {
   std::string found = fmt::format("kernel module {}, library {}",
                                   r.kernel_driver.empty() ? "-" : printable(r.kernel_driver),
                                   r.library_driver.empty() ? "-" : printable(r.library_driver));
-  const bool differ = !r.kernel_driver.empty() && !r.library_driver.empty() &&
-                      r.kernel_driver != r.library_driver;
+  const bool differ =
+      !r.kernel_driver.empty() && !r.library_driver.empty() && r.kernel_driver != r.library_driver;
   if (r.driver_mismatch || differ)
     return {"driver", Grade::bad, found, "no program of CUDA starts",
             "reboot after an upgrade of the driver, or: sudo rmmod nvidia_uvm nvidia && sudo "

@@ -43,7 +43,7 @@ struct DiskReading {
 struct MachineReadings {
   std::map<std::string, int> governors;  // cores of each
   std::optional<bool> turbo;
-  int cores = 0;             // of the affinity
+  int cores = 0;                    // of the affinity
   std::optional<double> cpu_quota;  // cores
   std::uint64_t throttled = 0;      // periods in which the quota stopped this group
   double pressure = 0;              // percent of the last 10 s in which a thread waited for a core
@@ -60,11 +60,11 @@ struct MachineReadings {
   std::optional<std::uint64_t> shm_bytes;
   DiskReading disk;
   std::vector<PciGpu> gpus;
-  int nvlinks = 0;              // active, of all GPUs
-  std::string kernel_driver;    // version of the NVIDIA kernel module
-  std::string library_driver;   // and of its library
+  int nvlinks = 0;             // active, of all GPUs
+  std::string kernel_driver;   // version of the NVIDIA kernel module
+  std::string library_driver;  // and of its library
   bool driver_mismatch = false;
-  std::optional<int> cuda;      // that the driver serves: 13000
+  std::optional<int> cuda;                         // that the driver serves: 13000
   std::map<std::string, std::string> environment;  // of OMP_*, GOMP_*, MKL_*
 };
 

@@ -61,8 +61,8 @@ Json noise_json(const Noise& noise) {
   return {{"repeats", noise.repeats},
           {"median_s", json_number(noise.median_s)},
           {"variation", json_number(noise.variation)},
-          {"detectable_slowdown", {{"5", json_number(noise.slowdown_5)},
-                                   {"20", json_number(noise.slowdown_20)}}}};
+          {"detectable_slowdown",
+           {{"5", json_number(noise.slowdown_5)}, {"20", json_number(noise.slowdown_20)}}}};
 }
 
 }  // namespace trainctl::report

@@ -43,8 +43,8 @@ struct State {
 
 template <class Number>
 PrometheusMetric one(std::string name, std::string help, Number value, Type type = Type::gauge) {
-  return {std::move(name), std::move(help), type,
-          {PrometheusSample{{}, static_cast<double>(value)}}};
+  return {
+      std::move(name), std::move(help), type, {PrometheusSample{{}, static_cast<double>(value)}}};
 }
 
 template <class Number>
@@ -54,17 +54,16 @@ PrometheusMetric maybe(std::string name, std::string help, const std::optional<N
 }
 
 std::vector<PrometheusMetric> of_run(const State& state, double now) {
-  return {one("trainctl_up", "1 while the run lives, 0 once it has ended.", state.ended ? 0 : 1),
-          one("trainctl_start_timestamp_seconds", "When this start of the run began.",
-              state.started),
-          one("trainctl_last_update_timestamp_seconds",
-              "When this file was written: old while trainctl_up is 1, the supervisor is gone.",
-              now),
-          maybe("trainctl_end_timestamp_seconds", "When the run ended.", state.ended),
-          maybe("trainctl_exit_code", "Exit code of the run, once it has ended.", state.exit_code),
-          one("trainctl_restarts_total", "Starts of the run after the first.", state.restarts,
-              Type::counter),
-          one("trainctl_warnings_total", "Warnings of this start.", state.warnings, Type::counter)};
+  return {
+      one("trainctl_up", "1 while the run lives, 0 once it has ended.", state.ended ? 0 : 1),
+      one("trainctl_start_timestamp_seconds", "When this start of the run began.", state.started),
+      one("trainctl_last_update_timestamp_seconds",
+          "When this file was written: old while trainctl_up is 1, the supervisor is gone.", now),
+      maybe("trainctl_end_timestamp_seconds", "When the run ended.", state.ended),
+      maybe("trainctl_exit_code", "Exit code of the run, once it has ended.", state.exit_code),
+      one("trainctl_restarts_total", "Starts of the run after the first.", state.restarts,
+          Type::counter),
+      one("trainctl_warnings_total", "Warnings of this start.", state.warnings, Type::counter)};
 }
 
 std::vector<PrometheusMetric> of_training(const State& state) {
@@ -86,8 +85,8 @@ std::vector<PrometheusMetric> of_training(const State& state) {
 }
 
 PrometheusMetric epoch_parts(const events::Timing& timing) {
-  PrometheusMetric parts{"trainctl_epoch_seconds", "Where the time of the last epoch went.",
-                         Type::gauge, {}};
+  PrometheusMetric parts{
+      "trainctl_epoch_seconds", "Where the time of the last epoch went.", Type::gauge, {}};
   for (const auto& [name, value] : timing_columns(timing)) {
     if (value && name.ends_with("_s") && name != "samples_per_s" && name != "first_batch_s" &&
         name != "read_mb_s")
@@ -105,24 +104,28 @@ std::vector<PrometheusMetric> of_epoch(const events::EpochEnded& epoch) {
   if (timing.gpu_util) gpu_share = *timing.gpu_util / 100;
   std::optional<double> gpu_bytes;
   if (timing.gpu_mem_mb) gpu_bytes = *timing.gpu_mem_mb * kMebibyte;
-  return {metrics,
-          epoch_parts(timing),
-          one("trainctl_samples_per_second", "Training samples a second in the last epoch.",
-              timing.samples_per_s),
-          one("trainctl_cpu_ratio", "CPU of rank 0 in the last epoch, 1 being one core.",
-              timing.cpu_percent / 100),
-          one("trainctl_resident_memory_bytes", "Highest memory of rank 0.",
-              timing.rss_mb * kMebibyte),
-          maybe("trainctl_gpu_utilisation_ratio", "Share of the last epoch that the GPU computed.",
-                gpu_share),
-          maybe("trainctl_gpu_memory_bytes", "Highest memory on the GPU of rank 0.", gpu_bytes)};
+  return {
+      metrics,
+      epoch_parts(timing),
+      one("trainctl_samples_per_second", "Training samples a second in the last epoch.",
+          timing.samples_per_s),
+      one("trainctl_cpu_ratio", "CPU of rank 0 in the last epoch, 1 being one core.",
+          timing.cpu_percent / 100),
+      one("trainctl_resident_memory_bytes", "Highest memory of rank 0.", timing.rss_mb * kMebibyte),
+      maybe("trainctl_gpu_utilisation_ratio", "Share of the last epoch that the GPU computed.",
+            gpu_share),
+      maybe("trainctl_gpu_memory_bytes", "Highest memory on the GPU of rank 0.", gpu_bytes)};
 }
 
 std::vector<PrometheusMetric> of_ranks(const std::map<int, RankTimes>& ranks) {
   PrometheusMetric steps{"trainctl_rank_step_seconds",
-                         "A rank's own work in a step of the last epoch.", Type::gauge, {}};
+                         "A rank's own work in a step of the last epoch.",
+                         Type::gauge,
+                         {}};
   PrometheusMetric waits{"trainctl_rank_data_wait_seconds",
-                         "A rank's wait for data in a step of the last epoch.", Type::gauge, {}};
+                         "A rank's wait for data in a step of the last epoch.",
+                         Type::gauge,
+                         {}};
   for (const auto& [rank, times] : ranks) {
     const PrometheusLabels label{{"rank", std::to_string(rank)}};
     steps.samples.push_back({label, times.step_s});
@@ -194,8 +197,7 @@ class PrometheusSink final : public Sink {
   }
   void note(const events::RankEpoch& epoch) {
     const auto steps = static_cast<double>(epoch.steps);
-    if (steps > 0)
-      state_.ranks[epoch.rank] = {epoch.step_s / steps, epoch.data_wait_s / steps};
+    if (steps > 0) state_.ranks[epoch.rank] = {epoch.step_s / steps, epoch.data_wait_s / steps};
   }
   void note(const events::EpochEnded& epoch) {
     state_.epoch = epoch;
@@ -206,9 +208,10 @@ class PrometheusSink final : public Sink {
   }
 
   [[nodiscard]] std::string text() const {
-    std::vector<PrometheusMetric> all{
-        {"trainctl_run_info", "What the run is.", Type::gauge,
-         {PrometheusSample{options_.info, 1}}}};
+    std::vector<PrometheusMetric> all{{"trainctl_run_info",
+                                       "What the run is.",
+                                       Type::gauge,
+                                       {PrometheusSample{options_.info, 1}}}};
     const auto add = [&](std::vector<PrometheusMetric> some) {
       all.insert(all.end(), some.begin(), some.end());
     };

@@ -159,9 +159,8 @@ std::vector<std::string> hparams_events(double wall_time, const HParams& params)
 std::string hparams_end_event(double wall_time, Success success) {
   pb::HParamsData data;
   data.mutable_session_end_info()->set_end_time_secs(wall_time);
-  data.mutable_session_end_info()->set_status(success == Success::yes
-                                                  ? pb::SessionEnd::STATUS_SUCCESS
-                                                  : pb::SessionEnd::STATUS_FAILURE);
+  data.mutable_session_end_info()->set_status(
+      success == Success::yes ? pb::SessionEnd::STATUS_SUCCESS : pb::SessionEnd::STATUS_FAILURE);
   return hparams_event(wall_time, "session_end_info", std::move(data));
 }
 

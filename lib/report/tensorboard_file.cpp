@@ -55,7 +55,9 @@ std::int64_t newest_in(const fs::path& folder) {
 std::string plain(std::string host) {
   std::ranges::replace_if(
       host,
-      [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '.'; },
+      [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '.';
+      },
       '_');
   return host.empty() ? "localhost" : host;
 }
@@ -70,7 +72,8 @@ std::string record_of(std::string_view bytes) {
 }
 
 fs::path next_file(const fs::path& folder, double wall_time, const std::string& host) {
-  const std::int64_t seconds = std::max(static_cast<std::int64_t>(wall_time), newest_in(folder) + 1);
+  const std::int64_t seconds =
+      std::max(static_cast<std::int64_t>(wall_time), newest_in(folder) + 1);
   return folder / fmt::format("{}{:010}.{}.{}.0", kPrefix, seconds, plain(host), ::getpid());
 }
 

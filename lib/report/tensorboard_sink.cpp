@@ -30,18 +30,21 @@ Scalars scalars_of(const events::StepLogged& step) {
 /// data_wait_s of the wall time as time_share/data_wait, and what is no time.
 void add_timing(const events::Timing& timing, Scalars& scalars) {
   const std::map<std::string_view, std::string> others{
-      {"samples_per_s", "throughput/samples_per_s"}, {"first_batch_s", "throughput/first_batch_s"},
-      {"read_mb_s", "throughput/read_mb_s"},         {"cpu_percent", "machine/cpu_percent"},
-      {"rss_mb", "machine/rss_mb"},                  {"gpu_util", "machine/gpu_util"},
-      {"gpu_mem_mb", "machine/gpu_mem_mb"},          {"wall_s", "throughput/epoch_wall_s"}};
+      {"samples_per_s", "throughput/samples_per_s"},
+      {"first_batch_s", "throughput/first_batch_s"},
+      {"read_mb_s", "throughput/read_mb_s"},
+      {"cpu_percent", "machine/cpu_percent"},
+      {"rss_mb", "machine/rss_mb"},
+      {"gpu_util", "machine/gpu_util"},
+      {"gpu_mem_mb", "machine/gpu_mem_mb"},
+      {"wall_s", "throughput/epoch_wall_s"}};
   for (const auto& [name, value] : timing_columns(timing)) {
     if (!value || name == "samples") continue;
     const auto other = others.find(name);
     if (other != others.end()) {
       scalars.emplace_back(other->second, *value);
     } else if (name.ends_with("_s") && timing.wall_s > 0) {
-      scalars.emplace_back("time_share/" + name.substr(0, name.size() - 2),
-                           *value / timing.wall_s);
+      scalars.emplace_back("time_share/" + name.substr(0, name.size() - 2), *value / timing.wall_s);
     }
   }
 }
@@ -131,7 +134,8 @@ void TensorboardSink::begin() {
   for (std::string& event : tensorboard::hparams_events(options_.wall_time(), options_.hparams))
     write(std::move(event));
   if (!options_.config.empty())
-    write(tensorboard::text_event(at(first_step_), "config", "```yaml\n" + options_.config + "```"));
+    write(
+        tensorboard::text_event(at(first_step_), "config", "```yaml\n" + options_.config + "```"));
 }
 
 void TensorboardSink::take(const events::Resumed& resumed) {
@@ -187,8 +191,8 @@ void TensorboardSink::write_pictures(Moment moment) {
     if (!rows.is_whole()) continue;
     const Raster raster = rows.draw();
     try {
-      write(tensorboard::image_event(
-          moment, metric, options_.picture(raster.width, raster.height, raster.rgb)));
+      write(tensorboard::image_event(moment, metric,
+                                     options_.picture(raster.width, raster.height, raster.rgb)));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::resource) throw;  // a picture is worth no run
     }

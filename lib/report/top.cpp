@@ -71,9 +71,9 @@ std::string pace_line(const TopView& view) {
 }
 
 std::string loss_line(const TopView& view, const Style& style) {
-  std::string line = fmt::format(
-      "loss {}  {}", metric_text(view.losses.back()),
-      sparkline(view.losses, std::clamp(style.width - 40, 8, kSpark), style.glyphs));
+  std::string line =
+      fmt::format("loss {}  {}", metric_text(view.losses.back()),
+                  sparkline(view.losses, std::clamp(style.width - 40, 8, kSpark), style.glyphs));
   if (view.lr) line += "  lr " + exact_text(*view.lr);
   return line;
 }
@@ -86,8 +86,14 @@ std::string metrics_line(const TopView& view) {
 }
 
 Table ranks_table(const TopView& view) {
-  Table table({{"rank"}, {"pid"}, {"phase", Align::left}, {"step"}, {"steps/s"}, {"CPU"},
-               {"memory"}, {"silent"}});
+  Table table({{"rank"},
+               {"pid"},
+               {"phase", Align::left},
+               {"step"},
+               {"steps/s"},
+               {"CPU"},
+               {"memory"},
+               {"silent"}});
   for (const TopRank& rank : view.ranks) {
     const bool silent = rank.idle_s && *rank.idle_s >= kSilent;
     table.add({std::to_string(rank.rank), std::to_string(rank.pid),

@@ -49,11 +49,11 @@ struct TopView {
   std::string run_dir;
   std::string name;
   TopState state = TopState::running;
-  std::string host;      // of the supervisor, where the run is locked
-  std::int64_t pid = 0;  // of the supervisor
-  std::string since;     // UTC
-  std::int64_t epoch = 0;  // complete
-  std::int64_t max_epochs = 0;      // 0: not known
+  std::string host;                  // of the supervisor, where the run is locked
+  std::int64_t pid = 0;              // of the supervisor
+  std::string since;                 // UTC
+  std::int64_t epoch = 0;            // complete
+  std::int64_t max_epochs = 0;       // 0: not known
   std::int64_t steps_per_epoch = 0;  // 0: not known
   std::int64_t step = 0;
   std::optional<double> steps_per_s;
@@ -61,7 +61,7 @@ struct TopView {
   std::optional<double> eta_s;
   std::optional<double> data_wait_share;  // of the last epoch
   std::optional<double> lr;
-  std::vector<double> losses;  // of training, the newest last
+  std::vector<double> losses;                           // of training, the newest last
   std::vector<std::pair<std::string, double>> metrics;  // of the last epoch
   std::vector<TopRank> ranks;
   std::vector<TopGpu> gpus;

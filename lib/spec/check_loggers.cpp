@@ -55,10 +55,9 @@ void check_prometheus(Checker& checker, const config::Stage& stage, const std::s
                               printable(file->string())),
                   "write 'file: .../trainctl.prom'");
   } else if (!fs::is_directory(file->parent_path(), ignored)) {
-    checker.error(
-        path + ".file",
-        fmt::format("there is no folder '{}'", printable(file->parent_path().string())),
-        "make it, or name the one of node_exporter's --collector.textfile.directory");
+    checker.error(path + ".file",
+                  fmt::format("there is no folder '{}'", printable(file->parent_path().string())),
+                  "make it, or name the one of node_exporter's --collector.textfile.directory");
   }
 }
 

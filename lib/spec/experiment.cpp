@@ -337,8 +337,7 @@ void Experiment::describe(config::Describe<Experiment>& options) {
   options.field("checkpoint", &Experiment::checkpoint, "When state is saved, and what is kept.");
   options.field("profiler", &Experiment::profiler,
                 "Records what a few steps do into profile/; absent: nothing.");
-  options
-      .stages("loggers", &Experiment::loggers, "logger", "Where the progress is written.")
+  options.stages("loggers", &Experiment::loggers, "logger", "Where the progress is written.")
       .example("[console, csv, jsonl, tensorboard]");
 }
 

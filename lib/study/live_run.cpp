@@ -148,8 +148,8 @@ void add_last_epoch(const fs::path& run_dir, TopView& view) {
   if (wall && wait && *wall > 0) view.data_wait_share = *wait / *wall;
   const std::int64_t total = view.max_epochs * view.steps_per_epoch;
   if (wall && total > view.step)
-    view.eta_s = static_cast<double>(total - view.step) /
-                 static_cast<double>(view.steps_per_epoch) * *wall;
+    view.eta_s =
+        static_cast<double>(total - view.step) / static_cast<double>(view.steps_per_epoch) * *wall;
 }
 
 void add_checkpoint(const fs::path& run_dir, TopView& view) {

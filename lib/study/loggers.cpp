@@ -66,14 +66,10 @@ std::unique_ptr<report::Sink> exec_sink(const spec::logger::Exec& options,
   make_folder(place.run_dir / "logs");
   made.log = place.run_dir / "logs" /
              fmt::format("exec_{}.log", fs::path(options.command.front()).filename().string());
-  made.start = {{"schema", "trainctl.events/1"},
-                {"name", place.loaded.experiment.name},
-                {"run_dir", place.run_dir.string()},
-                {"host", place.host},
-                {"version", place.version},
-                {"started_at", utc_timestamp()},
-                {"restarts", place.restarts},
-                {"config", config_of(place.loaded)}};
+  made.start = {{"schema", "trainctl.events/1"},     {"name", place.loaded.experiment.name},
+                {"run_dir", place.run_dir.string()}, {"host", place.host},
+                {"version", place.version},          {"started_at", utc_timestamp()},
+                {"restarts", place.restarts},        {"config", config_of(place.loaded)}};
   made.now = [] { return steady_clock().now(); };
   return report::make_exec_sink(std::move(made));
 }

@@ -104,8 +104,7 @@ std::optional<std::uint64_t> lowest_limit(const fs::path& root) {
   const Cgroups groups = read_cgroups(root, "memory");
   const auto take = [&](const fs::path& file) {
     const auto limit = number_of<std::uint64_t>(first_in(file));
-    if (limit && *limit < (std::uint64_t{1} << 60) && (!lowest || *limit < *lowest))
-      lowest = limit;
+    if (limit && *limit < (std::uint64_t{1} << 60) && (!lowest || *limit < *lowest)) lowest = limit;
   };
   for (const fs::path& group : groups.v2) take(group / "memory.max");
   for (const fs::path& group : groups.v1) take(group / "memory.limit_in_bytes");
@@ -161,7 +160,8 @@ struct Mount {
   std::string options;
 };
 
-/// "36 35 98:0 / /mnt rw,noatime master:1 - ext4 /dev/x rw": the fields behind the hyphen tell type.
+/// "36 35 98:0 / /mnt rw,noatime master:1 - ext4 /dev/x rw": the fields behind the hyphen tell
+/// type.
 std::vector<Mount> mounts_of(const fs::path& root) {
   std::vector<Mount> mounts;
   for (const std::string& line : lines_in(root / "proc/self/mountinfo")) {

@@ -8,9 +8,9 @@ namespace trainctl::study {
 class Nvml;
 
 struct ReadingsRequest {
-  fs::path root = "/";          // of /proc, /sys and /dev: another one in tests
-  fs::path disk;                // whose disk is looked at; empty: the current folder
-  const Nvml* nvml = nullptr;   // null: the management library is not asked
+  fs::path root = "/";         // of /proc, /sys and /dev: another one in tests
+  fs::path disk;               // whose disk is looked at; empty: the current folder
+  const Nvml* nvml = nullptr;  // null: the management library is not asked
 };
 
 /// Reads what grade_machine() judges. Nothing fails: what is not there, cannot be read or makes no

@@ -56,7 +56,8 @@ Function Nvml::find(const char* name) const {
   return library_ == nullptr ? nullptr : reinterpret_cast<Function>(::dlsym(library_, name));
 }
 
-Nvml::Nvml(const std::string& library) : library_(::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+Nvml::Nvml(const std::string& library)
+    : library_(::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
   if (library_ == nullptr) {
     failure_ = library + " is not installed";
     return;

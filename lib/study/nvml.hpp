@@ -33,8 +33,8 @@ class Nvml {
   [[nodiscard]] const std::string& failure() const { return failure_; }
   /// Whether the library is not that of the driver: programs of CUDA do not start then.
   [[nodiscard]] bool mismatches() const { return mismatches_; }
-  [[nodiscard]] std::string driver() const;        // "580.95.05"; empty: not known
-  [[nodiscard]] std::optional<int> cuda() const;   // 13000 for 13.0
+  [[nodiscard]] std::string driver() const;       // "580.95.05"; empty: not known
+  [[nodiscard]] std::optional<int> cuda() const;  // 13000 for 13.0
   [[nodiscard]] std::vector<GpuState> gpus() const;
 
  private:

@@ -130,8 +130,8 @@ std::optional<RankProcess> look_at_rank(int pid) {
                                       number_at<std::uint64_t>(fields, 15)) /
                   ticks;
   process.age_s = uptime() - static_cast<double>(number_at<std::uint64_t>(fields, 22)) / ticks;
-  process.rss_bytes = number_at<std::uint64_t>(fields, 24) *
-                      static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  process.rss_bytes =
+      number_at<std::uint64_t>(fields, 24) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   process.stamp = stamp_of(pid);
   return process;
 }

@@ -110,7 +110,8 @@ TEST_CASE("a slow command gets every line that fits, and each is whole") {
   Listener listener("");
   const auto got = listener.folder / "got";
   listener.options.command = {
-      "sh", "-c", "while read -r line; do printf '%s\\n' \"$line\" >> '" + got.string() + "'; done"};
+      "sh", "-c",
+      "while read -r line; do printf '%s\\n' \"$line\" >> '" + got.string() + "'; done"};
   listener.options.stop_after_s = kDeadline;
   const auto sink = make_exec_sink(listener.options);
   for (int i = 0; i < 2000; ++i) sink->on_event(0, events::StepLogged{.global_step = i, .loss = 1});
@@ -156,7 +157,8 @@ TEST_CASE("a command that fails at its end is told") {
   const auto sink = make_exec_sink(listener.options);
   sink->close();
   sink->on_end({{"exit_code", 0}});
-  CHECK_THAT(sink->news().value_or(""), Contains("failed (exit code 4)") && Contains("cannot upload"));
+  CHECK_THAT(sink->news().value_or(""),
+             Contains("failed (exit code 4)") && Contains("cannot upload"));
 }
 
 TEST_CASE("a command that cannot be started is an error of the config") {

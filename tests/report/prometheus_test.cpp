@@ -1,6 +1,5 @@
-#include "report/prometheus_sink.hpp"
-
 #include "report/invented.hpp"
+#include "report/prometheus_sink.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 #include "support/temp_folder.hpp"
@@ -26,7 +25,8 @@ struct Page {
 Page parsed(const std::string& text) {
   const std::regex help(R"(# HELP ([a-zA-Z_:][a-zA-Z0-9_:]*) \S.*)");
   const std::regex type(R"(# TYPE ([a-zA-Z_:][a-zA-Z0-9_:]*) (gauge|counter))");
-  const std::regex sample(R"re(([a-zA-Z_:][a-zA-Z0-9_:]*)(\{[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*"(?:,[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*")*\})? (NaN|[+-]Inf|-?[0-9.]+(?:e[+-]?[0-9]+)?))re");
+  const std::regex sample(
+      R"re(([a-zA-Z_:][a-zA-Z0-9_:]*)(\{[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*"(?:,[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*")*\})? (NaN|[+-]Inf|-?[0-9.]+(?:e[+-]?[0-9]+)?))re");
   Page page;
   std::set<std::string> helped;
   std::string current;
@@ -53,8 +53,13 @@ Page parsed(const std::string& text) {
 }
 
 PrometheusOptions options_for(const std::filesystem::path& file) {
-  return {.file = file, .every_s = 15, .run = "a \"b\"\\\n", .host = "node7",
-          .info = {{"version", "1.2.3"}}, .restarts = 2, .wall_time = [] { return 1'700'000'000.25; }};
+  return {.file = file,
+          .every_s = 15,
+          .run = "a \"b\"\\\n",
+          .host = "node7",
+          .info = {{"version", "1.2.3"}},
+          .restarts = 2,
+          .wall_time = [] { return 1'700'000'000.25; }};
 }
 
 const std::string kCommon = R"re({run="a \"b\"\\\n",host="node7")re";
@@ -66,7 +71,9 @@ TEST_CASE("labels are escaped and numbers written as Prometheus reads them") {
   const std::vector<PrometheusMetric> metrics{
       {"a_total", "Of a\\b\nc.", PrometheusType::counter, {{{{"x", "\"\\\n\xff"}}, 1e300}}},
       {"none", "No samples.", PrometheusType::gauge, {}},
-      {"b", "B.", PrometheusType::gauge,
+      {"b",
+       "B.",
+       PrometheusType::gauge,
        {{{{"i", "1"}}, inf}, {{{"i", "2"}}, -inf}, {{{"i", "3"}}, std::nan("")}}}};
   CHECK(prometheus_text(metrics, {}) ==
         "# HELP a_total Of a\\\\b\\nc.\n# TYPE a_total counter\n"

@@ -1,9 +1,8 @@
-#include "report/tensorboard_sink.hpp"
-
 #include "base/crc32c.hpp"
 #include "report/invented.hpp"
 #include "report/matrix_picture.hpp"
 #include "report/tensorboard_file.hpp"
+#include "report/tensorboard_sink.hpp"
 #include "support/catch.hpp"
 #include "support/file_limit.hpp"
 #include "support/golden.hpp"
@@ -67,9 +66,8 @@ TensorboardOptions options_for(const fs::path& folder) {
 }
 
 bool any_has(const std::vector<std::string>& records, const std::string& text) {
-  return std::ranges::any_of(records, [&](const std::string& record) {
-    return record.find(text) != std::string::npos;
-  });
+  return std::ranges::any_of(
+      records, [&](const std::string& record) { return record.find(text) != std::string::npos; });
 }
 
 }  // namespace
@@ -94,10 +92,9 @@ TEST_CASE("messages have TensorBoard's field numbers") {
   // step: field 2; session_log: field 7; its status START: field 1.
   CHECK(tb::start_event({0, 5}) == std::string("\x10\x05\x3a\x02\x08\x01", 6));
   // summary: field 5; value: 1; tag: 1; simple_value: fixed32 of field 2.
-  CHECK(tb::scalars_event({0, 1}, {{"a", 1.0}}) ==
-        std::string("\x10\x01\x2a\x0a\x0a\x08\x0a\x01"
-                    "a\x15\0\0\x80\x3f",
-                    14));
+  CHECK(tb::scalars_event({0, 1}, {{"a", 1.0}}) == std::string("\x10\x01\x2a\x0a\x0a\x08\x0a\x01"
+                                                               "a\x15\0\0\x80\x3f",
+                                                               14));
 }
 
 TEST_CASE("names of event files sort behind those that are there") {
@@ -128,10 +125,10 @@ TEST_CASE("a run leaves its numbers, config, hyperparameters and end in one file
   CHECK(std::ranges::count_if(records, [](const std::string& record) {
           return record.find("step/train_loss") != std::string::npos;
         }) == 1);
-  for (const char* text : {"val/accuracy", "time_share/data_wait", "throughput/samples_per_s",
-                           "machine/rss_mb", "_hparams_/session_start_info", "optimizer.lr",
-                           "_hparams_/experiment", "config/text_summary", "seed: 1",
-                           "result/text_summary", "_hparams_/session_end_info"}) {
+  for (const char* text :
+       {"val/accuracy", "time_share/data_wait", "throughput/samples_per_s", "machine/rss_mb",
+        "_hparams_/session_start_info", "optimizer.lr", "_hparams_/experiment",
+        "config/text_summary", "seed: 1", "result/text_summary", "_hparams_/session_end_info"}) {
     CAPTURE(text);
     CHECK(any_has(records, text));
   }
@@ -191,9 +188,9 @@ TEST_CASE("a matrix of counts is drawn once all its rows are there") {
   CHECK(raster.width == 160);
   CHECK(raster.height == 160);
   REQUIRE(raster.rgb.size() == 160 * 160 * 3);
-  CHECK(raster.rgb.front() == 8);                  // a share of 1
-  CHECK(raster.rgb[3 * 159] == 255);               // a share of 0
-  CHECK(raster.rgb[3 * (160 * 159 + 159)] == 8);   // the last
+  CHECK(raster.rgb.front() == 8);                 // a share of 1
+  CHECK(raster.rgb[3 * 159] == 255);              // a share of 0
+  CHECK(raster.rgb[3 * (160 * 159 + 159)] == 8);  // the last
   rows.add({.metric = "val/confusion_matrix", .epoch = 1, .row = 0, .counts = {3, 0}});
   CHECK_FALSE(rows.is_whole());
 }

@@ -59,13 +59,12 @@ TEST_CASE("a run without a process and without an end is gone, and its files sti
 TEST_CASE("steps that a run does again replace those it had done") {
   TempFolder folder;
   plant_run(folder.path());
-  plant(folder / "metrics.jsonl",
-        R"({"type":"step","step":50,"elapsed_s":1.0,"train/loss":2.0})"
-        "\n"
-        R"({"type":"step","step":100,"elapsed_s":2.0,"train/loss":1.0})"
-        "\n"
-        R"({"type":"step","step":50,"elapsed_s":1.0,"train/loss":3.0})"
-        "\n");
+  plant(folder / "metrics.jsonl", R"({"type":"step","step":50,"elapsed_s":1.0,"train/loss":2.0})"
+                                  "\n"
+                                  R"({"type":"step","step":100,"elapsed_s":2.0,"train/loss":1.0})"
+                                  "\n"
+                                  R"({"type":"step","step":50,"elapsed_s":1.0,"train/loss":3.0})"
+                                  "\n");
   CHECK(LiveRun(folder.path()).look(0).losses == std::vector<double>{3.0});
 }
 

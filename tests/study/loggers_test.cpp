@@ -18,7 +18,8 @@ spec::Loaded with_loggers(const std::string& loggers) {
   return spec::load_experiment_text(
       "x.yaml",
       "name: digits\ndataset: {train: synthetic_digits}\nmodel: {type: mlp, hidden: [32]}\n"
-      "optimizer: {type: adam, lr: 0.002}\nloggers: " + loggers + "\n",
+      "optimizer: {type: adam, lr: 0.002}\nloggers: " +
+          loggers + "\n",
       {}, diagnostics);
 }
 
@@ -47,8 +48,8 @@ TEST_CASE("there is one listener for each logger") {
 TEST_CASE("a command gets the config with its start") {
   TempFolder folder;
   const auto got = folder / "got";
-  const spec::Loaded loaded = with_loggers(
-      "[{type: exec, command: [sh, -c, \"cat > '" + got.string() + "'\"], on: [start, end]}]");
+  const spec::Loaded loaded = with_loggers("[{type: exec, command: [sh, -c, \"cat > '" +
+                                           got.string() + "'\"], on: [start, end]}]");
   const Sinks sinks = make_loggers(place_for(folder.path(), loaded));
   REQUIRE(sinks.size() == 1);
   sinks[0]->close();
@@ -65,8 +66,8 @@ TEST_CASE("a command gets the config with its start") {
 TEST_CASE("runs are compared by the options of their stages") {
   const auto params = hparams_of(with_loggers("[]"));
   const auto value = [&](const std::string& name) {
-    const auto found = std::ranges::find(params.values, name,
-                                         &std::pair<std::string, report::tensorboard::HParam>::first);
+    const auto found = std::ranges::find(
+        params.values, name, &std::pair<std::string, report::tensorboard::HParam>::first);
     REQUIRE(found != params.values.end());
     return found->second;
   };

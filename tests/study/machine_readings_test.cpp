@@ -105,9 +105,22 @@ TEST_CASE("files of the kernel that hold anything do no harm") {
                                        "sys/kernel/mm/transparent_hugepage/enabled",
                                        "sys/bus/pci/devices/a/vendor",
                                        "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"};
-  const std::vector<std::string> pieces{"Max open files", " - ", "]", "[", ":", "flags",
-                                        "99999999999999999999999", "-1", "\n", "\x1b[2J", " ",
-                                        "MemTotal:", "0::/", "../..", "size=", std::string(1, '\0')};
+  const std::vector<std::string> pieces{"Max open files",
+                                        " - ",
+                                        "]",
+                                        "[",
+                                        ":",
+                                        "flags",
+                                        "99999999999999999999999",
+                                        "-1",
+                                        "\n",
+                                        "\x1b[2J",
+                                        " ",
+                                        "MemTotal:",
+                                        "0::/",
+                                        "../..",
+                                        "size=",
+                                        std::string(1, '\0')};
   for (int round = 0; round < 200; ++round) {
     for (const std::string& name : names) {
       std::string text;

@@ -32,9 +32,10 @@ struct Exec {
         .not_empty()
         .example("[python3, to_wandb.py]");
     options
-        .field("on", &Exec::on,
-               "Which lines it gets: start has the config, end and failed have result.json of a run "
-               "that ended well or badly.")
+        .field(
+            "on", &Exec::on,
+            "Which lines it gets: start has the config, end and failed have result.json of a run "
+            "that ended well or badly.")
         .not_empty()
         .example("[epoch, end, failed]");
     options

@@ -8,7 +8,8 @@ namespace trainctl::spec::logger {
 
 struct Tensorboard {
   static constexpr auto kSummary =
-      "Event files for TensorBoard in tensorboard/ of the run folder: scalars, hyperparameters, the "
+      "Event files for TensorBoard in tensorboard/ of the run folder: scalars, hyperparameters, "
+      "the "
       "config and the verdict, confusion matrices, distributions of step times.";
 
   std::int64_t histograms_every_n_epochs = 1;

@@ -1,0 +1,192 @@
+"""Loggers and `top` as a user sees them. The event files are read back by TensorBoard itself: of the virtual environment that
+scripts/setup --checks makes, or of TRAINCTL_TENSORBOARD_PYTHON. Needs TRAINCTL_BINARY."""
+
+import json
+import math
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import time
+import unittest
+
+from support import ENDLESS, Smoke, main, run, start
+
+READER = """
+import json, sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+events = EventAccumulator(sys.argv[1], size_guidance=dict(scalars=0, tensors=0, images=0, histograms=0))
+events.Reload()
+tags = events.Tags()
+print(json.dumps({
+    "scalars": {tag: [[event.step, event.value] for event in events.Scalars(tag)] for tag in tags["scalars"]},
+    "images": {tag: [[image.width, image.height, image.encoded_image_string[:8].hex()] for image in events.Images(tag)]
+               for tag in tags["images"]},
+    "histograms": {tag: [[one.step, one.histogram_value.num] for one in events.Histograms(tag)] for tag in tags["histograms"]},
+    "texts": {tag: events.Tensors(tag)[-1].tensor_proto.string_val[0].decode() for tag in tags["tensors"] if "text_summary" in tag},
+    "tensors": tags["tensors"]}))
+"""
+
+
+def reader_python():
+    """A Python that imports tensorboard, or None."""
+    cache = os.environ.get("XDG_CACHE_HOME") or str(pathlib.Path.home() / ".cache")
+    named = os.environ.get("TRAINCTL_TENSORBOARD_PYTHON")
+    for python in [named] if named else [pathlib.Path(cache) / "trainctl/tensorboard-venv/bin/python", "python3"]:
+        try:
+            if subprocess.run([str(python), "-c", "import tensorboard"], capture_output=True, timeout=120).returncode == 0:
+                return str(python)
+        except OSError:
+            pass
+    return None
+
+
+PYTHON = reader_python()
+
+
+def wait_for_training(process, run_dir, timeout=120):
+    """Until an epoch has been told."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            if (run_dir / "epochs.csv").read_text().count("\n") >= 2:
+                return
+        except OSError:
+            pass
+        time.sleep(0.05)
+    process.kill()
+    raise AssertionError("the run did not start to train: " + "".join(process.communicate(timeout=60)))
+
+
+def single(value):
+    """The number in the precision of an event file."""
+    number = float(value)
+    return struct.unpack("f", struct.pack("f", number))[0] if math.isfinite(number) else number
+
+
+@unittest.skipUnless(PYTHON, "no TensorBoard: scripts/setup --checks, or set TRAINCTL_TENSORBOARD_PYTHON")
+class EventFiles(Smoke):
+    LOGGERS = ["loggers=[console, csv, jsonl, tensorboard]", "trainer.log_every_n_steps=10", "metrics=[accuracy, confusion_matrix]"]
+
+    def read_back(self, folder):
+        found = subprocess.run([PYTHON, "-c", READER, str(folder)], capture_output=True, text=True, timeout=300)
+        self.assertEqual(found.returncode, 0, found.stderr)
+        return json.loads(found.stdout)
+
+    def lines(self):
+        """The last line that metrics.jsonl has for each type and step."""
+        lines = [json.loads(line) for line in (self.run_dir / "metrics.jsonl").read_text().splitlines()]
+        return list({(line["type"], line["step"]): line for line in lines}.values())
+
+    def equals_the_history(self, events):
+        steps = [line for line in self.lines() if line["type"] == "step"]
+        epochs = [line for line in self.lines() if line["type"] == "epoch"]
+        scalars = events["scalars"]
+        self.assertEqual(scalars["step/train_loss"], [[line["step"], single(line["train/loss"])] for line in steps])
+        self.assertEqual(scalars["step/lr"], [[line["step"], single(line["lr"])] for line in steps])
+        for name in ("train/loss", "val/loss", "train/accuracy", "val/accuracy", "lr"):
+            self.assertEqual(scalars[name], [[line["step"], single(line[name])] for line in epochs if name in line], name)
+        shares = sum(values[-1][1] for tag, values in scalars.items() if tag.startswith("time_share/"))
+        self.assertAlmostEqual(shares, 1, delta=0.05)
+
+    def test_tensorboard_reads_what_metrics_jsonl_has(self):
+        self.train(*self.LOGGERS)
+        events = self.read_back(self.run_dir / "tensorboard")
+        self.equals_the_history(events)
+        self.assertIn("seed: 7", events["texts"]["config/text_summary"])
+        self.assertIn("**ok**", events["texts"]["result/text_summary"])
+        for tag in ("experiment", "session_start_info", "session_end_info"):
+            self.assertIn(f"_hparams_/{tag}", events["tensors"])
+        width, height, magic = events["images"]["val/confusion_matrix"][-1]
+        self.assertEqual((width, height, magic), (160, 160, b"\x89PNG\r\n\x1a\n".hex()))
+        self.assertEqual(len(events["histograms"]["step_seconds"]), 3)
+
+    def test_a_run_that_goes_on_has_one_history(self):
+        self.train(*self.LOGGERS, "trainer.max_epochs=2")
+        code, out, err = run(self.folder, "run", "digits.yaml", *self.LOGGERS, "--run-dir", self.run_dir, "--resume", "auto",
+                             "trainer.max_epochs=4")
+        self.assertEqual(code, 0, out + err)
+        self.assertEqual(len(list((self.run_dir / "tensorboard").iterdir())), 2)
+        self.equals_the_history(self.read_back(self.run_dir / "tensorboard"))
+
+    def test_a_killed_run_leaves_a_readable_file(self):
+        run_dir = self.folder / "killed"
+        process = start(self.folder, "run", "digits.yaml", *self.LOGGERS, *ENDLESS, "--run-dir", run_dir)
+        wait_for_training(process, run_dir)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
+        self.assertGreaterEqual(len(self.read_back(run_dir / "tensorboard")["scalars"]["train/loss"]), 1)
+
+
+class OtherLoggers(Smoke):
+    def test_prometheus_and_a_command_hear_of_the_run_and_its_end(self):
+        got, prom = self.folder / "got.jsonl", self.folder / "digits.prom"
+        loggers = f'loggers=[csv, {{type: prometheus, file: "{prom}"}}, {{type: exec, command: [sh, -c, "cat > {got}"]}}]'
+        result = self.train(loggers)
+        lines = [json.loads(line) for line in got.read_text().splitlines()]
+        self.assertEqual([lines[0]["type"], lines[-1]["type"]], ["start", "end"])
+        self.assertEqual(sum(line["type"] == "epoch" for line in lines), 3)
+        self.assertEqual(lines[0]["config"]["optimizer"]["lr"], 0.002)
+        self.assertEqual(lines[-1]["result"], result)
+        text = prom.read_text()
+        self.assertRegex(text, r'(?m)^trainctl_up\{run="smoke",host="[^"]+"\} 0$')
+        self.assertRegex(text, rf'(?m)^trainctl_step_total\{{run="smoke",host="[^"]+"\}} {result["steps"]}$')
+
+    def test_a_command_that_dies_costs_a_warning(self):
+        self.train('loggers=[console, {type: exec, command: [sh, -c, "echo no such project >&2; exit 3"]}]')
+        self.assertIn("exit code 3", self.err)
+        self.assertIn("no such project", self.err)
+
+    def test_a_command_that_is_not_there_is_told_by_validate(self):
+        code, _, err = run(self.folder, "validate", "digits.yaml", "loggers=[{type: exec, command: [no-such-command-7]}]")
+        self.assertEqual(code, 2)
+        self.assertIn("there is no program 'no-such-command-7'", err)
+
+    def test_secrets_are_in_no_line(self):
+        got = self.folder / "got.jsonl"
+        os.environ["SMOKE_KEY"] = "hunter2hunter2"
+        self.addCleanup(os.environ.pop, "SMOKE_KEY")
+        self.train(f'loggers=[tensorboard, prometheus, {{type: exec, command: [sh, -c, "cat > {got}"]}}]',
+                   "++dataset.remote.access_key=${secret:SMOKE_KEY}", "++dataset.remote.secret_key=${secret:SMOKE_KEY}")
+        for file in [got, *self.run_dir.rglob("*")]:
+            if file.is_file():
+                self.assertNotIn(b"hunter2", file.read_bytes(), file)
+
+
+class LiveView(Smoke):
+    def test_a_run_is_seen_from_outside_and_then_its_end(self):
+        run_dir = self.folder / "runs" / "smoke" / "20260101-000000-aaaa"
+        run_dir.parent.mkdir(parents=True)
+        process = start(self.folder, "run", "digits.yaml", *ENDLESS, "--run-dir", run_dir)
+        wait_for_training(process, run_dir)
+        code, out, err = run(self.folder, "top", "latest", "--json")
+        self.assertEqual(code, 0, err)
+        view = json.loads(out)
+        self.assertEqual((view["schema"], view["state"], view["pid"]), ("trainctl.top/1", "running", process.pid))
+        self.assertEqual(len(view["ranks"]), 1)
+        self.assertGreater(view["ranks"][0]["step"], 0)
+        self.assertIn(view["ranks"][0]["phase"], ("train", "validate", "checkpoint", "load"))
+        self.assertGreater(view["ranks"][0]["rss_bytes"], 1 << 20)
+        self.assertEqual(view["max_epochs"], 100000)
+        code, out, _ = run(self.folder, "top", run_dir, "--once")
+        self.assertEqual(code, 0)
+        self.assertIn(f"running, pid {process.pid}", out)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
+        self.assertEqual(json.loads(run(self.folder, "top", run_dir, "--json")[1])["state"], "gone")
+
+    def test_of_a_run_that_has_ended_it_tells_how(self):
+        self.train()
+        code, out, err = run(self.folder, "top", self.run_dir)
+        self.assertEqual(code, 0, err)
+        self.assertIn("ok, exit code 0", out)
+
+    def test_no_run_is_an_error_that_says_what_was_looked_for(self):
+        code, _, err = run(self.folder, "top")
+        self.assertEqual(code, 2)
+        self.assertIn("there is no run 'latest'", err)
+
+
+if __name__ == "__main__":
+    main()

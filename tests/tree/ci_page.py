@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""docs/ci.md: its YAML can be read, and its commands name verbs and flags that there are. Skipped without PyYAML."""
+
+import re
+import shlex
+import sys
+
+import tree
+
+PAGE = "docs/ci.md"
+SURFACE = "tests/golden/surface.txt"
+# A command ends where the shell ends it, or the line.
+COMMAND = re.compile(r"(?:^|[\s`])trainctl ((?:[^|&;`\n\"']|\"[^\"]*\"|'[^']*')+)", re.M)
+
+
+def blocks(text, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
+
+
+def surface(text):
+    """{verb: its flags}, and under "*" those of every verb."""
+    verbs = {}
+    for line in text.splitlines():
+        if not line or line.startswith("#") or "=" in line:
+            continue
+        words = line.split()
+        flags = [word for word in words if word.startswith("--")]
+        verb = " ".join(word for word in words if not word.startswith("--"))
+        verbs.setdefault(verb, set()).update(flags)
+    return verbs
+
+
+def check_command(command, verbs):
+    words = shlex.split(command)
+    verb = " ".join(words[:2]) if " ".join(words[:2]) in verbs else words[0]
+    if verb not in verbs:
+        return [f"{PAGE}: 'trainctl {command.strip()}': there is no verb '{verb}'"]
+    known = verbs[verb] | verbs.get("*", set())
+    flags = [word.split("=")[0] for word in words if word.startswith("--")]
+    return [f"{PAGE}: 'trainctl {verb}' has no flag {flag}" for flag in flags if flag not in known]
+
+
+def scripts_of(value):
+    """Every text of a workflow: what a shell runs is among them."""
+    if isinstance(value, dict):
+        return [text for item in value.values() for text in scripts_of(item)]
+    if isinstance(value, list):
+        return [text for item in value for text in scripts_of(item)]
+    return [value] if isinstance(value, str) else []
+
+
+def check(root):
+    import yaml
+    page = tree.read(root, PAGE)
+    verbs = surface(tree.read(root, SURFACE))
+    violations, texts = [], blocks(page, "sh")
+    for number, block in enumerate(blocks(page, "yaml"), 1):
+        try:
+            texts += scripts_of(yaml.safe_load(block))
+        except yaml.YAMLError as error:
+            violations.append(f"{PAGE}: its YAML block {number} cannot be read: {error}")
+    commands = [command for text in texts for command in COMMAND.findall(text)]
+    if len(commands) < 4:
+        violations.append(f"{PAGE}: only {len(commands)} commands were found")
+    for command in commands:
+        violations += check_command(command, verbs)
+    return violations
+
+
+if __name__ == "__main__":
+    try:
+        import yaml  # noqa: F401
+    except ImportError:
+        print("skipped: no PyYAML (scripts/setup --checks)")
+        sys.exit(4)
+    tree.run("ci_page", check)
