@@ -22,6 +22,9 @@ find_path(TRAINCTL_XXHASH_INCLUDE xxhash.h REQUIRED)
 # CRC-32C with the instructions of whatever CPU it runs on.
 find_path(TRAINCTL_ISAL_INCLUDE isa-l/crc.h REQUIRED)
 find_library(TRAINCTL_ISAL isal REQUIRED)
+# The ledger of a sweep.
+find_path(TRAINCTL_SQLITE_INCLUDE sqlite3.h REQUIRED)
+find_library(TRAINCTL_SQLITE sqlite3 REQUIRED)
 # Loaded when the first remote path is opened, so only its header is needed here.
 find_path(TRAINCTL_CURL_INCLUDE curl/curl.h REQUIRED)
 include(${CMAKE_CURRENT_LIST_DIR}/arrow.cmake)

@@ -32,6 +32,7 @@ struct RunFlags {
   bool accept_data_change = false;
   bool break_lock = false;
   int max_restarts = -1;  // -1: as the file says
+  int until_epoch = 0;    // 0: to the end
   std::string replay_step;
   std::string profile;  // "true": as the file or the defaults say
   NodeFlags nodes;
@@ -78,6 +79,7 @@ study::RunRequest request_for(const RunFlags& flags, const std::vector<std::stri
   if (!flags.resume.empty()) request.resume = study::parse_resume(flags.resume);
   if (request.resume && flags.accept_data_change)
     request.resume->if_data_changed = study::IfDataChanged::restart_epoch;
+  if (flags.until_epoch > 0) request.task.until_epoch = flags.until_epoch;
   if (flags.break_lock) request.folder.if_locked = study::IfLocked::take_over;
   return request;
 }
@@ -234,6 +236,11 @@ void add_run(CLI::App& program, Context& context) {
                   "start again from the newest checkpoint after a process failed or hung, so often")
       ->type_name("N")
       ->check(CLI::Range(0, 1000).description(""));
+  verb.add_option("--until-epoch", flags->until_epoch,
+                  "end after this epoch with a checkpoint; schedules are those of the whole run, "
+                  "which --resume goes on with")
+      ->type_name("N")
+      ->check(whole_number(1, 1'000'000'000));
   verb.add_flag("--break-lock", flags->break_lock,
                 "take the folder from a run that holds it but is gone");
   verb.add_flag("--profile", flags->profile,

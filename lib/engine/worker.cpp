@@ -170,6 +170,13 @@ void tell(const train::ThreadChoice& threads, const data::LoadingChoice& loading
   started.recomputes_why = recompute.why;
 }
 
+train::Options options_of(const spec::Experiment& experiment, at::Device device,
+                          const TrainctlEngineRequest& request) {
+  train::Options options = train::options_from(experiment, device, request.world_size);
+  options.until_epoch = spec::read_task(request.run_dir).until_epoch;
+  return options;
+}
+
 /// What other processes hold is not; nothing where a GPU's driver does not say.
 std::optional<double> free_mb(at::Device device) {
   if (device.is_cpu()) return static_cast<double>(available_memory()) / (1 << 20);
@@ -276,7 +283,7 @@ int Worker::run_training() {
       build_stages({experiment, catalogue, shape, device, schedule, run_dir, communicator.get()});
   if (request_.rank == 0 && built.start) emit_(*built.start);
   seed_rank(experiment.seed, request_.rank);
-  const train::Options options = train::options_from(experiment, device, request_.world_size);
+  const train::Options options = options_of(experiment, device, request_);
   const train::Session session{
       .model = *built.model,
       .loss = *built.loss,

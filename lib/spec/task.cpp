@@ -14,9 +14,10 @@ namespace trainctl::spec {
 namespace {
 
 constexpr const char* kSchema = "trainctl.task/1";
-constexpr std::array kKeys{"schema",  "kind",   "split",
-                           "weights", "input",  "learnt",
-                           "resume",  "replay", "accepts_data_change"};
+constexpr std::array kKeys{"schema",     "kind",   "split",
+                           "weights",    "input",  "learnt",
+                           "resume",     "replay", "accepts_data_change",
+                           "until_epoch"};
 constexpr std::array kLearntKeys{"targets", "outputs", "labelled"};
 constexpr std::array kSplits{"train", "val", "test"};
 
@@ -38,6 +39,13 @@ void check_keys(const Json& json, std::span<const char* const> known) {
     ENSURE(config, std::ranges::find(known, key) != known.end(), "{}: unknown key '{}'", kTaskFile,
            printable(key));
   }
+}
+
+std::int64_t epoch_of(const Json& json) {
+  ENSURE(config, json.is_number_unsigned(), "{}: 'until_epoch' is no number", kTaskFile);
+  const auto epoch = json.get<std::uint64_t>();
+  ENSURE(config, epoch > 0 && epoch <= INT32_MAX, "{}: 'until_epoch' is {}", kTaskFile, epoch);
+  return static_cast<std::int64_t>(epoch);
 }
 
 Json json_of(const Learnt& learnt) {
@@ -83,6 +91,7 @@ std::string dump_task(const Task& task) {
   if (task.learnt) json["learnt"] = json_of(*task.learnt);
   if (!task.resume.empty()) json["resume"] = task.resume.string();
   if (task.accepts_data_change) json["accepts_data_change"] = true;
+  if (task.until_epoch) json["until_epoch"] = *task.until_epoch;
   return to_pretty(json) + "\n";
 }
 
@@ -100,6 +109,9 @@ Task parse_task(std::string_view text) {
   if (json.contains("resume")) task.resume = text_of(json, "resume");
   if (json.contains("accepts_data_change"))
     task.accepts_data_change = flag_of(json, "accepts_data_change");
+  if (json.contains("until_epoch")) task.until_epoch = epoch_of(json["until_epoch"]);
+  ENSURE(config, !task.until_epoch || task.kind == TaskKind::train,
+         "{}: 'until_epoch' is of training", kTaskFile);
   ENSURE(config, task.resume.empty() || task.resume.is_absolute(),
          "{}: 'resume' is no absolute path", kTaskFile);
   ENSURE(config, task.resume.empty() || task.kind == TaskKind::train,

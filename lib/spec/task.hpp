@@ -45,6 +45,7 @@ struct Task {
   std::filesystem::path resume = {};   // of training: a verified checkpoint's folder, absolute
   std::filesystem::path replay = {};   // the dump of the step, for `replay`
   bool accepts_data_change = false;    // with `resume`: other data restarts the epoch under way
+  std::optional<std::int64_t> until_epoch = {};  // of training: it ends there, a longer run's part
 
   bool operator==(const Task&) const = default;
 };

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <optional>
 
 namespace trainctl::study {
 namespace {
@@ -18,38 +17,6 @@ std::string_view trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(' ');
   if (first == text.npos) return {};
   return text.substr(first, text.find_last_not_of(' ') - first + 1);
-}
-
-// At commas outside brackets and quotes.
-std::vector<std::string> split_values(std::string_view text) {
-  std::vector<std::string> values(1);
-  int depth = 0;
-  char quote = 0;
-  for (const char c : text) {
-    if (quote != 0) {
-      if (c == quote) quote = 0;
-    } else if (c == '"' || c == '\'') {
-      quote = c;
-    } else if (c == '[' || c == '{' || c == '(') {
-      ++depth;
-    } else if (c == ']' || c == '}' || c == ')') {
-      --depth;
-    }
-    if (c == ',' && depth == 0 && quote == 0) {
-      values.emplace_back();
-    } else {
-      values.back() += c;
-    }
-  }
-  for (std::string& value : values) value = trimmed(value);
-  return values;
-}
-
-// "range(1,10)" with name "range" -> "1,10".
-std::optional<std::string_view> call_of(std::string_view text, std::string_view name) {
-  if (!text.starts_with(name) || text.size() < name.size() + 2) return std::nullopt;
-  if (text[name.size()] != '(' || text.back() != ')') return std::nullopt;
-  return text.substr(name.size() + 1, text.size() - name.size() - 2);
 }
 
 double to_number(const std::string& key, const std::string& text) {
@@ -104,6 +71,36 @@ void check_axes(std::span<const Axis> axes) {
 }
 
 }  // namespace
+
+std::vector<std::string> split_values(std::string_view text) {
+  std::vector<std::string> values(1);
+  int depth = 0;
+  char quote = 0;
+  for (const char c : text) {
+    if (quote != 0) {
+      if (c == quote) quote = 0;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '[' || c == '{' || c == '(') {
+      ++depth;
+    } else if (c == ']' || c == '}' || c == ')') {
+      --depth;
+    }
+    if (c == ',' && depth == 0 && quote == 0) {
+      values.emplace_back();
+    } else {
+      values.back() += c;
+    }
+  }
+  for (std::string& value : values) value = trimmed(value);
+  return values;
+}
+
+std::optional<std::string_view> call_of(std::string_view text, std::string_view name) {
+  if (!text.starts_with(name) || text.size() < name.size() + 2) return std::nullopt;
+  if (text[name.size()] != '(' || text.back() != ')') return std::nullopt;
+  return text.substr(name.size() + 1, text.size() - name.size() - 2);
+}
 
 Axis parse_axis(std::string key, std::string_view values) {
   Axis axis{std::move(key), {}};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +14,11 @@ struct Axis {
   std::string key;
   std::vector<std::string> values;
 };
+
+/// At commas outside brackets and quotes, without the spaces around each.
+std::vector<std::string> split_values(std::string_view text);
+/// The arguments of a call: "range(1,10)" with name "range" -> "1,10". Nothing where it is none.
+std::optional<std::string_view> call_of(std::string_view text, std::string_view name);
 
 /// "0,4,8", "range(1,10,3)" (start, stop before, step) or "choice(a,b)". Commas inside brackets and
 /// quotes do not split:

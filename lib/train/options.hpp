@@ -27,6 +27,7 @@ struct Saving {
 struct Options {
   at::Device device = at::kCPU;
   std::optional<std::int64_t> max_epochs = 1;
+  std::optional<std::int64_t> until_epoch;  // this start ends there; schedules are of max_epochs
   std::optional<std::int64_t> max_steps;
   std::optional<double> max_time_s;
   std::int64_t accumulate = 1;

@@ -116,8 +116,11 @@ void Trainer::sanity_check() {
 }
 
 bool Trainer::has_next_epoch() const {
-  return stop_reason_.empty() &&
-         (!options_.max_epochs || position_.epoch + 1 < *options_.max_epochs);
+  const auto lies_before = [&](const std::optional<std::int64_t>& end) {
+    return !end || position_.epoch + 1 < *end;
+  };
+  return stop_reason_.empty() && lies_before(options_.max_epochs) &&
+         lies_before(options_.until_epoch);
 }
 
 bool Trainer::at_step_limit() const {
@@ -168,7 +171,10 @@ events::Finished Trainer::finish() {
   finished.global_step = position_.global_step;
   finished.data_digest = run_digest_.hex();
   finished.parameter_digest = digest_weights(weights_of(session_.model));
-  finished.stop_reason = stop_reason_.empty() ? "max_epochs" : stop_reason_;
+  const bool is_part = options_.until_epoch &&
+                       (!options_.max_epochs || *options_.until_epoch < *options_.max_epochs);
+  const char* at_the_end = is_part ? "until_epoch" : "max_epochs";
+  finished.stop_reason = stop_reason_.empty() ? at_the_end : stop_reason_;
   replay_last_batch(finished);
   return finished;
 }

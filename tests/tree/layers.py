@@ -30,6 +30,7 @@ LIBRARIES = {
     "CUDA": r"cuda[a-zA-Z0-9_]*\.h|nvml\.h|nvToolsExt\.h|nvtx3/|(c10|ATen)/cuda/",
     "NCCL": r"nccl\.h",
     "c10d": r"torch/csrc/distributed/|gloo/",
+    "SQLite": r"sqlite3\.h",
     "CLI11": r"CLI/",
 }
 TORCH = re.compile(r"torch/|ATen/|c10/|caffe2/")
