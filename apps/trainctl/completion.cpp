@@ -18,8 +18,9 @@ struct VerbWords {
   std::string name;  // "run", "data hash"
   std::vector<std::string> aliases;
   std::string summary;
-  std::vector<std::string> flags;   // "--out"
-  std::vector<std::string> values;  // what may stand as an argument, beside files
+  std::vector<std::string> flags;     // "--out"
+  std::vector<std::string> switches;  // those of them that take no value
+  std::vector<std::string> values;    // what may stand as an argument, beside files
   bool takes_files = false;
   bool takes_experiments = false;  // of these files only YAML
 };
@@ -86,7 +87,9 @@ VerbWords words_of(const CLI::App& verb, const std::string& name) {
     if (!option->get_positional()) {
       for (const std::string& flag : option->get_lnames()) {
         const bool is_spelling = flag.find('_') != std::string::npos;  // of one with dashes
-        if (!is_spelling) words.flags.push_back("--" + flag);
+        if (is_spelling) continue;
+        words.flags.push_back("--" + flag);
+        if (option->get_items_expected_max() == 0) words.switches.push_back("--" + flag);
       }
       continue;
     }
@@ -156,6 +159,20 @@ std::vector<FlagValues> flag_values(const CLI::App& program) {
   return found;
 }
 
+// "'sweep --resume'": a flag that takes a value for other verbs, and none for this one. A pattern
+// of bash and zsh.
+std::string switch_patterns(const std::vector<VerbWords>& verbs,
+                            const std::vector<FlagValues>& flags) {
+  std::vector<std::string> patterns;
+  for (const VerbWords& verb : verbs) {
+    for (const FlagValues& one : flags) {
+      if (std::ranges::find(verb.switches, one.flag) != verb.switches.end())
+        patterns.push_back(fmt::format("'{} {}'", verb.name, one.flag));
+    }
+  }
+  return patterns.empty() ? "''" : join(patterns, "|");
+}
+
 // '=' breaks words in bash: the part up to it is not replaced, so it is cut from the replies.
 std::string bash_script(const std::vector<VerbWords>& verbs, const std::vector<FlagValues>& flags) {
   std::string text =
@@ -178,8 +195,11 @@ _trainctl() {
     if [[ $w != -* ]]; then verbs+=("$w"); fi
   done
   _trainctl_words "${verbs[*]:0:2}" || _trainctl_words "${verbs[*]:0:1}"
-  case "${COMP_WORDS[COMP_CWORD-1]}" in
+  local before="${COMP_WORDS[COMP_CWORD-1]}"
 )";
+  text += fmt::format("  case \"${{verbs[0]}} $before\" in {}) before='' ;; esac\n",
+                      switch_patterns(verbs, flags));
+  text += "  case \"$before\" in\n";
   for (const FlagValues& one : flags) {
     text += fmt::format("    {}) words='{}' files='{}' ;;\n", one.flag, spaced(one.values),
                         one.takes_files ? "1" : "");
@@ -229,7 +249,11 @@ std::string zsh_script(const std::vector<VerbWords>& verbs, const std::vector<Fl
       text += fmt::format("      '{}:{}'\n", name, escaped(verb.summary));
     }
   }
-  text += "    )\n    _describe verb verbs\n    return\n  fi\n  case ${words[CURRENT-1]} in\n";
+  text += "    )\n    _describe verb verbs\n    return\n  fi\n";
+  text += fmt::format(
+      "  local before=${{words[CURRENT-1]}}\n  case \"${{words[2]}} $before\" in {}) before='' ;; "
+      "esac\n  case $before in\n",
+      switch_patterns(verbs, flags));
   for (const FlagValues& one : flags) {
     text += fmt::format("    {}) compadd -- {}; {}return ;;\n", one.flag, spaced(one.values),
                         one.takes_files ? "_files; " : "");
@@ -262,7 +286,8 @@ std::string fish_script(const std::vector<VerbWords>& verbs, const std::vector<F
     const std::string start = fmt::format("complete -c trainctl -n '{}'", fish_condition(verb));
     for (const std::string& flag : verb.flags) {
       const auto choice = std::ranges::find(flags, flag, &FlagValues::flag);
-      const bool is_choice = choice != flags.end();
+      const bool is_switch = std::ranges::find(verb.switches, flag) != verb.switches.end();
+      const bool is_choice = choice != flags.end() && !is_switch;
       const char* form = is_choice && choice->takes_files ? "-r" : "-x";
       const std::string values =
           is_choice ? fmt::format(" {} -a '{}'", form, spaced(choice->values)) : "";

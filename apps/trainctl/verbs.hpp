@@ -16,6 +16,7 @@ void add_predict(CLI::App& program, Context& context);
 void add_worker(CLI::App& program, Context& context);
 void add_bench(CLI::App& program, Context& context);
 void add_tune(CLI::App& program, Context& context);
+void add_sweep(CLI::App& program, Context& context);
 void add_lr_find(CLI::App& program, Context& context);
 void add_top(CLI::App& program, Context& context);
 void add_checkpoint(CLI::App& program, Context& context);

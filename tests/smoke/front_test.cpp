@@ -258,6 +258,7 @@ TEST_CASE("bash completes verbs, flags, keys and values", "[smoke]") {
   CHECK(complete("trainctl run --progress pl") == "plain\n");
   CHECK(complete("trainctl run x.yaml --resume la") == "last\n");
   CHECK_THAT(complete("trainctl run --resume /us"), StartsWith("/usr"));
+  CHECK_THAT(complete("trainctl sweep x.yaml --resume --jo"), StartsWith("--jobs"));
   CHECK(complete("trainctl eval x.yaml --checkpoint be") == "best\n");
   CHECK(complete("trainctl run x.yaml ~trainer.max_e") == "~trainer.max_epochs\n");
   CHECK_THAT(complete("trainctl explain optimizer.adam.l"), StartsWith("optimizer.adam.lr"));
@@ -274,7 +275,8 @@ TEST_CASE("zsh and fish know the values of flags, and which may be paths", "[smo
                  Contains("--color) compadd -- auto always never; return ;;"));
   CHECK_THAT(run_program({"completion", "fish"}).out,
              Contains("__fish_seen_subcommand_from run' -l resume -r -a 'auto last best'") &&
-                 Contains("__fish_seen_subcommand_from run' -l color -x -a 'auto always never'"));
+                 Contains("__fish_seen_subcommand_from run' -l color -x -a 'auto always never'") &&
+                 Contains("__fish_seen_subcommand_from sweep' -l resume\n"));
 }
 
 TEST_CASE("the surface grows only on purpose", "[smoke]") {

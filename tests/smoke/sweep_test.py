@@ -1,0 +1,292 @@
+"""Drives `trainctl sweep` as a user does: grids, failures, kills, signals, halving. Needs TRAINCTL_BINARY."""
+
+import csv
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import sqlite3
+import subprocess
+import time
+
+from support import Smoke, main, run, start
+
+TINY = """\
+name: tiny
+seed: 3
+dataset:
+  train: {type: synthetic_digits, split: train, samples: 300}
+  val: {type: synthetic_digits, split: test, samples: 100}
+  cache: {mode: none}
+loader: {batch_size: 50, num_workers: 0}
+model: {type: mlp, hidden: [8]}
+optimizer: {type: sgd, lr: 0.1}
+metrics: [accuracy]
+trainer: {max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}
+checkpoint: {monitor: val/accuracy}
+"""
+# Enough work to be interrupted, whatever the machine's speed.
+LONG = ["trainer.max_epochs=100000", "dataset.train.samples=2000"]
+DEADLINE = 240
+
+
+class Sweeping(Smoke):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "tiny.yaml").write_text(TINY)
+
+    def sweep(self, *words, code=0, out="sweep"):
+        """Returns the JSON document."""
+        returned, self.out, self.err = run(self.folder, "sweep", "tiny.yaml", *words, "--out", out, "--json")
+        self.assertEqual(returned, code, self.out + self.err)
+        return json.loads(self.out)
+
+    def rows(self, out="sweep"):
+        with sqlite3.connect(self.folder / out / "sweep.sqlite") as ledger:
+            return ledger.execute("SELECT number, status, exit_code FROM runs ORDER BY number").fetchall()
+
+    def results(self, document):
+        """What of each run may not depend on how often it was stopped."""
+        return {run["id"]: (run["overrides"], run["seed"], run["status"], run["metrics"], run["value"], run["epochs"])
+                for run in document["runs"]}
+
+    def histories(self, document):
+        """epochs.csv of each run without its times."""
+        tables = {}
+        for one in document["runs"]:
+            with open(pathlib.Path(one["run_dir"]) / "epochs.csv", newline="") as lines:
+                tables[one["id"]] = [{key: value for key, value in row.items()
+                                      if not re.search("_s$|_per_s$|cpu_percent|_mb|gpu", key)} for row in csv.DictReader(lines)]
+        return tables
+
+    def until(self, condition, process):
+        deadline = time.monotonic() + DEADLINE
+        while not condition():
+            if process.poll() is not None or time.monotonic() > deadline:
+                process.kill()
+                raise AssertionError("it did not come so far: " + "".join(process.communicate()))
+            time.sleep(0.02)
+
+    def begin(self, *words, out="sweep"):
+        process = start(self.folder, "sweep", "tiny.yaml", *words, "--out", out)
+        self.addCleanup(process.kill)
+        return process
+
+
+class Grids(Sweeping):
+    def test_a_grid_is_made_ranked_and_not_made_again(self):
+        document = self.sweep("optimizer.lr=0.1,0.01", "model.hidden=[8],[4]", "--csv", "lines.csv")
+        self.assertEqual((document["schema"], document["kind"], document["exit_code"]), ("trainctl.sweep/1", "grid", 0))
+        self.assertEqual([run["overrides"] for run in document["runs"]],
+                         [{"optimizer.lr": rate, "model.hidden": hidden} for rate in (0.1, 0.01) for hidden in ([8], [4])])
+        self.assertEqual([run["status"] for run in document["runs"]], ["ok"] * 4)
+        for one in document["runs"]:
+            self.assertEqual(one["epochs"], 2)
+            self.assertIn("val/accuracy", one["metrics"])
+            self.assertTrue((pathlib.Path(one["run_dir"]) / "metrics.jsonl").is_file())
+            self.assertTrue((pathlib.Path(one["run_dir"]) / "checkpoints").is_dir())
+        ranked = [row["value"]["mean"] for row in document["summary"]]
+        self.assertEqual(ranked, sorted(ranked, reverse=True))
+        self.assertTrue(document["summary"][0]["reference"])
+        self.assertEqual(json.loads((self.folder / "sweep/sweep.json").read_text()), document)
+        lines = (self.folder / "lines.csv").read_text()
+        self.assertEqual(lines.count("\n"), 5)
+        self.assertEqual((self.folder / "sweep/results.csv").read_text(), lines)
+        before = {path: path.stat().st_mtime_ns for path in (self.folder / "sweep/runs").rglob("*")}
+        again = self.sweep("optimizer.lr=0.1,0.01", "model.hidden=[8],[4]")
+        self.assertEqual(again, document)
+        self.assertEqual(before, {path: path.stat().st_mtime_ns for path in (self.folder / "sweep/runs").rglob("*")})
+
+    def test_another_definition_is_refused_by_what_differs_and_added_by_resume(self):
+        self.sweep("optimizer.lr=0.1,0.01", "trainer.max_epochs=1")
+        code, _, err = run(self.folder, "sweep", "tiny.yaml", "optimizer.lr=0.1,0.01,0.001", "trainer.max_epochs=1", "--out", "sweep")
+        self.assertEqual(code, 2, err)
+        self.assertIn("keys.optimizer.lr: 0.1,0.01 -> 0.1,0.01,0.001", err)
+        self.assertIn("--resume", err)
+        document = self.sweep("optimizer.lr=0.1,0.01,0.001", "trainer.max_epochs=1", "--resume")
+        self.assertEqual([run["id"] for run in document["runs"]], ["0001", "0002", "0003"])
+        self.assertEqual(self.err.count(" of 3 "), 1, self.err)
+
+    def test_seeds_are_paired(self):
+        document = self.sweep("optimizer.lr=0.1,0.0001", "--seeds", "0,1,2", "trainer.max_epochs=1")
+        self.assertEqual(len(document["runs"]), 6)
+        best, other = document["summary"]
+        self.assertEqual((best["value"]["count"], other["difference"]["count"]), (3, 3))
+        values = {(run["group"], run["seed"]): run["value"] for run in document["runs"]}
+        differences = [values[other["group"], seed] - values[best["group"], seed] for seed in range(3)]
+        self.assertAlmostEqual(other["difference"]["mean"], sum(differences) / 3, places=9)
+
+    def test_runs_of_a_list_and_runs_that_are_drawn(self):
+        (self.folder / "runs.yaml").write_text("- {optimizer.lr: 0.1}\n- {optimizer.lr: 0.01, model.hidden: [4]}\n- {optimizer.lr: 0.1}\n")
+        document = self.sweep("--list", "runs.yaml", "trainer.max_epochs=1")
+        self.assertEqual([run["overrides"] for run in document["runs"]],
+                         [{"optimizer.lr": 0.1}, {"optimizer.lr": 0.01, "model.hidden": [4]}])
+        self.assertIn("1 of the settings resolve to one that came before", self.err)
+        words = ["optimizer.lr=log(1e-3,1)", "trainer.max_epochs=1"]
+        few = self.sweep(*words, "--samples", "2", out="few")
+        more = self.sweep(*words, "--samples", "3", "--resume", out="few")
+        self.assertEqual([run["overrides"] for run in few["runs"]], [run["overrides"] for run in more["runs"]][:2])
+        self.assertEqual(self.rows("few"), [(number, "ok", 0) for number in (1, 2, 3)])
+
+
+class Failures(Sweeping):
+    def test_every_mistake_is_told_once_before_anything_starts(self):
+        code, out, err = run(self.folder, "sweep", "tiny.yaml", "optimizer.lr=0.1,-1", "model.hidden=[8],[4]",
+                             "loader.batch_sise=1", "--out", "sweep")
+        self.assertEqual(code, 2, out + err)
+        self.assertEqual(len(re.findall(r"error: .*batch_sise", err)), 1, err)
+        self.assertEqual(len(re.findall(r"error: .*lr", err)), 1, err)
+        self.assertFalse((self.folder / "sweep").exists())
+        for words, what in ((["optimizer.lr=0.1"], "nothing is varied"), (["optimizer.lr=log(1,2)"], "--samples"),
+                            (["optimizer.lr=1,2", "--asha", "trainer.max_epochs=1"], "--min-epochs"),
+                            (["optimizer.lr=1,2", "--monitor", "val/f1"], "--monitor val/f1"),
+                            (["seed=1,2"], "--seeds"), (["optimizer.lr=1,2", "--samples", "2", "--lhs", "2"], "take one")):
+            code, out, err = run(self.folder, "sweep", "tiny.yaml", *words, "--out", "sweep")
+            self.assertEqual(code, 2, f"{words}: {out}{err}")
+            self.assertIn(what, err)
+        self.assertFalse((self.folder / "sweep").exists())
+
+    def test_a_run_that_fails_is_told_and_the_others_are_done(self):
+        words = ["optimizer.lr=0.1,1e30,0.01", "trainer.max_epochs=1"]
+        document = self.sweep(*words, code=5)
+        self.assertEqual([(run["status"], run["exit_code"]) for run in document["runs"]],
+                         [("ok", 0), ("failed", 6), ("ok", 0)])
+        self.assertIn("not finite", document["runs"][1]["message"])
+        self.assertEqual(self.sweep(*words, code=5), document)
+        code, out, err = run(self.folder, "sweep", "tiny.yaml", *words, "--out", "fast", "--fail-fast")
+        self.assertEqual(code, 5, out + err)
+        self.assertEqual([row[1] for row in self.rows("fast")], ["ok", "failed", "pending"])
+        self.assertIn("--resume", err)
+        self.sweep(*words, "--resume", code=5, out="fast")
+        self.assertEqual([row[1] for row in self.rows("fast")], ["ok", "failed", "ok"])
+
+    def test_a_second_sweep_on_the_folder_is_refused(self):
+        process = self.begin("optimizer.lr=0.1,0.01", *LONG)
+        self.until(lambda: (self.folder / "sweep/runs/0001/epochs.csv").exists(), process)
+        code, out, err = run(self.folder, "sweep", "tiny.yaml", "optimizer.lr=0.1,0.01", *LONG, "--out", "sweep", "--resume")
+        self.assertEqual(code, 11, out + err)
+        self.assertIn(f"pid {process.pid}", err)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=DEADLINE), 130)
+
+
+class Stops(Sweeping):
+    def test_a_stop_signal_saves_the_runs_and_resume_goes_on(self):
+        process = self.begin("optimizer.lr=0.1,0.01", "--jobs", "2", *LONG)
+        for number in ("0001", "0002"):
+            self.until(lambda: (self.folder / "sweep/runs" / number / "epochs.csv").exists(), process)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=DEADLINE)
+        self.assertEqual(process.returncode, 75, err)
+        self.assertRegex(err, r"stopped: 2 of 2 runs are left; go on with: .*--resume")
+        self.assertEqual([row[1] for row in self.rows()], ["pending", "pending"])
+        for number in ("0001", "0002"):
+            result = json.loads((self.folder / "sweep/runs" / number / "result.json").read_text())
+            self.assertEqual((result["exit_code"], result["checkpoint"]["verified"]), (75, True))
+        process = self.begin("optimizer.lr=0.1,0.01", *LONG, "--resume")
+        went_on = lambda: json.loads((self.folder / "sweep/runs/0001/result.json").read_text())
+        self.until(lambda: went_on()["exit_code"] is None and went_on()["resumed_from"] is not None, process)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=DEADLINE), 130)
+
+    def test_no_process_outlives_a_sweep_that_is_killed(self):
+        process = start(self.folder, "sweep", "tiny.yaml", "optimizer.lr=0.1,0.01", "--jobs", "2", *LONG, "--out", "sweep",
+                        env={**os.environ, "SMOKE_MARK": str(self.folder)})
+        self.until(lambda: (self.folder / "sweep/runs/0002/epochs.csv").exists(), process)
+        process.kill()
+        process.communicate(timeout=DEADLINE)
+        deadline = time.monotonic() + 30
+        while self.left() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertEqual(self.left(), [])
+
+    def left(self):
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and f"SMOKE_MARK={self.folder}".encode() in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                pass
+        return found
+
+
+class Kills(Sweeping):
+    WORDS = ["optimizer.lr=0.1,0.03", "model.hidden=[8],[4]", "trainer.max_epochs=3"]
+
+    def test_killed_at_any_moment_no_run_is_lost_or_made_twice(self):
+        began = time.monotonic()
+        undisturbed = self.sweep(*self.WORDS, out="whole")
+        took = time.monotonic() - began
+        draw = random.Random(8)
+        kills = 0
+        for _ in range(20):
+            words = [*self.WORDS, *(["--resume"] if (self.folder / "sweep").exists() else [])]
+            process = self.begin(*words)
+            try:
+                process.communicate(timeout=draw.uniform(0.02, 0.7) * took)
+                break
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate(timeout=DEADLINE)
+                kills += 1
+            if kills == 5:
+                break
+        document = self.sweep(*self.WORDS, "--resume")
+        self.assertGreater(kills, 0)
+        self.assertEqual(self.rows(), [(number, "ok", 0) for number in (1, 2, 3, 4)])
+        self.assertEqual(sorted(path.name for path in (self.folder / "sweep/runs").iterdir()), ["0001", "0002", "0003", "0004"])
+        self.assertEqual(self.results(document), self.results(undisturbed))
+        self.assertEqual(self.histories(document), self.histories(undisturbed))
+        hidden = [path for path in (self.folder / "sweep").rglob(".*") if ".tmp." in path.name or ".reserved." in path.name]
+        self.assertEqual(hidden, [])
+
+
+class SideBySide(Sweeping):
+    def test_runs_side_by_side_are_those_that_run_alone(self):
+        words = ["optimizer.lr=0.1,0.01,0.001", "trainer.max_epochs=1"]
+        alone = self.sweep(*words, out="alone")
+        together = self.sweep(*words, "--jobs", "2", out="together")
+        self.assertEqual(self.results(together), self.results(alone))
+        self.assertEqual(self.histories(together), self.histories(alone))
+
+
+class Halving(Sweeping):
+    def test_what_is_worse_is_stopped_and_goes_on_nowhere(self):
+        words = ["optimizer.lr=0.1,0.05,0.0001,0.00001", "--asha", "--eta", "2", "--min-epochs", "1", "trainer.max_epochs=4",
+                 "++scheduler={type: cosine_annealing_lr}"]
+        document = self.sweep(*words)
+        self.assertTrue(document["asha"])
+        runs = document["runs"]
+        self.assertEqual({run["status"] for run in runs}, {"ok", "pruned"})
+        for one in runs:
+            self.assertEqual(one["pruned_at"], one["epochs"] if one["status"] == "pruned" else None)
+            self.assertIn(one["epochs"], (1, 2) if one["status"] == "pruned" else (4,))
+        self.assertEqual(document["summary"][0]["status"], "ok")
+        # What was stopped and gone on with had the learning rates of the whole run.
+        complete = next(run for run in runs if run["status"] == "ok")
+        whole = self.sweep(f"optimizer.lr={complete['overrides']['optimizer.lr']}", "--seeds", "3", *words[7:], "trainer.max_epochs=4",
+                           out="whole")
+        self.assertEqual(self.histories(whole)["0001"], self.histories(document)[complete["id"]])
+        self.assertEqual(self.sweep(*words), document)
+
+
+class Parts(Sweeping):
+    def test_a_run_until_an_epoch_is_the_beginning_of_the_whole_one(self):
+        (self.folder / "digits.yaml").write_text(TINY)
+        words = ["trainer.max_epochs=4", "++scheduler={type: cosine_annealing_lr}"]
+        self.train(*words)
+        whole = self.losses(self.run_dir)
+        folder = self.folder / "part"
+        for until, words_of_part in ((1, ["--until-epoch", 1]), (3, ["--until-epoch", 3]), (4, [])):
+            code, out, err = run(self.folder, "run", "digits.yaml", *words, "--run-dir", folder, "--resume", "auto", *words_of_part)
+            self.assertEqual(code, 0, out + err)
+            result = json.loads((folder / "result.json").read_text())
+            self.assertEqual((result["verdict"], result["epochs"]), ("ok", until))
+            self.assertEqual(self.losses(folder), whole[:until])
+
+
+if __name__ == "__main__":
+    main()
