@@ -74,10 +74,13 @@ void set(events::EpochEnded& epoch, const std::string& column, double value) {
 std::vector<events::EpochEnded> read_epochs(const std::filesystem::path& epochs_csv) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
   std::error_code ignored;
+  if (!fs::is_regular_file(epochs_csv, ignored)) return {};
+  return parse_epochs(read_file(epochs_csv, kMostBytes, ReadFailure::resource));
+}
+
+std::vector<events::EpochEnded> parse_epochs(const std::string& text) {
   std::vector<events::EpochEnded> epochs;
-  if (!fs::is_regular_file(epochs_csv, ignored)) return epochs;
-  std::vector<std::string> lines =
-      split(read_file(epochs_csv, kMostBytes, ReadFailure::resource), '\n');
+  const std::vector<std::string> lines = split(text, '\n');
   const std::vector<std::string> columns = csv_cells(lines.front());
   for (std::size_t i = 1; i < lines.size(); ++i) {
     const std::vector<std::string> cells = csv_cells(lines[i]);

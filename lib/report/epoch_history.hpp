@@ -3,6 +3,7 @@
 #include "events/records.hpp"
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 namespace trainctl::report {
@@ -12,5 +13,7 @@ namespace trainctl::report {
 /// where there is no such file. `improved` and the digest are not in the file. Throws
 /// Error(resource) where it cannot be read.
 std::vector<events::EpochEnded> read_epochs(const std::filesystem::path& epochs_csv);
+/// The same of its text.
+std::vector<events::EpochEnded> parse_epochs(const std::string& text);
 
 }  // namespace trainctl::report

@@ -1,0 +1,241 @@
+#include "report/html/curves.hpp"
+
+#include "report/html/charts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace trainctl::report {
+namespace {
+
+using events::EpochEnded;
+using events::Timing;
+using Epochs = std::vector<EpochEnded>;
+using OfEpoch = std::function<double(const EpochEnded&)>;
+
+Series over_epochs(const Epochs& epochs, const std::string& name, const OfEpoch& value) {
+  Series series{.name = name, .x = {}, .y = {}};
+  for (const EpochEnded& epoch : epochs) {
+    series.x.push_back(static_cast<double>(epoch.epoch + 1));
+    series.y.push_back(value(epoch));
+  }
+  return series;
+}
+
+OfEpoch metric(const std::string& name) {
+  return [name](const EpochEnded& epoch) {
+    return find_metric(epoch.metrics, name).value_or(std::nan(""));
+  };
+}
+
+/// A metric that is not told in every epoch (val_check) has a line all the same.
+Series without_gaps(Series series) {
+  Series dense{.name = series.name, .x = {}, .y = {}, .colour = series.colour, .look = series.look};
+  for (std::size_t i = 0; i < series.x.size(); ++i) {
+    if (std::isnan(series.y[i])) continue;
+    dense.x.push_back(series.x[i]);
+    dense.y.push_back(series.y[i]);
+  }
+  return dense;
+}
+
+/// "val/accuracy" -> "accuracy"
+std::string short_name(const std::string& name) {
+  const std::size_t slash = name.find('/');
+  return slash == std::string::npos ? name : name.substr(slash + 1);
+}
+
+void push(std::vector<Html>& figures, Html figure) {
+  if (!figure.empty()) figures.push_back(std::move(figure));
+}
+
+struct StepPlot {
+  const char* title;
+  const char* y_label;
+  double StepLine::*value;
+  Scale scale;
+};
+
+Series over_steps(const RunFiles& run, const char* name, double StepLine::*value) {
+  Series series{.name = name, .x = {}, .y = {}};
+  for (const StepLine& line : run.steps.lines()) {
+    series.x.push_back(static_cast<double>(line.step));
+    series.y.push_back(line.*value);
+  }
+  return series;
+}
+
+double rate_of(const EpochEnded& epoch) { return epoch.timing.samples_per_s; }
+
+bool any_above_zero(const Series& series) {
+  return std::ranges::any_of(series.y, [](double value) { return value > 0; });
+}
+
+/// Nothing where it was never above 0: it was not measured.
+Html measured(const Epochs& epochs, LineChart chart, const std::vector<OfEpoch>& values) {
+  std::vector<Series> kept;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    Series series = over_epochs(epochs, chart.series[i].name, values[i]);
+    series.colour = i;
+    if (any_above_zero(series)) kept.push_back(std::move(series));
+  }
+  chart.series = std::move(kept);
+  chart.y_from = 0;
+  return line_chart(chart);
+}
+
+}  // namespace
+
+const std::vector<TimePart>& time_parts() {
+  static const std::vector<TimePart> kParts{{"data wait", &Timing::data_wait_s},
+                                            {"copy to device", &Timing::h2d_s},
+                                            {"forward", &Timing::forward_s},
+                                            {"backward", &Timing::backward_s},
+                                            {"all-reduce", &Timing::allreduce_exposed_s},
+                                            {"optimizer", &Timing::optimizer_s},
+                                            {"evaluation", &Timing::eval_s},
+                                            {"checkpoint", &Timing::checkpoint_s},
+                                            {"other", &Timing::other_s}};
+  return kParts;
+}
+
+std::vector<std::string> metric_names(const Epochs& epochs) {
+  std::vector<std::string> names;
+  for (const EpochEnded& epoch : epochs) {
+    for (const auto& [name, value] : epoch.metrics) {
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+std::vector<Html> metric_figures(const RunFiles& run) {
+  constexpr std::size_t kMost = 24;
+  const std::vector<std::string> names = metric_names(run.epochs);
+  std::vector<std::string> shorts;
+  for (const std::string& name : names) {
+    if (std::ranges::find(shorts, short_name(name)) == shorts.end())
+      shorts.push_back(short_name(name));
+  }
+  std::vector<Html> figures;
+  for (const std::string& wanted : shorts) {
+    if (figures.size() == kMost) break;
+    LineChart chart{.title = wanted, .x_label = "epoch", .y_label = wanted, .series = {}};
+    chart.scale = wanted.find("loss") == std::string::npos ? Scale::linear : Scale::automatic;
+    for (const std::string& name : names) {
+      if (short_name(name) != wanted) continue;
+      chart.series.push_back(without_gaps(over_epochs(run.epochs, name, metric(name))));
+      chart.series.back().colour = chart.series.size() - 1;
+    }
+    push(figures, line_chart(chart));
+  }
+  return figures;
+}
+
+std::vector<Html> step_figures(const RunFiles& run) {
+  constexpr StepPlot kPlots[] = {
+      {"Training loss of the steps", "loss", &StepLine::loss, Scale::automatic},
+      {"Learning rate", "learning rate", &StepLine::lr, Scale::linear},
+      {"Norm of the gradients", "norm, before clipping", &StepLine::grad_norm, Scale::automatic},
+      {"Norm of the parameters", "norm", &StepLine::param_norm, Scale::linear}};
+  std::vector<Html> figures;
+  for (const StepPlot& plot : kPlots) {
+    LineChart chart{.title = plot.title, .x_label = "step", .y_label = plot.y_label, .series = {}};
+    chart.scale = plot.scale;
+    chart.series.push_back(over_steps(run, plot.y_label, plot.value));
+    push(figures, line_chart(chart));
+  }
+  if (!run.steps.lines().empty()) return figures;
+  LineChart chart{.title = "Learning rate", .x_label = "epoch", .y_label = "learning rate", .series = {}};
+  chart.series.push_back(
+      over_epochs(run.epochs, "learning rate", [](const EpochEnded& epoch) { return epoch.lr; }));
+  push(figures, line_chart(chart));
+  return figures;
+}
+
+std::vector<Html> time_figures(const RunFiles& run) {
+  StackedBars bars{.title = "Time of each epoch",
+                   .x_label = "epoch",
+                   .y_label = "seconds",
+                   .bars = {},
+                   .parts = {}};
+  for (const EpochEnded& epoch : run.epochs) bars.bars.push_back(std::to_string(epoch.epoch + 1));
+  for (const TimePart& part : time_parts()) {
+    StackedBars::Part values{.name = part.name, .values = {}};
+    for (const EpochEnded& epoch : run.epochs) values.values.push_back(epoch.timing.*part.seconds);
+    bars.parts.push_back(std::move(values));
+  }
+  std::vector<Html> figures;
+  push(figures, stacked_bars(bars));
+  LineChart chart{.title = "Throughput", .x_label = "epoch", .y_label = "samples/s", .series = {}};
+  chart.series.push_back({.name = "samples/s", .x = {}, .y = {}});
+  push(figures, measured(run.epochs, chart, {rate_of}));
+  return figures;
+}
+
+std::vector<Html> utilisation_figures(const RunFiles& run) {
+  const auto plain = [](double Timing::*member) {
+    return [member](const EpochEnded& epoch) { return epoch.timing.*member; };
+  };
+  const auto optional = [](std::optional<double> Timing::*member) {
+    return [member](const EpochEnded& epoch) {
+      return (epoch.timing.*member).value_or(std::nan(""));
+    };
+  };
+  const auto chart = [&](const char* title, const char* unit, std::vector<std::string> names) {
+    LineChart drawn{.title = title, .x_label = "epoch", .y_label = unit, .series = {}};
+    for (std::string& name : names)
+      drawn.series.push_back({.name = std::move(name), .x = {}, .y = {}});
+    return drawn;
+  };
+  std::vector<Html> figures;
+  push(figures, measured(run.epochs, chart("CPU", "% of one core", {"CPU"}),
+                         {plain(&Timing::cpu_percent)}));
+  push(figures, measured(run.epochs, chart("GPU", "% of the time", {"GPU"}),
+                         {optional(&Timing::gpu_util)}));
+  push(figures, measured(run.epochs, chart("Memory", "MB", {"host, peak", "GPU"}),
+                         {plain(&Timing::rss_mb), optional(&Timing::gpu_mem_mb)}));
+  push(figures, measured(run.epochs, chart("Reading from the disk", "MB/s", {"read"}),
+                         {plain(&Timing::read_mb_s)}));
+  return figures;
+}
+
+std::vector<Html> strand_figures(const std::vector<Strand>& strands, std::size_t most) {
+  std::vector<std::string> names;
+  for (const Strand& strand : strands) {
+    for (const std::string& name : metric_names(*strand.epochs)) {
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+  }
+  std::vector<Html> figures;
+  for (const std::string& name : names) {
+    if (figures.size() == most) break;
+    LineChart chart{.title = name, .x_label = "epoch", .y_label = short_name(name), .series = {}};
+    chart.scale = name.find("loss") == std::string::npos ? Scale::linear : Scale::automatic;
+    for (const Strand& strand : strands) {
+      Series series = without_gaps(over_epochs(*strand.epochs, strand.name, metric(name)));
+      series.colour = strand.colour;
+      series.look = strand.look;
+      if (!series.x.empty()) chart.series.push_back(std::move(series));
+    }
+    push(figures, line_chart(chart));
+  }
+  return figures;
+}
+
+Html strand_throughput(const std::vector<Strand>& strands) {
+  LineChart chart{.title = "Throughput", .x_label = "epoch", .y_label = "samples/s", .series = {}};
+  for (const Strand& strand : strands) {
+    Series series = over_epochs(*strand.epochs, strand.name, rate_of);
+    series.colour = strand.colour;
+    series.look = strand.look;
+    chart.series.push_back(std::move(series));
+  }
+  chart.y_from = 0;
+  return line_chart(chart);
+}
+
+}  // namespace trainctl::report

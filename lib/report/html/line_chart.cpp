@@ -1,0 +1,187 @@
+#include "report/html/line_chart.hpp"
+
+#include "report/format.hpp"
+#include "report/html/plot.hpp"
+#include "report/html/thin.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace trainctl::report {
+namespace {
+
+constexpr std::size_t kMostPoints = 400;  // of a line
+constexpr std::size_t kMostDots = 40;
+
+struct Range {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+
+  void add(double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  [[nodiscard]] bool empty() const { return low > high; }
+};
+
+struct Extent {
+  Range x;
+  Range y;
+  Range above_zero;
+};
+
+Extent extent_of(const LineChart& chart) {
+  Extent extent;
+  for (const Series& series : chart.series) {
+    for (std::size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i) {
+      if (!std::isfinite(series.x[i]) || !std::isfinite(series.y[i])) continue;
+      extent.x.add(series.x[i]);
+      extent.y.add(series.y[i]);
+      if (series.y[i] > 0) extent.above_zero.add(series.y[i]);
+    }
+  }
+  return extent;
+}
+
+Axis y_axis(const LineChart& chart, const Extent& extent) {
+  constexpr int kTicks = 5;
+  const bool positive = extent.y.low > 0;
+  const bool wide = positive && extent.y.high / extent.y.low > 30;
+  if ((chart.scale == Scale::automatic && wide) ||
+      (chart.scale == Scale::logarithmic && !extent.above_zero.empty()))
+    return log_axis(extent.above_zero.low, extent.above_zero.high, kTicks);
+  return linear_axis(std::min(extent.y.low, chart.y_from.value_or(extent.y.low)),
+                     std::max(extent.y.high, chart.y_to.value_or(extent.y.high)), kTicks);
+}
+
+/// A run of points without a gap.
+struct Stretch {
+  std::vector<double> x;
+  std::vector<double> y;
+};
+
+std::vector<Stretch> stretches_of(const Series& series, const Axis& y) {
+  std::vector<Stretch> stretches;
+  bool goes_on = false;
+  for (std::size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i) {
+    const bool shown = std::isfinite(series.x[i]) && std::isfinite(y.place(series.y[i]));
+    if (shown) {
+      if (!goes_on) stretches.emplace_back();
+      stretches.back().x.push_back(series.x[i]);
+      stretches.back().y.push_back(series.y[i]);
+    }
+    goes_on = shown;
+  }
+  return stretches;
+}
+
+struct Drawn {
+  std::string path;
+  Html dots;
+};
+
+struct Pen {
+  const PlotArea& area;
+  const Axis& x;
+  const Axis& y;
+  const LineChart& chart;
+  const Series& series;
+
+  void draw(const Stretch& stretch, std::size_t most, bool dots, Drawn& drawn) const {
+    // As the eye sees it: the thinning goes by places, not by values.
+    std::vector<double> across;
+    std::vector<double> up;
+    for (std::size_t i = 0; i < stretch.x.size(); ++i) {
+      across.push_back(area.x(x.place(stretch.x[i])));
+      up.push_back(area.y(y.place(stretch.y[i])));
+    }
+    char letter = 'M';
+    for (const std::size_t i : thinned(across, up, std::max<std::size_t>(most, 3))) {
+      drawn.path += fmt::format("{}{} {}", letter, coordinate(across[i]), coordinate(up[i]));
+      letter = 'L';
+      if (dots || stretch.x.size() == 1) drawn.dots += dot(stretch.x[i], stretch.y[i]);
+    }
+  }
+
+  [[nodiscard]] Html dot(double at, double value) const {
+    const std::string text = fmt::format("{}, {} {}: {}", series.name, chart.x_label,
+                                         exact_text(at), metric_text(value));
+    return element("circle",
+                   {{"cx", coordinate(area.x(x.place(at)))},
+                    {"cy", coordinate(area.y(y.place(value)))},
+                    {"r", "2.2"}},
+                   svg_title(text));
+  }
+};
+
+Html line_of(const Pen& pen) {
+  const std::vector<Stretch> stretches = stretches_of(pen.series, pen.y);
+  std::size_t points = 0;
+  for (const Stretch& stretch : stretches) points += stretch.x.size();
+  if (points == 0) return {};
+  Drawn drawn;
+  const bool dots = points <= kMostDots && pen.series.look != LineLook::faint;
+  for (const Stretch& stretch : stretches)
+    pen.draw(stretch, kMostPoints * stretch.x.size() / points, dots, drawn);
+  std::string look = "line " + colour_class(pen.series.colour);
+  if (pen.series.look == LineLook::dashed) look += " dashed";
+  if (pen.series.look == LineLook::faint) look += " faint";
+  return element("g", {{"class", look}},
+                 element("path", {{"d", drawn.path}, {"data-name", pen.series.name}},
+                         svg_title(pen.series.name)) +
+                     drawn.dots);
+}
+
+std::string described(const LineChart& chart, const Extent& extent) {
+  std::string names;
+  for (const Series& series : chart.series) {
+    if (!names.empty()) names += ", ";
+    names += series.name;
+    for (auto last = series.y.rbegin(); last != series.y.rend(); ++last) {
+      if (!std::isfinite(*last)) continue;
+      names += " (last " + metric_text(*last) + ")";
+      break;
+    }
+  }
+  return fmt::format("{} over {} {} to {}, between {} and {}: {}", chart.y_label, chart.x_label,
+                     exact_text(extent.x.low), exact_text(extent.x.high), metric_text(extent.y.low),
+                     metric_text(extent.y.high), names);
+}
+
+}  // namespace
+
+Html line_chart(const LineChart& chart) {
+  const Extent extent = extent_of(chart);
+  if (extent.y.empty()) return {};
+  const PlotArea area;
+  const Axis y = y_axis(chart, extent);
+  const Axis x = whole_axis(extent.x.low, extent.x.high, 7);
+  const bool is_log = y.scaling == AxisScaling::logarithmic;
+  Html shapes =
+      frame(area, x, y, {chart.x_label, chart.y_label + (is_log ? " (log)" : "")});
+  std::vector<LegendEntry> entries;
+  for (const Series& series : chart.series) {
+    shapes += line_of({area, x, y, chart, series});
+    entries.push_back({series.name, series.colour, series.look == LineLook::dashed});
+  }
+  const PlotTitle title{chart.title, described(chart, extent)};
+  const Attributes scales{{"class", "lines"},
+                          {"data-x0", exact_text(x.low)},
+                          {"data-x1", exact_text(x.high)},
+                          {"data-y0", exact_text(y.low)},
+                          {"data-y1", exact_text(y.high)},
+                          {"data-left", coordinate(area.x(0))},
+                          {"data-right", coordinate(area.x(1))},
+                          {"data-top", coordinate(area.y(1))},
+                          {"data-bottom", coordinate(area.y(0))},
+                          {"data-scale", is_log ? "log" : "linear"},
+                          {"data-x", chart.x_label}};
+  constexpr std::size_t kMostNamed = 24;
+  const Html key = entries.size() > kMostNamed ? Html() : legend(entries);
+  return figure(title, key, drawing(area, title, shapes, scales));
+}
+
+}  // namespace trainctl::report

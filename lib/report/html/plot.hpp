@@ -1,0 +1,65 @@
+#pragma once
+
+#include "report/html/html.hpp"
+#include "report/html/ticks.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+// What the charts share: the frame with its axes, the legend, numbers of SVG.
+
+namespace trainctl::report {
+
+/// Units of the drawing; a phone shows it at about three quarters of its size.
+struct PlotArea {
+  double width = 480;
+  double height = 240;
+  double left = 52;
+  double right = 14;
+  double top = 10;
+  double bottom = 34;
+
+  [[nodiscard]] double x(double place) const { return left + place * (width - left - right); }
+  [[nodiscard]] double y(double place) const {
+    return height - bottom - place * (height - top - bottom);
+  }
+};
+
+/// With two decimals at most: "12.5".
+std::string coordinate(double value);
+/// "c0" ... "c8": the classes that give series their colours; they begin anew behind the last.
+std::string colour_class(std::size_t number);
+
+enum class Anchor { start, middle, end };
+Html svg_text(double x, double y, Anchor anchor, std::string_view text);
+Html svg_title(std::string_view text);
+Html svg_line(double x1, double y1, double x2, double y2);
+
+/// Grid, ticks and labels of both axes.
+struct PlotLabels {
+  std::string x;
+  std::string y;
+};
+Html frame(const PlotArea& area, const Axis& x, const Axis& y, const PlotLabels& labels);
+
+struct LegendEntry {
+  std::string name;
+  std::size_t colour = 0;
+  bool dashed = false;
+};
+/// A list; nothing for fewer than two entries.
+Html legend(const std::vector<LegendEntry>& entries);
+
+/// What a chart is called, and its content in one sentence for those who do not see it.
+struct PlotTitle {
+  std::string title;
+  std::string description;
+};
+/// The figure around the shapes: heading, legend, drawing with its title and description.
+Html figure(const PlotTitle& title, const Html& legend, const Html& svg);
+/// The drawing itself. `more` are further attributes.
+Html drawing(const PlotArea& area, const PlotTitle& title, const Html& shapes,
+             const Attributes& more = {});
+
+}  // namespace trainctl::report
