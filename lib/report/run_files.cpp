@@ -26,18 +26,21 @@ class Reader {
  public:
   explicit Reader(RunFiles& run) : run_(run) {}
 
-  void read_all() {
+  void read_documents() {
     run_.config = text("config.resolved.yaml", kMostConfig);
     run_.values = flat_values(run_.config);
     if (run_.values.empty() && !run_.config.empty()) note("config.resolved.yaml is no YAML map");
     run_.result = document("result.json");
     run_.manifest = document("manifest.json");
+    read_checkpoints();
+    run_.name = run_.value("name").value_or(run_.folder.filename().string());
+  }
+
+  void read_histories() {
     read_curves();
     read_tables();
     const std::string ranks = text("ranks.csv", kMostBytes, Wanted::maybe);
     run_.ranks = ranks_of(ranks, run_.result, run_.notes);
-    read_checkpoints();
-    run_.name = run_.value("name").value_or(run_.folder.filename().string());
   }
 
  private:
@@ -124,7 +127,7 @@ bool is_run_folder(const fs::path& folder) {
          });
 }
 
-RunFiles read_run(const fs::path& folder) {
+RunFiles read_run(const fs::path& folder, Histories histories) {
   ENSURE(config, is_run_folder(folder),
          "{} is no run folder: it has neither config.resolved.yaml nor epochs.csv nor metrics.jsonl{}",
          printable(folder.string()), latest_hint(folder));
@@ -132,7 +135,9 @@ RunFiles read_run(const fs::path& folder) {
   std::error_code failure;
   run.folder = fs::canonical(folder, failure);  // `latest` is a link
   if (failure) run.folder = folder;
-  Reader(run).read_all();
+  Reader reader(run);
+  reader.read_documents();
+  if (histories == Histories::read) reader.read_histories();
   return run;
 }
 

@@ -78,8 +78,10 @@ struct RunFiles {
 /// Whether something that a run leaves lies there.
 bool is_run_folder(const fs::path& folder);
 
-/// Never throws for what the files hold. Throws Error(config) where that is no run folder.
-RunFiles read_run(const fs::path& folder);
+enum class Histories { read, leave_out };
+/// Never throws for what the files hold; without the histories only config, manifest, result and
+/// checkpoints. Throws Error(config) where that is no run folder.
+RunFiles read_run(const fs::path& folder, Histories histories = Histories::read);
 
 /// A JSON document with its schema, as "trainctl.bench/1"; at most 64 MiB, nested 64 deep. Throws
 /// Error(config) that names the file.

@@ -51,4 +51,8 @@ std::unique_ptr<Sink> make_csv_sink(const std::filesystem::path& run_dir,
 /// metrics...} a line.
 std::unique_ptr<Sink> make_jsonl_sink(const std::filesystem::path& run_dir);
 
+/// report.html of a run folder, after each epoch, 30 s apart at least, and at the end. What cannot
+/// be written is told by news() and costs nothing else.
+std::unique_ptr<Sink> make_html_sink(const std::filesystem::path& run_dir);
+
 }  // namespace trainctl::report

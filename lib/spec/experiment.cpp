@@ -2,6 +2,7 @@
 
 #include "spec/logger/console.hpp"
 #include "spec/logger/csv.hpp"
+#include "spec/logger/html.hpp"
 #include "spec/logger/jsonl.hpp"
 #include "spec/loss/cross_entropy.hpp"
 #include "spec/scheduler/constant_lr.hpp"

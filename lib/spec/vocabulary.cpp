@@ -2,6 +2,7 @@
 #include "spec/logger/console.hpp"
 #include "spec/logger/csv.hpp"
 #include "spec/logger/exec.hpp"
+#include "spec/logger/html.hpp"
 #include "spec/logger/jsonl.hpp"
 #include "spec/logger/prometheus.hpp"
 #include "spec/logger/tensorboard.hpp"
@@ -15,6 +16,7 @@ void add_loggers(config::Vocabulary& all) {
   all.add<logger::Console>("logger", "console");
   all.add<logger::Csv>("logger", "csv");
   all.add<logger::Exec>("logger", "exec");
+  all.add<logger::Html>("logger", "html");
   all.add<logger::Jsonl>("logger", "jsonl");
   all.add<logger::Prometheus>("logger", "prometheus");
   all.add<logger::Tensorboard>("logger", "tensorboard");

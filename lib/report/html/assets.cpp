@@ -80,7 +80,7 @@ details { margin: .6rem 0; } summary { cursor: pointer; font-weight: 600; paddin
 .note { border-left: 3px solid var(--wait); background: var(--wait-back); padding: .35rem .8rem; margin: .4rem 0; font-size: .9rem; }
 .note.bad { border-color: var(--bad); background: var(--bad-back); }
 .verdict { background: var(--card); border: 1px solid var(--rule); border-left: 4px solid var(--accent); border-radius: .4rem; padding: .6rem .9rem; }
-.verdict p { margin: .2rem 0; } .verdict strong { font-size: 1.02rem; }
+.verdict + .cards { margin-top: 1rem; } .verdict p { margin: .2rem 0; } .verdict strong { font-size: 1.02rem; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(7.5rem, 1fr)); gap: .8rem; }
 .tiles figure { margin: 0; background: var(--card); border: 1px solid var(--rule); border-radius: .4rem; padding: .4rem; font-size: .78rem; }
 .tiles img { width: 100%; height: auto; display: block; image-rendering: pixelated; margin-bottom: .3rem; } .tiles figcaption { display: block; margin: 0; }

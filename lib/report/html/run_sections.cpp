@@ -184,7 +184,7 @@ Html ending_section(const RunFiles& run) {
 Html time_section(const RunFiles& run) {
   std::vector<Html> figures = time_figures(run);
   if (figures.empty()) return bottleneck_of(run);
-  return bottleneck_of(run) + element("p", Html("")) + cards(figures) +
+  return bottleneck_of(run) + cards(figures) +
          folded("Sums over all epochs", html_table(budget_table(run)));
 }
 
