@@ -17,6 +17,8 @@ void add_worker(CLI::App& program, Context& context);
 void add_bench(CLI::App& program, Context& context);
 void add_tune(CLI::App& program, Context& context);
 void add_sweep(CLI::App& program, Context& context);
+void add_compare(CLI::App& program, Context& context);
+void add_report(CLI::App& program, Context& context);
 void add_lr_find(CLI::App& program, Context& context);
 void add_top(CLI::App& program, Context& context);
 void add_checkpoint(CLI::App& program, Context& context);

@@ -84,9 +84,11 @@ class RowWriter {
   std::string piece_ = std::string(std::size_t{1} << 16, '\0');
 };
 
-void write_rows(int fd, const ImageView& image, const std::string& label) {
+using Write = std::function<void(std::string_view bytes)>;
+
+void write_rows(const ImageView& image, const Write& write) {
   constexpr std::uint8_t kNoFilter = 0;
-  RowWriter rows([&](std::string_view piece) { write_all(fd, chunk("IDAT", piece), label); });
+  RowWriter rows([&](std::string_view piece) { write(chunk("IDAT", piece)); });
   for (std::int64_t y = 0; y < image.shape.height; ++y) {
     rows.add({&kNoFilter, 1});
     rows.add({image.row(y), image.row_bytes()});
@@ -94,20 +96,30 @@ void write_rows(int fd, const ImageView& image, const std::string& label) {
   rows.finish();
 }
 
+void encode(const ImageView& image, const Write& write) {
+  ASSERT(image.shape.fixed() && (image.shape.channels == 1 || image.shape.channels == 3));
+  write("\x89PNG\r\n\x1a\n" + chunk("IHDR", header(image.shape)));
+  write_rows(image, write);
+  write(chunk("IEND", ""));
+}
+
 }  // namespace
 
 void write_png(const std::filesystem::path& path, const ImageView& image) {
-  ASSERT(image.shape.fixed() && (image.shape.channels == 1 || image.shape.channels == 3));
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   ENSURE(resource, fs::is_directory(folder),
          "cannot write {}: there is no folder {}; make it, or choose another name with --out",
          printable(path.string()), printable(folder.string()));
   const std::string label = path.string();
   write_atomically(path, [&](int fd) {
-    write_all(fd, "\x89PNG\r\n\x1a\n" + chunk("IHDR", header(image.shape)), label);
-    write_rows(fd, image, label);
-    write_all(fd, chunk("IEND", ""), label);
+    encode(image, [&](std::string_view bytes) { write_all(fd, bytes, label); });
   });
+}
+
+std::string png_of(const ImageView& image) {
+  std::string file;
+  encode(image, [&](std::string_view bytes) { file += bytes; });
+  return file;
 }
 
 }  // namespace trainctl::data

@@ -20,7 +20,8 @@ config::Stage default_scheduler() {
 std::vector<config::Stage> default_loggers() {
   return {config::make_stage("logger", "console", logger::Console{}),
           config::make_stage("logger", "csv", logger::Csv{}),
-          config::make_stage("logger", "jsonl", logger::Jsonl{})};
+          config::make_stage("logger", "jsonl", logger::Jsonl{}),
+          config::make_stage("logger", "html", logger::Html{})};
 }
 
 namespace {

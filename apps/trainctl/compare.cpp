@@ -1,0 +1,139 @@
+#include "report/compare.hpp"
+
+#include "base/strings.hpp"
+#include "context.hpp"
+#include "report/html/study_pages.hpp"
+#include "run_words.hpp"
+#include "terminal.hpp"
+#include "verbs.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trainctl::app {
+namespace {
+
+struct CompareFlags {
+  std::vector<std::string> words;  // a run, a bench file, or runs with commas between
+  bool group = false;
+  bool assert_equal_loss = false;
+  std::string html;
+};
+
+report::Compared compared_benches(const std::vector<std::string>& words) {
+  report::Compared compared{.kind = "benches", .groups = {}};
+  const std::vector<std::string> labels = short_labels(words);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const Json bench = report::read_document(words[i]);
+    ENSURE(config, report::schema_of(bench).starts_with("trainctl.bench/"),
+           "{} is a document {}: runs are compared with runs, and benches ('bench --save FILE') "
+           "with benches",
+           printable(words[i]), printable(report::schema_of(bench)));
+    compared.groups.push_back(report::group_of_bench(labels[i], bench));
+  }
+  return compared;
+}
+
+std::vector<report::RunFiles> read_all(const std::vector<std::string>& folders) {
+  std::vector<report::RunFiles> runs;
+  for (const std::string& folder : folders) runs.push_back(report::read_run(folder));
+  return runs;
+}
+
+report::Compared compared_runs(const CompareFlags& flags) {
+  report::Compared compared;
+  std::vector<std::vector<std::string>> lists;
+  for (const std::string& word : flags.words) lists.push_back(runs_of_word(word));
+  if (flags.group) {
+    std::vector<report::RunFiles> all;
+    for (const auto& list : lists) {
+      for (report::RunFiles& run : read_all(list)) all.push_back(std::move(run));
+    }
+    compared.groups = report::grouped(std::move(all));
+    return compared;
+  }
+  const std::vector<std::string> labels = short_labels(flags.words);
+  for (std::size_t i = 0; i < lists.size(); ++i)
+    compared.groups.push_back(report::group_of(labels[i], read_all(lists[i])));
+  return compared;
+}
+
+report::Compared compared_of(const CompareFlags& flags) {
+  ENSURE(config, flags.words.size() >= 2 || flags.group || flags.assert_equal_loss,
+         "compare needs two runs or two bench files; with --group one list of runs will do");
+  std::error_code ignored;
+  const bool benches = std::ranges::all_of(flags.words, [&](const std::string& word) {
+    return fs::is_regular_file(word, ignored);
+  });
+  ENSURE(config, !benches || (!flags.group && !flags.assert_equal_loss),
+         "--group and --assert-equal-loss are for run folders, and these are files");
+  return benches ? compared_benches(flags.words) : compared_runs(flags);
+}
+
+/// The folder of the run that the others are compared with.
+std::string first_folder(const report::Compared& compared) {
+  return compared.groups.front().runs.front().folder.string();
+}
+
+void print_losses(const report::LossComparison& losses, const report::Compared& compared,
+                  const Context& context) {
+  if (losses.difference) {
+    writer_for(stderr)("error: the losses differ at " +
+                       report::to_text(*losses.difference, first_folder(compared)) + "\n");
+  } else if (!context.json && !context.quiet) {
+    print(fmt::format("{} losses are equal, bit by bit", with_thousands(static_cast<long long>(
+                                                             losses.losses))));
+  }
+}
+
+int compare(const CompareFlags& flags, const Context& context) {
+  const report::Compared compared = compared_of(flags);
+  std::optional<report::LossComparison> losses;
+  if (flags.assert_equal_loss) {
+    std::size_t runs = 0;
+    for (const report::Group& group : compared.groups) runs += group.runs.size();
+    ENSURE(config, runs >= 2, "--assert-equal-loss compares runs, and there is one only");
+    losses = report::compare_losses(compared);
+  }
+  if (!flags.html.empty()) write_atomically(flags.html, report::comparison_page(compared));
+  if (context.json) {
+    print_json(report::compare_document(compared, losses));
+  } else if (!context.quiet) {
+    for (const report::Group& group : compared.groups) {
+      for (const report::RunFiles& run : group.runs) tell_notes(run, context);
+    }
+    writer_for(stdout)(report::compare_text(compared, style_for(context, stdout)));
+  }
+  if (losses) print_losses(*losses, compared, context);
+  return losses && losses->difference ? static_cast<int>(ErrorKind::regression) : 0;
+}
+
+}  // namespace
+
+void add_compare(CLI::App& program, Context& context) {
+  const auto flags = std::make_shared<CompareFlags>();
+  CLI::App& verb =
+      add_verb(program, context,
+               {"compare", "runs, groups of runs or benches side by side", kTrainGroup},
+               [flags, &context] { return compare(*flags, context); });
+  verb.add_option("runs", flags->words,
+                  "run folders or files of 'bench --save'; runs that differ in their seed with "
+                  "commas between")
+      ->type_name("PATH...")
+      ->required();
+  verb.add_flag("--group", flags->group, "runs whose configs differ in the seed only are a group");
+  verb.add_flag("--assert-equal-loss", flags->assert_equal_loss,
+                "exit 3 where a loss of any step or epoch is not the first run's, bit by bit");
+  verb.add_option("--html", flags->html, "write a page with the curves, too")->type_name("FILE");
+  verb.footer(
+      "All are compared with the first. The interval of a difference is Student's, by pairs where\n"
+      "both groups have the same seeds. Exit codes: 0 done; 2 a PATH that is none; 3 a loss differs.");
+}
+
+}  // namespace trainctl::app

@@ -1,0 +1,171 @@
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "context.hpp"
+#include "report/html/run_page.hpp"
+#include "report/html/study_pages.hpp"
+#include "report/run_files.hpp"
+#include "report_worst.hpp"
+#include "run_words.hpp"
+#include "verbs.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trainctl::app {
+namespace {
+
+struct ReportFlags {
+  std::vector<std::string> words;
+  std::string out;
+  WorstRequest worst;
+};
+
+/// A page, what it is of, and where it belongs.
+struct Made {
+  std::string kind;  // "run", "comparison", "bench", "sweep"
+  std::string page;
+  fs::path file;
+  std::vector<std::string> notes;
+};
+
+constexpr std::array kSweepFiles{"sweep.json", "result.json", "results.json"};
+
+/// The document of a sweep's folder.
+std::optional<fs::path> sweep_file(const fs::path& folder) {
+  std::error_code ignored;
+  for (const char* name : kSweepFiles) {
+    const fs::path file = folder / name;
+    if (!fs::is_regular_file(file, ignored)) continue;
+    try {
+      if (report::schema_of(report::read_document(file)).starts_with("trainctl.sweep/"))
+        return file;
+    } catch (const Error&) {
+      continue;  // some other file of that name: the folder may be a run's
+    }
+  }
+  return std::nullopt;
+}
+
+/// Where the sweep says; a relative folder is beside the document, or below the current one.
+fs::path folder_of_run(const Json& run, const fs::path& sweep) {
+  const fs::path told = report::text_at(run, "run_dir");
+  const fs::path beside = sweep.parent_path() / told;
+  return !told.empty() && report::is_run_folder(beside) ? beside : told;
+}
+
+Made made_of_sweep(const fs::path& file) {
+  const Json sweep = report::read_document(file);
+  std::vector<report::SweepRun> runs;
+  const Json& list = report::member(sweep, "runs");
+  for (std::size_t i = 0; list.is_array() && i < list.size(); ++i) {
+    const fs::path folder = folder_of_run(list[i], file);
+    if (folder.empty() || !report::is_run_folder(folder)) continue;
+    const Json& id = report::member(list[i], "id");
+    runs.push_back({id.is_string() ? id.get<std::string>() : to_line(id), report::read_run(folder)});
+  }
+  const std::string title = fs::absolute(file).parent_path().filename().string();
+  return {"sweep", report::sweep_page(sweep, runs, title), file.parent_path() / "report.html", {}};
+}
+
+Made made_of_file(const fs::path& file) {
+  const Json document = report::read_document(file);
+  const std::string schema = report::schema_of(document);
+  if (schema.starts_with("trainctl.sweep/")) return made_of_sweep(file);
+  ENSURE(config, schema.starts_with("trainctl.bench/"),
+         "{} is a document {}: there are pages of runs, of benches (trainctl.bench/1) and of "
+         "sweeps (trainctl.sweep/1)",
+         printable(file.string()), printable(schema));
+  return {"bench", report::bench_page(document, file.filename().string()),
+          fs::path(file).replace_extension(".html"), {}};
+}
+
+Made made_of_run(const ReportFlags& flags, Context& context) {
+  const report::RunFiles run = report::read_run(flags.words.front());
+  const report::RunPageExtras extras = worst_of(run, flags.worst, context);
+  return {"run", report::run_page(run, extras), run.folder / "report.html", run.notes};
+}
+
+Made made_of_runs(const std::vector<std::string>& words) {
+  report::Compared compared;
+  Made made{.kind = "comparison", .page = {}, .file = "comparison.html", .notes = {}};
+  const std::vector<std::string> labels = short_labels(words);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::vector<report::RunFiles> runs;
+    for (const std::string& folder : runs_of_word(words[i])) {
+      runs.push_back(report::read_run(folder));
+      for (const std::string& note : runs.back().notes) made.notes.push_back(folder + ": " + note);
+    }
+    compared.groups.push_back(report::group_of(labels[i], std::move(runs)));
+  }
+  made.page = report::comparison_page(compared);
+  return made;
+}
+
+Made made_of(const ReportFlags& flags, Context& context) {
+  const std::string& first = flags.words.front();
+  std::error_code ignored;
+  const bool is_one = flags.words.size() == 1 && fs::exists(first, ignored);
+  ENSURE(config, flags.worst.count == 0 || (is_one && report::is_run_folder(first)),
+         "--worst shows samples of one run: name one run folder");
+  if (!is_one) return made_of_runs(flags.words);
+  if (fs::is_regular_file(first, ignored)) return made_of_file(first);
+  if (const auto sweep = sweep_file(first)) return made_of_sweep(*sweep);
+  return made_of_run(flags, context);
+}
+
+int make_report(const ReportFlags& flags, Context& context) {
+  Made made = made_of(flags, context);
+  if (!flags.out.empty()) made.file = flags.out;
+  write_atomically(made.file, made.page);
+  if (context.json) {
+    print_json({{"schema", "trainctl.report/1"},
+                {"kind", made.kind},
+                {"file", made.file.string()},
+                {"bytes", made.page.size()},
+                {"notes", made.notes}});
+    return 0;
+  }
+  if (!context.quiet) {
+    for (const std::string& note : made.notes)
+      put(stderr, fmt::format("warning: {}\n", printable(note)));
+  }
+  print(printable(made.file.string()));
+  return 0;
+}
+
+}  // namespace
+
+void add_report(CLI::App& program, Context& context) {
+  const auto flags = std::make_shared<ReportFlags>();
+  CLI::App& verb = add_verb(program, context,
+                            {"report", "a page of a run, of several, of a bench or a sweep",
+                             kTrainGroup},
+                            [flags, &context] { return make_report(*flags, context); });
+  verb.add_option("runs", flags->words,
+                  "a run folder; several of them; a file of 'bench --save'; a sweep's folder")
+      ->type_name("PATH...")
+      ->required();
+  verb.add_option("--out", flags->out,
+                  "the page; left out: report.html in the folder of the run or sweep, the name of "
+                  "the bench with .html, or comparison.html")
+      ->type_name("FILE");
+  verb.add_option("--worst", flags->worst.count,
+                  "show so many samples that the model is most wrong about, of --predictions")
+      ->type_name("N")
+      ->check(CLI::Range(1, 200).description(""));
+  verb.add_option("--predictions", flags->worst.predictions,
+                  "the CSV file of 'trainctl predict'; left out: predictions.csv of the run folder")
+      ->type_name("FILE");
+  verb.add_option("--split", flags->worst.split, "that was predicted")
+      ->type_name("SPLIT")
+      ->capture_default_str();
+  verb.footer("Nothing is trained and nothing computed: the page is made of what the runs have left.");
+}
+
+}  // namespace trainctl::app

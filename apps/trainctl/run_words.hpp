@@ -1,0 +1,23 @@
+#pragma once
+
+#include "report/run_files.hpp"
+
+#include <string>
+#include <vector>
+
+namespace trainctl::app {
+
+struct Context;
+
+/// The run folders of a word of the command line: itself where it exists, else what stands between
+/// its commas. Throws Error(config) where one does not exist.
+std::vector<std::string> runs_of_word(const std::string& word);
+
+/// The words without the folders that all have in common, as "a/1" and "b/1" of "runs/a/1" and
+/// "runs/b/1"; unique.
+std::vector<std::string> short_labels(const std::vector<std::string>& words);
+
+/// What is missing or damaged in a run's folder, to stderr; nothing under --quiet or --json.
+void tell_notes(const report::RunFiles& run, const Context& context);
+
+}  // namespace trainctl::app
