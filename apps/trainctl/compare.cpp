@@ -68,9 +68,8 @@ report::Compared compared_of(const CompareFlags& flags) {
   ENSURE(config, flags.words.size() >= 2 || flags.group || flags.assert_equal_loss,
          "compare needs two runs or two bench files; with --group one list of runs will do");
   std::error_code ignored;
-  const bool benches = std::ranges::all_of(flags.words, [&](const std::string& word) {
-    return fs::is_regular_file(word, ignored);
-  });
+  const bool benches = std::ranges::all_of(
+      flags.words, [&](const std::string& word) { return fs::is_regular_file(word, ignored); });
   ENSURE(config, !benches || (!flags.group && !flags.assert_equal_loss),
          "--group and --assert-equal-loss are for run folders, and these are files");
   return benches ? compared_benches(flags.words) : compared_runs(flags);
@@ -87,8 +86,8 @@ void print_losses(const report::LossComparison& losses, const report::Compared& 
     writer_for(stderr)("error: the losses differ at " +
                        report::to_text(*losses.difference, first_folder(compared)) + "\n");
   } else if (!context.json && !context.quiet) {
-    print(fmt::format("{} losses are equal, bit by bit", with_thousands(static_cast<long long>(
-                                                             losses.losses))));
+    print(fmt::format("{} losses are equal, bit by bit",
+                      with_thousands(static_cast<long long>(losses.losses))));
   }
 }
 
@@ -118,10 +117,9 @@ int compare(const CompareFlags& flags, const Context& context) {
 
 void add_compare(CLI::App& program, Context& context) {
   const auto flags = std::make_shared<CompareFlags>();
-  CLI::App& verb =
-      add_verb(program, context,
-               {"compare", "runs, groups of runs or benches side by side", kTrainGroup},
-               [flags, &context] { return compare(*flags, context); });
+  CLI::App& verb = add_verb(
+      program, context, {"compare", "runs, groups of runs or benches side by side", kTrainGroup},
+      [flags, &context] { return compare(*flags, context); });
   verb.add_option("runs", flags->words,
                   "run folders or files of 'bench --save'; runs that differ in their seed with "
                   "commas between")
@@ -133,7 +131,8 @@ void add_compare(CLI::App& program, Context& context) {
   verb.add_option("--html", flags->html, "write a page with the curves, too")->type_name("FILE");
   verb.footer(
       "All are compared with the first. The interval of a difference is Student's, by pairs where\n"
-      "both groups have the same seeds. Exit codes: 0 done; 2 a PATH that is none; 3 a loss differs.");
+      "both groups have the same seeds. Exit codes: 0 done; 2 a PATH that is none; 3 a loss "
+      "differs.");
 }
 
 }  // namespace trainctl::app

@@ -67,7 +67,8 @@ Made made_of_sweep(const fs::path& file) {
     const fs::path folder = folder_of_run(list[i], file);
     if (folder.empty() || !report::is_run_folder(folder)) continue;
     const Json& id = report::member(list[i], "id");
-    runs.push_back({id.is_string() ? id.get<std::string>() : to_line(id), report::read_run(folder)});
+    runs.push_back(
+        {id.is_string() ? id.get<std::string>() : to_line(id), report::read_run(folder)});
   }
   const std::string title = fs::absolute(file).parent_path().filename().string();
   return {"sweep", report::sweep_page(sweep, runs, title), file.parent_path() / "report.html", {}};
@@ -81,8 +82,10 @@ Made made_of_file(const fs::path& file) {
          "{} is a document {}: there are pages of runs, of benches (trainctl.bench/1) and of "
          "sweeps (trainctl.sweep/1)",
          printable(file.string()), printable(schema));
-  return {"bench", report::bench_page(document, file.filename().string()),
-          fs::path(file).replace_extension(".html"), {}};
+  return {"bench",
+          report::bench_page(document, file.filename().string()),
+          fs::path(file).replace_extension(".html"),
+          {}};
 }
 
 Made made_of_run(const ReportFlags& flags, Context& context) {
@@ -143,10 +146,10 @@ int make_report(const ReportFlags& flags, Context& context) {
 
 void add_report(CLI::App& program, Context& context) {
   const auto flags = std::make_shared<ReportFlags>();
-  CLI::App& verb = add_verb(program, context,
-                            {"report", "a page of a run, of several, of a bench or a sweep",
-                             kTrainGroup},
-                            [flags, &context] { return make_report(*flags, context); });
+  CLI::App& verb =
+      add_verb(program, context,
+               {"report", "a page of a run, of several, of a bench or a sweep", kTrainGroup},
+               [flags, &context] { return make_report(*flags, context); });
   verb.add_option("runs", flags->words,
                   "a run folder; several of them; a file of 'bench --save'; a sweep's folder")
       ->type_name("PATH...")
@@ -165,7 +168,8 @@ void add_report(CLI::App& program, Context& context) {
   verb.add_option("--split", flags->worst.split, "that was predicted")
       ->type_name("SPLIT")
       ->capture_default_str();
-  verb.footer("Nothing is trained and nothing computed: the page is made of what the runs have left.");
+  verb.footer(
+      "Nothing is trained and nothing computed: the page is made of what the runs have left.");
 }
 
 }  // namespace trainctl::app

@@ -22,8 +22,8 @@ namespace {
 constexpr std::int64_t kLongestSide = 128;  // pixels of a picture on the page
 
 fs::path predictions_of(const report::RunFiles& run, const WorstRequest& request) {
-  const fs::path file = request.predictions.empty() ? run.folder / "predictions.csv"
-                                                    : fs::path(request.predictions);
+  const fs::path file =
+      request.predictions.empty() ? run.folder / "predictions.csv" : fs::path(request.predictions);
   std::error_code ignored;
   const std::string folder = shell_word(run.folder.string());
   ENSURE(config, fs::is_regular_file(file, ignored),
@@ -106,8 +106,7 @@ report::RunPageExtras worst_of(const report::RunFiles& run, const WorstRequest& 
     return report::worst_predictions(read_file(file, kMostBytes, ReadFailure::config),
                                      request.count);
   });
-  extras.worst_source =
-      fmt::format("{}, split {}", file.filename().string(), request.split);
+  extras.worst_source = fmt::format("{}, split {}", file.filename().string(), request.split);
   try {
     data::Pipeline pipeline = pipeline_of(run, request, context);
     extras.class_names = pipeline.dataset->class_names();
@@ -118,8 +117,8 @@ report::RunPageExtras worst_of(const report::RunFiles& run, const WorstRequest& 
     context.diagnostics = {};
     extras.worst = samples_of(mistakes, extras.class_names);
     if (!context.quiet && !context.json)
-      put(stderr, fmt::format("warning: the samples are shown without their pictures: {}\n",
-                              error.what()));
+      put(stderr,
+          fmt::format("warning: the samples are shown without their pictures: {}\n", error.what()));
   }
   return extras;
 }

@@ -227,8 +227,7 @@ std::vector<ConfigDifference> config_differences(const Compared& compared) {
   std::vector<ConfigDifference> differences;
   for (const std::string& key : keys_of(compared)) {
     ConfigDifference difference{.key = key, .values = {}};
-    for (const Group& group : compared.groups)
-      difference.values.push_back(setting_of(group, key));
+    for (const Group& group : compared.groups) difference.values.push_back(setting_of(group, key));
     const bool differs = std::ranges::any_of(difference.values, [&](const std::string& value) {
       return value != difference.values.front();
     });

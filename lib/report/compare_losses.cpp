@@ -1,7 +1,6 @@
-#include "report/compare.hpp"
-
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "report/compare.hpp"
 #include "report/run_parts.hpp"
 
 #include <fmt/format.h>
@@ -55,7 +54,8 @@ std::vector<LossPoint> losses_of(const RunFiles& run) {
   } else {
     for (const events::EpochEnded& epoch : run.epochs) {
       for (const auto& [name, value] : epoch.metrics) {
-        if (is_loss(name)) points.push_back({name, true, epoch.epoch + 1, epoch.global_step, value});
+        if (is_loss(name))
+          points.push_back({name, true, epoch.epoch + 1, epoch.global_step, value});
       }
     }
   }

@@ -1,6 +1,5 @@
-#include "report/compare.hpp"
-
 #include "base/strings.hpp"
+#include "report/compare.hpp"
 #include "report/html/curves.hpp"
 #include "report/table.hpp"
 
@@ -17,9 +16,7 @@ std::string number_text(double value) {
   return std::abs(value) >= 1000 && std::isfinite(value) ? rate_text(value) : metric_text(value);
 }
 
-std::string signed_text(double value) {
-  return (value > 0 ? "+" : "") + number_text(value);
-}
+std::string signed_text(double value) { return (value > 0 ? "+" : "") + number_text(value); }
 
 std::string share_text(const MeanDifference& difference) {
   if (difference.base == 0 || !std::isfinite(difference.difference)) return "";
@@ -178,8 +175,8 @@ Json difference_json(const std::optional<MeanDifference>& difference, const std:
     interval = {json_number(difference->ci95->low), json_number(difference->ci95->high)};
   return {{"group", label},
           {"value", json_number(difference->difference)},
-          {"relative", base == 0 ? Json(nullptr)
-                                 : json_number(difference->difference / std::abs(base))},
+          {"relative",
+           base == 0 ? Json(nullptr) : json_number(difference->difference / std::abs(base))},
           {"ci95", interval},
           {"paired", difference->paired}};
 }

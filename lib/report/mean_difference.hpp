@@ -13,7 +13,7 @@ double student_quantile(double p, double freedom);
 
 /// How far the mean of `other` is from that of `base`.
 struct MeanDifference {
-  double base = 0;   // means
+  double base = 0;  // means
   double other = 0;
   double difference = 0;         // other - base
   std::optional<Interval> ci95;  // of the difference; needs two values on each side

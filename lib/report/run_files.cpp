@@ -128,9 +128,10 @@ bool is_run_folder(const fs::path& folder) {
 }
 
 RunFiles read_run(const fs::path& folder, Histories histories) {
-  ENSURE(config, is_run_folder(folder),
-         "{} is no run folder: it has neither config.resolved.yaml nor epochs.csv nor metrics.jsonl{}",
-         printable(folder.string()), latest_hint(folder));
+  ENSURE(
+      config, is_run_folder(folder),
+      "{} is no run folder: it has neither config.resolved.yaml nor epochs.csv nor metrics.jsonl{}",
+      printable(folder.string()), latest_hint(folder));
   RunFiles run;
   std::error_code failure;
   run.folder = fs::canonical(folder, failure);  // `latest` is a link

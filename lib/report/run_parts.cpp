@@ -46,8 +46,8 @@ class Damage {
   Damage(std::string file, Notes& notes) : file_(std::move(file)), notes_(notes) {}
   ~Damage() {
     if (count_ > kMostNotes)
-      notes_.push_back(fmt::format("{}: {} more lines are damaged and left out", file_,
-                                   count_ - kMostNotes));
+      notes_.push_back(
+          fmt::format("{}: {} more lines are damaged and left out", file_, count_ - kMostNotes));
   }
   Damage(const Damage&) = delete;
   Damage& operator=(const Damage&) = delete;
@@ -171,8 +171,8 @@ void note_damage(const std::string& name, std::string_view text, Notes& notes) {
     } else {
       for (std::size_t i = 1; i < cells.size(); ++i) {
         if (!cells[i].empty() && !is_number(cells[i]))
-          notes.push_back(fmt::format("{}: line {}: {} is no number", name, number,
-                                      printable(columns[i])));
+          notes.push_back(
+              fmt::format("{}: line {}: {} is no number", name, number, printable(columns[i])));
       }
     }
   }

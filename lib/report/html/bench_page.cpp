@@ -51,9 +51,8 @@ IntervalRows::Row total_row(const Json& row) {
 }
 
 Html speedups_of(const Json& rows) {
-  IntervalRows total{.title = "Total time, its quartiles and repeats",
-                     .x_label = "seconds",
-                     .rows = {}};
+  IntervalRows total{
+      .title = "Total time, its quartiles and repeats", .x_label = "seconds", .rows = {}};
   IntervalRows speedup{.title = "Speed-up of the total time, 95 % interval",
                        .x_label = "times as fast",
                        .rows = {},
@@ -73,10 +72,8 @@ Html speedups_of(const Json& rows) {
 Html curves_of(const Json& rows) {
   LineChart loss{.title = "Training loss", .x_label = "epoch", .y_label = "loss", .series = {}};
   loss.scale = Scale::automatic;
-  LineChart time{.title = "Seconds of each epoch",
-                 .x_label = "epoch",
-                 .y_label = "seconds",
-                 .series = {}};
+  LineChart time{
+      .title = "Seconds of each epoch", .x_label = "epoch", .y_label = "seconds", .series = {}};
   time.y_from = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     for (const auto& [chart, key] : {std::pair{&loss, "loss"}, std::pair{&time, "epoch_s"}}) {
@@ -115,13 +112,12 @@ Html table_of(const Json& rows) {
     const IntervalRows::Row speedup = speedup_row(row, "speedup");
     const std::vector<double> losses = numbers_at(row, "loss");
     const double rate = number_at(row, "samples_per_s");
-    table.add({total.name, cell(total.value), cell(total.low) + " to " + cell(total.high),
-               cell(known(number_at(row, "steady_epoch_s"))),
-               std::isnan(rate) ? "-" : rate_text(rate), cell(speedup.value),
-               speedup.low ? cell(speedup.low) + " to " + cell(speedup.high) : "-",
-               losses.empty() ? "-" : metric_text(losses.back()),
-               same_text(member(row, "same_batches")), same_text(member(row, "same_losses")),
-               text_at(member(row, "failure"), "message")});
+    table.add(
+        {total.name, cell(total.value), cell(total.low) + " to " + cell(total.high),
+         cell(known(number_at(row, "steady_epoch_s"))), std::isnan(rate) ? "-" : rate_text(rate),
+         cell(speedup.value), speedup.low ? cell(speedup.low) + " to " + cell(speedup.high) : "-",
+         losses.empty() ? "-" : metric_text(losses.back()), same_text(member(row, "same_batches")),
+         same_text(member(row, "same_losses")), text_at(member(row, "failure"), "message")});
   }
   return html_table(table);
 }

@@ -80,9 +80,10 @@ Html measures_section(const Compared& compared) {
   }
   const bool many = std::ranges::any_of(
       compared.groups, [](const Group& group) { return group.members.size() > 1; });
-  const Html note = many ? paragraph("Means over the runs of a group; in brackets Student's 95 % "
-                                     "interval of the difference, by pairs where the seeds are the "
-                                     "same.")
+  const Html note = many ? paragraph(
+                               "Means over the runs of a group; in brackets Student's 95 % "
+                               "interval of the difference, by pairs where the seeds are the "
+                               "same.")
                          : Html();
   return note + html_table(table);
 }
@@ -132,8 +133,7 @@ std::string comparison_page(const Compared& compared) {
   for (const Group& group : compared.groups) {
     labels.push_back(group.label);
     for (const RunFiles& run : group.runs) {
-      for (const std::string& note : run.notes)
-        page.notes.push_back(group.label + ": " + note);
+      for (const std::string& note : run.notes) page.notes.push_back(group.label + ": " + note);
     }
   }
   page.title = join(labels, " and ");

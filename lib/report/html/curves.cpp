@@ -149,7 +149,8 @@ std::vector<Html> step_figures(const RunFiles& run) {
     push(figures, line_chart(chart));
   }
   if (!run.steps.lines().empty()) return figures;
-  LineChart chart{.title = "Learning rate", .x_label = "epoch", .y_label = "learning rate", .series = {}};
+  LineChart chart{
+      .title = "Learning rate", .x_label = "epoch", .y_label = "learning rate", .series = {}};
   chart.series.push_back(
       over_epochs(run.epochs, "learning rate", [](const EpochEnded& epoch) { return epoch.lr; }));
   push(figures, line_chart(chart));
@@ -181,9 +182,8 @@ std::vector<Html> utilisation_figures(const RunFiles& run) {
     return [member](const EpochEnded& epoch) { return epoch.timing.*member; };
   };
   const auto optional = [](std::optional<double> Timing::*member) {
-    return [member](const EpochEnded& epoch) {
-      return (epoch.timing.*member).value_or(std::nan(""));
-    };
+    return
+        [member](const EpochEnded& epoch) { return (epoch.timing.*member).value_or(std::nan("")); };
   };
   const auto chart = [&](const char* title, const char* unit, std::vector<std::string> names) {
     LineChart drawn{.title = title, .x_label = "epoch", .y_label = unit, .series = {}};
@@ -192,10 +192,10 @@ std::vector<Html> utilisation_figures(const RunFiles& run) {
     return drawn;
   };
   std::vector<Html> figures;
-  push(figures, measured(run.epochs, chart("CPU", "% of one core", {"CPU"}),
-                         {plain(&Timing::cpu_percent)}));
-  push(figures, measured(run.epochs, chart("GPU", "% of the time", {"GPU"}),
-                         {optional(&Timing::gpu_util)}));
+  push(figures,
+       measured(run.epochs, chart("CPU", "% of one core", {"CPU"}), {plain(&Timing::cpu_percent)}));
+  push(figures,
+       measured(run.epochs, chart("GPU", "% of the time", {"GPU"}), {optional(&Timing::gpu_util)}));
   push(figures, measured(run.epochs, chart("Memory", "MB", {"host, peak", "GPU"}),
                          {plain(&Timing::rss_mb), optional(&Timing::gpu_mem_mb)}));
   push(figures, measured(run.epochs, chart("Reading from the disk", "MB/s", {"read"}),

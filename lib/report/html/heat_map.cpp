@@ -31,10 +31,9 @@ Html cell_of(const Grid& grid, std::size_t row, std::size_t column, std::int64_t
   const HeatMap& chart = grid.chart;
   const std::int64_t count = chart.counts[row][column];
   const double share = static_cast<double>(count) / static_cast<double>(total);
-  const std::string text =
-      fmt::format("{} {}, {} {}: {} of {} ({} %)", chart.row_label, chart.names[row],
-                  chart.column_label, chart.names[column], with_thousands(count),
-                  with_thousands(total), percent_text(share));
+  const std::string text = fmt::format(
+      "{} {}, {} {}: {} of {} ({} %)", chart.row_label, chart.names[row], chart.column_label,
+      chart.names[column], with_thousands(count), with_thousands(total), percent_text(share));
   Html shapes = element("rect",
                         {{"class", row == column ? "right" : "wrong"},
                          {"x", coordinate(grid.x(column))},
@@ -45,9 +44,9 @@ Html cell_of(const Grid& grid, std::size_t row, std::size_t column, std::int64_t
                          {"fill-opacity", fmt::format("{:.3f}", 0.12 + 0.88 * share)}},
                         svg_title(text));
   if (chart.counts.size() > kMostNumbered) return shapes;
-  const Html number = svg_text(grid.x(column) + grid.cell / 2, grid.y(row) + grid.cell / 2 + 3,
-                               Anchor::middle, count >= 10000 ? fmt::format("{}k", count / 1000)
-                                                              : std::to_string(count));
+  const Html number =
+      svg_text(grid.x(column) + grid.cell / 2, grid.y(row) + grid.cell / 2 + 3, Anchor::middle,
+               count >= 10000 ? fmt::format("{}k", count / 1000) : std::to_string(count));
   return shapes + element("g", {{"class", share > 0.55 ? "on-dark" : "on-light"}}, number);
 }
 
@@ -75,9 +74,8 @@ Html rows_of(const Grid& grid) {
 
 bool is_square(const HeatMap& chart) {
   const std::size_t classes = chart.counts.size();
-  return chart.names.size() == classes && std::ranges::all_of(chart.counts, [&](const auto& row) {
-           return row.size() == classes;
-         });
+  return chart.names.size() == classes &&
+         std::ranges::all_of(chart.counts, [&](const auto& row) { return row.size() == classes; });
 }
 
 }  // namespace
@@ -104,9 +102,9 @@ Html heat_map(const HeatMap& chart) {
     right += chart.counts[row][row];
     all = std::accumulate(chart.counts[row].begin(), chart.counts[row].end(), all);
   }
-  const PlotTitle title{
-      chart.title, fmt::format("{} classes; {} of {} samples on the diagonal", classes,
-                               with_thousands(right), with_thousands(all))};
+  const PlotTitle title{chart.title,
+                        fmt::format("{} classes; {} of {} samples on the diagonal", classes,
+                                    with_thousands(right), with_thousands(all))};
   return figure(title, {}, drawing(grid.area, title, back + rows_of(grid) + labels));
 }
 

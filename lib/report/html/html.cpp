@@ -81,8 +81,8 @@ std::string escaped(std::string_view text) {
       append_byte(safe, text.front());
     } else {
       const std::string_view character = text.substr(0, length);
-      const bool is_c1 = length == 2 && character[0] == '\xC2' &&
-                         static_cast<unsigned char>(character[1]) < 0xA0;
+      const bool is_c1 =
+          length == 2 && character[0] == '\xC2' && static_cast<unsigned char>(character[1]) < 0xA0;
       safe += is_c1 || turns_direction(character) ? std::string_view(kReplacement) : character;
     }
     text.remove_prefix(std::max<std::size_t>(length, 1));

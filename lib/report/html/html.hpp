@@ -28,7 +28,7 @@ class Html {
  public:
   Html() = default;
   /// `text` as a reader sees it.
-  Html(std::string_view text);                               // NOLINT(*-explicit-*)
+  Html(std::string_view text);                                     // NOLINT(*-explicit-*)
   Html(const std::string& text) : Html(std::string_view(text)) {}  // NOLINT(*-explicit-*)
   Html(const char* text) : Html(std::string_view(text)) {}         // NOLINT(*-explicit-*)
 

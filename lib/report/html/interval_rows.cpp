@@ -35,15 +35,15 @@ Html row_of(const IntervalRows::Row& row, double y, const PlotArea& area, const 
   Html shapes;
   for (const double point : row.points) {
     if (std::isfinite(point))
-      shapes += element("circle", {{"class", "point"},
-                                   {"cx", coordinate(at(point))},
-                                   {"cy", coordinate(y)},
-                                   {"r", "2"}});
+      shapes += element(
+          "circle",
+          {{"class", "point"}, {"cx", coordinate(at(point))}, {"cy", coordinate(y)}, {"r", "2"}});
   }
   if (row.low && row.high && std::isfinite(*row.low) && std::isfinite(*row.high)) {
-    shapes += element("g", {{"class", "interval"}}, svg_line(at(*row.low), y, at(*row.high), y) +
-                                                        svg_line(at(*row.low), y - 5, at(*row.low), y + 5) +
-                                                        svg_line(at(*row.high), y - 5, at(*row.high), y + 5));
+    shapes += element("g", {{"class", "interval"}},
+                      svg_line(at(*row.low), y, at(*row.high), y) +
+                          svg_line(at(*row.low), y - 5, at(*row.low), y + 5) +
+                          svg_line(at(*row.high), y - 5, at(*row.high), y + 5));
   }
   if (row.value && std::isfinite(*row.value))
     shapes += element("circle", {{"class", "value"},

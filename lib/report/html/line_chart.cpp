@@ -160,8 +160,7 @@ Html line_chart(const LineChart& chart) {
   const Axis y = y_axis(chart, extent);
   const Axis x = whole_axis(extent.x.low, extent.x.high, 7);
   const bool is_log = y.scaling == AxisScaling::logarithmic;
-  Html shapes =
-      frame(area, x, y, {chart.x_label, chart.y_label + (is_log ? " (log)" : "")});
+  Html shapes = frame(area, x, y, {chart.x_label, chart.y_label + (is_log ? " (log)" : "")});
   std::vector<LegendEntry> entries;
   for (const Series& series : chart.series) {
     shapes += line_of({area, x, y, chart, series});

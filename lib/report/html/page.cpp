@@ -32,7 +32,8 @@ Html head_of(const Page& page) {
       "head",
       element("meta", {{"charset", "utf-8"}}) +
           element("meta", {{"http-equiv", "Content-Security-Policy"}, {"content", policy}}) +
-          element("meta", {{"name", "viewport"}, {"content", "width=device-width, initial-scale=1"}}) +
+          element("meta",
+                  {{"name", "viewport"}, {"content", "width=device-width, initial-scale=1"}}) +
           element("meta", {{"name", "color-scheme"}, {"content", "light dark"}}) +
           element("meta", {{"name", "generator"}, {"content", "trainctl"}}) +
           element("title", Html(page.title)) + raw_element("style", page_style()));
@@ -79,9 +80,9 @@ std::string render(const Page& page) {
   Html main;
   for (const Section& section : page.sections) {
     if (section.content.empty()) continue;
-    main += element("section", {{"id", section.id}, {"aria-labelledby", section.id + "-title"}},
-                    element("h2", {{"id", section.id + "-title"}}, section.title) +
-                        section.content);
+    main +=
+        element("section", {{"id", section.id}, {"aria-labelledby", section.id + "-title"}},
+                element("h2", {{"id", section.id + "-title"}}, section.title) + section.content);
   }
   Html body = headline(page) + element("main", main);
   if (!page.footer.empty()) body += element("footer", Html(page.footer));
@@ -111,8 +112,9 @@ Html html_table(const Table& table) {
     rows += element("tr", cells);
   }
   // It scrolls by the keyboard, too.
-  return element("div", {{"class", "scroll"}, {"tabindex", "0"}, {"role", "group"}, {"aria-label", "table"}},
-                 element("table", element("thead", element("tr", head)) + element("tbody", rows)));
+  return element(
+      "div", {{"class", "scroll"}, {"tabindex", "0"}, {"role", "group"}, {"aria-label", "table"}},
+      element("table", element("thead", element("tr", head)) + element("tbody", rows)));
 }
 
 Html paragraph(std::string_view text) { return element("p", Html(text)); }
@@ -124,13 +126,10 @@ Html cards(const std::vector<Html>& figures) {
 }
 
 Html folded(const std::string& title, const Html& content) {
-  return content.empty() ? content
-                         : element("details", element("summary", Html(title)) + content);
+  return content.empty() ? content : element("details", element("summary", Html(title)) + content);
 }
 
-Html preformatted(std::string_view text) {
-  return element("pre", {{"tabindex", "0"}}, Html(text));
-}
+Html preformatted(std::string_view text) { return element("pre", {{"tabindex", "0"}}, Html(text)); }
 
 Html command(std::string_view text) { return element("pre", {{"class", "command"}}, Html(text)); }
 

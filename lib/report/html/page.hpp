@@ -36,7 +36,7 @@ struct Page {
   std::string title;
   std::optional<Status> status;
   std::string subtitle;
-  std::vector<Fact> facts;  // those without a value are left out
+  std::vector<Fact> facts;         // those without a value are left out
   std::vector<std::string> notes;  // what is missing or damaged
   std::vector<Section> sections;
   std::string footer;

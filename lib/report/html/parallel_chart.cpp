@@ -87,8 +87,8 @@ Html line_of(const Board& board, const ParallelChart::Line& line) {
       letter = 'M';
       continue;
     }
-    path += fmt::format("{}{} {}", letter, coordinate(board.x(axis)),
-                        coordinate(board.area.y(place)));
+    path +=
+        fmt::format("{}{} {}", letter, coordinate(board.x(axis)), coordinate(board.area.y(place)));
     letter = 'L';
   }
   const double bounded = std::isfinite(line.shade) ? std::clamp(line.shade, 0.0, 1.0) : 1.0;
@@ -102,9 +102,8 @@ Html line_of(const Board& board, const ParallelChart::Line& line) {
 Html parallel_chart(const ParallelChart& chart) {
   if (chart.axes.size() < 2 || chart.lines.empty()) return {};
   const double width = std::max(480.0, 110.0 * static_cast<double>(chart.axes.size()));
-  Board board{chart,
-              {.width = width, .height = 300, .left = 60, .right = 60, .top = 14, .bottom = 50},
-              {}};
+  Board board{
+      chart, {.width = width, .height = 300, .left = 60, .right = 60, .top = 14, .bottom = 50}, {}};
   for (std::size_t axis = 0; axis < chart.axes.size(); ++axis)
     board.scales.push_back(scale_of(chart, axis));
   // The best are drawn last, on top.
@@ -120,8 +119,9 @@ Html parallel_chart(const ParallelChart& chart) {
     names += (axis == 0 ? "" : ", ") + chart.axes[axis].name;
   }
   const PlotTitle title{chart.title, fmt::format("{} runs over {}", chart.lines.size(), names)};
-  return figure(title, {}, element("div", {{"class", "scroll"}},
-                                   drawing(board.area, title, shapes, {{"class", "wide"}})));
+  return figure(title, {},
+                element("div", {{"class", "scroll"}},
+                        drawing(board.area, title, shapes, {{"class", "wide"}})));
 }
 
 }  // namespace trainctl::report

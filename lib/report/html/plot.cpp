@@ -31,9 +31,8 @@ std::string coordinate(double value) {
 std::string colour_class(std::size_t number) { return fmt::format("c{}", number % kColours); }
 
 Html svg_text(double x, double y, Anchor anchor, std::string_view text) {
-  return element("text",
-                 {{"x", coordinate(x)}, {"y", coordinate(y)}, {"text-anchor", name_of(anchor)}},
-                 text);
+  return element(
+      "text", {{"x", coordinate(x)}, {"y", coordinate(y)}, {"text-anchor", name_of(anchor)}}, text);
 }
 
 Html svg_title(std::string_view text) { return element("title", Html(text)); }

@@ -49,8 +49,7 @@ Fact epochs_fact(const RunFiles& run) {
   const bool is_open = status_of(run).kind == RunStatus::Kind::open;
   const std::string of = is_open && !planned.empty() && planned != "~" ? " of " + planned : "";
   std::string remark;
-  if (steps > 0 && steps < 9e15)
-    remark = with_thousands(static_cast<long long>(steps)) + " steps";
+  if (steps > 0 && steps < 9e15) remark = with_thousands(static_cast<long long>(steps)) + " steps";
   return {"epochs", std::to_string(epochs) + of, remark};
 }
 

@@ -10,9 +10,9 @@ namespace trainctl::report {
 
 /// A sample that the model is most wrong about.
 struct WorstSample {
-  std::string name;       // a path, or its number
-  std::string label;      // its class
-  std::string predicted;  // that of the model
+  std::string name;                   // a path, or its number
+  std::string label;                  // its class
+  std::string predicted;              // that of the model
   std::optional<double> probability;  // that the model gave to the label
   std::optional<double> loss;         // cross entropy
   std::string png;                    // the picture, a file's bytes

@@ -45,7 +45,8 @@ Html bottleneck_of(const RunFiles& run) {
   const double share = number_at(told, "share");
   const double headroom = number_at(told, "headroom");
   if (std::isfinite(share)) line += fmt::format(": {} % of the time", percent_text(share));
-  if (std::isfinite(headroom)) line += fmt::format("; at most {:.2f}x as fast without it", headroom);
+  if (std::isfinite(headroom))
+    line += fmt::format("; at most {:.2f}x as fast without it", headroom);
   const std::string advice = text_at(told, "advice");
   Html content = element("p", element("strong", Html(line)));
   if (!advice.empty()) content += paragraph(advice);
@@ -119,7 +120,8 @@ Html confusion_of(const CountTable& table, const RunPageExtras& extras) {
 
 Html tile_of(const WorstSample& sample) {
   std::string told = fmt::format("{}, called {}", sample.label, sample.predicted);
-  if (sample.probability) told += fmt::format(" (p of {}: {})", sample.label, metric_text(*sample.probability));
+  if (sample.probability)
+    told += fmt::format(" (p of {}: {})", sample.label, metric_text(*sample.probability));
   if (sample.loss) told += ", loss " + metric_text(*sample.loss);
   Html content;
   if (!sample.png.empty())
@@ -155,8 +157,8 @@ Html lit_config(const std::string& text) {
     if (at == std::string::npos) {
       lines += Html(line + "\n");
     } else {
-      lines += Html(line.substr(0, at)) +
-               element("span", {{"class", "origin"}}, line.substr(at) + "\n");
+      lines +=
+          Html(line.substr(0, at)) + element("span", {{"class", "origin"}}, line.substr(at) + "\n");
     }
   }
   return element("pre", {{"tabindex", "0"}}, lines);
@@ -168,8 +170,7 @@ Html ending_section(const RunFiles& run) {
   Html content;
   const std::string message = text_at(run.result, "message");
   const bool is_bad = status_of(run).kind == RunStatus::Kind::bad;
-  if (!message.empty())
-    content += element("p", {{"class", is_bad ? "note bad" : "note"}}, message);
+  if (!message.empty()) content += element("p", {{"class", is_bad ? "note bad" : "note"}}, message);
   const Json& failure = member(run.result, "first_failure");
   if (failure.is_object()) {
     Table table({{"first failure", Align::left}, {"", Align::left}});

@@ -111,9 +111,9 @@ Html stacked_bars(const StackedBars& whole) {
     entries.push_back({chart.parts[p].name, p});
     names.push_back(chart.parts[p].name);
   }
-  const PlotTitle title{chart.title, fmt::format("{} bars of up to {}, stacked of {}",
-                                                 chart.bars.size(), human_duration(highest),
-                                                 join(names, ", "))};
+  const PlotTitle title{chart.title,
+                        fmt::format("{} bars of up to {}, stacked of {}", chart.bars.size(),
+                                    human_duration(highest), join(names, ", "))};
   return figure(title, legend(entries), drawing(area, title, shapes));
 }
 

@@ -238,8 +238,8 @@ std::string sweep_page(const Json& sweep, const std::vector<SweepRun>& files,
   Page page;
   page.title = title;
   page.subtitle = "sweep of " + text_at(sweep, "config");
-  const auto failed = std::ranges::count_if(
-      runs, [](const Json& run) { return number_at(run, "exit_code") > 0; });
+  const auto failed =
+      std::ranges::count_if(runs, [](const Json& run) { return number_at(run, "exit_code") > 0; });
   page.facts = {{"runs", std::to_string(runs.size())},
                 {"failed", failed > 0 ? std::to_string(failed) : ""}};
   if (best != shades.end()) {

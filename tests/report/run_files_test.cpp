@@ -1,0 +1,203 @@
+#include "report/run_files.hpp"
+
+#include "base/error.hpp"
+#include "report/html/run_page.hpp"
+#include "report/invented.hpp"
+#include "report/sink.hpp"
+#include "report/worst.hpp"
+#include "support/catch.hpp"
+#include "support/golden.hpp"
+#include "support/put_text.hpp"
+#include "support/temp_folder.hpp"
+
+#include <cmath>
+
+using namespace trainctl;
+using namespace trainctl::report;
+
+namespace {
+
+/// A run folder as the sinks write it.
+void write_run(const fs::path& folder) {
+  put_text(folder / "config.resolved.yaml",
+           "name: digits  # a.yaml:1\nseed: 3\noptimizer:\n  type: adam\n  lr: 0.001\n"
+           "metrics:\n  - type: accuracy\nmodel:\n  hidden: [128, 64]\n");
+  const auto csv = make_csv_sink(folder, {"train/loss", "val/loss", "val/accuracy"});
+  const auto jsonl = make_jsonl_sink(folder);
+  for (int i = 0; i < 3; ++i) {
+    for (const auto* sink : {csv.get(), jsonl.get()}) {
+      auto* listener = const_cast<Sink*>(sink);
+      listener->on_event(
+          0, events::StepLogged{.epoch = i, .global_step = 100 * (i + 1), .loss = 0.5, .lr = 0.1});
+      listener->on_event(0, events::TableRow{"val/confusion_matrix", i, 0, {8, 2}});
+      listener->on_event(0, events::TableRow{"val/confusion_matrix", i, 1, {1, 9 + i}});
+      listener->on_event(0, invented::epoch(i));
+    }
+  }
+}
+
+bool says(const std::vector<std::string>& notes, const std::string& part) {
+  for (const std::string& note : notes) {
+    if (note.find(part) != std::string::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("a run folder is read back as it was told") {
+  TempFolder folder;
+  write_run(folder.path());
+  const RunFiles run = read_run(folder.path());
+  CHECK(run.name == "digits");
+  REQUIRE(run.epochs.size() == 3);
+  CHECK(find_metric(run.epochs[1].metrics, "val/loss") == 0.0625);
+  REQUIRE(run.steps.lines().size() == 3);
+  CHECK(run.steps.lines()[2].step == 300);
+  CHECK(std::isnan(run.steps.lines()[2].grad_norm));
+  REQUIRE(run.tables.size() == 1);
+  CHECK(run.tables[0].epoch == 3);
+  CHECK(run.tables[0].counts == std::vector<std::vector<std::int64_t>>{{8, 2}, {1, 11}});
+  CHECK(run.value("optimizer.lr") == "0.001");
+  CHECK(run.value("metrics.0.type") == "accuracy");
+  CHECK(run.value("model.hidden") == "[128, 64]");
+  CHECK_FALSE(run.value("optimizer.momentum"));
+  CHECK(says(run.notes, "result.json is not there"));
+}
+
+TEST_CASE("damaged lines are named and cost themselves only") {
+  TempFolder folder;
+  write_run(folder.path());
+  {
+    std::ofstream(folder / "epochs.csv", std::ios::app)
+        << "4,1,2\nx" << std::string(24, ',') << "\n";
+  }
+  {
+    std::ofstream(folder / "metrics.jsonl", std::ios::app)
+        << "{broken\n{\"type\":\"step\",\"step\":50}\n{\"type\":\"step\",\"epoch\":4,\"step\":400,"
+           "\"lr\":\"nan\"}\n{\"type\":\"st";
+  }
+  put_text(folder / "result.json", std::string(100'000, '['));
+  put_text(folder / "manifest.json", "[1]");
+  put_text(folder / "ranks.csv", "epoch,rank\n1\n\n,,\n");
+  const RunFiles run = read_run(folder.path());
+  CHECK(run.epochs.size() == 3);
+  CHECK(run.steps.lines().size() == 4);
+  CHECK(says(run.notes, "epochs.csv: line 5 has 3 cells in place of "));
+  CHECK(says(run.notes, "epochs.csv: line 6 does not begin with an epoch"));
+  CHECK(says(run.notes, "metrics.jsonl: line 7 is no line of metrics"));
+  CHECK(says(run.notes, "metrics.jsonl: line 8 tells of step 50 behind step 300"));
+  CHECK_FALSE(says(run.notes, "line 10"));  // a line that is being written
+  CHECK(says(run.notes, "result.json is damaged"));
+  CHECK(says(run.notes, "manifest.json is damaged"));
+  CHECK(says(run.notes, "ranks.csv: line 2"));
+}
+
+TEST_CASE("what is no run folder says what is missing, and where the runs are") {
+  TempFolder folder;
+  CHECK_THROWS_WITH(read_run(folder.path()), Contains("is no run folder"));
+  fs::create_directory(folder / "latest");
+  CHECK_THROWS_WITH(read_run(folder.path()), Contains("take ") && Contains("latest"));
+  CHECK_THROWS_WITH(read_document(folder / "x.json"), Contains("x.json"));
+}
+
+TEST_CASE("names of files that are no files cost nothing") {
+  TempFolder folder;
+  write_run(folder.path());
+  fs::remove(folder / "metrics.jsonl");
+  fs::create_directory(folder / "metrics.jsonl");
+  fs::create_symlink("/dev/zero", folder / "result.json");
+  const RunFiles run = read_run(folder.path());
+  CHECK(run.steps.lines().empty());
+  CHECK(run.result.is_null());
+}
+
+TEST_CASE("very many steps are thinned out evenly") {
+  StepLines steps;
+  for (int i = 1; i <= 300'000; ++i) steps.add({.step = i});
+  CHECK(steps.lines().size() < 50'000);
+  CHECK(steps.kept_every() == 8);
+  CHECK(steps.lines()[1].step - steps.lines()[0].step == 8);
+}
+
+TEST_CASE("the page of a run holds its curves, numbers and settings, and nothing as markup") {
+  TempFolder folder;
+  write_run(folder.path());
+  put_text(folder / "config.resolved.yaml", "name: \"</script><svg onload=x>\"\n");
+  put_text(
+      folder / "result.json",
+      R"({"verdict":"failed","exit_code":7,"message":"<b>rank 1</b> died","best":{"metric":"val/loss","value":0.0625,"epoch":2},
+               "bottleneck":{"verdict":"input_bound","share":0.4,"headroom":1.6,"advice":"try <i>","evidence":["data wait 4 s"]},
+               "resume_command":"trainctl run --resume x"})");
+  const std::string page = run_page(read_run(folder.path()));
+  CHECK(page.find("<svg onload") == std::string::npos);
+  CHECK(page.find("<b>rank") == std::string::npos);
+  CHECK_THAT(page, Contains("failed (exit 7)") && Contains("&lt;b&gt;rank 1&lt;/b&gt; died"));
+  CHECK_THAT(page, Contains("input-bound: 40 % of the time; at most 1.60x as fast without it"));
+  CHECK_THAT(page, Contains("data wait 4 s") && Contains("trainctl run --resume x"));
+  CHECK_THAT(page, Contains("<h3>loss</h3>") && Contains("<h3>accuracy</h3>") &&
+                       Contains("<h3>Learning rate</h3>"));
+  CHECK_THAT(page, Contains("Time of each epoch") && Contains("class 0, called 1: 2 of 10 (20 %)"));
+  CHECK(page.find("Norm of the gradients") == std::string::npos);
+}
+
+TEST_CASE("a folder with a config alone has a page, of a run that has not ended") {
+  TempFolder folder;
+  put_text(folder / "config.resolved.yaml", "name: young\n");
+  CHECK_THAT(run_page(read_run(folder.path())),
+             Contains("running, or killed") && Contains("epochs.csv is not there"));
+}
+
+TEST_CASE(
+    "the logger html writes the page after an epoch and at the end, whatever other loggers do") {
+  TempFolder folder;
+  put_text(folder / "config.resolved.yaml", "name: young\n");
+  const auto sink = make_html_sink(folder.path());
+  sink->on_tick(0);
+  CHECK_FALSE(fs::exists(folder / "report.html"));
+  sink->on_event(0, invented::epoch(0));
+  sink->on_tick(1);
+  CHECK_THAT(golden::read(folder / "report.html"), Contains("<h3>loss</h3>"));
+  sink->on_event(0, invented::epoch(1));
+  fs::remove(folder / "report.html");
+  sink->on_tick(30.5);
+  CHECK_FALSE(fs::exists(folder / "report.html"));  // less than 30 s after the last page
+  sink->on_tick(31.5);
+  CHECK(fs::exists(folder / "report.html"));
+  sink->close();
+  put_text(folder / "result.json", R"({"verdict":"ok","exit_code":0})");
+  sink->ended();
+  CHECK_THAT(golden::read(folder / "report.html"), Contains(">ok</span>"));
+  CHECK_FALSE(sink->news());
+}
+
+TEST_CASE("a page that cannot be written is told once and ends nothing") {
+  TempFolder folder;
+  put_text(folder / "config.resolved.yaml", "name: young\n");
+  fs::create_directory(folder / "report.html");
+  const auto sink = make_html_sink(folder.path());
+  sink->on_event(0, invented::epoch(0));
+  CHECK_NOTHROW(sink->on_tick(1));
+  CHECK_THAT(sink->news().value_or(""), Contains("report.html is not written"));
+  CHECK_NOTHROW(sink->ended());
+  CHECK_FALSE(sink->news());
+}
+
+TEST_CASE(
+    "the worst predictions are those with the highest loss, or the surest of the wrong ones") {
+  const auto worst = worst_predictions(
+      "index,name,label,class,class_prob,prob_0,prob_1\n0,a,0,0,0.9,0.9,0.1\n1,b,0,1,0.99,0.01,0."
+      "99\n"
+      "2,\"c,d\",1,0,0.7,0.7,0.3\nbroken\n",
+      2);
+  REQUIRE(worst.size() == 2);
+  CHECK(worst[0].index == 1);
+  CHECK(worst[0].loss == Approx(-std::log(0.01)));
+  CHECK(worst[1].name == "c,d");
+  const auto by_class =
+      worst_predictions("index,label,class,class_prob\n0,1,1,0.9\n1,1,0,0.6\n2,0,1,0.8\n", 5);
+  REQUIRE(by_class.size() == 2);
+  CHECK(by_class[0].index == 2);
+  CHECK_FALSE(by_class[0].loss);
+  CHECK_THROWS_WITH(worst_predictions("index,class\n0,1\n", 5), Contains("no columns"));
+}
