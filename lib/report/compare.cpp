@@ -84,6 +84,7 @@ std::string setting_of(const Group& group, const std::string& key) {
     std::string value = setting_of(run, key);
     if (std::ranges::find(values, value) == values.end()) values.push_back(std::move(value));
   }
+  std::ranges::sort(values);
   return join(values, " | ");
 }
 

@@ -28,10 +28,11 @@ TEST_CASE("what a file leaves out has PyTorch's and Lightning's defaults", "[spe
   CHECK(experiment.loader.prefetch_factor.is_auto());
   CHECK_FALSE(experiment.dataset.test.has_value());
   CHECK(experiment.trainer.limit_val_batches.of(10) == 10);
-  REQUIRE(experiment.loggers.size() == 3);
+  REQUIRE(experiment.loggers.size() == 4);
   CHECK(experiment.loggers[0].type == "console");
   CHECK(experiment.loggers[1].type == "csv");
   CHECK(experiment.loggers[2].type == "jsonl");
+  CHECK(experiment.loggers[3].type == "html");
   CHECK(load_sound({"optimizer=adamw"})
             .experiment.optimizer.as<spec::optimizer::Adamw>()
             .weight_decay == 0.01);
@@ -129,7 +130,7 @@ TEST_CASE("an override may go below a default", "[spec]") {
   CHECK_THAT(problems_of({"loss=~", "loss.label_smoothing=2"}),
              Contains("'label_smoothing' must be"));
   CHECK_THAT(problems_of({"early_stopping.patience=2"}), Contains("has no 'type'"));
-  CHECK_THAT(problems_of({"loggers.7=csv"}), Contains("'loggers' is a list of 3: it has no '7'"));
+  CHECK_THAT(problems_of({"loggers.7=csv"}), Contains("'loggers' is a list of 4: it has no '7'"));
 }
 
 TEST_CASE("an override whose value is null by accident is refused", "[spec]") {

@@ -40,12 +40,12 @@ a { color: var(--link); }
 nav ul { list-style: none; display: flex; flex-wrap: wrap; gap: .2rem 1rem; padding: 0; margin: .9rem 0 0; font-size: .88rem; }
 #theme { margin-left: auto; font: inherit; font-size: .8rem; color: var(--soft); background: none; border: 1px solid var(--rule); border-radius: .3rem;
   padding: .15rem .6rem; cursor: pointer; }
-dl.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: 1px; margin: 1rem 0 0; background: var(--rule);
+dl.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); margin: 1rem 0 0; background: var(--card);
   border: 1px solid var(--rule); border-radius: .4rem; overflow: hidden; }
-dl.facts div { background: var(--card); padding: .5rem .75rem; }
+dl.facts div { padding: .5rem .75rem; border: 1px solid var(--rule); margin: -1px 0 0 -1px; }
 dt { color: var(--soft); font-size: .78rem; } dd { margin: 0; font-weight: 600; font-size: 1.02rem; }
 dd small { display: block; color: var(--soft); font-weight: 400; font-size: .78rem; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 29rem), 1fr)); gap: 1rem; }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 29rem), 1fr)); gap: 1rem; align-items: start; }
 .card { margin: 0; background: var(--card); border: 1px solid var(--rule); border-radius: .4rem; padding: .7rem .8rem; min-width: 0; }
 figcaption { display: flex; flex-wrap: wrap; gap: .1rem 1.2rem; align-items: baseline; margin-bottom: .35rem; }
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: 0 .9rem; margin: 0; padding: 0; font-size: .8rem; color: var(--soft); }
@@ -85,7 +85,8 @@ details { margin: .6rem 0; } summary { cursor: pointer; font-weight: 600; paddin
 .tiles figure { margin: 0; background: var(--card); border: 1px solid var(--rule); border-radius: .4rem; padding: .4rem; font-size: .78rem; }
 .tiles img { width: 100%; height: auto; display: block; image-rendering: pixelated; margin-bottom: .3rem; } .tiles figcaption { display: block; margin: 0; }
 footer { color: var(--soft); font-size: .8rem; padding-top: 1.5rem; padding-bottom: 2.5rem; }
-@media (max-width: 30rem) { header, main, footer { padding-left: .8rem; padding-right: .8rem; } h1 { font-size: 1.3rem; } .card { padding: .55rem .5rem; } }
+@media (max-width: 30rem) { header, main, footer { padding-left: .8rem; padding-right: .8rem; } h1 { font-size: 1.3rem; } .card { padding: .55rem .5rem; }
+  svg { font-size: 13.5px; } .heat text { font-size: 11px; } }
 @media print { body { background: #fff; font-size: 10pt; } #theme, nav, .readout { display: none; } header, main, footer { max-width: none; padding: 0; }
   .card, .tiles figure, tr { break-inside: avoid; } h2 { break-after: avoid; } pre, .scroll { overflow: visible; white-space: pre-wrap; }
   .cards { grid-template-columns: 1fr 1fr; } }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace trainctl::report {
@@ -31,6 +32,8 @@ Html cell_of(const Grid& grid, std::size_t row, std::size_t column, std::int64_t
   const HeatMap& chart = grid.chart;
   const std::int64_t count = chart.counts[row][column];
   const double share = static_cast<double>(count) / static_cast<double>(total);
+  // What is rare is what one looks for: it stays visible.
+  const double opacity = 0.06 + 0.94 * std::sqrt(share);
   const std::string text = fmt::format(
       "{} {}, {} {}: {} of {} ({} %)", chart.row_label, chart.names[row], chart.column_label,
       chart.names[column], with_thousands(count), with_thousands(total), percent_text(share));
@@ -40,14 +43,13 @@ Html cell_of(const Grid& grid, std::size_t row, std::size_t column, std::int64_t
                          {"y", coordinate(grid.y(row))},
                          {"width", coordinate(grid.cell)},
                          {"height", coordinate(grid.cell)},
-                         // What is rare is what one looks for: it stays visible.
-                         {"fill-opacity", fmt::format("{:.3f}", 0.12 + 0.88 * share)}},
+                         {"fill-opacity", fmt::format("{:.3f}", opacity)}},
                         svg_title(text));
   if (chart.counts.size() > kMostNumbered) return shapes;
   const Html number =
       svg_text(grid.x(column) + grid.cell / 2, grid.y(row) + grid.cell / 2 + 3, Anchor::middle,
                count >= 10000 ? fmt::format("{}k", count / 1000) : std::to_string(count));
-  return shapes + element("g", {{"class", share > 0.55 ? "on-dark" : "on-light"}}, number);
+  return shapes + element("g", {{"class", opacity > 0.7 ? "on-dark" : "on-light"}}, number);
 }
 
 Html rows_of(const Grid& grid) {
@@ -83,7 +85,7 @@ bool is_square(const HeatMap& chart) {
 Html heat_map(const HeatMap& chart) {
   const std::size_t classes = chart.counts.size();
   if (classes == 0 || classes > kMostClasses || !is_square(chart)) return {};
-  Grid grid{chart, PlotArea{.width = 480, .height = 0, .left = 64, .right = 10}, 0};
+  Grid grid{chart, PlotArea{.width = 480, .height = 0, .left = 64, .right = 10, .top = 10}, 0};
   grid.cell = (grid.area.width - grid.area.left - grid.area.right) / static_cast<double>(classes);
   grid.cell = std::min(grid.cell, 40.0);
   grid.area.height = grid.y(classes) + grid.area.bottom;

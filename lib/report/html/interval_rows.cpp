@@ -72,7 +72,7 @@ Html interval_rows(const IntervalRows& chart) {
     low = std::min(low, *chart.reference);
     high = std::max(high, *chart.reference);
   }
-  PlotArea area{.left = 170};
+  PlotArea area{.left = 170, .top = 10};
   area.height = area.top + area.bottom + kRowHeight * static_cast<double>(chart.rows.size());
   const Axis x = linear_axis(low, high, 5);
   Html shapes = frame(area, x, {.low = 0, .high = 1, .ticks = {}}, {chart.x_label, ""});

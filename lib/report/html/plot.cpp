@@ -60,7 +60,7 @@ Html frame(const PlotArea& area, const Axis& x, const Axis& y, const PlotLabels&
   }
   ticks += element("g", {{"class", "label"}},
                    svg_text(area.x(1), area.height - 4, Anchor::end, labels.x) +
-                       svg_text(2, area.height - 4, Anchor::start, labels.y));
+                       svg_text(2, 11, Anchor::start, labels.y));
   const Html base = element("g", {{"class", "base"}}, svg_line(area.x(0), below, area.x(1), below));
   return element("g", {{"class", "grid"}}, grid) + base + element("g", {{"class", "ticks"}}, ticks);
 }

@@ -17,7 +17,7 @@ struct PlotArea {
   double height = 240;
   double left = 52;
   double right = 14;
-  double top = 10;
+  double top = 26;
   double bottom = 34;
 
   [[nodiscard]] double x(double place) const { return left + place * (width - left - right); }

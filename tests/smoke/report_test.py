@@ -1,0 +1,278 @@
+"""report.html of real runs, read strictly and by a real browser; runs beside each other. Needs TRAINCTL_BINARY."""
+
+import html.parser
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import unittest
+
+import support
+
+VOID = {"meta", "br", "img", "hr"}
+METRICS = "metrics=[accuracy,confusion_matrix]"
+NORMS = ["trainer.log_norms=true", "trainer.log_every_n_steps=5"]
+
+
+class Page(html.parser.HTMLParser):
+    """Every element is closed in order; what it links, its ids, the text of its drawings."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.ids, self.links, self.untitled, self.headings, self.figures = [], [], [], 0, [], []
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        assert len(given) == len(attrs), f"an attribute twice: {tag} {attrs}"
+        assert not any(name.startswith("on") or name == "style" for name in given), f"{tag} {attrs}"
+        self.ids += [given["id"]] if "id" in given else []
+        self.links += [given[name] for name in ("href", "src") if name in given]
+        if self.open and self.open[-1] == "svg" and not self.is_titled:
+            self.untitled += tag != "title"
+            self.is_titled = True
+        if tag == "svg":
+            assert given.get("role") == "img" and given.get("aria-label"), given
+            self.is_titled = False
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-3:]}"
+        self.open.pop()
+
+    def handle_data(self, data):
+        if "style" in self.open or "script" in self.open:
+            return
+        if self.open and self.open[-1] in ("h1", "h2"):
+            self.headings.append(data)
+        if self.open and self.open[-1] == "h3":
+            self.figures.append(data)
+        self.text += data
+
+
+class PageTest(support.Smoke):
+    def check(self, path):
+        text = pathlib.Path(path).read_text(encoding="utf-8")
+        page = Page(text)
+        self.assertEqual(page.open, [])
+        self.assertEqual(len(page.ids), len(set(page.ids)), "an id twice")
+        self.assertEqual(page.untitled, 0, "a drawing without a title")
+        for link in page.links:
+            self.assertTrue(link[1:] in page.ids if link.startswith("#") else link.startswith("data:image/png;base64,"), link)
+        self.assertEqual(set(re.findall(r"https?://[^\"' <]*", re.sub(r"<pre.*?</pre>|<t[dh].*?</t[dh]>", "", text, flags=re.S))),
+                         {"http://www.w3.org/2000/svg"})
+        return page
+
+    def made(self, *words):
+        code, out, err = support.run(self.folder, "report", *words)
+        self.assertEqual(code, 0, out + err)
+        return pathlib.Path(self.folder, out.strip())
+
+
+class Pages(PageTest):
+    def test_a_run_leaves_its_page(self):
+        self.train(METRICS, *NORMS)
+        page = self.check(self.run_dir / "report.html")
+        self.assertEqual(page.headings[0], "smoke")
+        for title in ("loss", "accuracy", "Time of each epoch", "Throughput", "Learning rate", "Norm of the gradients", "CPU",
+                      "Memory", "train, epoch 3", "val, epoch 3"):
+            self.assertIn(title, page.figures)
+        self.assertIn("ok", page.text)
+        self.assertNotIn("is not there", page.text)
+
+    def test_the_page_needs_no_other_logger_and_none_is_written_without_its_own(self):
+        self.train("loggers=[html]", METRICS)
+        page = self.check(self.run_dir / "report.html")
+        self.assertIn("accuracy", page.figures)
+        self.assertIn("val, epoch 3", page.figures)
+        self.train("loggers=[csv]")
+        self.assertFalse((self.run_dir / "report.html").exists())
+
+    def test_the_page_that_is_made_again_is_the_same(self):
+        self.train(METRICS)
+        before = (self.run_dir / "report.html").read_text()
+        self.assertEqual(self.made(self.run_dir).name, "report.html")
+        self.assertEqual((self.run_dir / "report.html").read_text(), before)
+        other = self.made(self.run_dir, "--out", "other.html")
+        self.assertEqual(other.read_text(), before)
+
+    def test_a_hostile_name_is_text(self):
+        name = "</script><svg onload=alert(1)>"
+        self.train(f"name='{name}'", "trainer.max_epochs=1")
+        page = self.check(self.run_dir / "report.html")
+        self.assertEqual(page.headings[0], name)
+
+    def test_a_run_that_diverges_has_a_page_that_says_so(self):
+        self.train("optimizer.lr=1e30", "trainer.skip_nonfinite_steps=false", code=6)
+        page = self.check(self.run_dir / "report.html")
+        self.assertIn("diverged (exit 6)", page.text)
+
+    def test_damaged_files_are_named_on_the_page(self):
+        self.train()
+        with open(self.run_dir / "epochs.csv", "a") as file:
+            file.write("4,1\n")
+        (self.run_dir / "result.json").write_text("{")
+        page = self.check(self.made(self.run_dir))
+        self.assertIn("epochs.csv: line 5 has 2 cells", page.text)
+        self.assertIn("result.json is damaged", page.text)
+        self.assertIn("running, or killed", page.text)
+
+    def test_the_worst_predictions_are_shown_with_their_pictures(self):
+        self.train()
+        code, out, err = support.run(self.folder, "report", self.run_dir, "--worst", 3)
+        self.assertEqual(code, 2, out + err)
+        self.assertIn("trainctl predict", err)
+        code, out, err = support.run(self.folder, "predict", self.run_dir, "--checkpoint", "best", "--out",
+                                     self.run_dir / "predictions.csv")
+        self.assertEqual(code, 0, out + err)
+        page = self.check(self.made(self.run_dir, "--worst", 6))
+        self.assertIn("Worst predictions", page.headings)
+        self.assertEqual(sum(link.startswith("data:") for link in page.links), 6)
+
+    def test_a_bench_has_a_page(self):
+        code, out, err = support.run(self.folder, "bench", "digits.yaml", "--workers", "0,1", "--repeats", 3, "--save", "b.json",
+                                     "trainer.max_epochs=1")
+        self.assertEqual(code, 0, out + err)
+        path = self.made("b.json")
+        self.assertEqual(path.name, "b.html")
+        page = self.check(path)
+        self.assertIn("Speed-up of the total time, 95 % interval", page.figures)
+
+    def test_a_sweep_has_a_page(self):
+        runs = []
+        for number, rate in enumerate((0.001, 0.01)):
+            result = self.train(f"optimizer.lr={rate}")
+            runs.append({"id": number, "overrides": {"optimizer.lr": rate}, "status": "ok", "exit_code": 0,
+                         "metrics": {"val/loss": result["val"]["loss"]}, "run_dir": str(self.run_dir), "seed": 7, "epochs": 3,
+                         "wall_s": 1.5, "pruned_at": None})
+        folder = self.folder / "swept"
+        folder.mkdir()
+        (folder / "sweep.json").write_text(json.dumps({"schema": "trainctl.sweep/1", "runs": runs, "summary": []}))
+        page = self.check(self.made("swept"))
+        self.assertIn("Settings and val/loss", page.figures)
+        self.assertIn("val/loss", page.figures)
+
+    def test_what_is_no_run_is_a_mistake_in_the_command(self):
+        for words, said in ((["digits.yaml"], "no document"), (["nowhere"], "nowhere"), ([self.folder], "no run folder")):
+            code, out, err = support.run(self.folder, "report", *words)
+            self.assertEqual(code, 2, out + err)
+            self.assertIn(said, err)
+
+
+class Comparisons(PageTest):
+    def compare(self, *words, code=0):
+        returned, out, err = support.run(self.folder, "compare", *words)
+        self.assertEqual(returned, code, out + err)
+        return out, err
+
+    def runs(self, *settings):
+        folders = []
+        for words in settings:
+            self.train(*words)
+            folders.append(self.run_dir)
+        return folders
+
+    def test_two_runs_side_by_side(self):
+        a, b = self.runs([], ["optimizer.lr=0.02"])
+        out, _ = self.compare(a, b, "--html", "both.html")
+        for part in ("optimizer.lr", "val/accuracy", "samples_per_s", "forward", "->"):
+            self.assertIn(part, out)
+        page = self.check(self.folder / "both.html")
+        self.assertIn("val/loss", page.figures)
+        document = json.loads(self.compare(a, b, "--json")[0])
+        self.assertEqual(document["schema"], "trainctl.compare/1")
+        self.assertEqual([one["key"] for one in document["config"]], ["optimizer.lr"])
+
+    def test_equal_losses_are_proved_and_a_single_bit_is_found(self):
+        a, b, c = self.runs([], [], ["seed=8"])
+        out, _ = self.compare(a, b, "--assert-equal-loss")
+        self.assertIn("equal, bit by bit", out)
+        _, err = self.compare(a, b, c, "--assert-equal-loss", code=3)
+        self.assertRegex(err, r"the losses differ at .*step \d+: train/loss is 0x1\.[0-9a-f]+p")
+        document = json.loads(self.compare(a, c, "--assert-equal-loss", "--json", code=3)[0])
+        self.assertFalse(document["equal_losses"]["equal"])
+        lines = (b / "metrics.jsonl").read_text().splitlines(keepends=True)
+        loss = re.search(r'"train/loss":([0-9.]+)', lines[1])
+        lines[1] = lines[1].replace(loss[1], repr(float(loss[1]) * (1 + 2**-52)))
+        (b / "metrics.jsonl").write_text("".join(lines))
+        self.compare(a, b, "--assert-equal-loss", code=3)
+
+    def test_seeds_are_grouped(self):
+        folders = self.runs(*([f"seed={seed}", f"optimizer.lr={lr}"] for lr in (0.002, 0.01) for seed in (1, 2, 3)))
+        document = json.loads(self.compare(*folders, "--group", "--json")[0])
+        self.assertEqual([group["members"] for group in document["groups"]], [3, 3])
+        lists = [",".join(map(str, part)) for part in (folders[:3], folders[3:])]
+        document = json.loads(self.compare(*lists, "--json")[0])
+        loss = next(one for one in document["metrics"] if one["name"] == "val/loss")
+        self.assertTrue(loss["differences"][0]["paired"])
+        self.assertEqual(len(loss["differences"][0]["ci95"]), 2)
+
+    def test_mistakes_end_with_2(self):
+        (a,) = self.runs([])
+        for words in ([a], [a, "nowhere"], [a, "digits.yaml"]):
+            self.compare(*words, code=2)
+
+
+@unittest.skipIf(shutil.which("chromium") is None, "chromium is missing: scripts/setup --checks installs it")
+class InABrowser(PageTest):
+    # The page in a frame of a given width; the title of the frame around it tells what was measured. A browser that is asked
+    # for a narrow window opens a wider one, a frame is as wide as it is told.
+    FRAME = """<!doctype html><meta charset="utf-8"><title>waits</title><style>body{margin:0}iframe{border:0;width:%dpx;height:2400px}</style>
+<iframe id="f" src="%s"></iframe><script>
+window.addEventListener("load", function () {
+  var d = f.contentDocument, r = d.documentElement, texts = [];
+  d.querySelectorAll("svg .label text").forEach(function (t) { texts.push(t.textContent); });
+  var line = d.querySelector("svg.lines"), box = line.getBoundingClientRect();
+  line.dispatchEvent(new f.contentWindow.PointerEvent("pointermove", {clientX: box.left + box.width / 2, clientY: box.top + 20}));
+  document.title = JSON.stringify({scroll: r.scrollWidth, width: r.clientWidth, labels: texts,
+    readout: d.querySelector(".readout").textContent, button: d.getElementById("theme").hidden,
+    back: f.contentWindow.getComputedStyle(d.body).backgroundColor, h1: d.querySelector("h1").textContent,
+    wide: Array.from(d.querySelectorAll("svg")).filter(function (s) { return !s.getBoundingClientRect().width; }).length});
+});</script>"""
+
+    def browse(self, path, *flags):
+        command = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
+                   "--allow-file-access-from-files", "--enable-logging=stderr", "--virtual-time-budget=4000",
+                   f"--user-data-dir={self.folder / 'profile'}", *flags, path.as_uri()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=180)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotRegex(done.stderr, r"CONSOLE", "an error of the page")
+        return done.stdout
+
+    def seen(self, page, width, scheme):
+        frame = self.folder / "frame.html"
+        frame.write_text(self.FRAME % (width, page.as_uri()))
+        dom = self.browse(frame, "--dump-dom", f"--blink-settings=preferredColorScheme={scheme}", "--window-size=1400,2400")
+        title = re.search(r"<title>(.*?)</title>", dom, re.S)[1]
+        return json.loads(title.replace("&quot;", '"').replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+
+    def test_the_page_fits_any_width_light_and_dark(self):
+        self.train(METRICS, *NORMS)
+        page = self.run_dir / "report.html"
+        backs = set()
+        for scheme in (1, 0):  # light, dark
+            for width in (1280, 390):
+                seen = self.seen(page, width, scheme)
+                self.assertEqual(seen["h1"], "smoke")
+                self.assertLessEqual(seen["scroll"], width, "the page scrolls sideways")
+                self.assertEqual(seen["wide"], 0, "a drawing without a width")
+                for label in ("epoch", "loss", "samples/s", "step"):
+                    self.assertTrue(any(text.startswith(label) for text in seen["labels"]), (label, seen["labels"]))
+                self.assertRegex(seen["readout"], r"epoch \d")
+                self.assertFalse(seen["button"], "the script did not run: its hash is wrong")
+                backs.add(seen["back"])
+        self.assertEqual(len(backs), 2, backs)
+
+    def test_a_screenshot_is_no_empty_page(self):
+        self.train(METRICS, *NORMS)
+        shot = self.folder / "shot.png"
+        self.browse(self.run_dir / "report.html", f"--screenshot={shot}", "--window-size=1280,2000")
+        self.assertGreater(shot.stat().st_size, 50_000)
+
+
+if __name__ == "__main__":
+    support.main()
