@@ -3,8 +3,10 @@
 #include "report/run_files.hpp"
 #include "report/sink.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 namespace trainctl::report {
@@ -84,6 +86,9 @@ class HtmlSink final : public Sink {
       run.epochs = epochs_;
       run.steps = steps_;
       run.tables = tables_;
+      std::ranges::sort(run.tables, {}, [](const CountTable& table) {
+        return std::tie(table.metric, table.split);  // as the files come
+      });
       run.ranks = rank_rows(ranks_);
       write_atomically(run_dir_ / "report.html", run_page(run));
     } catch (const std::exception& error) {

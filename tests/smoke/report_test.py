@@ -107,7 +107,7 @@ class Pages(PageTest):
         self.assertEqual(page.headings[0], name)
 
     def test_a_run_that_diverges_has_a_page_that_says_so(self):
-        self.train("optimizer.lr=1e30", "trainer.skip_nonfinite_steps=false", code=6)
+        self.train("trainer.max_epochs=1", "optimizer={type: sgd, lr: 1.0e38}", code=6)
         page = self.check(self.run_dir / "report.html")
         self.assertIn("diverged (exit 6)", page.text)
 
