@@ -163,7 +163,8 @@ std::string text_of(const std::vector<std::pair<std::string, double>>& metrics) 
 
 std::vector<std::pair<std::string, double>> metrics_in(const std::string& text) {
   std::vector<std::pair<std::string, double>> metrics;
-  for (const auto& [name, value] : Json::parse(text).items())
+  const Json object = Json::parse(text);
+  for (const auto& [name, value] : object.items())
     metrics.emplace_back(name, value.get<double>());
   return metrics;
 }
