@@ -8,9 +8,6 @@
 
 namespace trainctl::report {
 
-/// The quantile of Student's t distribution with `freedom` degrees, above 0; p from 0.5 to 1.
-double student_quantile(double p, double freedom);
-
 /// How far the mean of `other` is from that of `base`.
 struct MeanDifference {
   double base = 0;  // means

@@ -8,10 +8,6 @@
 
 namespace trainctl::report {
 
-/// Of Student's distribution with `degrees` above 0 of freedom: the value that it stays below with
-/// probability `p`, from 0 to 1. Whole degrees up to a million are right to nine digits.
-double student_t_quantile(double p, double degrees);
-
 /// A mean and where the true one lies, as far as a few values can tell.
 struct MeanInterval {
   std::size_t count = 0;         // values that are finite
@@ -23,6 +19,6 @@ struct MeanInterval {
 MeanInterval mean_interval(std::span<const double> values);
 
 /// Of `values` minus `base`, pair by pair; pairs with a value that is not finite are left out.
-MeanInterval paired_difference(std::span<const double> base, std::span<const double> values);
+MeanInterval paired_interval(std::span<const double> base, std::span<const double> values);
 
 }  // namespace trainctl::report

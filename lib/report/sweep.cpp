@@ -61,7 +61,7 @@ MeanInterval difference_of(const Runs& base, const Runs& runs) {
     before.push_back(found == of_base.end() ? kNone : found->second);
     now.push_back(value);
   }
-  return paired_difference(before, now);
+  return paired_interval(before, now);
 }
 
 SweepRow row_of(std::size_t group, const Runs& runs) {

@@ -42,14 +42,6 @@ RunFiles make_run(const fs::path& folder, const Told& told) {
 
 }  // namespace
 
-TEST_CASE("Student's quantiles are those of the tables") {
-  CHECK(student_quantile(0.975, 1) == Approx(12.7062).epsilon(1e-5));
-  CHECK(student_quantile(0.975, 4) == Approx(2.776445).epsilon(1e-6));
-  CHECK(student_quantile(0.975, 30) == Approx(2.042272).epsilon(1e-6));
-  CHECK(student_quantile(0.95, 10) == Approx(1.812461).epsilon(1e-6));
-  CHECK(student_quantile(0.975, 1e6) == Approx(1.959966).epsilon(1e-5));
-}
-
 TEST_CASE("pairs that differ by the same have an interval of no width") {
   const std::vector<double> base{1, 5, 9};
   const std::vector<double> other{1.5, 5.5, 9.5};
