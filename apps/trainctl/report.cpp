@@ -61,7 +61,7 @@ fs::path folder_of_run(const Json& run, const fs::path& sweep) {
 
 Made made_of_sweep(const fs::path& file) {
   const Json sweep = report::read_document(file);
-  std::vector<report::SweepRun> runs;
+  std::vector<report::SweptRun> runs;
   const Json& list = report::member(sweep, "runs");
   for (std::size_t i = 0; list.is_array() && i < list.size(); ++i) {
     const fs::path folder = folder_of_run(list[i], file);

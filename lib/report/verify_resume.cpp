@@ -12,7 +12,7 @@
 namespace trainctl::report {
 namespace {
 
-constexpr std::array<std::pair<const char*, Finding Kill::*>, 4> kFindings{
+constexpr std::array<std::pair<const char*, Agreement Kill::*>, 4> kFindings{
     {{"weights", &Kill::weights},
      {"optimizer", &Kill::optimizer},
      {"losses", &Kill::losses},
@@ -22,7 +22,7 @@ std::string word_of(Sameness sameness) {
   return enum_names(sameness).at(static_cast<std::size_t>(sameness));
 }
 
-std::string cell(const Kill& kill, const Finding& finding) {
+std::string cell(const Kill& kill, const Agreement& finding) {
   return kill.ran_to_its_end ? word_of(finding.sameness) : "-";
 }
 
@@ -58,14 +58,14 @@ std::string remarks(const Kill& kill) {
     return fmt::format("  kill {}: {}\n", kill.number, printable(kill.failure));
   std::string text;
   for (const auto& [name, finding] : kFindings) {
-    const Finding& found = kill.*finding;
+    const Agreement& found = kill.*finding;
     if (found.sameness != Sameness::identical && !found.first.empty())
       text += fmt::format("  kill {}, {}: {}\n", kill.number, name, printable(found.first));
   }
   return text;
 }
 
-Json json_of(const Finding& finding) {
+Json json_of(const Agreement& finding) {
   return {{"verdict", word_of(finding.sameness)}, {"first", finding.first}};
 }
 
@@ -86,7 +86,7 @@ Json json_of(const Kill& kill) {
 }  // namespace
 
 bool is_identical(const Kill& kill) {
-  const auto same = [](const Finding& one) { return one.sameness == Sameness::identical; };
+  const auto same = [](const Agreement& one) { return one.sameness == Sameness::identical; };
   return kill.ran_to_its_end && kill.failure.empty() && same(kill.weights) &&
          same(kill.optimizer) && same(kill.losses) && kill.batches.sameness != Sameness::different;
 }

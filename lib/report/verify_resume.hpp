@@ -19,7 +19,7 @@ constexpr std::array<const char*, 3> enum_names(Sameness) {
   return {"identical", "different", "not told"};
 }
 
-struct Finding {
+struct Agreement {
   Sameness sameness = Sameness::untold;
   std::string first;  // the first difference, or what was not told
 };
@@ -35,7 +35,7 @@ struct Kill {
   std::string resumed_from;  // the checkpoint; empty: there was none yet
   std::string failure;       // why it could not be killed or resumed to its end; else empty
   bool ran_to_its_end = false;
-  Finding weights, optimizer, losses, batches;
+  Agreement weights, optimizer, losses, batches;
 };
 
 struct ResumeCheck {

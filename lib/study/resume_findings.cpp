@@ -7,7 +7,7 @@
 
 namespace trainctl::study {
 
-using report::Finding;
+using report::Agreement;
 using report::Sameness;
 
 namespace {
@@ -18,13 +18,13 @@ std::optional<fs::path> last_of(const fs::path& run_dir) {
 
 }  // namespace
 
-Finding finding(const std::optional<std::string>& difference) {
+Agreement finding(const std::optional<std::string>& difference) {
   if (difference) return {Sameness::different, *difference};
   return {Sameness::identical, ""};
 }
 
-Finding compare_section(const fs::path& expected, const fs::path& found,
-                        const checkpoint::Section& section) {
+Agreement compare_section(const fs::path& expected, const fs::path& found,
+                          const checkpoint::Section& section) {
   const auto wanted = last_of(expected);
   const auto got = last_of(found);
   if (!wanted || !got) return {Sameness::untold, "a run has left no last checkpoint"};
@@ -47,7 +47,7 @@ BatchDigests batch_digests(const std::vector<const report::RunRecord*>& records)
   return digests;
 }
 
-Finding compare(const BatchDigests& expected, const BatchDigests& found) {
+Agreement compare(const BatchDigests& expected, const BatchDigests& found) {
   std::size_t told = 0;
   for (const auto& [epoch, digest] : expected.epochs) {
     const auto at = found.epochs.find(epoch);

@@ -14,11 +14,11 @@
 namespace trainctl::study {
 
 /// identical where there is no difference.
-report::Finding finding(const std::optional<std::string>& difference);
+report::Agreement finding(const std::optional<std::string>& difference);
 
 /// A section of the last checkpoints of two run folders. One that cannot be read is different, too.
-report::Finding compare_section(const fs::path& expected, const fs::path& found,
-                                const checkpoint::Section& section);
+report::Agreement compare_section(const fs::path& expected, const fs::path& found,
+                                  const checkpoint::Section& section);
 
 /// Digests of batches as runs tell them.
 struct BatchDigests {
@@ -28,6 +28,6 @@ struct BatchDigests {
 /// Those of a run, which may go on with an earlier one.
 BatchDigests batch_digests(const std::vector<const report::RunRecord*>& records);
 /// What `found` does not tell is left out; where it tells nothing, that is said.
-report::Finding compare(const BatchDigests& expected, const BatchDigests& found);
+report::Agreement compare(const BatchDigests& expected, const BatchDigests& found);
 
 }  // namespace trainctl::study

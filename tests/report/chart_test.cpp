@@ -107,7 +107,7 @@ TEST_CASE("a chart of nothing is no chart") {
 TEST_CASE("values that span decades are drawn on a logarithmic axis") {
   LineChart chart{.title = "t", .x_label = "step", .y_label = "loss", .series = {}};
   chart.series.push_back({.name = "loss", .x = {1, 2}, .y = {100, 0.1}});
-  chart.scale = Scale::automatic;
+  chart.scale = AxisScale::automatic;
   CHECK_THAT(line_chart(chart).markup(), Contains("data-scale=\"log\"") && Contains("loss (log)"));
   chart.series[0].y = {100, 50};
   CHECK_THAT(line_chart(chart).markup(), Contains("data-scale=\"linear\""));

@@ -8,7 +8,7 @@ using namespace trainctl::report;
 
 namespace {
 
-const Finding kSame{Sameness::identical, ""};
+const Agreement kSame{Sameness::identical, ""};
 
 Kill identical(int number) {
   return {.number = number,
@@ -67,7 +67,8 @@ TEST_CASE("runs that are all identical are exit code 0") {
 }
 
 TEST_CASE("every finding counts, and so does a run that did not end") {
-  for (Finding Kill::*member : {&Kill::weights, &Kill::optimizer, &Kill::losses, &Kill::batches}) {
+  for (Agreement Kill::*member :
+       {&Kill::weights, &Kill::optimizer, &Kill::losses, &Kill::batches}) {
     Kill kill = identical(1);
     kill.*member = {Sameness::different, "a bit"};
     CHECK_FALSE(is_identical(kill));

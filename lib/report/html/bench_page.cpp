@@ -71,7 +71,7 @@ Html speedups_of(const Json& rows) {
 
 Html curves_of(const Json& rows) {
   LineChart loss{.title = "Training loss", .x_label = "epoch", .y_label = "loss", .series = {}};
-  loss.scale = Scale::automatic;
+  loss.scale = AxisScale::automatic;
   LineChart time{
       .title = "Seconds of each epoch", .x_label = "epoch", .y_label = "seconds", .series = {}};
   time.y_from = 0;

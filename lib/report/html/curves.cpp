@@ -56,7 +56,7 @@ struct StepPlot {
   const char* title;
   const char* y_label;
   double StepLine::*value;
-  Scale scale;
+  AxisScale scale;
 };
 
 Series over_steps(const RunFiles& run, const char* name, double StepLine::*value) {
@@ -124,7 +124,8 @@ std::vector<Html> metric_figures(const RunFiles& run) {
   for (const std::string& wanted : shorts) {
     if (figures.size() == kMost) break;
     LineChart chart{.title = wanted, .x_label = "epoch", .y_label = wanted, .series = {}};
-    chart.scale = wanted.find("loss") == std::string::npos ? Scale::linear : Scale::automatic;
+    chart.scale =
+        wanted.find("loss") == std::string::npos ? AxisScale::linear : AxisScale::automatic;
     for (const std::string& name : names) {
       if (short_name(name) != wanted) continue;
       chart.series.push_back(without_gaps(over_epochs(run.epochs, name, metric(name))));
@@ -137,10 +138,11 @@ std::vector<Html> metric_figures(const RunFiles& run) {
 
 std::vector<Html> step_figures(const RunFiles& run) {
   constexpr StepPlot kPlots[] = {
-      {"Training loss of the steps", "loss", &StepLine::loss, Scale::automatic},
-      {"Learning rate", "learning rate", &StepLine::lr, Scale::linear},
-      {"Norm of the gradients", "norm, before clipping", &StepLine::grad_norm, Scale::automatic},
-      {"Norm of the parameters", "norm", &StepLine::param_norm, Scale::linear}};
+      {"Training loss of the steps", "loss", &StepLine::loss, AxisScale::automatic},
+      {"Learning rate", "learning rate", &StepLine::lr, AxisScale::linear},
+      {"Norm of the gradients", "norm, before clipping", &StepLine::grad_norm,
+       AxisScale::automatic},
+      {"Norm of the parameters", "norm", &StepLine::param_norm, AxisScale::linear}};
   std::vector<Html> figures;
   for (const StepPlot& plot : kPlots) {
     LineChart chart{.title = plot.title, .x_label = "step", .y_label = plot.y_label, .series = {}};
@@ -214,7 +216,7 @@ std::vector<Html> strand_figures(const std::vector<Strand>& strands, std::size_t
   for (const std::string& name : names) {
     if (figures.size() == most) break;
     LineChart chart{.title = name, .x_label = "epoch", .y_label = short_name(name), .series = {}};
-    chart.scale = name.find("loss") == std::string::npos ? Scale::linear : Scale::automatic;
+    chart.scale = name.find("loss") == std::string::npos ? AxisScale::linear : AxisScale::automatic;
     for (const Strand& strand : strands) {
       Series series = without_gaps(over_epochs(*strand.epochs, strand.name, metric(name)));
       series.colour = strand.colour;

@@ -50,8 +50,8 @@ Axis y_axis(const LineChart& chart, const Extent& extent) {
   constexpr int kTicks = 5;
   const bool positive = extent.y.low > 0;
   const bool wide = positive && extent.y.high / extent.y.low > 30;
-  if ((chart.scale == Scale::automatic && wide) ||
-      (chart.scale == Scale::logarithmic && !extent.above_zero.empty()))
+  if ((chart.scale == AxisScale::automatic && wide) ||
+      (chart.scale == AxisScale::logarithmic && !extent.above_zero.empty()))
     return log_axis(extent.above_zero.low, extent.above_zero.high, kTicks);
   return linear_axis(std::min(extent.y.low, chart.y_from.value_or(extent.y.low)),
                      std::max(extent.y.high, chart.y_to.value_or(extent.y.high)), kTicks);

@@ -21,14 +21,14 @@ struct Series {
 
 /// logarithmic, and automatic where the values span more than a factor of 30: then values that are
 /// not above 0 leave gaps.
-enum class Scale { linear, logarithmic, automatic };
+enum class AxisScale { linear, logarithmic, automatic };
 
 struct LineChart {
   std::string title;
   std::string x_label;
   std::string y_label;
   std::vector<Series> series;
-  Scale scale = Scale::linear;
+  AxisScale scale = AxisScale::linear;
   std::optional<double> y_from = std::nullopt;  // the axis begins there, or below
   std::optional<double> y_to = std::nullopt;    // and ends there, or above
 };

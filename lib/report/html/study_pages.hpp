@@ -17,13 +17,13 @@ std::string comparison_page(const Compared& compared);
 std::string bench_page(const Json& bench, const std::string& title);
 
 /// A run of a sweep with what its folder holds.
-struct SweepRun {
+struct SweptRun {
   std::string id;
   RunFiles files;
 };
 /// Of a document "trainctl.sweep/1": results, parallel coordinates, learning curves of the runs
 /// whose folders are there. Throws Error(config) where it is none.
-std::string sweep_page(const Json& sweep, const std::vector<SweepRun>& runs,
+std::string sweep_page(const Json& sweep, const std::vector<SweptRun>& runs,
                        const std::string& title);
 
 /// The metric by which a sweep is judged: its `objective` or `metric`, else val/loss or the first

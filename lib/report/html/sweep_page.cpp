@@ -142,7 +142,7 @@ Html parallel_of(const Json& runs, const Objective& objective) {
   return parallel_chart(chart);
 }
 
-Html curves_of(const std::vector<SweepRun>& runs) {
+Html curves_of(const std::vector<SweptRun>& runs) {
   std::vector<Strand> strands;
   const LineLook look = runs.size() > 12 ? LineLook::faint : LineLook::solid;
   for (std::size_t i = 0; i < runs.size(); ++i)
@@ -227,7 +227,7 @@ Objective objective_of(const Json& sweep) {
   return objective;
 }
 
-std::string sweep_page(const Json& sweep, const std::vector<SweepRun>& files,
+std::string sweep_page(const Json& sweep, const std::vector<SweptRun>& files,
                        const std::string& title) {
   const Json& runs = member(sweep, "runs");
   ENSURE(config, schema_of(sweep).starts_with("trainctl.sweep/") && runs.is_array(),
