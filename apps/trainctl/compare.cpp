@@ -1,6 +1,8 @@
 #include "report/compare.hpp"
 
+#include "base/files.hpp"
 #include "base/strings.hpp"
+#include "compare_gate.hpp"
 #include "context.hpp"
 #include "report/html/study_pages.hpp"
 #include "run_words.hpp"
@@ -24,6 +26,8 @@ struct CompareFlags {
   bool group = false;
   bool assert_equal_loss = false;
   std::string html;
+  std::string fail_on;
+  std::string junit;
 };
 
 report::Compared compared_benches(const std::vector<std::string>& words) {
@@ -72,6 +76,8 @@ report::Compared compared_of(const CompareFlags& flags) {
       flags.words, [&](const std::string& word) { return fs::is_regular_file(word, ignored); });
   ENSURE(config, !benches || (!flags.group && !flags.assert_equal_loss),
          "--group and --assert-equal-loss are for run folders, and these are files");
+  ENSURE(config, flags.junit.empty() || flags.assert_equal_loss || !flags.fail_on.empty(),
+         "--junit writes what --fail-on and --assert-equal-loss find: add one of them");
   return benches ? compared_benches(flags.words) : compared_runs(flags);
 }
 
@@ -91,26 +97,63 @@ void print_losses(const report::LossComparison& losses, const report::Compared& 
   }
 }
 
-int compare(const CompareFlags& flags, const Context& context) {
-  const report::Compared compared = compared_of(flags);
-  std::optional<report::LossComparison> losses;
-  if (flags.assert_equal_loss) {
-    std::size_t runs = 0;
-    for (const report::Group& group : compared.groups) runs += group.runs.size();
-    ENSURE(config, runs >= 2, "--assert-equal-loss compares runs, and there is one only");
-    losses = report::compare_losses(compared);
-  }
-  if (!flags.html.empty()) write_atomically(flags.html, report::comparison_page(compared));
-  if (context.json) {
-    print_json(report::compare_document(compared, losses));
-  } else if (!context.quiet) {
+std::optional<report::LossComparison> losses_of(const CompareFlags& flags,
+                                                const report::Compared& compared) {
+  if (!flags.assert_equal_loss) return std::nullopt;
+  std::size_t runs = 0;
+  for (const report::Group& group : compared.groups) runs += group.runs.size();
+  ENSURE(config, runs >= 2, "--assert-equal-loss compares runs, and there is one only");
+  return report::compare_losses(compared);
+}
+
+std::optional<CompareGate> gate_of(const CompareFlags& flags, const report::Compared& compared) {
+  if (flags.fail_on.empty()) return std::nullopt;
+  return compared.kind == "benches" ? judge_benches(flags.fail_on, flags.words)
+                                    : judge_runs(flags.fail_on, compared);
+}
+
+void print_text(const report::Compared& compared, const std::optional<CompareGate>& gate,
+                const Context& context) {
+  const report::Style style = style_for(context, stdout);
+  if (!context.quiet) {
     for (const report::Group& group : compared.groups) {
       for (const report::RunFiles& run : group.runs) tell_notes(run, context);
     }
-    writer_for(stdout)(report::compare_text(compared, style_for(context, stdout)));
+    writer_for(stdout)(report::compare_text(compared, style));
+  }
+  if (!gate) return;
+  for (const std::string& warning : gate->warnings)
+    writer_for(stderr)("warning: " + printable(warning) + "\n");
+  const std::string table = report::to_text(report::gate_table(gate->findings), style);
+  writer_for(stdout)(context.quiet ? table : "\n" + table + gate->notes);
+}
+
+Json document_of(const report::Compared& compared,
+                 const std::optional<report::LossComparison>& losses,
+                 const std::optional<CompareGate>& gate) {
+  Json document = report::compare_document(compared, losses);
+  document["gate"] = gate ? report::gate_json(gate->findings) : Json(nullptr);
+  if (gate) document["gate"]["warnings"] = gate->warnings;
+  return document;
+}
+
+int compare(const CompareFlags& flags, const Context& context) {
+  const report::Compared compared = compared_of(flags);
+  const std::optional<report::LossComparison> losses = losses_of(flags, compared);
+  const std::optional<CompareGate> gate = gate_of(flags, compared);
+  if (!flags.html.empty()) write_atomically(flags.html, report::comparison_page(compared));
+  if (!flags.junit.empty()) {
+    const std::string first = losses ? first_folder(compared) : std::string();
+    write_atomically(flags.junit, compare_junit(losses, first, gate));
+  }
+  if (context.json) {
+    print_json(document_of(compared, losses, gate));
+  } else {
+    print_text(compared, gate, context);
   }
   if (losses) print_losses(*losses, compared, context);
-  return losses && losses->difference ? static_cast<int>(ErrorKind::regression) : 0;
+  if (losses && losses->difference) return static_cast<int>(ErrorKind::regression);
+  return gate ? report::gate_code(gate->findings) : 0;
 }
 
 }  // namespace
@@ -128,11 +171,18 @@ void add_compare(CLI::App& program, Context& context) {
   verb.add_flag("--group", flags->group, "runs whose configs differ in the seed only are a group");
   verb.add_flag("--assert-equal-loss", flags->assert_equal_loss,
                 "exit 3 where a loss of any step or epoch is not the first run's, bit by bit");
+  verb.add_option("--fail-on", flags->fail_on,
+                  "changes that end with 3 (4: too noisy to tell): samples_per_s<-5%, "
+                  "val/accuracy<-0.5pt; against the first")
+      ->type_name("CONDITIONS");
+  verb.add_option("--junit", flags->junit,
+                  "write conditions and equal losses as test cases to this file")
+      ->type_name("FILE");
   verb.add_option("--html", flags->html, "write a page with the curves, too")->type_name("FILE");
   verb.footer(
       "All are compared with the first. The interval of a difference is Student's, by pairs where\n"
-      "both groups have the same seeds. Exit codes: 0 done; 2 a PATH that is none; 3 a loss "
-      "differs.");
+      "both groups have the same seeds. Exit codes: 0 done; 2 a PATH that is none; 3 a condition\n"
+      "failed or a loss differs; 4 too noisy to decide.");
 }
 
 }  // namespace trainctl::app

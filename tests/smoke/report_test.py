@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import unittest
+import xml.etree.ElementTree
 
 import support
 
@@ -211,9 +212,33 @@ class Comparisons(PageTest):
         self.assertTrue(loss["differences"][0]["paired"])
         self.assertEqual(len(loss["differences"][0]["ci95"]), 2)
 
+    def test_a_gate_judges_runs_over_their_seeds(self):
+        folders = self.runs(*([f"seed={seed}", f"optimizer.lr={lr}"] for lr in (0.01, 1e-9) for seed in (1, 2, 3)))
+        learnt, idle = (",".join(map(str, part)) for part in (folders[:3], folders[3:]))
+        document = json.loads(self.compare(learnt, idle, "--fail-on", "train/loss>+1%", "--junit", "gate.xml", "--json", code=3)[0])
+        (finding,) = document["gate"]["conditions"]
+        self.assertEqual((document["gate"]["exit_code"], finding["verdict"]), (3, "fail"))
+        self.assertGreater(finding["interval"][0], 1)
+        suite = xml.etree.ElementTree.parse(self.folder / "gate.xml").getroot()[0]
+        self.assertEqual((suite.get("tests"), suite.get("failures")), ("1", "1"))
+        out, _ = self.compare(idle, learnt, "--fail-on", "train/loss>+1%")
+        self.assertIn("Compared with", out)
+        out, _ = self.compare(folders[0], folders[3], "--fail-on", "train/loss>+1%", code=4)
+        self.assertIn("at least 3 are needed", out)
+        self.compare(folders[0], folders[3], "--fail-on", "train/los>+1%", code=2)
+
+    def test_a_gate_judges_saved_benches(self):
+        for name in ("a.json", "b.json"):
+            code, out, err = support.run(self.folder, "bench", "digits.yaml", "--repeats", 3, "--save", name, "trainer.max_epochs=1")
+            self.assertEqual(code, 0, out + err)
+        document = json.loads(self.compare("a.json", "b.json", "--fail-on", "train/loss>+1%", "--json")[0])
+        self.assertEqual([one["verdict"] for one in document["gate"]["conditions"]], ["pass"])
+        self.assertEqual(document["gate"]["warnings"], [])
+        self.compare("a.json", "b.json", "--fail-on", "samples_per_s<-99.9%")
+
     def test_mistakes_end_with_2(self):
         (a,) = self.runs([])
-        for words in ([a], [a, "nowhere"], [a, "digits.yaml"]):
+        for words in ([a], [a, "nowhere"], [a, "digits.yaml"], [a, a, "--junit", "x.xml"]):
             self.compare(*words, code=2)
 
 

@@ -1,0 +1,54 @@
+#include "compare_gate.hpp"
+
+#include "base/error.hpp"
+#include "report/bench_junit.hpp"
+#include "study/baseline.hpp"
+
+#include <algorithm>
+
+namespace trainctl::app {
+
+CompareGate judge_runs(const std::string& conditions, const report::Compared& runs) {
+  ENSURE(config, runs.groups.size() > 1,
+         "--fail-on compares with the first group of runs, and there is no other");
+  const auto parsed = report::parse_conditions(conditions, report::gate_metrics(runs));
+  const std::vector<report::Contest> contests = report::contests_of(runs);
+  CompareGate gate{.findings = report::judge(parsed, contests), .warnings = {}, .notes = {}};
+  gate.notes = report::gate_notes(gate.findings, report::Pairing::interleaved);
+  if (std::ranges::find(contests, report::Pairing::apart, &report::Contest::pairing) !=
+      contests.end())
+    gate.notes += "Groups that have not the same seeds are compared without pairs (Welch).\n";
+  return gate;
+}
+
+CompareGate judge_benches(const std::string& conditions, const std::vector<std::string>& files) {
+  ENSURE(config, files.size() > 1, "--fail-on compares with the first bench: name another one");
+  std::vector<report::Baseline> benches;
+  for (const std::string& file : files) benches.push_back(study::load_baseline(file));
+  const auto parsed = report::parse_conditions(conditions, report::gate_metrics(benches));
+  CompareGate gate{.findings = report::judge(parsed, report::contests_of(benches)),
+                   .warnings = report::machines_apart(benches),
+                   .notes = {}};
+  gate.notes = report::gate_notes(gate.findings, report::Pairing::apart);
+  return gate;
+}
+
+std::string compare_junit(const std::optional<report::LossComparison>& losses,
+                          const std::string& first, const std::optional<CompareGate>& gate) {
+  std::vector<report::JunitCase> cases;
+  if (losses) {
+    report::JunitCase equal{.group = "compare", .name = "equal losses"};
+    if (losses->difference) {
+      equal.result = report::CaseResult::failed;
+      equal.message = "the losses differ at " + report::to_text(*losses->difference, first);
+    }
+    cases.push_back(std::move(equal));
+  }
+  if (gate) {
+    for (report::JunitCase& one : report::bench_cases({}, gate->findings, "compare"))
+      cases.push_back(std::move(one));
+  }
+  return report::junit_text("trainctl compare", cases);
+}
+
+}  // namespace trainctl::app

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "report/baseline.hpp"
+#include "report/compare.hpp"
+#include "report/gate.hpp"
+
+#include <span>
+#include <string>
+#include <vector>
+
+// Runs and benches that are there already, as the sides of a gate.
+
+namespace trainctl::report {
+
+/// What conditions may name beside kMeasures.
+std::vector<std::string> gate_metrics(const Compared& runs);
+std::vector<std::string> gate_metrics(std::span<const Baseline> benches);
+
+/// Each group of runs but the first against the first: by pairs where both have the same seeds,
+/// each once, else apart. `wall_s` is `total_s`, too. A number that one run of a group does not
+/// tell is left out of that group.
+std::vector<Contest> contests_of(const Compared& runs);
+
+/// Each setting of all benches but the first against the row of the first that has it, apart.
+/// Settings that the first has not are left out. Throws Error(config) where it has none of them.
+std::vector<Contest> contests_of(std::span<const Baseline> benches);
+
+/// Which machines are not that of the first bench, a sentence each.
+std::vector<std::string> machines_apart(std::span<const Baseline> benches);
+
+}  // namespace trainctl::report
