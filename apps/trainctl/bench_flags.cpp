@@ -64,6 +64,8 @@ void add_outputs(CLI::App& verb, BenchFlags& flags) {
   verb.add_option("--junit", flags.junit,
                   "write settings and conditions as test cases to this file")
       ->type_name("FILE");
+  verb.add_option("--html", flags.html, "write a page with the charts to this file")
+      ->type_name("FILE");
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ struct BenchFlags {
   std::string save;
   std::string csv;
   std::string junit;
+  std::string html;
   std::string scaling;  // "strong", "weak"; empty: weak, where devices are compared
   std::string baseline;
   std::string fail_on;

@@ -3,6 +3,7 @@
 #include "base/files.hpp"
 #include "base/strings.hpp"
 #include "report/bench_junit.hpp"
+#include "report/html/study_pages.hpp"
 #include "report/scaling.hpp"
 #include "terminal.hpp"
 
@@ -55,7 +56,7 @@ void print_tables(const BenchOutcome& bench, const BenchFlags& flags, const Cont
 }  // namespace
 
 void make_output_folders(const BenchFlags& flags) {
-  for (const std::string* file : {&flags.save, &flags.csv, &flags.junit}) {
+  for (const std::string* file : {&flags.save, &flags.csv, &flags.junit, &flags.html}) {
     if (const fs::path folder = fs::path(*file).parent_path(); !folder.empty()) make_folder(folder);
   }
 }
@@ -81,6 +82,10 @@ void write_bench(const BenchOutcome& bench, const Json& document, const BenchFla
     const std::string group = "bench " + flags.config.file;
     const auto cases = report::bench_cases(bench.rows, bench.findings, group);
     write_atomically(flags.junit, report::junit_text("trainctl bench", cases));
+  }
+  if (!flags.html.empty()) {
+    const std::string title = std::filesystem::path(flags.config.file).filename().string();
+    write_atomically(flags.html, report::bench_page(document, title));
   }
 }
 

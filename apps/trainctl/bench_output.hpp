@@ -25,7 +25,7 @@ void make_output_folders(const BenchFlags& flags);
 void print_bench(const BenchOutcome& bench, const Json& document, const BenchFlags& flags,
                  const Context& context);
 
-/// --save, --csv and --junit. Throws Error(resource).
+/// --save, --csv, --junit and --html. Throws Error(resource).
 void write_bench(const BenchOutcome& bench, const Json& document, const BenchFlags& flags);
 
 }  // namespace trainctl::app

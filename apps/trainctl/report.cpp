@@ -52,24 +52,9 @@ std::optional<fs::path> sweep_file(const fs::path& folder) {
   return std::nullopt;
 }
 
-/// Where the sweep says; a relative folder is beside the document, or below the current one.
-fs::path folder_of_run(const Json& run, const fs::path& sweep) {
-  const fs::path told = report::text_at(run, "run_dir");
-  const fs::path beside = sweep.parent_path() / told;
-  return !told.empty() && report::is_run_folder(beside) ? beside : told;
-}
-
 Made made_of_sweep(const fs::path& file) {
   const Json sweep = report::read_document(file);
-  std::vector<report::SweptRun> runs;
-  const Json& list = report::member(sweep, "runs");
-  for (std::size_t i = 0; list.is_array() && i < list.size(); ++i) {
-    const fs::path folder = folder_of_run(list[i], file);
-    if (folder.empty() || !report::is_run_folder(folder)) continue;
-    const Json& id = report::member(list[i], "id");
-    runs.push_back(
-        {id.is_string() ? id.get<std::string>() : to_line(id), report::read_run(folder)});
-  }
+  const std::vector<report::SweptRun> runs = report::swept_runs(sweep, file.parent_path());
   const std::string title = fs::absolute(file).parent_path().filename().string();
   return {"sweep", report::sweep_page(sweep, runs, title), file.parent_path() / "report.html", {}};
 }

@@ -226,6 +226,7 @@ struct Making {
   const SweepFlags& flags;
   const fs::path& folder;
   launch::SignalGuard& guard;
+  SweepPage& page;
 };
 
 /// The ledger has it all: a table that cannot be written now is written again after the next run.
@@ -237,6 +238,7 @@ void tell(const Making& making, const study::LedgerRun& run, const Context& cont
   } catch (const Error& error) {
     log::get().warn("the tables of the sweep were not written: {}", error.what());
   }
+  making.page.write_sometimes(now);
 }
 
 void say_repeated(const PlannedSweep& sweep, const Context& context) {
@@ -292,12 +294,14 @@ int sweep(const SweepFlags& flags, Context& context) {
   const Todo todo = prepare(ledger, planned, flags, folder);
   launch::SignalGuard guard;  // a signal after the last run must not cost the table
   study::SweepEnd end;
-  if (todo == Todo::runs) end = make_runs({ledger, planned, flags, folder, guard}, context);
+  SweepPage page(steady_clock());
+  if (todo == Todo::runs) end = make_runs({ledger, planned, flags, folder, guard, page}, context);
   const report::Sweep told = told_sweep(ledger, planned, flags, folder);
   const int exit_code = exit_code_of(told, end.signal);
   write_sweep_files(told);
   if (!flags.csv.empty()) write_atomically(flags.csv, report::to_csv(report::sweep_results(told)));
-  print_sweep(told, exit_code, context);
+  page.write(told);
+  print_sweep(told, exit_code, page, context);
   say_end(end, told, context);
   return exit_code;
 }

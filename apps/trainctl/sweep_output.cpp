@@ -2,7 +2,9 @@
 
 #include "base/files.hpp"
 #include "base/strings.hpp"
+#include "log/log.hpp"
 #include "report/format.hpp"
+#include "report/html/study_pages.hpp"
 #include "report/table.hpp"
 #include "study/sweep.hpp"
 #include "terminal.hpp"
@@ -96,12 +98,40 @@ void write_sweep_files(const report::Sweep& sweep) {
   write_atomically(folder / "results.csv", report::to_csv(report::sweep_results(sweep)));
 }
 
-void print_sweep(const report::Sweep& sweep, int exit_code, const Context& context) {
+void SweepPage::write_sometimes(const report::Sweep& sweep) {
+  if (!has_begun_ || clock_.now() >= not_before_) write(sweep);
+}
+
+void SweepPage::write(const report::Sweep& sweep) {
+  constexpr double kPauseS = 30;
+  constexpr double kShare = 20;  // a page takes at most one part of so many of the time
+  const double began = clock_.now();
+  const std::filesystem::path folder = sweep.folder;
+  file_.clear();
+  try {
+    const Json document = report::sweep_document(sweep, exit_code_of(sweep, {}));
+    const auto runs = report::swept_runs(document, folder);
+    write_atomically(folder / "report.html",
+                     report::sweep_page(document, runs, folder.filename().string()));
+    file_ = folder / "report.html";
+  } catch (const Error& error) {
+    log::get().warn("the page of the sweep was not written: {}", error.what());
+  }
+  const double ended = clock_.now();
+  not_before_ = ended + std::max(kPauseS, kShare * (ended - began));
+  has_begun_ = true;
+}
+
+void print_sweep(const report::Sweep& sweep, int exit_code, const SweepPage& page,
+                 const Context& context) {
   if (context.json) return print_json(report::sweep_document(sweep, exit_code));
   const std::vector<report::SweepRow> rows = report::sweep_rows(sweep);
   const std::string table =
       report::to_text(report::sweep_table(sweep, rows), style_for(context, stdout));
-  writer_for(stdout)(context.quiet ? table : table + report::sweep_notes(sweep, rows));
+  if (context.quiet) return writer_for(stdout)(table);
+  const std::string where =
+      page.file().empty() ? "" : fmt::format("The page: {}\n", printable(page.file().string()));
+  writer_for(stdout)(table + report::sweep_notes(sweep, rows) + where);
 }
 
 void say_run(const study::LedgerRun& run, const report::Sweep& sweep, const Context& context) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/clock.hpp"
 #include "context.hpp"
 #include "report/sweep.hpp"
 #include "study/ledger.hpp"
@@ -21,8 +22,28 @@ int exit_code_of(const report::Sweep& sweep, const std::optional<int>& signal);
 /// Error(resource).
 void write_sweep_files(const report::Sweep& sweep);
 
-/// The document, or the table with its notes.
-void print_sweep(const report::Sweep& sweep, int exit_code, const Context& context);
+/// report.html of its folder. One that cannot be written is a warning.
+class SweepPage {
+ public:
+  explicit SweepPage(const Clock& clock) : clock_(clock) {}
+
+  /// At most every 30 s, and less often where the page takes long.
+  void write_sometimes(const report::Sweep& sweep);
+  void write(const report::Sweep& sweep);
+
+  /// Empty: the last one could not be written.
+  [[nodiscard]] const std::filesystem::path& file() const { return file_; }
+
+ private:
+  const Clock& clock_;
+  double not_before_ = 0;
+  bool has_begun_ = false;
+  std::filesystem::path file_;
+};
+
+/// The document, or the table with its notes and where the page is.
+void print_sweep(const report::Sweep& sweep, int exit_code, const SweepPage& page,
+                 const Context& context);
 
 /// A line about a run that has ended or moved on, where progress is shown.
 void say_run(const study::LedgerRun& run, const report::Sweep& sweep, const Context& context);

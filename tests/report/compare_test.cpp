@@ -4,6 +4,7 @@
 #include "report/html/study_pages.hpp"
 #include "report/invented.hpp"
 #include "report/sink.hpp"
+#include "report/sweep.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 #include "support/put_text.hpp"
@@ -195,4 +196,34 @@ TEST_CASE("the pages of a bench and a sweep stand damaged documents") {
   const std::string page = sweep_page(sweep, {}, "sweep");
   CHECK_THAT(page, Contains("best val/loss") && Contains("run 1") && Contains("failed (exit 6)"));
   CHECK(objective_of(sweep).lowest);
+}
+
+TEST_CASE("the page of a sweep reads what sweep_document() writes") {
+  TempFolder folder;
+  Sweep sweep;
+  sweep.monitor = "val/accuracy";
+  sweep.better = Better::higher;
+  for (std::size_t i = 0; i < 2; ++i) {
+    SweepRun& run = sweep.runs.emplace_back();
+    run.id = "000" + std::to_string(i + 1);
+    run.group = i;
+    run.overrides = {{"optimizer.lr", i == 0 ? "0.1" : "0.2"}};
+    run.status = SweepStatus::ok;
+    run.exit_code = 0;
+    run.metrics = {{"val/accuracy", 0.5}};  // of the last epoch
+    run.value = i == 0 ? 0.75 : 0.625;      // of the best
+    run.run_dir = (folder / run.id).string();
+    make_run(folder / run.id, {});
+  }
+  const Json document = sweep_document(sweep, 0);
+  CHECK(objective_of(document).metric == "val/accuracy");
+  CHECK_FALSE(objective_of(document).lowest);
+  const auto runs = swept_runs(document, folder.path());
+  REQUIRE(runs.size() == 2);
+  CHECK(runs[1].id == "0002");
+  CHECK(runs[1].files.epochs.size() == 2);
+  const std::string page = sweep_page(document, runs, "lr");
+  CHECK_THAT(page, Contains("best val/accuracy") && Contains("0.7500") && Contains("run 0001"));
+  CHECK_THAT(page, Contains("optimizer.lr=0.1") && Contains("<h3>train/loss</h3>"));
+  CHECK_THAT(page, !Contains("&quot;mean&quot;"));
 }

@@ -136,8 +136,9 @@ class Pages(PageTest):
 
     def test_a_bench_has_a_page(self):
         code, out, err = support.run(self.folder, "bench", "digits.yaml", "--workers", "0,1", "--repeats", 3, "--save", "b.json",
-                                     "trainer.max_epochs=1")
+                                     "trainer.max_epochs=1", "--html", "pages/bench.html")
         self.assertEqual(code, 0, out + err)
+        self.assertIn("Speed-up of the total time, 95 % interval", self.check(self.folder / "pages/bench.html").figures)
         path = self.made("b.json")
         self.assertEqual(path.name, "b.html")
         page = self.check(path)

@@ -87,6 +87,9 @@ class Grids(Sweeping):
             self.assertIn("val/accuracy", one["metrics"])
             self.assertTrue((pathlib.Path(one["run_dir"]) / "metrics.jsonl").is_file())
             self.assertTrue((pathlib.Path(one["run_dir"]) / "checkpoints").is_dir())
+        page = (self.folder / "sweep/report.html").read_text()
+        for part in ("best val/accuracy", "Settings and val/accuracy", "run 0001", "optimizer.lr=0.1"):
+            self.assertIn(part, page)
         ranked = [row["value"]["mean"] for row in document["summary"]]
         self.assertEqual(ranked, sorted(ranked, reverse=True))
         self.assertTrue(document["summary"][0]["reference"])

@@ -21,6 +21,10 @@ struct SweptRun {
   std::string id;
   RunFiles files;
 };
+/// The runs of a document "trainctl.sweep/1" whose folders are there: where it says, else beside
+/// `folder`, the sweep's own.
+std::vector<SweptRun> swept_runs(const Json& sweep, const fs::path& folder);
+
 /// Of a document "trainctl.sweep/1": results, parallel coordinates, learning curves of the runs
 /// whose folders are there. Throws Error(config) where it is none.
 std::string sweep_page(const Json& sweep, const std::vector<SweptRun>& runs,

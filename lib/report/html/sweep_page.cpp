@@ -97,8 +97,16 @@ SettingColumn column_of(const Json& runs, const std::string& key) {
   return column;
 }
 
+/// Of the best epoch, by which a sweep ranks its runs; else of the last one.
 double result_of(const Json& run, const Objective& objective) {
-  return number_at(member(run, "metrics"), objective.metric);
+  const double best = number_at(run, "value");
+  return std::isnan(best) ? number_at(member(run, "metrics"), objective.metric) : best;
+}
+
+/// A run that was stopped has an exit code, too.
+bool has_failed(const Json& run) {
+  const std::string status = text_at(run, "status");
+  return status.empty() ? number_at(run, "exit_code") > 0 : status == "failed";
 }
 
 /// 0 of the best, 1 of the worst, by their order: one that diverged does not hide the others.
@@ -181,10 +189,36 @@ Html runs_table(const Json& runs, const Objective& objective) {
   return html_table(table);
 }
 
+std::string plain_text(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : to_line(value);
+}
+
+/// "0.9000 [0.8852, 0.9348]" of a mean with its interval.
+std::string interval_text(const Json& value) {
+  const double middle = number_at(value, "mean");
+  const Json& interval = member(value, "ci95");
+  if (std::isnan(middle)) return "";
+  if (!interval.is_array() || interval.size() != 2 || !interval[0].is_number() ||
+      !interval[1].is_number())
+    return metric_text(middle);
+  return fmt::format("{} [{}, {}]", metric_text(middle), metric_text(interval[0].get<double>()),
+                     metric_text(interval[1].get<double>()));
+}
+
 std::string cell_text(const Json& value) {
   if (value.is_null()) return "";
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "";
   if (value.is_number_float()) return metric_text(value.get<double>());
-  return value.is_string() ? value.get<std::string>() : to_line(value);
+  if (value.is_object() && value.contains("mean")) return interval_text(value);
+  std::vector<std::string> parts;
+  if (value.is_array()) {
+    for (const Json& one : value) parts.push_back(plain_text(one));
+  } else if (value.is_object()) {
+    for (const auto& [key, one] : value.items()) parts.push_back(key + "=" + plain_text(one));
+  } else {
+    return plain_text(value);
+  }
+  return join(parts, ", ");
 }
 
 /// Whatever members the rows of the summary have.
@@ -238,8 +272,7 @@ std::string sweep_page(const Json& sweep, const std::vector<SweptRun>& files,
   Page page;
   page.title = title;
   page.subtitle = "sweep of " + text_at(sweep, "config");
-  const auto failed =
-      std::ranges::count_if(runs, [](const Json& run) { return number_at(run, "exit_code") > 0; });
+  const auto failed = std::ranges::count_if(runs, has_failed);
   page.facts = {{"runs", std::to_string(runs.size())},
                 {"failed", failed > 0 ? std::to_string(failed) : ""}};
   if (best != shades.end()) {
