@@ -9,7 +9,6 @@
 #include "report/machine_grade.hpp"
 #include "study/allocators.hpp"
 #include "study/machine_readings.hpp"
-#include "study/nvml.hpp"
 
 #include <fmt/format.h>
 
@@ -192,7 +191,7 @@ Finding reading() {
 /// What of the machine makes training slow.
 std::vector<Finding> grades() {
   const bool has_driver = !first_line("/proc/driver/nvidia/version").empty();
-  const std::unique_ptr<study::Nvml> nvml = has_driver ? std::make_unique<study::Nvml>() : nullptr;
+  const std::unique_ptr<Nvml> nvml = has_driver ? std::make_unique<Nvml>() : nullptr;
   std::vector<Finding> findings;
   for (const report::GradeLine& line :
        report::grade_machine(study::read_machine_state({.nvml = nvml.get()}))) {

@@ -2,10 +2,10 @@
 
 #include "base/error.hpp"
 #include "base/machine.hpp"
+#include "base/nvml.hpp"
 #include "base/strings.hpp"
 #include "launch/isolated.hpp"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,42 +17,12 @@ namespace {
 constexpr unsigned kMostSeconds = 20;                       // of an answer
 constexpr std::uint64_t kSlack = std::uint64_t{256} << 20;  // that others may have taken meanwhile
 
-// Of the library's interface, which has no header here: all return 0 where all is well.
-struct MemoryInfo {
-  unsigned long long total;
-  unsigned long long free;
-  unsigned long long used;
-};
-using Init = int (*)();
-using Count = int (*)(unsigned* count);
-using Handle = int (*)(unsigned index, void** device);
-using Memory = int (*)(void* device, MemoryInfo* info);
-
-template <class Function>
-Function find(void* library, const char* name) {
-  return reinterpret_cast<Function>(::dlsym(library, name));
-}
-
 /// Numbers with spaces between; 0 for a GPU whose memory is not told.
-std::string ask(const std::string& name) {
+std::string ask(const std::string& library) {
   ::alarm(kMostSeconds);  // ends a driver that hangs
-  void* library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return "";
-  const auto init = find<Init>(library, "nvmlInit_v2");
-  const auto count = find<Count>(library, "nvmlDeviceGetCount_v2");
-  const auto handle = find<Handle>(library, "nvmlDeviceGetHandleByIndex_v2");
-  const auto memory = find<Memory>(library, "nvmlDeviceGetMemoryInfo");
-  const bool is_there =
-      init != nullptr && count != nullptr && handle != nullptr && memory != nullptr;
-  unsigned devices = 0;
-  if (!is_there || init() != 0 || count(&devices) != 0) return "";
   std::string text;
-  for (unsigned i = 0; i < devices; ++i) {
-    void* device = nullptr;
-    MemoryInfo info{};
-    const bool told = handle(i, &device) == 0 && memory(device, &info) == 0;
-    text += fmt::format("{}{}", i == 0 ? "" : " ", told ? info.free : 0);
-  }
+  for (const GpuState& gpu : Nvml(library).gpus())
+    text += fmt::format("{}{}", text.empty() ? "" : " ", gpu.free_bytes);
   return text;
 }
 

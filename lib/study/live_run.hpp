@@ -1,8 +1,8 @@
 #pragma once
 
 #include "base/files.hpp"
+#include "base/nvml.hpp"
 #include "report/top.hpp"
-#include "study/nvml.hpp"
 
 #include <cstdint>
 #include <map>

@@ -3,7 +3,6 @@
 #include "base/cgroup.hpp"
 #include "base/machine.hpp"
 #include "base/strings.hpp"
-#include "study/nvml.hpp"
 
 #include <sys/statvfs.h>
 #include <unistd.h>

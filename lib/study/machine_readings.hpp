@@ -1,11 +1,10 @@
 #pragma once
 
 #include "base/files.hpp"
+#include "base/nvml.hpp"
 #include "report/machine_grade.hpp"
 
 namespace trainctl::study {
-
-class Nvml;
 
 struct ReadingsRequest {
   fs::path root = "/";         // of /proc, /sys and /dev: another one in tests

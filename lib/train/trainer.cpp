@@ -68,7 +68,7 @@ Trainer::Trainer(const Session& session, Options options)
       reporter_(session, options_.device),
       agreement_(session.communicator, stop_sources(session, options_, begun_),
                  cadence_for(options_)),
-      usage_(session.cores, device::make_gpu_meter(device::cuda_pci_bus(options_.device))) {
+      usage_(session.cores, make_gpu_meter(device::cuda_pci_bus(options_.device))) {
   ENSURE(config, !session.scheduler.cycles_momentum() || session.optimizer.has_momentum(),
          "the scheduler cycles a momentum that the optimizer does not have");
   if (session.validation != nullptr)

@@ -36,7 +36,7 @@ std::optional<double> throttled_share(const UsageCounters& now, const UsageCount
 
 }  // namespace
 
-UsageMeter::UsageMeter(int cores, std::unique_ptr<device::GpuMeter> gpu)
+UsageMeter::UsageMeter(int cores, std::unique_ptr<GpuMeter> gpu)
     : cores_(cores), gpu_(std::move(gpu)) {}
 
 void UsageMeter::begin() {
@@ -48,7 +48,7 @@ void UsageMeter::begin() {
 void UsageMeter::step(double now) {
   if (!gpu_ || (sampled_at_ && now - *sampled_at_ < kInterval)) return;
   sampled_at_ = now;
-  const device::GpuMoment moment = gpu_->moment();
+  const GpuMoment moment = gpu_->moment();
   ++samples_;
   hot_ += moment.heat ? 1 : 0;
   braked_ += moment.brake ? 1 : 0;
@@ -83,7 +83,7 @@ std::optional<events::Usage> UsageMeter::take(double wall_s) {
 
 void UsageMeter::add_gpu(events::Usage& usage) {
   if (!gpu_) return;
-  const device::GpuCounters now = gpu_->counters();
+  const GpuCounters now = gpu_->counters();
   usage.gpu_power_w = rate(difference(now.joules, gpu_before_.joules), span_s_);
   usage.gpu_power_limit_w = gpu_->power_limit();
   if (const auto bytes = rate(difference(now.pcie_bytes, gpu_before_.pcie_bytes), span_s_))

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "base/gpu_meter.hpp"
 #include "base/usage.hpp"
-#include "device/nvml.hpp"
 #include "events/records.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +17,7 @@ namespace trainctl::train {
 class UsageMeter {
  public:
   /// `cores`: that the rank may use; 0: not known. `gpu` is null on a CPU.
-  UsageMeter(int cores, std::unique_ptr<device::GpuMeter> gpu);
+  UsageMeter(int cores, std::unique_ptr<GpuMeter> gpu);
 
   /// Before the first epoch; later calls do nothing.
   void begin();
@@ -33,9 +33,9 @@ class UsageMeter {
   void add_gpu(events::Usage& usage);
 
   int cores_;
-  std::unique_ptr<device::GpuMeter> gpu_;
+  std::unique_ptr<GpuMeter> gpu_;
   std::optional<UsageCounters> before_;
-  device::GpuCounters gpu_before_;
+  GpuCounters gpu_before_;
   double span_s_ = 0;
   std::optional<double> sampled_at_;
   double util_sum_ = 0;

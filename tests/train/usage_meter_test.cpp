@@ -11,16 +11,16 @@ namespace {
 
 /// A GPU that does what the test says.
 struct Board {
-  device::GpuCounters counters{.joules = 1000, .pcie_bytes = 0};
-  device::GpuMoment moment{.busy_percent = 50};
+  GpuCounters counters{.joules = 1000, .pcie_bytes = 0};
+  GpuMoment moment{.busy_percent = 50};
   int asked = 0;
 };
 
-class InventedGpu final : public device::GpuMeter {
+class InventedGpu final : public GpuMeter {
  public:
   explicit InventedGpu(Board& board) : board_(board) {}
-  [[nodiscard]] device::GpuCounters counters() const override { return board_.counters; }
-  [[nodiscard]] device::GpuMoment moment() const override {
+  [[nodiscard]] GpuCounters counters() const override { return board_.counters; }
+  [[nodiscard]] GpuMoment moment() const override {
     ++board_.asked;
     return board_.moment;
   }

@@ -1,14 +1,15 @@
-#include "study/nvml.hpp"
+#include "base/nvml.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <array>
 
-namespace trainctl::study {
+namespace trainctl {
 namespace {
 
-// Of the library's interface, which has no header here: every function returns 0 where all is well.
+// Of the library's interface, which has no header here
+// (https://docs.nvidia.com/deploy/nvml-api/index.html): every function returns 0 where all is well.
 using Device = void*;
 using Init = int (*)();
 using Text = int (*)(char* text, unsigned length);
@@ -51,9 +52,8 @@ int active_links(LinkState ask, Device device) {
 
 }  // namespace
 
-template <class Function>
-Function Nvml::find(const char* name) const {
-  return library_ == nullptr ? nullptr : reinterpret_cast<Function>(::dlsym(library_, name));
+void* Nvml::symbol(const char* name) const {
+  return library_ == nullptr ? nullptr : ::dlsym(library_, name);
 }
 
 Nvml::Nvml(const std::string& library)
@@ -105,6 +105,7 @@ GpuState Nvml::state_of(int index, void* device) const {
   const auto memory_of = find<DeviceMemory>("nvmlDeviceGetMemoryInfo");
   if (memory_of != nullptr && memory_of(device, &memory) == 0) {
     state.used_bytes = memory.used;
+    state.free_bytes = memory.free;
     state.total_bytes = memory.total;
   }
   const auto number = [&](const char* question) {
@@ -131,4 +132,4 @@ std::vector<GpuState> Nvml::gpus() const {
   return states;
 }
 
-}  // namespace trainctl::study
+}  // namespace trainctl

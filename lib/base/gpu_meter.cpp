@@ -1,14 +1,13 @@
-#include "device/nvml.hpp"
+#include "base/gpu_meter.hpp"
 
-#include <dlfcn.h>
+#include "base/nvml.hpp"
 
 #include <array>
 #include <utility>
 
-// NVML's interface, of which there is no header here
-// (https://docs.nvidia.com/deploy/nvml-api/index.html). All functions return 0 where all is well.
+// Of NVML's interface, see nvml.cpp. All functions return 0 where all is well.
 
-namespace trainctl::device {
+namespace trainctl {
 namespace {
 
 using Device = void*;
@@ -39,32 +38,24 @@ constexpr unsigned kPcieReceived = 198;
 constexpr unsigned long long kHeat = 0x20 | 0x40;  // software and hardware thermal slow-down
 constexpr unsigned long long kBrake = 0x80;        // hardware power brake
 
+/// Null: a driver that does not have it; what it would tell is not told.
 struct Functions {
-  int (*init)() = nullptr;
-  int (*handle)(const char* bus, Device* device) = nullptr;
-  int (*utilization)(Device device, Utilization* rates) = nullptr;
-  int (*reasons)(Device device, unsigned long long* bits) = nullptr;
-  int (*limit)(Device device, unsigned* milliwatts) = nullptr;
-  int (*fields)(Device device, int count, FieldValue* values) = nullptr;
+  using Rates = int (*)(Device device, Utilization* rates);
+  using Reasons = int (*)(Device device, unsigned long long* bits);
+  using Limit = int (*)(Device device, unsigned* milliwatts);
+  using Fields = int (*)(Device device, int count, FieldValue* values);
+
+  explicit Functions(const Nvml& nvml)
+      : utilization(nvml.function<Rates>("nvmlDeviceGetUtilizationRates")),
+        reasons(nvml.function<Reasons>("nvmlDeviceGetCurrentClocksThrottleReasons")),
+        limit(nvml.function<Limit>("nvmlDeviceGetEnforcedPowerLimit")),
+        fields(nvml.function<Fields>("nvmlDeviceGetFieldValues")) {}
+
+  Rates utilization;
+  Reasons reasons;
+  Limit limit;
+  Fields fields;
 };
-
-template <class Function>
-bool find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-  return function != nullptr;
-}
-
-/// Of a driver of the last years; what else it lacks is not told.
-bool load(const std::string& name, Functions& functions) {
-  void* library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);  // stays: others may use it, too
-  if (library == nullptr) return false;
-  (void)find(library, "nvmlDeviceGetCurrentClocksThrottleReasons", functions.reasons);
-  (void)find(library, "nvmlDeviceGetEnforcedPowerLimit", functions.limit);
-  (void)find(library, "nvmlDeviceGetFieldValues", functions.fields);
-  (void)find(library, "nvmlDeviceGetUtilizationRates", functions.utilization);
-  return find(library, "nvmlInit_v2", functions.init) &&
-         find(library, "nvmlDeviceGetHandleByPciBusId_v2", functions.handle);
-}
 
 std::optional<double> number_of(const FieldValue& value) {
   enum Type { as_double, as_uint, as_ulong, as_ull };
@@ -80,7 +71,8 @@ std::optional<double> number_of(const FieldValue& value) {
 
 class NvmlMeter final : public GpuMeter {
  public:
-  NvmlMeter(const Functions& functions, Device device) : functions_(functions), device_(device) {}
+  NvmlMeter(std::unique_ptr<Nvml> nvml, Device device)
+      : nvml_(std::move(nvml)), functions_(*nvml_), device_(device) {}
 
   [[nodiscard]] GpuCounters counters() const override {
     GpuCounters counters;
@@ -119,6 +111,7 @@ class NvmlMeter final : public GpuMeter {
   }
 
  private:
+  std::unique_ptr<Nvml> nvml_;
   Functions functions_;
   Device device_;
 };
@@ -126,11 +119,14 @@ class NvmlMeter final : public GpuMeter {
 }  // namespace
 
 std::unique_ptr<GpuMeter> make_gpu_meter(const std::string& pci_bus, const std::string& library) {
-  Functions functions;
-  if (pci_bus.empty() || !load(library, functions) || functions.init() != 0) return nullptr;
+  using Handle = int (*)(const char* bus, Device* device);
+  if (pci_bus.empty()) return nullptr;
+  auto nvml = std::make_unique<Nvml>(library);
+  const auto handle_of = nvml->function<Handle>("nvmlDeviceGetHandleByPciBusId_v2");
   Device device = nullptr;
-  if (functions.handle(pci_bus.c_str(), &device) != 0 || device == nullptr) return nullptr;
-  return std::make_unique<NvmlMeter>(functions, device);
+  if (handle_of == nullptr || handle_of(pci_bus.c_str(), &device) != 0 || device == nullptr)
+    return nullptr;
+  return std::make_unique<NvmlMeter>(std::move(nvml), device);
 }
 
-}  // namespace trainctl::device
+}  // namespace trainctl

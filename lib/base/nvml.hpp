@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace trainctl::study {
+namespace trainctl {
 
 /// A GPU as NVIDIA's management library tells; absent: it does not.
 struct GpuState {
@@ -13,6 +13,7 @@ struct GpuState {
   std::string name;
   std::optional<double> percent;  // of the time that it computed
   std::uint64_t used_bytes = 0;
+  std::uint64_t free_bytes = 0;
   std::uint64_t total_bytes = 0;
   std::optional<int> pcie_generation;  // now; falls where the card is idle
   std::optional<int> pcie_generation_max;
@@ -21,7 +22,8 @@ struct GpuState {
   int nvlinks = 0;  // that are active
 };
 
-/// The library, loaded once; nothing is there where it is not installed.
+/// NVIDIA's management library, loaded at run time and never linked; nothing is there where it is
+/// not installed.
 class Nvml {
  public:
   explicit Nvml(const std::string& library = "libnvidia-ml.so.1");
@@ -37,10 +39,19 @@ class Nvml {
   [[nodiscard]] std::optional<int> cuda() const;  // 13000 for 13.0
   [[nodiscard]] std::vector<GpuState> gpus() const;
 
+  /// A function of the library; null where it has none of that name, or does not answer. Valid as
+  /// long as this object.
+  template <class Function>
+  [[nodiscard]] Function function(const char* name) const {
+    return works_ ? find<Function>(name) : nullptr;
+  }
+
  private:
   template <class Function>
-  [[nodiscard]] Function find(const char* name) const;
-
+  [[nodiscard]] Function find(const char* name) const {
+    return reinterpret_cast<Function>(symbol(name));
+  }
+  [[nodiscard]] void* symbol(const char* name) const;
   [[nodiscard]] GpuState state_of(int index, void* device) const;
 
   void* library_ = nullptr;
@@ -49,4 +60,4 @@ class Nvml {
   std::string failure_;
 };
 
-}  // namespace trainctl::study
+}  // namespace trainctl

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace trainctl::device {
+namespace trainctl {
 
 /// What a GPU has counted since the driver was loaded.
 struct GpuCounters {
@@ -36,4 +36,4 @@ class GpuMeter {
 std::unique_ptr<GpuMeter> make_gpu_meter(const std::string& pci_bus,
                                          const std::string& library = "libnvidia-ml.so.1");
 
-}  // namespace trainctl::device
+}  // namespace trainctl
