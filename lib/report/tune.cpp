@@ -85,7 +85,9 @@ Json verdict_json(const TuneVerdict& verdict) {
   return {{"verdict", verdict.name},
           {"share", json_number(verdict.share)},
           {"headroom", json_number(verdict.headroom)},
-          {"advice", verdict.advice}};
+          {"advice", verdict.advice},
+          {"cause", verdict.cause.empty() ? Json(nullptr) : Json(verdict.cause)},
+          {"setting", verdict.setting.empty() ? Json(nullptr) : Json(verdict.setting)}};
 }
 
 Json tries_json(const TuneReport& report) {

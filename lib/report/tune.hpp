@@ -48,13 +48,14 @@ struct TuneLeftOut {
   std::string why;
 };
 
-/// Where the time of a run went, as report::Bottleneck and the table of ranks tell.
+/// Where the time of a run went, as report::Bottleneck tells.
 struct TuneVerdict {
-  std::string name = "balanced";  // name_of(Limit), or "straggler"
+  std::string name = "balanced";  // name_of(Limit)
   double share = 0;
   double headroom = 1;
   std::string advice;
-  std::string setting;  // that the verdict proposes; empty: none
+  std::string setting = {};  // that the verdict proposes; empty: none
+  std::string cause = {};    // of its rule: "few_workers"; empty: not known
 };
 
 /// How the runs were that all was compared with.

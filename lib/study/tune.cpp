@@ -56,9 +56,10 @@ TuneScope scope_of(const TuneChanges& changes) {
 }
 
 /// Verdicts whose cure is not for tune to try unless it may.
-bool has_other_cure(const std::string& verdict) {
-  constexpr std::array kNames{"straggler", "checkpoint_bound", "evaluation_bound"};
-  return std::ranges::any_of(kNames, [&](const char* name) { return verdict == name; });
+bool has_other_cure(const report::TuneVerdict& verdict) {
+  constexpr std::array kNames{"checkpoint_bound", "evaluation_bound"};
+  return is_slow_rank(verdict) ||
+         std::ranges::any_of(kNames, [&](const char* name) { return verdict.name == name; });
 }
 
 class Search {
@@ -132,7 +133,7 @@ void Search::diagnose() {
   }
   const auto& sample = std::get<TuneSample>(result);
   facts_ = sample.facts;
-  report_.before = report_.after = with_straggler(sample.verdict, sample.facts);
+  report_.before = report_.after = sample.verdict;
   report_.baseline.samples_per_s = sample.trial.samples_per_s;
   report_.baseline.num_threads = sample.facts.num_threads;
   report_.baseline.num_workers = sample.facts.num_workers;
@@ -232,7 +233,7 @@ void Search::try_one(const TuneCandidate& candidate) {
 void Search::accept(const TuneCandidate& candidate, const DuelRuns& runs) {
   base_ = with(base_, candidate.change);
   facts_ = runs.last->facts;
-  report_.after = with_straggler(runs.last->verdict, facts_);
+  report_.after = runs.last->verdict;
   auto& patch = report_.patch;
   const auto same = std::ranges::find_if(
       patch, [&](const TunePatchEntry& entry) { return entry.change.key == candidate.change.key; });
@@ -274,7 +275,7 @@ bool Search::holds() {
   if (stop_code_) return false;
   if (ruling.ruling == Ruling::accepted) {
     report_.gain = runs.gain();
-    if (runs.last) report_.after = with_straggler(runs.last->verdict, runs.last->facts);
+    if (runs.last) report_.after = runs.last->verdict;
     return true;
   }
   drop_weakest(fmt::format("it did not hold in the last proof ({}): {}",
@@ -343,7 +344,7 @@ void Search::end_for_want_of_candidates() {
                fmt::format("{} change(s) looked faster, but the runs are too noisy to tell; "
                            "more --repeats and a quieter machine would",
                            open));
-  if (has_other_cure(report_.before.name))
+  if (has_other_cure(report_.before))
     return end(TuneEnd::nothing_left,
                fmt::format("no key that may be tried helps a run that is {}", report_.before.name));
   const std::string tries =

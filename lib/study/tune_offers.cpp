@@ -12,7 +12,7 @@ namespace trainctl::study::tune_keys {
 namespace {
 
 constexpr double kIdleCpu = 40;  // percent of all cores: below it loading waits for files
-constexpr std::array kStarved{"input_bound", "disk_bound", "h2d_bound", "transfer_bound"};
+constexpr std::array kStarved{"input_bound", "transfer_bound"};
 
 template <class E>
 std::string word_of(E value) {

@@ -58,13 +58,13 @@ struct TuneCandidates {
   std::vector<std::string> advice;
 };
 
-/// By the table of rules, which docs/tune.md shows: the verdict tells which keys, and the values
-/// that they have now tell which values. Nothing here asks whether the experiment file accepts
-/// them.
+/// By the table of rules, which docs/tune.md shows: the verdict and its cause tell which keys, and
+/// the values that they have now tell which values; what the verdict proposes comes first. Nothing
+/// here asks whether the experiment file accepts them.
 TuneCandidates tune_candidates(const TuneSituation& situation);
 
-/// `allreduce_bound` where one rank keeps the others waiting: "straggler", which no key mends.
-report::TuneVerdict with_straggler(report::TuneVerdict verdict, const TuneFacts& facts);
+/// Whether one rank keeps the others waiting, which no key mends.
+bool is_slow_rank(const report::TuneVerdict& verdict);
 
 /// Of keys whose values may change the losses; same for any other.
 LossRule loss_rule_of(std::string_view key);

@@ -54,7 +54,12 @@ events::Timing as_in_whole_epochs(events::Timing timing, double part) {
 report::TuneVerdict verdict_of(const RunOutcome& run, const events::Timing& timing) {
   const report::Bottleneck found =
       report::find_bottleneck(timing, report::context_of(run.record, run.ending.levers));
-  return {report::name_of(found.limit), found.share, found.headroom, found.advice, found.setting};
+  return {report::name_of(found.limit),
+          found.share,
+          found.headroom,
+          found.advice,
+          found.setting,
+          found.cause};
 }
 
 /// In letters of either case.

@@ -20,7 +20,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests/support"))
 import planted_faults as planted  # noqa: E402
 
-HEADER = ["fault", "verdict", "patch", "gain [95 %]", "as planted"]
+HEADER = ["fault", "verdict", "cause", "patch", "gain [95 %]", "as planted"]
 
 
 def plugin_of(build):
@@ -44,14 +44,14 @@ def search(build, make, budget):
 
 def is_as_planted(fault, document):
     patched = bool(fault.keys & set(document["patch"])) if fault.keys else not document["patch"]
-    return patched and fault.verdict_fits(document["verdict"]["verdict"])
+    return patched and fault.verdict_fits(document["verdict"])
 
 
 def row_of(fault, document):
     gain = document["gain"]
     text = "-" if gain is None else "{:.2f}x [{:.2f}, {:.2f}]".format(gain["value"], *gain["ci95"])
     patch = ", ".join(f"{key}={value}" for key, value in document["patch"].items()) or document["ended"].replace("_", " ")
-    return [fault.name, document["verdict"]["verdict"], patch, text, "yes" if is_as_planted(fault, document) else "NO"]
+    return [fault.name, document["verdict"]["verdict"], document["verdict"]["cause"] or "-", patch, text, "yes" if is_as_planted(fault, document) else "NO"]
 
 
 def table_of(rows):

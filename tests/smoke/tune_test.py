@@ -34,7 +34,7 @@ class Tuned(Smoke):
     def finds(self, make, *words, **options):
         """The verdict is right, and the patch has one of the keys that mend it and a gain that was proved."""
         document = self.tune(make, *words, **options)
-        self.assertTrue(self.fault.verdict_fits(document["verdict"]["verdict"]), self.said)
+        self.assertTrue(self.fault.verdict_fits(document["verdict"]), self.said)
         self.assertTrue(self.fault.keys & set(document["patch"]), self.said)
         self.assertGreater(document["gain"]["ci95"][0], 1, self.said)
         accepted = [one for one in document["tried"] if one["accepted"]]
@@ -45,7 +45,7 @@ class Tuned(Smoke):
 
     def finds_nothing(self, make):
         document = self.tune(make)
-        self.assertTrue(self.fault.verdict_fits(document["verdict"]["verdict"]), self.said)
+        self.assertTrue(self.fault.verdict_fits(document["verdict"]), self.said)
         self.assertEqual((document["patch"], document["gain"]), ({}, None), self.said)
         self.assertIn("{}", (self.folder / "tuned.patch.yaml").read_text())
         return document

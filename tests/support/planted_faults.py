@@ -7,8 +7,8 @@ import random
 import struct
 import zlib
 
-INPUT = {"input_bound", "disk_bound"}
-WAITS = INPUT | {"h2d_bound", "transfer_bound", "allreduce_bound", "communication_bound"}
+INPUT = {"input_bound"}
+WAITS = INPUT | {"transfer_bound", "communication_bound", "checkpoint_bound"}
 TAIL = "optimizer: {type: sgd, lr: 0.001}\n"
 NORMALIZE = "{type: normalize, mean: [0.5, 0.5, 0.5], std: [0.25, 0.25, 0.25]}"
 
@@ -21,9 +21,13 @@ class Fault:
     verdicts: set = None  # None: any that is no wait
     environment: dict = dataclasses.field(default_factory=dict)
     needs_cores: int = 1
+    causes: set = None  # None: any
 
-    def verdict_fits(self, name):
-        return name in self.verdicts if self.verdicts is not None else name not in WAITS
+    def verdict_fits(self, told):
+        """Of tune.json's `verdict`."""
+        name = told["verdict"]
+        fits = name in self.verdicts if self.verdicts is not None else name not in WAITS
+        return fits and (self.causes is None or told["cause"] in self.causes)
 
 
 def png(path, side, seed):
@@ -64,7 +68,7 @@ dataset:
 loader: {{batch_size: 16, num_workers: 0}}
 model: {{type: mlp, hidden: [512]}}
 trainer: {{accelerator: cpu, devices: 1, num_threads: 1}}
-""" + TAIL, {"loader.num_workers"}, INPUT, needs_cores=2)
+""" + TAIL, {"loader.num_workers"}, INPUT, needs_cores=2, causes={"no_workers"})
 
 
 def slow_decode(folder, plugin):
@@ -79,7 +83,7 @@ dataset:
 loader: {{batch_size: 20, num_workers: {cores}}}
 model: linear
 trainer: {{accelerator: cpu, devices: 1, num_threads: 1}}
-""" + TAIL, {"dataset.cache.mode"}, INPUT)
+""" + TAIL, {"dataset.cache.mode"}, INPUT, causes={"slow_decode"})
 
 
 def throttled_disk(folder, plugin):
@@ -92,7 +96,7 @@ dataset: {{train: {{type: sleepy, samples: 4000, sleep_us: 2000}}}}
 loader: {{batch_size: 16, num_workers: 1}}
 model: linear
 trainer: {{accelerator: cpu, devices: 1, num_threads: 1}}
-""" + TAIL, {"loader.num_workers"}, INPUT)
+""" + TAIL, {"loader.num_workers"}, INPUT, causes={"slow_source"})
 
 
 def threads(folder, plugin):
@@ -105,7 +109,7 @@ dataset: {{train: {{type: synthetic_digits, samples: 12800}}}}
 loader: {{batch_size: 64, num_workers: 0}}
 model: {{type: mlp, hidden: [512, 512]}}
 trainer: {{accelerator: cpu, devices: 1, num_threads: {many}}}
-""" + TAIL, {"trainer.num_threads"})
+""" + TAIL, {"trainer.num_threads"}, {"host_bound"}, causes={"threads_oversubscribed"})
 
 
 def forced_sync(folder, plugin):
@@ -117,7 +121,7 @@ dataset: {train: {type: synthetic_digits, samples: 12800}}
 loader: {batch_size: 16, num_workers: 0}
 model: {type: mlp, hidden: [64, 64, 64, 64]}
 trainer: {accelerator: cpu, devices: 1, num_threads: 1, detect_anomaly: true}
-""" + TAIL, {"trainer.detect_anomaly"})
+""" + TAIL, {"trainer.detect_anomaly"}, causes={"anomaly_checks", "small_steps"})
 
 
 def spinning_threads(folder, plugin):
@@ -136,7 +140,7 @@ dataset: {{train: {{type: sleepy, samples: 4000, sleep_us: 2000, rank: 1}}}}
 loader: {{batch_size: 16, num_workers: 0}}
 model: linear
 trainer: {{accelerator: cpu, devices: 2, num_threads: 1}}
-""" + TAIL, set(), {"straggler", "straggler_bound"}, needs_cores=2)
+""" + TAIL, set(), {"communication_bound"}, needs_cores=2, causes={"slow_rank"})
 
 
 def control(folder, plugin):
