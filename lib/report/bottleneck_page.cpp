@@ -41,7 +41,8 @@ constexpr const char* kHead = R"(# Bottlenecks
 
 Every training run ends with a verdict: what holds it up, the numbers that say so, what a perfect loader would give, and the one key to
 change, if any. The summary shows it, `bottleneck` in `result.json` (and in `run --json`) has all of it. This page is printed by
-`trainctl explain --bottlenecks` from the rules that the verdict is made of. [`trainctl tune`](tune.md) tries the fixes and proves their gain.
+`trainctl explain --bottlenecks` from the rules that the verdict is made of. [`trainctl tune`](tune.md) tries the fixes and
+proves their gain.
 
 | field of `bottleneck` | what |
 | --- | --- |
