@@ -12,6 +12,7 @@ import format as formatting
 import layers
 import limits
 import lint
+import names
 import needed
 import plugin_headers
 import sources
@@ -102,6 +103,22 @@ class Layers(Planted):
 
     def test_a_table_that_is_gone_is_a_failure(self):
         self.expect(layers.check(self.tree_of(**{"docs/architecture.md": "nothing\n"})), "was not found")
+
+
+class Names(Planted):
+    def found(self, first, second):
+        return names.check(self.tree_of(**{"lib/base/a.hpp": first, "lib/base/b.hpp": second}))
+
+    def test_one_name_twice_in_a_namespace_is_found(self):
+        self.expect(self.found("namespace a::b {\nstruct Run { int x = 0; };\n}\n",
+                               "namespace a {\n// struct Other {\nnamespace b {\nenum class Run : char { x };\n}}\n"),
+                    "lib/base/b.hpp:4: a::b::Run is defined in lib/base/a.hpp:2 too")
+
+    def test_another_scope_or_a_declaration_is_another_matter(self):
+        run = "namespace a {\nclass Run final : public Base { struct Part {}; };\n}\n"
+        self.expect(self.found(run, "namespace b {\nstruct Run {};\nstruct Part {};\n}\n"))
+        self.expect(self.found(run, "namespace a {\nclass Run;\nstruct Part {};\n}\n"))
+        self.expect(self.found(run, "namespace a {\ninline int f() { struct Run { int x; }; return Run{}.x; }\n}\n"))
 
 
 class Stages(Planted):

@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""A type's name stands once in its namespace, over all headers of lib: two of one name are one to the linker."""
+
+import re
+
+import tree
+
+TOKEN = re.compile(r"\bnamespace\s+([\w:]*)\s*\{"
+                   r"|\b(?:enum\s+(?:class\s+|struct\s+)?|struct\s+|class\s+|union\s+)(?:alignas\([^)]*\)\s*|\[\[[^\]]*\]\]\s*)?"
+                   r"(\w+)(?:\s+final)?\s*(?::(?!:)[^;{}()]*)?\{"
+                   r"|[{}]")
+
+
+def types(text):
+    """(qualified name, line) of each struct, class, union and enum that is defined outside of functions."""
+    scopes, found = [], []
+    text = tree.without_comments(text)
+    for match in TOKEN.finditer(text):
+        token = match.group(0)
+        if token == "}":
+            if scopes:
+                scopes.pop()
+            continue
+        if match[2] and None not in scopes:
+            found.append(("::".join([*scopes, match[2]]), text.count("\n", 0, match.start()) + 1))
+        scopes.append(match[2] or match[1] if token != "{" else None)
+    return found
+
+
+def check(root):
+    places, violations = {}, []
+    for path in tree.files(root, ".hpp"):
+        if path.parts[0] != "lib":
+            continue
+        for name, line in types(tree.read(root, path)):
+            if name in places:
+                violations.append(f"{path}:{line}: {name} is defined in {places[name]} too: one of them needs another name")
+            places.setdefault(name, f"{path}:{line}")
+    return violations
+
+
+if __name__ == "__main__":
+    tree.run("names", check)
