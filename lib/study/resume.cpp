@@ -1,6 +1,7 @@
 #include "study/resume.hpp"
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/store.hpp"
 #include "checkpoint/verify.hpp"
@@ -57,12 +58,35 @@ FolderRequest within(FolderRequest asked, const fs::path& run_dir) {
   return asked;
 }
 
+/// The one that each run writes before anything else.
+bool tells_of_no_end(const fs::path& result) {
+  constexpr std::uint64_t kMostBytes = 1 << 20;
+  try {
+    const Json document =
+        Json::parse(read_file(result, kMostBytes, ReadFailure::resource), nullptr, false);
+    return document.is_object() && document.value("verdict", Json()) == "unfinished";
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// What is there already of a run that was killed in its first milliseconds.
+bool is_of_a_beginning(const fs::path& path) {
+  const std::string name = path.filename().string();
+  std::error_code ignored;
+  if (name == "result.json") return tells_of_no_end(path);
+  if (name == "logs") return fs::is_directory(path, ignored) && fs::is_empty(path, ignored);
+  const bool is_temporary = name.find(".tmp.") != std::string::npos ||
+                            name.find(".reserved.") != std::string::npos;
+  return name.starts_with(FolderLock::kFileName) || (name.starts_with('.') && is_temporary);
+}
+
 void expect_training(const fs::path& run_dir) {
   const std::string shown = printable(run_dir.string());
   std::error_code ignored;
   bool is_new = true;
   for (fs::directory_iterator at(run_dir, ignored), end; is_new && at != end; at.increment(ignored))
-    is_new = at->path().filename() == FolderLock::kFileName;
+    is_new = is_of_a_beginning(at->path());
   ENSURE(config, is_new || is_run_folder(run_dir) || is_there(run_dir / kCheckpoints),
          "{} is not empty and no run folder: nothing there can be resumed", shown);
   ENSURE(config, spec::read_task(run_dir).kind == spec::TaskKind::train,

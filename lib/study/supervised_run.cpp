@@ -84,10 +84,11 @@ void SupervisedRun::tell_end() {
 }
 
 void SupervisedRun::write_inputs() {
+  // First: a run that is killed at once leaves a folder that --resume knows for one of training.
+  if (trains()) make_folder(outcome_.folder / "checkpoints");
   write_provisional_result();
   reserved_.emplace(outcome_.folder / "result.json", kResultBytes);
   make_folder(outcome_.folder / "logs");
-  if (trains()) make_folder(outcome_.folder / "checkpoints");
   write_task(start_.request.task, outcome_.folder);
   write_config(start_, outcome_.folder);
   manifest_.plugins = plugin_files(start_.request.loaded.experiment.plugins);

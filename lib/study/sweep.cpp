@@ -51,9 +51,12 @@ void await_holder(const fs::path& run_dir, const SweepHooks& hooks) {
   }
 }
 
-/// The process was killed, or said that it lacked something: it may do better alone.
-bool lacked_resources(int exit_code) {
-  return exit_code == static_cast<int>(ErrorKind::resource) || exit_code == kSignalled + SIGKILL;
+/// The process or one of its ranks was killed, or said that it lacked something: it may do better
+/// alone.
+bool lacked_resources(const RunEnd& end) {
+  const bool lost_a_rank = end.exit_code == static_cast<int>(ErrorKind::rank_failed);
+  return end.exit_code == static_cast<int>(ErrorKind::resource) ||
+         end.exit_code == kSignalled + SIGKILL || (lost_a_rank && end.lacked_memory);
 }
 
 class Loop {
@@ -134,7 +137,7 @@ void Loop::take_over(const LedgerRun& run) {
   await_holder(folder, hooks_);
   const auto end = run_end(folder, run.result_before, plan_.ranking);
   const bool is_over =
-      end && !launch::is_stop_code(end->exit_code) && !lacked_resources(end->exit_code);
+      end && !launch::is_stop_code(end->exit_code) && !lacked_resources(*end);
   log::get().info("run {} was left by a sweep that was killed: {}", run_id(run.number),
                   is_over ? "it had ended" : "it goes on from its newest checkpoint");
   if (is_over) {
@@ -218,17 +221,18 @@ void Loop::conclude(const Running& running, int exit_code) {
 }
 
 void Loop::record(const LedgerRun& run, const RunEnd& end) {
-  if (lacked_resources(end.exit_code) && run.retries < plan_.retries) {
+  if (lacked_resources(end) && run.retries < plan_.retries) {
     log::get().warn("run {} lacked resources and is tried again in {}: {}", run_id(run.number),
                     human_duration(kRetryPauseS), printable(end.message));
     put_back(run, Ledger::Because::lacked_resources);
-    allowed_ = std::max(1, std::min(allowed_ - 1, static_cast<int>(std::ssize(running_))));
+    allowed_ = std::max(1, allowed_ - 1);
     not_before_ = hooks_.clock.now() + kRetryPauseS;
     return;
   }
   const auto limit = limit_of(run);
   const bool is_complete = !limit || end.epochs < *limit;  // early stopping, or another limit
   ledger_.end(run.number, end, is_complete);
+  if (end.exit_code == 0) allowed_ = std::min(plan_.jobs, allowed_ + 1);
   tell(run.number);
   if (end.exit_code == 0 || plan_.on_failure == OnFailure::keep_going) return;
   end_.failed_fast = true;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <csignal>
 #include <system_error>
 #include <vector>
 
@@ -61,6 +62,18 @@ std::optional<double> value_in(const Json& document, const RunEnd& end, const Ra
   return last == end.metrics.end() ? std::nullopt : std::optional(last->second);
 }
 
+/// The run's own supervisor lives on where the kernel kills a rank for want of memory.
+bool lacked_memory(const Json& document) {
+  constexpr const char* kHint = "out of memory";
+  const auto failure = document.find("first_failure");
+  if (failure == document.end() || !failure->is_object()) return false;
+  const Json signal = failure->value("signal", Json());
+  const Json message = failure->value("message", Json());
+  const bool says_so =
+      message.is_string() && message.get<std::string>().find(kHint) != std::string::npos;
+  return signal == "SIGKILL" || signal == SIGKILL || says_so;
+}
+
 std::string message_of(const Json& document) {
   const auto found = document.find("message");
   return found != document.end() && found->is_string() ? found->get<std::string>() : std::string();
@@ -89,6 +102,7 @@ std::optional<RunEnd> run_end(const fs::path& run_dir, const std::string& result
   end.message = message_of(document);
   end.epochs = static_cast<std::int64_t>(finite(document, "epochs").value_or(0));
   end.wall_s = finite(document, "wall_s").value_or(0);
+  end.lacked_memory = lacked_memory(document);
   add_metrics(document, "train", end);
   add_metrics(document, "val", end);
   end.value = best_in_table(run_dir / "epochs.csv", ranking);

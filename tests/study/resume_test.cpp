@@ -195,6 +195,24 @@ TEST_CASE("what is no training run is left alone") {
              Contains("there is no"));
 }
 
+TEST_CASE("a run that was killed before it had anything of its own begins there") {
+  TempFolder root;
+  const study::FolderRequest asked{.name = "x", .root = root.path(), .fixed = root / "young"};
+  const auto resume = [&] {
+    return study::resumed_folder(asked, study::parse_resume("auto")).if_used;
+  };
+  put_text(root / "young/.lock", "{}");
+  CHECK(resume() == study::IfUsed::go_on);
+  put_text(root / "young/.result.json.tmp.17", "{");
+  put_text(root / "young/result.json", R"({"verdict": "unfinished", "exit_code": null})");
+  put_text(root / "young/.result.json.reserved.17", "");
+  fs::create_directory(root / "young/logs");
+  CHECK(resume() == study::IfUsed::go_on);
+  CHECK(study::choose_checkpoint(root / "young", study::parse_resume("auto")).checkpoint.empty());
+  put_text(root / "young/result.json", R"({"verdict": "ok", "exit_code": 0})");
+  CHECK_THAT(refusal(ErrorKind::config, resume), Contains("no run folder"));
+}
+
 TEST_CASE("a run that goes on keeps the batch size that trials found for it") {
   TempFolder root;
   const study::FolderRequest asked{.name = "x", .root = root.path(), .fixed = {}};

@@ -22,6 +22,7 @@ namespace {
 struct Course {
   std::map<int, int> exit_codes;  // by start; others end well
   bool endless = false;           // until it is asked to stop: then 75
+  std::string failure = "null";   // first_failure of result.json, where it fails
 };
 
 /// Runs that end at once and leave a result.json; no process is started.
@@ -50,6 +51,11 @@ class World {
                              "val": {{"loss": {}}}}})",
                          epochs, ++*stamp_, losses_[setting]));
   }
+  void leave_failure(std::int64_t number, int exit_code, const std::string& failure) const {
+    put_text(run_folder(plan.folder, number) / "result.json",
+             fmt::format(R"({{"exit_code": {}, "wall_s": {}, "message": "", "first_failure": {}}})",
+                         exit_code, ++*stamp_, failure));
+  }
 
   SweepPlan plan;
   std::vector<std::uint64_t> seeds{0};
@@ -57,18 +63,27 @@ class World {
   std::string order;                      // "1@3 2 ": run 1 until epoch 3, run 2 to its end
   std::vector<int> signals;               // sent to runs
   std::map<int, std::vector<int>> heard;  // at the n-th wait
+  std::vector<int> beside;                // runs that there were after each start
   std::int64_t max_epochs = 9;
 
  private:
   class Job final : public JobProcess {
    public:
     Job(World& world, SweepJob job, Course course, int start)
-        : world_(world), job_(std::move(job)), course_(std::move(course)), start_(start) {}
+        : world_(world), job_(std::move(job)), course_(std::move(course)), start_(start) {
+      world_.beside.push_back(++world_.running_);
+    }
+    ~Job() override { --world_.running_; }
+    Job(const Job&) = delete;
+    Job& operator=(const Job&) = delete;
     std::optional<int> ended() override {
       if (course_.endless && !stopped_) return std::nullopt;
       if (stopped_) return 75;
       const auto code = course_.exit_codes.find(start_);
-      if (code != course_.exit_codes.end()) return code->second;
+      if (code != course_.exit_codes.end()) {
+        world_.leave_failure(job_.number, code->second, course_.failure);
+        return code->second;
+      }
       world_.leave_result(job_.number, job_.until_epoch.value_or(world_.max_epochs));
       return 0;
     }
@@ -109,6 +124,7 @@ class World {
   Ledger ledger_;
   std::map<std::int64_t, int> starts_;
   int waits_ = 0;
+  int running_ = 0;
 
  public:
   void define() {
@@ -175,6 +191,35 @@ TEST_CASE("what lacked resources is tried again after a pause, so often and no m
   world.run();
   CHECK(world.statuses() == "failed ");
   CHECK(world.order == "1 1 ");
+}
+
+TEST_CASE("a rank that is killed as the kernel does for want of memory is tried again, too") {
+  const std::string killed = R"({"rank": 0, "signal": "SIGKILL", "message": "killed"})";
+  const std::string told = R"({"rank": 0, "signal": null, "message": "out of memory: 2 GB"})";
+  for (const std::string& failure : {killed, told}) {
+    World world({3, 1});
+    world.define();
+    world.courses[1] = {.exit_codes = {{0, 7}}, .failure = failure};
+    world.run();
+    CHECK(world.statuses() == "ok ok ");
+    CHECK(world.order == "1 1 2 ");
+  }
+  World world({3, 1});
+  world.define();
+  world.courses[1] = {.exit_codes = {{0, 7}},
+                      .failure = R"({"rank": 0, "signal": "SIGSEGV", "message": "killed"})"};
+  world.run();
+  CHECK(world.statuses() == "failed ok ");
+}
+
+TEST_CASE("fewer runs go side by side after a lack of resources, until runs end well again") {
+  World world({6, 5, 4, 3, 2, 1});
+  world.define();
+  world.plan.jobs = 3;
+  world.courses[1].exit_codes = world.courses[2].exit_codes = {{0, 11}};
+  world.run();
+  CHECK(world.order == "1 2 3 1 2 4 5 6 ");
+  CHECK(world.beside == std::vector<int>{1, 2, 3, 1, 2, 1, 2, 3});
 }
 
 TEST_CASE("a stop signal reaches the runs, which stay to be gone on with") {
