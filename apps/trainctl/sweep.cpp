@@ -17,6 +17,7 @@
 #include "study/run_folder.hpp"
 #include "study/sweep_definition.hpp"
 #include "study/sweep_process.hpp"
+#include "study/sweep_result.hpp"
 #include "study/sweep_slots.hpp"
 #include "sweep_output.hpp"
 #include "sweep_plan.hpp"
@@ -32,6 +33,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -110,6 +112,8 @@ class Starter {
         slots_(flags.jobs, by_physical_core(allowed_cores()), cpu_quota(), gpus) {}
 
   [[nodiscard]] std::vector<std::string> command(const study::SweepJob& job) const;
+  [[nodiscard]] fs::path config_of(const std::string& hash) const;
+  [[nodiscard]] const study::PlannedRun& run_of(const study::SweepJob& job) const;
   [[nodiscard]] int gpus_of(const study::SweepJob& job) const;
 
   const SweepFlags& flags_;
@@ -122,10 +126,9 @@ class Starter {
 };
 
 std::vector<std::string> Starter::command(const study::SweepJob& job) const {
-  std::vector<std::string> words{executable_path().string(), "run", flags_.config.file};
-  words.insert(words.end(), sweep_.fixed.begin(), sweep_.fixed.end());
-  for (const auto& [key, value] : job.overrides) words.push_back(key + "=" + value);
-  if (!flags_.seeds.empty()) words.push_back(fmt::format("seed={}", job.seed));
+  std::vector<std::string> words{executable_path().string(), "run",
+                                 config_of(run_of(job).config).string(),
+                                 fmt::format("seed={}", job.seed)};
   for (const char* word : {"--resume", "auto", "--quiet", "--progress", "none", "--color", "never"})
     words.emplace_back(word);
   words.insert(words.end(), {"--run-dir", job.run_dir.string()});
@@ -134,13 +137,27 @@ std::vector<std::string> Starter::command(const study::SweepJob& job) const {
   return words;
 }
 
-/// With `auto` an equal part of them.
-int Starter::gpus_of(const study::SweepJob& job) const {
+/// The experiment as it was when the sweep was called: a file that is changed meanwhile changes no
+/// run.
+fs::path Starter::config_of(const std::string& hash) const {
+  const fs::path file = folder_ / "configs" / (hash + ".yaml");
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) write_atomically(file, sweep_.configs.at(hash));
+  return file;
+}
+
+const study::PlannedRun& Starter::run_of(const study::SweepJob& job) const {
   const auto run = std::ranges::find_if(sweep_.runs, [&](const study::PlannedRun& each) {
     return each.seed == job.seed && each.overrides == job.overrides;
   });
-  if (run == sweep_.runs.end() || gpus_ == 0) return 0;
-  const int wanted = sweep_.devices.at(run->config);
+  ASSERT(run != sweep_.runs.end());
+  return *run;
+}
+
+/// With `auto` an equal part of them.
+int Starter::gpus_of(const study::SweepJob& job) const {
+  if (gpus_ == 0) return 0;
+  const int wanted = sweep_.devices.at(run_of(job).config);
   return wanted >= 0 ? wanted : std::max(1, gpus_ / flags_.jobs);
 }
 
@@ -164,6 +181,38 @@ void Starter::release(std::int64_t number) {
   shares_.erase(share);
 }
 
+/// How the runs of a sweep are ranked, as the ledger keeps it.
+Json ranking_of(const PlannedSweep& sweep) {
+  return {{"monitor", sweep.ranking.monitor},
+          {"mode", sweep.ranking.better == report::Better::lower ? "min" : "max"}};
+}
+
+/// The value of each run that has ended is that of the monitor that was asked for, which may be
+/// another than before.
+void rank_by(study::Ledger& ledger, const PlannedSweep& sweep, const fs::path& folder) {
+  if (ledger.ranking() == ranking_of(sweep)) return;
+  study::Ledger::Values values;
+  for (const study::LedgerRun& run : ledger.all_runs()) {
+    if (!run.exit_code) continue;
+    const auto end = study::run_end(study::run_folder(folder, run.number), {}, sweep.ranking);
+    values.emplace_back(run.number, end ? end->value : study::value_in(run, sweep.ranking));
+  }
+  ledger.rank(ranking_of(sweep), values);
+}
+
+/// Runs that were stopped at other rungs, or judged by another value, cannot be compared with what
+/// comes.
+void expect_same_halving(const Json& before, const Json& now, const std::string& shown) {
+  const Json was = before.value("asha", Json());
+  const Json is = now.value("asha", Json());
+  ENSURE(config, was == is,
+         "{} holds a sweep {}, and this one is {}: its runs were stopped by those rules; repeat "
+         "them, or choose another --out ({})",
+         shown, was.is_null() ? "without --asha" : "with --asha",
+         is.is_null() ? "without it" : was.is_null() ? "with it" : "with other settings of it",
+         printable(study::definition_difference({{"asha", was}}, {{"asha", is}})));
+}
+
 enum class Todo { nothing, runs };
 
 /// The ledger has the definition from here on. Throws Error(config) where it has another, or is not
@@ -173,6 +222,7 @@ Todo prepare(study::Ledger& ledger, const PlannedSweep& sweep, const SweepFlags&
   const Json before = ledger.definition();
   const std::string shown = printable(folder.string());
   if (!before.is_null()) {
+    expect_same_halving(before, sweep.definition, shown);
     const std::string difference = study::definition_difference(before, sweep.definition);
     ENSURE(config, difference.empty() || flags.resume,
            "{} holds another sweep ({}); go on with this one there by --resume, which keeps the "
@@ -180,7 +230,10 @@ Todo prepare(study::Ledger& ledger, const PlannedSweep& sweep, const SweepFlags&
            shown, difference);
     const auto runs = ledger.runs();
     const bool is_done = difference.empty() && study::is_finished(runs) && !flags.retry_failed;
-    if (is_done) return Todo::nothing;
+    if (is_done) {
+      rank_by(ledger, sweep, folder);
+      return Todo::nothing;
+    }
     const auto done = std::ranges::count_if(runs, [](const study::LedgerRun& run) {
       return run.status == report::SweepStatus::ok || run.status == report::SweepStatus::failed ||
              run.status == report::SweepStatus::pruned;
@@ -191,6 +244,7 @@ Todo prepare(study::Ledger& ledger, const PlannedSweep& sweep, const SweepFlags&
            shown, done, runs.size());
   }
   ledger.define(sweep.definition, sweep.runs);
+  rank_by(ledger, sweep, folder);
   std::vector<std::int64_t> again;
   for (const study::LedgerRun& run : ledger.runs()) {
     const bool failed = run.status == report::SweepStatus::failed && flags.retry_failed;
@@ -229,17 +283,31 @@ struct Making {
   SweepPage& page;
 };
 
-/// The ledger has it all: a table that cannot be written now is written again after the next run.
-void tell(const Making& making, const study::LedgerRun& run, const Context& context) {
-  const report::Sweep now = told_sweep(making.ledger, making.sweep, making.flags, making.folder);
-  say_run(run, now, context);
-  try {
-    write_sweep_files(now);
-  } catch (const Error& error) {
-    log::get().warn("the tables of the sweep were not written: {}", error.what());
+/// Writes the tables while runs end: of many that end in a second once, as each holds all runs. The
+/// ledger has it all: what is not written now is written after a later run, or at the end.
+class Tables {
+ public:
+  Tables(const Making& making, const Clock& clock) : making_(making), clock_(clock) {}
+
+  void write() {
+    constexpr double kEvery_s = 1;
+    if (written_at_ && clock_.now() - *written_at_ < kEvery_s) return;
+    const report::Sweep now =
+        told_sweep(making_.ledger, making_.sweep, making_.flags, making_.folder);
+    try {
+      write_sweep_files(now);
+    } catch (const Error& error) {
+      log::get().warn("the tables of the sweep were not written: {}", error.what());
+    }
+    making_.page.write_sometimes(now);
+    written_at_ = clock_.now();
   }
-  making.page.write_sometimes(now);
-}
+
+ private:
+  const Making& making_;
+  const Clock& clock_;
+  std::optional<double> written_at_;
+};
 
 void say_repeated(const PlannedSweep& sweep, const Context& context) {
   if (sweep.repeated == 0 || progress_for(context) == report::ProgressMode::none) return;
@@ -250,12 +318,17 @@ void say_repeated(const PlannedSweep& sweep, const Context& context) {
 study::SweepEnd make_runs(const Making& making, const Context& context) {
   const fs::path& folder = making.folder;
   Starter starter(making.flags, making.sweep, folder, making.guard);
+  make_folder(folder / "configs");
   make_folder(folder / "logs");
   make_folder(folder / "runs");
   say_repeated(making.sweep, context);
-  const auto told = [&](const study::LedgerRun& run) {
-    starter.release(run.number);
-    tell(making, run, context);
+  Tables tables(making, steady_clock());
+  const auto told = [&](std::span<const study::LedgerRun> runs) {
+    for (const study::LedgerRun& run : runs) {
+      starter.release(run.number);
+      say_run(run, making.sweep, context);
+    }
+    tables.write();
   };
   const study::SweepHooks hooks{
       .start = [&](const study::SweepJob& job) { return starter.start(job); },

@@ -26,9 +26,10 @@ report::SweepRun told_run(const study::LedgerRun& run, std::size_t group,
   told.id = study::run_id(run.number);
   told.group = group;
   told.seed = run.plan.seed;
-  for (const auto& [key, value] : run.plan.overrides)
-    told.overrides.emplace_back(key.substr(std::min(key.find_first_not_of('+'), key.size())),
-                                value);
+  for (const auto& [key, value] : run.plan.overrides) {
+    const std::string bare = key.substr(std::min(key.find_first_not_of('+'), key.size()));
+    if (bare != "seed") told.overrides.emplace_back(bare, value);  // runs of one setting share them
+  }
   told.status = run.status;
   told.exit_code = run.exit_code;
   told.message = run.message;
@@ -48,9 +49,9 @@ std::string setting_text(const report::SweepRun& run) {
   return text;
 }
 
-std::string state_text(const report::SweepRun& run, const report::Sweep& sweep) {
+std::string state_text(const report::SweepRun& run, const std::string& monitor) {
   const std::string value =
-      run.value ? fmt::format("{} {}", sweep.monitor, report::metric_text(*run.value)) : "-";
+      run.value ? fmt::format("{} {}", monitor, report::metric_text(*run.value)) : "-";
   switch (run.status) {
     case SweepStatus::ok: return fmt::format("{}  {} epochs", value, run.epochs);
     case SweepStatus::failed:
@@ -134,15 +135,12 @@ void print_sweep(const report::Sweep& sweep, int exit_code, const SweepPage& pag
   writer_for(stdout)(table + report::sweep_notes(sweep, rows) + where);
 }
 
-void say_run(const study::LedgerRun& run, const report::Sweep& sweep, const Context& context) {
+void say_run(const study::LedgerRun& run, const PlannedSweep& sweep, const Context& context) {
   if (progress_for(context) == report::ProgressMode::none) return;
-  const std::string id = study::run_id(run.number);
-  for (const report::SweepRun& each : sweep.runs) {
-    if (each.id != id) continue;
-    writer_for(stderr)(fmt::format("run {} of {}  {}  seed {}  {}\n", id, sweep.runs.size(),
-                                   printable(setting_text(each)), each.seed,
-                                   printable(state_text(each, sweep))));
-  }
+  const report::SweepRun told = told_run(run, 0, {});
+  writer_for(stderr)(fmt::format("run {} of {}  {}  seed {}  {}\n", told.id, sweep.runs.size(),
+                                 printable(setting_text(told)), told.seed,
+                                 printable(state_text(told, sweep.ranking.monitor))));
 }
 
 }  // namespace trainctl::app

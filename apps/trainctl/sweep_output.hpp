@@ -46,6 +46,6 @@ void print_sweep(const report::Sweep& sweep, int exit_code, const SweepPage& pag
                  const Context& context);
 
 /// A line about a run that has ended or moved on, where progress is shown.
-void say_run(const study::LedgerRun& run, const report::Sweep& sweep, const Context& context);
+void say_run(const study::LedgerRun& run, const PlannedSweep& sweep, const Context& context);
 
 }  // namespace trainctl::app

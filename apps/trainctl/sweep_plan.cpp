@@ -138,6 +138,7 @@ class Planner {
   void check(const spec::Experiment& experiment);
   void rank(const spec::Experiment& experiment);
   void check_halving(const spec::Experiment& experiment);
+  void check_rungs() const;
   void define(const Space& space, const study::Settings& settings);
 
   const SweepFlags& flags_;
@@ -145,9 +146,10 @@ class Planner {
   PlannedSweep sweep_;
   std::vector<std::uint64_t> seeds_;
   std::vector<std::string> varied_;
-  std::set<std::string> hashes_;
+  std::set<std::pair<std::string, std::uint64_t>> taken_;  // config hash, seed
   Problems problems_;
   std::optional<std::int64_t> epochs_;  // of a whole run, with --asha
+  std::int64_t validates_every_ = 1;    // epochs; the most of all runs
   Json fixed_values_;
 };
 
@@ -162,6 +164,9 @@ PlannedSweep Planner::plan() {
          with_thousands(static_cast<long long>(runs)), kMostRuns);
   for (const report::Overrides& setting : settings) {
     for (const auto& [key, value] : setting) {
+      ENSURE(config, seeds_.empty() || study::bare_key(key) != "seed",
+             "--list {} sets seed={}, and --seeds sets it for all runs: leave one of them out",
+             printable(flags_.list), printable(value));
       if (std::ranges::find(varied_, key) == varied_.end()) varied_.push_back(key);
     }
   }
@@ -169,6 +174,7 @@ PlannedSweep Planner::plan() {
   problems_.settle(context_);
   sweep_.rungs = {epochs_.value_or(0)};
   if (flags_.asha) sweep_.rungs = study::rungs_of(flags_.min_epochs, *epochs_, flags_.eta);
+  check_rungs();
   define(space, settings);
   return std::move(sweep_);
 }
@@ -203,15 +209,16 @@ void Planner::read(const report::Overrides& setting) {
 
 void Planner::take(const spec::Loaded& loaded, const report::Overrides& setting) {
   const spec::Experiment& experiment = loaded.experiment;
-  if (hashes_.empty()) {
+  if (taken_.empty()) {
     sweep_.name = experiment.name;
     fixed_values_ = study::fixed_values(loaded, varied_);
   }
   const std::string hash = study::config_hash(loaded);
-  if (!hashes_.insert(hash).second) {
+  if (!taken_.emplace(hash, experiment.seed).second) {
     ++sweep_.repeated;
     return;
   }
+  sweep_.configs.try_emplace(hash, spec::dump_resolved(loaded));
   const bool on_cpu = experiment.trainer.accelerator == spec::Accelerator::cpu;
   sweep_.devices[hash] = on_cpu ? 0 : experiment.trainer.devices.value_or(-1);
   if (seeds_.empty()) sweep_.runs.push_back({hash, experiment.seed, setting});
@@ -253,11 +260,27 @@ void Planner::check_halving(const spec::Experiment& experiment) {
          "--asha compares runs at the same epochs, and trainer.max_epochs is {} here and {} before",
          *epochs, epochs_.value_or(0));
   epochs_ = epochs;
+  validates_every_ = std::max(validates_every_, trainer.check_val_every_n_epoch);
   const spec::Checkpoint& checkpoint = experiment.checkpoint;
   ENSURE(config,
          (checkpoint.save_last || checkpoint.save_top_k != 0) && !checkpoint.save_weights_only,
          "--asha goes on with runs from their checkpoints, and this one leaves none: set "
          "checkpoint.save_last=true and checkpoint.save_weights_only=false");
+}
+
+/// At a rung without a validation nothing could be compared, or what is older.
+void Planner::check_rungs() const {
+  if (!flags_.asha || !sweep_.ranking.monitor.starts_with("val/")) return;
+  std::string rungs;
+  bool fits = true;
+  for (const std::int64_t rung : sweep_.rungs) {
+    rungs += fmt::format("{}{}", rungs.empty() ? "" : ", ", rung);
+    fits = fits && (rung % validates_every_ == 0 || rung == sweep_.rungs.back());
+  }
+  ENSURE(config, fits,
+         "--asha judges runs by {} after epochs {}, and trainer.check_val_every_n_epoch is {}: "
+         "set trainer.check_val_every_n_epoch=1, or --min-epochs to a multiple of it",
+         printable(sweep_.ranking.monitor), rungs, validates_every_);
 }
 
 void Planner::define(const Space& space, const study::Settings& settings) {

@@ -171,8 +171,9 @@ std::vector<std::pair<std::string, double>> metrics_in(const std::string& text) 
 
 constexpr const char* kSelect =
     "SELECT number, config, seed, overrides, status, target, rung, retries, holder, result_before, "
-    "exit_code, message, epochs, wall_s, value, metrics FROM runs WHERE position IS NOT NULL "
-    "ORDER BY position";
+    "exit_code, message, epochs, wall_s, value, metrics FROM runs ";
+constexpr const char* kDefined = "WHERE position IS NOT NULL ORDER BY position";
+constexpr const char* kAll = "ORDER BY number";
 
 LedgerRun run_in(const Statement& row) {
   LedgerRun run;
@@ -209,6 +210,10 @@ struct Ledger::Database {
   void open();
   /// All of it or nothing.
   void atomically(const std::function<void()>& body) const;
+  /// Of the table of runs, those that the end of the statement asks for, in its order.
+  [[nodiscard]] std::vector<LedgerRun> runs(const char* which) const;
+  [[nodiscard]] Json meta(const char* key) const;
+  void set_meta(const char* key, const Json& value) const;
   /// Of one run, which has to be in the state that the statement asks for.
   void change_one(Statement& statement, std::int64_t number, const char* to) const;
 
@@ -222,7 +227,10 @@ void Ledger::Database::open() {
   if (code != SQLITE_OK) fail(handle, file, code);
   sqlite3_busy_timeout(handle, kBusyMs);
   // FULL: what is committed is on the disk, and not only in the page cache.
-  execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;");
+  // EXCLUSIVE: the log needs no memory that processes share, which network file systems lack.
+  execute(
+      "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; "
+      "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;");
   atomically([&] {
     int version = 0;
     {
@@ -260,18 +268,38 @@ Ledger::Ledger(const fs::path& file) : database_(std::make_unique<Database>(file
 Ledger::~Ledger() = default;
 Ledger::Ledger(Ledger&&) noexcept = default;
 
-Json Ledger::definition() const {
-  Statement row = database_->prepare("SELECT value FROM meta WHERE key = 'definition'");
+Json Ledger::Database::meta(const char* key) const {
+  const std::string name = key;
+  Statement row = prepare("SELECT value FROM meta WHERE key = ?");
+  row.bind(name);
   return row.step() ? Json::parse(row.text(0)) : Json(nullptr);
+}
+
+void Ledger::Database::set_meta(const char* key, const Json& value) const {
+  const std::string name = key;
+  const std::string text = to_line(value);
+  prepare("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)").bind(name).bind(text).run();
+}
+
+Json Ledger::definition() const { return database_->meta("definition"); }
+
+Json Ledger::ranking() const { return database_->meta("ranking"); }
+
+void Ledger::rank(const Json& ranking, const Values& values) {
+  database_->atomically([&] {
+    database_->set_meta("ranking", ranking);
+    for (const auto& [number, value] : values)
+      database_->prepare("UPDATE runs SET value = ? WHERE number = ?")
+          .bind(value)
+          .bind(number)
+          .run();
+  });
 }
 
 std::size_t Ledger::define(const Json& definition, std::span<const PlannedRun> runs) {
   std::size_t added = 0;
   database_->atomically([&] {
-    const std::string text = to_line(definition);
-    database_->prepare("INSERT OR REPLACE INTO meta (key, value) VALUES ('definition', ?)")
-        .bind(text)
-        .run();
+    database_->set_meta("definition", definition);
     database_->execute("UPDATE runs SET position = NULL");
     std::int64_t position = 0;
     for (const PlannedRun& run : runs) {
@@ -298,12 +326,16 @@ std::size_t Ledger::define(const Json& definition, std::span<const PlannedRun> r
   return added;
 }
 
-std::vector<LedgerRun> Ledger::runs() const {
+std::vector<LedgerRun> Ledger::runs() const { return database_->runs(kDefined); }
+
+std::vector<LedgerRun> Ledger::all_runs() const { return database_->runs(kAll); }
+
+std::vector<LedgerRun> Ledger::Database::runs(const char* which) const {
   std::map<std::int64_t, std::vector<std::optional<double>>> values;
-  Statement rungs = database_->prepare("SELECT run, value FROM rungs ORDER BY run, rung");
+  Statement rungs = prepare("SELECT run, value FROM rungs ORDER BY run, rung");
   while (rungs.step()) values[rungs.number(0)].push_back(rungs.real_or_none(1));
   std::vector<LedgerRun> all;
-  Statement row = database_->prepare(kSelect);
+  Statement row = prepare((std::string(kSelect) + which).c_str());
   while (row.step()) {
     all.push_back(run_in(row));
     all.back().rung_values = values[all.back().number];

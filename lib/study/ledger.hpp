@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trainctl::study {
@@ -56,7 +57,8 @@ struct RunEnd {
 /// that is to be left: then somebody else is at it.
 class Ledger {
  public:
-  /// Opens the file, or makes it. Throws Error(resource) for a file that is none.
+  /// Opens the file, or makes it, and keeps all others out. Throws Error(resource) for a file that
+  /// is none.
   explicit Ledger(const fs::path& file);
   ~Ledger();
   Ledger(Ledger&&) noexcept;
@@ -69,6 +71,14 @@ class Ledger {
   std::size_t define(const Json& definition, std::span<const PlannedRun> runs);
   /// Those of the definition, in its order.
   [[nodiscard]] std::vector<LedgerRun> runs() const;
+  /// Also those that earlier definitions had, by number.
+  [[nodiscard]] std::vector<LedgerRun> all_runs() const;
+
+  /// By what the values of the runs are, as rank() was told; null: nothing yet.
+  [[nodiscard]] Json ranking() const;
+  using Values = std::vector<std::pair<std::int64_t, std::optional<double>>>;
+  /// From now on by that: the values of the runs that have ended, by number.
+  void rank(const Json& ranking, const Values& values);
 
   /// All of them are to come to that rung.
   void aim(std::span<const std::int64_t> numbers, int target);

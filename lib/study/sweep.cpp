@@ -10,8 +10,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -84,7 +86,7 @@ class Loop {
   void hear(const std::vector<int>& signals);
   void stop_all(int signal);
   void prune_rest();
-  void tell(std::int64_t number) const;
+  void tell(std::span<const std::int64_t> numbers) const;
   [[nodiscard]] RunEnd end_of(const Running& running, int exit_code) const;
   [[nodiscard]] double patience() const;
   [[nodiscard]] std::optional<std::int64_t> limit_of(const LedgerRun& run) const;
@@ -233,7 +235,7 @@ void Loop::record(const LedgerRun& run, const RunEnd& end) {
   const bool is_complete = !limit || end.epochs < *limit;  // early stopping, or another limit
   ledger_.end(run.number, end, is_complete);
   if (end.exit_code == 0) allowed_ = std::min(plan_.jobs, allowed_ + 1);
-  tell(run.number);
+  tell(std::array{run.number});
   if (end.exit_code == 0 || plan_.on_failure == OnFailure::keep_going) return;
   end_.failed_fast = true;
   if (!std::exchange(stopping_, true)) stop_all(SIGTERM);
@@ -241,7 +243,7 @@ void Loop::record(const LedgerRun& run, const RunEnd& end) {
 
 void Loop::put_back(const LedgerRun& run, Ledger::Because because) {
   ledger_.put_back(run.number, because);
-  tell(run.number);
+  tell(std::array{run.number});
 }
 
 void Loop::hear(const std::vector<int>& signals) {
@@ -269,14 +271,15 @@ void Loop::prune_rest() {
   }
   if (rest.empty()) return;
   ledger_.prune(rest);
-  for (const std::int64_t number : rest) tell(number);
+  tell(rest);
 }
 
-void Loop::tell(std::int64_t number) const {
+void Loop::tell(std::span<const std::int64_t> numbers) const {
   if (!hooks_.told) return;
-  const std::vector<LedgerRun> runs = ledger_.runs();
-  const auto found = std::ranges::find(runs, number, &LedgerRun::number);
-  if (found != runs.end()) hooks_.told(*found);
+  const std::set<std::int64_t> wanted(numbers.begin(), numbers.end());
+  std::vector<LedgerRun> runs = ledger_.runs();
+  std::erase_if(runs, [&](const LedgerRun& run) { return !wanted.contains(run.number); });
+  hooks_.told(runs);
 }
 
 }  // namespace

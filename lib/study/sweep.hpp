@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,8 +42,8 @@ struct SweepHooks {
   std::function<std::unique_ptr<JobProcess>(const SweepJob& job)> start;
   /// Waits for a signal, the end of a child or so many seconds; the stop signals that came.
   std::function<std::vector<int>(double seconds)> wait;
-  /// After a run has ended or moved on, as the ledger knows it now.
-  std::function<void(const LedgerRun& run)> told;
+  /// After runs have ended or moved on, as the ledger knows them now.
+  std::function<void(std::span<const LedgerRun> runs)> told;
   const Clock& clock;
 };
 

@@ -110,6 +110,12 @@ std::optional<RunEnd> run_end(const fs::path& run_dir, const std::string& result
   return end;
 }
 
+std::optional<double> value_in(const LedgerRun& run, const Ranking& ranking) {
+  const auto last =
+      std::ranges::find(run.metrics, ranking.monitor, &std::pair<std::string, double>::first);
+  return last == run.metrics.end() ? std::nullopt : std::optional(last->second);
+}
+
 std::string last_words(const fs::path& log) {
   constexpr std::size_t kMostShown = 300;
   const std::string text = text_at(log);

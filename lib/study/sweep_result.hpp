@@ -23,6 +23,9 @@ std::string result_hash(const fs::path& run_dir);
 std::optional<RunEnd> run_end(const fs::path& run_dir, const std::string& result_before,
                               const Ranking& ranking);
 
+/// The value of the monitor by what the ledger has of a run: its last epoch.
+std::optional<double> value_in(const LedgerRun& run, const Ranking& ranking);
+
 /// The last line of a log that says something; empty where there is none.
 std::string last_words(const fs::path& log);
 

@@ -121,6 +121,38 @@ class Grids(Sweeping):
         differences = [values[other["group"], seed] - values[best["group"], seed] for seed in range(3)]
         self.assertAlmostEqual(other["difference"]["mean"], sum(differences) / 3, places=9)
 
+    def test_a_list_may_vary_the_seed_and_seeds_may_not_meet_it(self):
+        (self.folder / "runs.yaml").write_text("- {seed: 1}\n- {seed: 2}\n- {seed: 1}\n")
+        document = self.sweep("--list", "runs.yaml", "trainer.max_epochs=1")
+        self.assertEqual([(run["seed"], run["overrides"], run["group"]) for run in document["runs"]], [(1, {}, 0), (2, {}, 0)])
+        self.assertEqual(document["summary"][0]["value"]["count"], 2)
+        code, _, err = run(self.folder, "sweep", "tiny.yaml", "--list", "runs.yaml", "--seeds", "0,1", "--out", "other")
+        self.assertEqual(code, 2, err)
+        self.assertIn("--seeds", err)
+
+    def test_another_monitor_ranks_what_is_done_by_its_own_values(self):
+        words = ["optimizer.lr=0.1,0.01"]
+        self.sweep(*words)
+        document = self.sweep(*words, "--monitor", "train/loss")
+        self.assertEqual((document["monitor"], document["mode"]), ("train/loss", "min"))
+        for one in document["runs"]:
+            losses = [float(row["train/loss"]) for row in self.histories(document)[one["id"]]]
+            self.assertAlmostEqual(one["value"], min(losses), places=12)
+        again = self.sweep(*words, "--monitor", "train/loss", "--mode", "max")
+        for one in again["runs"]:
+            losses = [float(row["train/loss"]) for row in self.histories(document)[one["id"]]]
+            self.assertAlmostEqual(one["value"], max(losses), places=12)
+
+    def test_a_file_that_is_edited_meanwhile_changes_no_run(self):
+        process = self.begin("optimizer.lr=0.1,0.01")
+        self.until(lambda: (self.folder / "sweep/runs/0001").exists(), process)
+        (self.folder / "tiny.yaml").write_text(TINY.replace("[8]", "[4]"))
+        _, err = process.communicate(timeout=DEADLINE)
+        self.assertEqual(process.returncode, 0, err)
+        for number in ("0001", "0002"):
+            resolved = (self.folder / "sweep/runs" / number / "config.resolved.yaml").read_text()
+            self.assertRegex(resolved, r"hidden: *(\[8\]|\n *- 8\b)")
+
     def test_runs_of_a_list_and_runs_that_are_drawn(self):
         (self.folder / "runs.yaml").write_text("- {optimizer.lr: 0.1}\n- {optimizer.lr: 0.01, model.hidden: [4]}\n- {optimizer.lr: 0.1}\n")
         document = self.sweep("--list", "runs.yaml", "trainer.max_epochs=1")
@@ -217,7 +249,7 @@ class Stops(Sweeping):
 
 
 class Kills(Sweeping):
-    WORDS = ["optimizer.lr=0.1,0.03", "model.hidden=[8],[4]", "trainer.max_epochs=3"]
+    WORDS = ["optimizer.lr=0.1,0.03", "--seeds", "3,4", "trainer.max_epochs=2"]
 
     def test_killed_at_any_moment_no_run_is_lost_or_made_twice(self):
         began = time.monotonic()
@@ -235,7 +267,7 @@ class Kills(Sweeping):
                 process.kill()
                 process.communicate(timeout=DEADLINE)
                 kills += 1
-            if kills == 5:
+            if kills == 4:
                 break
         document = self.sweep(*self.WORDS, "--resume")
         self.assertGreater(kills, 0)
@@ -274,6 +306,13 @@ class Halving(Sweeping):
                            out="whole")
         self.assertEqual(self.histories(whole)["0001"], self.histories(document)[complete["id"]])
         self.assertEqual(self.sweep(*words), document)
+        for others in ([*words[:1], "trainer.max_epochs=4", words[-1]], ["3" if word == "2" else word for word in words]):
+            code, _, err = run(self.folder, "sweep", "tiny.yaml", *others, "--out", "sweep", "--resume")
+            self.assertEqual(code, 2, err)
+            self.assertIn("choose another --out", err)
+        code, _, err = run(self.folder, "sweep", "tiny.yaml", *words, "trainer.check_val_every_n_epoch=2", "--out", "seldom")
+        self.assertEqual(code, 2, err)
+        self.assertIn("trainer.check_val_every_n_epoch is 2", err)
 
 
 class Parts(Sweeping):

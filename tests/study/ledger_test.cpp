@@ -111,14 +111,32 @@ TEST_CASE("a run is claimed once") {
   CHECK_THROWS_WITH(ledger.claim(1, "me", ""), Contains("cannot become running"));
   ledger.aim(kFirst, 0);
   ledger.claim(1, "me", "");
-  Ledger other(folder / "sweep.sqlite");
   try {
-    other.claim(1, "you", "");
+    ledger.claim(1, "you", "");
     FAIL("claimed twice");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::resource);
   }
-  CHECK(other.runs()[0].holder == "me");
+  CHECK(ledger.runs()[0].holder == "me");
+}
+
+TEST_CASE("another ranking gives runs their values anew, also those that are not listed") {
+  const TempFolder folder;
+  {
+    Ledger ledger = with_runs(folder / "sweep.sqlite", 2);
+    CHECK(ledger.ranking().is_null());
+    ledger.aim(kFirst, 0);
+    ledger.claim(1, "me", "");
+    ledger.end(1, good(0.25), true);
+    ledger.define(kind("list"), std::vector{planned(2)[1]});
+    REQUIRE(ledger.all_runs().size() == 2);
+    ledger.rank(kind("other"), {{1, 0.75}, {2, std::nullopt}});
+  }
+  Ledger again(folder / "sweep.sqlite");
+  CHECK(again.ranking() == kind("other"));
+  CHECK(again.runs().size() == 1);
+  CHECK(again.all_runs()[0].value == 0.75);
+  CHECK_FALSE(again.all_runs()[1].value);
 }
 
 TEST_CASE("a run ends once, and only one that runs") {
