@@ -49,7 +49,8 @@ struct BottleneckContext {
 };
 BottleneckContext context_of(const RunRecord& record, const Levers& levers);
 
-/// Shares and rates weighted by time, memory at its peak; nothing where no epoch has any.
+/// Shares and rates weighted by the time of the epochs that tell them, memory at its peak, the
+/// GPU's clocks as they were most of the time; nothing where no epoch has any.
 std::optional<events::Usage> sum_usage(std::span<const events::EpochEnded> epochs);
 
 /// A number that a verdict rests on.

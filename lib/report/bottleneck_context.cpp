@@ -1,34 +1,65 @@
 #include "report/bottleneck.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <map>
+#include <string>
 
 namespace trainctl::report {
 namespace {
 
 using events::Usage;
 
-void add_share(std::optional<double>& sum, const std::optional<double>& share, double span_s) {
-  if (share) sum = sum.value_or(0) + *share * span_s;
-}
-
 void take_peak(std::optional<double>& peak, const std::optional<double>& value) {
   if (value) peak = std::max(peak.value_or(*value), *value);
 }
 
-constexpr std::optional<double> Usage::*kWeighted[] = {
+constexpr std::array<std::optional<double> Usage::*, 7> kWeighted{
     &Usage::cpu_stalled,  &Usage::io_stalled,  &Usage::memory_stalled, &Usage::throttled,
     &Usage::loader_cores, &Usage::gpu_power_w, &Usage::pcie_mb_s};
 
-void add(Usage& sum, const Usage& more) {
-  for (const auto member : kWeighted) add_share(sum.*member, more.*member, more.span_s);
-  sum.span_s += more.span_s;
-  sum.major_faults_s += more.major_faults_s * more.span_s;
-  sum.involuntary_switches_s += more.involuntary_switches_s * more.span_s;
-  sum.cores = more.cores;
-  sum.loader_threads = std::max(sum.loader_threads, more.loader_threads);
-  take_peak(sum.memory_taken, more.memory_taken);
-  take_peak(sum.gpu_power_limit_w, more.gpu_power_limit_w);
-  if (!more.gpu_throttle.empty()) sum.gpu_throttle = more.gpu_throttle;
+/// Usage over epochs, each of which may lack some of it.
+class UsageSum {
+ public:
+  void add(const Usage& more);
+  [[nodiscard]] Usage mean() const;
+
+ private:
+  Usage sum_;
+  std::array<double, kWeighted.size()> spans_{};   // of the epochs that tell it
+  std::map<std::string, double> throttled_spans_;  // by why, "" where the clocks were free
+};
+
+void UsageSum::add(const Usage& more) {
+  for (std::size_t i = 0; i < kWeighted.size(); ++i) {
+    const auto& value = more.*kWeighted[i];
+    if (!value) continue;
+    auto& sum = sum_.*kWeighted[i];
+    sum = sum.value_or(0) + *value * more.span_s;
+    spans_[i] += more.span_s;
+  }
+  sum_.span_s += more.span_s;
+  sum_.major_faults_s += more.major_faults_s * more.span_s;
+  sum_.involuntary_switches_s += more.involuntary_switches_s * more.span_s;
+  sum_.cores = more.cores;
+  sum_.loader_threads = std::max(sum_.loader_threads, more.loader_threads);
+  take_peak(sum_.memory_taken, more.memory_taken);
+  take_peak(sum_.gpu_power_limit_w, more.gpu_power_limit_w);
+  throttled_spans_[more.gpu_throttle] += more.span_s;
+}
+
+Usage UsageSum::mean() const {
+  Usage mean = sum_;
+  for (std::size_t i = 0; i < kWeighted.size(); ++i) {
+    if (auto& value = mean.*kWeighted[i]) *value /= spans_[i];
+  }
+  mean.major_faults_s /= sum_.span_s;
+  mean.involuntary_switches_s /= sum_.span_s;
+  for (const auto& [why, span_s] : throttled_spans_) {
+    if (2 * span_s > sum_.span_s) mean.gpu_throttle = why;
+  }
+  return mean;
 }
 
 void tell_exchange(const RunRecord& record, BottleneckContext& context) {
@@ -49,19 +80,13 @@ int BottleneckContext::cores() const {
 }
 
 std::optional<Usage> sum_usage(std::span<const events::EpochEnded> epochs) {
-  std::optional<Usage> sum;
+  std::optional<UsageSum> sum;
   for (const events::EpochEnded& epoch : epochs) {
     if (!epoch.usage || !(epoch.usage->span_s > 0)) continue;
     if (!sum) sum.emplace();
-    add(*sum, *epoch.usage);
+    sum->add(*epoch.usage);
   }
-  if (!sum) return sum;
-  for (const auto member : kWeighted) {
-    if ((*sum).*member) *((*sum).*member) /= sum->span_s;
-  }
-  sum->major_faults_s /= sum->span_s;
-  sum->involuntary_switches_s /= sum->span_s;
-  return sum;
+  return sum ? std::optional(sum->mean()) : std::nullopt;
 }
 
 BottleneckContext context_of(const RunRecord& record, const Levers& levers) {

@@ -63,7 +63,7 @@ void add_time(const Facts& facts, List& list) {
             fmt::format("a step waits {} for its batch", human_duration(wait_s)), input});
   const double training_s = timing.wall_s - timing.eval_s - timing.checkpoint_s;
   const double step_s = training_s - timing.data_wait_s;
-  const auto samples = static_cast<double>(timing.samples);
+  const double samples = facts.samples();
   if (!(step_s > 0)) return;
   list.add({"step_rate", samples / step_s, "samples/s",
             fmt::format("the step could take {} samples/s", rate_text(samples / step_s)), input});

@@ -56,7 +56,9 @@ Proposals none(const Facts& /*facts*/) { return {}; }
 
 Proposals less_cache(const Facts& facts) {
   Proposals all;
-  if (facts.context.levers.cache_mode != "none")
+  constexpr double kSmall = 0.25;
+  const Levers& levers = facts.context.levers;
+  if (levers.cache_mode != "none" && levers.cache_share.value_or(1) > kSmall)
     all.push_back({"dataset.cache.budget=25%", "the caches of samples leave more to the rest"});
   all.push_back({"", "less memory elsewhere on the machine, or a larger limit, would help"});
   return all;

@@ -23,6 +23,8 @@ struct Facts {
   Limit part = Limit::balanced;
   double part_s = 0;
 
+  /// That were trained on in that time: of an epoch that was gone on with, the rest.
+  [[nodiscard]] double samples() const;
   /// Batches of a rank that the times are of; 0: not known.
   [[nodiscard]] double batches() const;
   /// Cores that were busy, as a share of those that the loader and the step could have kept busy

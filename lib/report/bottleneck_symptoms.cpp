@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 
@@ -33,9 +34,16 @@ bool at_least(const std::optional<double>& value, double bound) { return value &
 
 }  // namespace
 
+double Facts::samples() const {
+  const auto whole = static_cast<double>(timing.samples);
+  const double training_s = timing.wall_s - timing.eval_s - timing.checkpoint_s;
+  if (!(timing.samples_per_s > 0) || !(training_s > 0)) return whole;
+  return std::min(std::round(timing.samples_per_s * training_s), whole);
+}
+
 double Facts::batches() const {
   const auto rows = static_cast<double>(context.batch_size) * context.world_size;
-  return rows > 0 ? static_cast<double>(timing.samples) / rows : 0;
+  return rows > 0 ? samples() / rows : 0;
 }
 
 std::optional<double> Facts::cpu_use() const {

@@ -70,6 +70,13 @@ bool accepts(const spec::Loaded& loaded, const std::string& setting) {
   }
 }
 
+std::optional<double> cache_share(const spec::Cache& cache, const Machine& machine) {
+  const spec::Budget budget = cache.of_memory();
+  if (!budget.bytes) return budget.share;
+  if (machine.memory_bytes == 0) return std::nullopt;
+  return static_cast<double>(*budget.bytes) / static_cast<double>(machine.memory_bytes);
+}
+
 std::string precision_of(const spec::Trainer& trainer) {
   return enum_names(trainer.precision).at(static_cast<std::size_t>(trainer.precision));
 }
@@ -97,6 +104,7 @@ report::Levers levers(const spec::Loaded& loaded, const Machine& machine) {
           .pin_memory = experiment.loader.pin_memory.value.value_or(true),
           .read_ahead = experiment.loader.read_ahead.value,
           .precision = precision_of(trainer),
+          .cache_share = cache_share(experiment.dataset.cache, machine),
           .accepts = [loaded](const std::string& setting) { return accepts(loaded, setting); }};
 }
 

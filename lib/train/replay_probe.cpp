@@ -21,6 +21,7 @@ constexpr double kBudget = 0.5;  // seconds, or the fewest steps
 constexpr std::int64_t kWarmUps = 2;
 constexpr std::int64_t kFewest = 5;  // that are timed
 constexpr std::int64_t kMost = 50;
+constexpr double kLongest = 2;  // seconds, whatever the steps take
 
 /// What a forward pass changes beside its outputs.
 class KeptState {
@@ -78,6 +79,16 @@ void take_step(const Session& session, const ForwardOptions& options,
   loss.value.backward();
 }
 
+bool is_stopped(const Session& session) {
+  return session.stop_signal != nullptr && *session.stop_signal != 0;
+}
+
+/// It lives: the supervisor counts the seconds since the last stamp.
+void stamp(const Session& session) {
+  events::Heartbeat* page = session.heartbeat;
+  if (page != nullptr) page->stamp(events::Phase::shutdown, page->global_step.load());
+}
+
 std::optional<ReplayedBatch> timed(const Session& session, const ReplayBatch& replay) {
   session.train.rest();
   if (session.validation != nullptr) session.validation->rest();
@@ -85,11 +96,16 @@ std::optional<ReplayedBatch> timed(const Session& session, const ReplayBatch& re
   session.model.set_mode(stage::RunMode::train);
   KeptState kept(session.model);
   std::vector<double> seconds;
-  for (std::int64_t i = 0; i < replay.steps; ++i) {
+  const double until = session.clock.now() + kLongest;
+  double ended = 0;
+  for (std::int64_t i = 0; i < replay.steps && ended < until; ++i) {
+    if (is_stopped(session)) return std::nullopt;
+    stamp(session);
     kept.drop_gradients();
     const double begun = session.clock.now();
     take_step(session, replay.forward, batch);
-    if (i >= kWarmUps) seconds.push_back(session.clock.now() - begun);
+    ended = session.clock.now();
+    if (i >= kWarmUps) seconds.push_back(ended - begun);
   }
   if (seconds.empty()) return std::nullopt;
   return ReplayedBatch{median(seconds), static_cast<std::int64_t>(seconds.size())};
@@ -102,7 +118,7 @@ std::int64_t ReplayCost::steps() const {
   const double each_s = passes_s / static_cast<double>(batches);
   const double least_s = static_cast<double>(kFewest + kWarmUps) * each_s;
   const double most_s = kShareOfTraining * training_s;
-  if (least_s > most_s) return 0;
+  if (least_s > std::min(most_s, kLongest)) return 0;
   const double budget_s = std::min(most_s, std::max(kBudget, least_s));
   const double fitting = std::min(budget_s / each_s, static_cast<double>(kMost + kWarmUps));
   return std::max(static_cast<std::int64_t>(fitting), kFewest + kWarmUps);

@@ -16,7 +16,7 @@ struct ReplayCost {
   std::int64_t batches = 0;
 
   /// Steps that a replay may take, warming up included; 0: it would cost more than 1 % of the
-  /// training, or say too little.
+  /// training or two seconds, or say too little.
   [[nodiscard]] std::int64_t steps() const;
 };
 
@@ -35,7 +35,8 @@ struct ReplayBatch {
 /// Forward and backward of one batch again and again, filled up to a full one by its own rows: a
 /// step whose batch is always there. For the end of a run, when all was written. Gradients are
 /// thrown away, buffers and generators put back where they were: nothing that a run leaves depends
-/// on it. Nothing where a step fails: a probe costs no run.
+/// on it. It ends after two seconds, whatever the steps take. Nothing where a step fails or the run
+/// is asked to stop: a probe costs no run.
 std::optional<ReplayedBatch> replay_batch(const Session& session, const ReplayBatch& replay);
 
 }  // namespace trainctl::train

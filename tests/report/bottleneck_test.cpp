@@ -304,6 +304,41 @@ TEST_CASE("usage of epochs is weighted by their time, and absent where none has 
   CHECK_FALSE(sum->cpu_stalled);
 }
 
+TEST_CASE("usage that some epochs lack is the mean of the others, and throttling needs most time") {
+  auto a = invented::epoch(0);
+  auto b = invented::epoch(1);
+  a.usage = events::Usage{.span_s = 1, .cpu_stalled = 0.6, .gpu_throttle = "power"};
+  b.usage = events::Usage{.span_s = 3};
+  const auto mostly_free = sum_usage(std::vector{a, b});
+  REQUIRE(mostly_free);
+  CHECK(*mostly_free->cpu_stalled == Approx(0.6));
+  CHECK(mostly_free->gpu_throttle.empty());
+  a.usage->span_s = 4;
+  CHECK(sum_usage(std::vector{a, b})->gpu_throttle == "power");
+}
+
+TEST_CASE("an epoch of which an earlier process made a part counts by the rest") {
+  auto half = timing(&events::Timing::data_wait_s, 8);
+  half.samples_per_s = 320;  // 3200 of its 6400 samples were trained on in these 10 s
+  const BottleneckContext quiet = context();
+  CHECK(Facts{half, quiet}.batches() == Approx(50));
+  half.samples_per_s = 640;
+  CHECK(Facts{half, quiet}.batches() == Approx(100));
+}
+
+TEST_CASE("a cache that is small already is not proposed to be made smaller") {
+  for (const double share : {0.1, 0.25, 0.5}) {
+    CAPTURE(share);
+    const std::string found = planted(kAtWork, [&](BottleneckContext& with) {
+      with.levers.cache_mode = "decoded";
+      with.levers.cache_share = share;
+      with.usage->memory_stalled = 0.3;
+    });
+    CHECK(found == (share > 0.25 ? "compute_bound memory_pressure dataset.cache.budget=25%"
+                                 : "compute_bound memory_pressure "));
+  }
+}
+
 TEST_CASE("the facts of a record reach the verdict") {
   RunRecord record = invented::run();
   record.started->num_threads = 3;

@@ -26,6 +26,14 @@ TEST_CASE("sums add seconds and samples, weight shares by time and take the peak
   CHECK_FALSE(sum.gpu_util.has_value());
 }
 
+TEST_CASE("an epoch of which an earlier process trained a part counts in the rate by its own") {
+  auto rest = invented::epoch(0);
+  rest.timing.samples_per_s /= 2;
+  const events::EpochEnded one[] = {rest};
+  CHECK(sum_timing(one).samples == 60000);
+  CHECK(sum_timing(one).samples_per_s == Approx(rest.timing.samples_per_s));
+}
+
 TEST_CASE("sums of nothing are zero, not NaN") {
   const events::Timing sum = sum_timing({});
   CHECK(sum.samples_per_s == 0);

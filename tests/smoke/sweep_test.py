@@ -113,13 +113,13 @@ class Grids(Sweeping):
         self.assertEqual(self.err.count(" of 3 "), 1, self.err)
 
     def test_seeds_are_paired(self):
-        document = self.sweep("optimizer.lr=0.1,0.0001", "--seeds", "0,1,2", "trainer.max_epochs=1")
-        self.assertEqual(len(document["runs"]), 6)
+        document = self.sweep("optimizer.lr=0.1,0.0001", "--seeds", "0,1", "trainer.max_epochs=1")
+        self.assertEqual(len(document["runs"]), 4)
         best, other = document["summary"]
-        self.assertEqual((best["value"]["count"], other["difference"]["count"]), (3, 3))
+        self.assertEqual((best["value"]["count"], other["difference"]["count"]), (2, 2))
         values = {(run["group"], run["seed"]): run["value"] for run in document["runs"]}
-        differences = [values[other["group"], seed] - values[best["group"], seed] for seed in range(3)]
-        self.assertAlmostEqual(other["difference"]["mean"], sum(differences) / 3, places=9)
+        differences = [values[other["group"], seed] - values[best["group"], seed] for seed in range(2)]
+        self.assertAlmostEqual(other["difference"]["mean"], sum(differences) / 2, places=9)
 
     def test_a_list_may_vary_the_seed_and_seeds_may_not_meet_it(self):
         (self.folder / "runs.yaml").write_text("- {seed: 1}\n- {seed: 2}\n- {seed: 1}\n")
@@ -281,7 +281,7 @@ class Kills(Sweeping):
 
 class SideBySide(Sweeping):
     def test_runs_side_by_side_are_those_that_run_alone(self):
-        words = ["optimizer.lr=0.1,0.01,0.001", "trainer.max_epochs=1"]
+        words = ["optimizer.lr=0.1,0.01", "trainer.max_epochs=1"]
         alone = self.sweep(*words, out="alone")
         together = self.sweep(*words, "--jobs", "2", out="together")
         self.assertEqual(self.results(together), self.results(alone))

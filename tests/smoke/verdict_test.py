@@ -1,5 +1,6 @@
 """Runs with a planted fault, each far beyond everything else, and what the verdict makes of them. Needs TRAINCTL_BINARY."""
 
+import hashlib
 import json
 import os
 import pathlib
@@ -32,7 +33,7 @@ class Verdicts(Smoke):
 
 class InputBound(Verdicts):
     def test_heavy_transforms_without_a_worker_ask_for_workers(self):
-        found = self.verdict("loader.num_workers=0", "dataset.cache.mode=none", SLOW_TRANSFORMS,
+        found = self.verdict("loader.num_workers=0", "dataset.cache.mode=none", "dataset.train.samples=400", SLOW_TRANSFORMS,
                              "trainer.limit_val_batches=1", *NO_SAVES)
         self.assertEqual((found["verdict"], found["cause"]), ("input_bound", "no_workers"), found)
         self.assertTrue(found["setting"].startswith("loader.num_workers="), found)
@@ -41,14 +42,26 @@ class InputBound(Verdicts):
         self.accepts(found)
 
     def test_the_replay_of_a_batch_leaves_the_same_run(self):
-        words = ["loader.num_workers=1", "dataset.cache.mode=none", SLOW_TRANSFORMS, "trainer.limit_val_batches=1"]
+        words = ["loader.num_workers=1", "dataset.cache.mode=none", "dataset.train.samples=600", SLOW_TRANSFORMS,
+                 "trainer.limit_val_batches=1"]
         result = self.train(*words)
-        losses = self.losses(self.run_dir)
-        again = self.train(*words)
-        self.assertEqual(self.losses(self.run_dir), losses)
-        self.assertEqual(again["data_digest"], result["data_digest"])
-        if result["timing"]["wall_s"] > 4:  # 120 steps of a small network are well below 1 % of that
+        left = self.left()
+        plain = self.train(*words, "trainer.detect_anomaly=true")  # of such a run nothing is replayed
+        self.assertEqual(plain["bottleneck"]["perfect_loader"]["replayed_steps"], 0)
+        self.assertEqual(self.left(), left)
+        self.assertEqual(plain["data_digest"], result["data_digest"])
+        if result["timing"]["wall_s"] > 4:  # seven steps of a small network are well below 1 % of that
             self.assertGreaterEqual(result["bottleneck"]["perfect_loader"]["replayed_steps"], 5)
+
+    def left(self):
+        """Losses, the names of the checkpoints, and the weights of the last as bytes."""
+        out = self.run_dir / "weights.safetensors"
+        code, said, err = run(self.folder, "checkpoint", "export", self.run_dir / "checkpoints" / "last", "--out", out)
+        self.assertEqual(code, 0, said + err)
+        files = sorted(str(path.relative_to(self.run_dir)) for path in (self.run_dir / "checkpoints").rglob("*"))
+        weights = out.read_bytes()
+        header = 8 + int.from_bytes(weights[:8], "little")  # it may name the run
+        return self.losses(self.run_dir), files, hashlib.sha256(weights[header:]).hexdigest()
 
 
 class SavesAndValidates(Verdicts):
@@ -59,7 +72,7 @@ class SavesAndValidates(Verdicts):
         self.accepts(found)
 
     def test_a_validation_far_larger_than_the_training_asks_for_fewer(self):
-        found = self.verdict("dataset.train.samples=100", "dataset.val.samples=40000", "trainer.max_epochs=4",
+        found = self.verdict("dataset.train.samples=100", "dataset.val.samples=15000", "trainer.max_epochs=4",
                              "loader.num_workers=0", *NO_SAVES)
         self.assertEqual((found["verdict"], found["cause"]), ("evaluation_bound", "validated_too_often"), found)
         self.assertEqual(found["setting"], "trainer.check_val_every_n_epoch=2")
@@ -80,6 +93,9 @@ class ThreadsAndHealth(Verdicts):
 
     def test_a_healthy_run_has_nothing_to_fix(self):
         found = self.verdict("model.hidden=[512, 512]", "loader.batch_size=100", *self.WORK)
+        stalled = max((each["value"] for each in found["evidence"] if each["name"] in ("cpu_stalled", "throttled")), default=0)
+        if stalled > 0.05:
+            self.skipTest("other processes take the cores")  # then that is what the verdict tells
         self.assertIn(found["verdict"], ("compute_bound", "balanced"), found)
         self.assertIsNone(found["setting"], found)
         self.assertLess(found["perfect_loader"]["speedup"], 1.3)
