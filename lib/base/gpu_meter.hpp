@@ -17,7 +17,7 @@ struct GpuCounters {
 struct GpuMoment {
   std::optional<double> busy_percent;
   bool heat = false;   // its clocks are lowered, since it is hot
-  bool brake = false;  // or since it is at its power limit, or its supply asks for it
+  bool brake = false;  // or since its power supply asks for it
 };
 
 /// A GPU as the driver's management library (NVML) sees it. Each call takes well under a

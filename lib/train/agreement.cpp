@@ -40,13 +40,25 @@ void Agreement::begin_phase() {
   begins_ = true;
   steps_between_ = 1;
   started_at_.reset();
+  stepped_at_.reset();
+  last_step_s_ = 0;
+}
+
+/// The last step was another kind of work than the steps since the last exchange.
+bool Agreement::has_slowed(double elapsed) const {
+  constexpr double kFarLonger = 10;
+  if (steps_since_start_ < 2) return false;
+  const double others_s = (elapsed - last_step_s_) / (steps_since_start_ - 1);
+  return last_step_s_ > kFarLonger * others_s;
 }
 
 /// From the time of the steps since the last exchange, at most twice as many as before: the first
 /// steps may have been quick by chance.
 std::int32_t Agreement::steps_until_next(double now) {
   const double elapsed = started_at_ ? now - *started_at_ : 0;
-  if (steps_since_start_ > 0 && elapsed > 0) {
+  if (has_slowed(elapsed)) {
+    steps_between_ = 1;
+  } else if (steps_since_start_ > 0 && elapsed > 0) {
     const double most = std::min(kMostSteps, 2 * steps_between_);
     const double fitting = kEvery_s * steps_since_start_ / elapsed;
     steps_between_ = static_cast<std::int32_t>(std::clamp(fitting, 1.0, most));
@@ -74,6 +86,8 @@ Stop Agreement::after_step(At at, double now) {
   if (cadence_ == Cadence::meeting_points)
     return at == At::meeting_point ? settle(now) : Stop::none;
   ++steps_since_start_;
+  last_step_s_ = now - stepped_at_.value_or(now);
+  stepped_at_ = now;
   const Stop agreed = pending_ ? read() : Stop::none;
   if (agreed != Stop::none) {
     begins_ = true;  // who goes on nevertheless, as a validation, asks after the next one

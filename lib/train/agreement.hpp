@@ -22,13 +22,14 @@ struct StopSources {
 /// Lets all ranks end after the same step, whoever was asked, and save after the same one, which
 /// rank 0's clock decides. With several ranks on CPUs the wishes are summed in the background of
 /// a step and read one step later. Short steps are not slowed by it: rank 0 adds to the sum how
-/// many steps pass until the next one, so that there is one about every kEvery_s. On GPUs they are
+/// many steps pass until the next one, so that there is one about every kEvery_s; after a step that
+/// took far longer than those before it that number begins anew. On GPUs they are
 /// exchanged at meeting points only, see spec::agreement_every().
 class Agreement {
  public:
   enum class Cadence { by_time, meeting_points };
   static constexpr double kEvery_s = 0.05;
-  static constexpr std::int32_t kMostSteps = 64;  // between two exchanges
+  static constexpr std::int32_t kMostSteps = 16;  // between two exchanges
 
   Agreement(dist::Communicator& communicator, StopSources sources, Cadence cadence);
   ~Agreement();
@@ -58,6 +59,7 @@ class Agreement {
   Stop read();
   void start(double now);
   std::int32_t steps_until_next(double now);
+  [[nodiscard]] bool has_slowed(double elapsed) const;
 
   dist::Communicator& communicator_;
   StopSources sources_;
@@ -72,6 +74,8 @@ class Agreement {
   std::int32_t steps_between_ = 1;
   std::int32_t steps_since_start_ = 0;
   std::optional<double> started_at_;
+  std::optional<double> stepped_at_;  // the end of the step before
+  double last_step_s_ = 0;
   std::unique_ptr<dist::Pending> pending_;
 };
 

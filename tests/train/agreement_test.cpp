@@ -142,13 +142,19 @@ TEST_CASE("short steps exchange about every 50 ms, and steps that grow long afte
   }
 }
 
-TEST_CASE("steps of 50 ms and more exchange after each, the shortest after every 64") {
+TEST_CASE("steps of 50 ms and more exchange after each, the shortest after every 16") {
   Paced run{.steps = 6};
   run.step_s = [](int) { return 0.06; };
   check_all(exchanges_of(run), {1, 2, 3, 4, 5, 6});
-  run.steps = 200;
+  run.steps = 100;
   run.step_s = [](int) { return 1e-6; };
-  check_all(exchanges_of(run), {1, 2, 4, 8, 16, 32, 64, 128, 192});
+  check_all(exchanges_of(run), {1, 2, 4, 8, 16, 32, 48, 64, 80, 96});
+}
+
+TEST_CASE("after a step far longer than the others they exchange often again") {
+  Paced run{.steps = 40};
+  run.step_s = [](int step) { return step == 32 ? 0.02 : 1e-6; };
+  check_all(exchanges_of(run), {1, 2, 4, 8, 16, 32, 33, 35, 39});
 }
 
 TEST_CASE("a signal between two exchanges stops all ranks after the same step") {
