@@ -46,7 +46,7 @@ struct PlannedSweep {
   std::vector<study::PlannedRun> runs;
   std::map<std::string, int> devices;  // trainer.devices by config hash; 0: on the CPU, -1: auto
   std::map<std::string, std::string> configs;  // the resolved experiment by config hash, as YAML
-  std::size_t repeated = 0;            // settings that resolve to one that came before
+  std::size_t repeated = 0;                    // settings that resolve to one that came before
   study::Ranking ranking;
   std::vector<std::int64_t> rungs;
 };

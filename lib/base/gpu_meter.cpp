@@ -35,7 +35,7 @@ static_assert(sizeof(FieldValue) == 40);
 constexpr unsigned kEnergy = 83;  // millijoules
 constexpr unsigned kPcieSent = 197;
 constexpr unsigned kPcieReceived = 198;
-constexpr unsigned long long kHeat = 0x20 | 0x40;  // software and hardware thermal slow-down
+constexpr unsigned long long kHeat = 0x20 | 0x40;   // software and hardware thermal slow-down
 constexpr unsigned long long kBrake = 0x04 | 0x80;  // software power cap, hardware power brake
 
 /// Null: a driver that does not have it; what it would tell is not told.

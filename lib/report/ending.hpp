@@ -37,10 +37,10 @@ struct Levers {
   bool checkpoint_on_best = false;
   std::int64_t log_every_steps = 50;
   bool detect_anomaly = false;
-  std::optional<bool> cuda_graphs = {};  // absent: auto
-  std::optional<bool> pin_memory = {};   // absent: not known
-  std::optional<int> read_ahead = {};    // absent: auto
-  std::string precision = {};            // "32-true"; empty: not known
+  std::optional<bool> cuda_graphs = {};    // absent: auto
+  std::optional<bool> pin_memory = {};     // absent: not known
+  std::optional<int> read_ahead = {};      // absent: auto
+  std::string precision = {};              // "32-true"; empty: not known
   std::optional<double> cache_share = {};  // that caches may take of the memory; absent: not known
   /// Whether the experiment would be accepted with this override, too; empty: not known.
   std::function<bool(const std::string& setting)> accepts = {};

@@ -164,8 +164,7 @@ std::string text_of(const std::vector<std::pair<std::string, double>>& metrics) 
 std::vector<std::pair<std::string, double>> metrics_in(const std::string& text) {
   std::vector<std::pair<std::string, double>> metrics;
   const Json object = Json::parse(text);
-  for (const auto& [name, value] : object.items())
-    metrics.emplace_back(name, value.get<double>());
+  for (const auto& [name, value] : object.items()) metrics.emplace_back(name, value.get<double>());
   return metrics;
 }
 

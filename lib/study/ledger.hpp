@@ -45,7 +45,7 @@ struct RunEnd {
   int exit_code = 0;
   std::string message;
   std::int64_t epochs = 0;
-  double wall_s = 0;  // of this start
+  double wall_s = 0;           // of this start
   bool lacked_memory = false;  // a rank of it was killed as the kernel does, or says so
   std::optional<double> value;
   std::vector<std::pair<std::string, double>> metrics;

@@ -76,8 +76,8 @@ bool is_of_a_beginning(const fs::path& path) {
   std::error_code ignored;
   if (name == "result.json") return tells_of_no_end(path);
   if (name == "logs") return fs::is_directory(path, ignored) && fs::is_empty(path, ignored);
-  const bool is_temporary = name.find(".tmp.") != std::string::npos ||
-                            name.find(".reserved.") != std::string::npos;
+  const bool is_temporary =
+      name.find(".tmp.") != std::string::npos || name.find(".reserved.") != std::string::npos;
   return name.starts_with(FolderLock::kFileName) || (name.starts_with('.') && is_temporary);
 }
 

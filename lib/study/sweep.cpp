@@ -138,8 +138,7 @@ void Loop::take_over(const LedgerRun& run) {
   const fs::path folder = run_folder(plan_.folder, run.number);
   await_holder(folder, hooks_);
   const auto end = run_end(folder, run.result_before, plan_.ranking);
-  const bool is_over =
-      end && !launch::is_stop_code(end->exit_code) && !lacked_resources(*end);
+  const bool is_over = end && !launch::is_stop_code(end->exit_code) && !lacked_resources(*end);
   log::get().info("run {} was left by a sweep that was killed: {}", run_id(run.number),
                   is_over ? "it had ended" : "it goes on from its newest checkpoint");
   if (is_over) {

@@ -58,11 +58,11 @@ fs::path run_folder(const fs::path& sweep, std::int64_t number);
 
 /// Makes the runs of the ledger's definition that are not done. A run that the ledger has as
 /// running was left by a sweep that was killed: where its folder tells how it ended, that is taken
-/// over, else it goes on from its newest checkpoint. What lacked resources (exit code 11, or it or a
-/// rank of it killed by SIGKILL) is tried again after a pause, with one run less side by side; each
-/// run that ends well takes one of these back. A stop signal reaches
-/// the runs as SIGTERM, so that they save; a second one kills them. Throws Error(resource) where a
-/// run that was left still lives, or the ledger fails.
+/// over, else it goes on from its newest checkpoint. What lacked resources (exit code 11, or it or
+/// a rank of it killed by SIGKILL) is tried again after a pause, with one run less side by side;
+/// each run that ends well takes one of these back. A stop signal reaches the runs as SIGTERM, so
+/// that they save; a second one kills them. Throws Error(resource) where a run that was left still
+/// lives, or the ledger fails.
 SweepEnd run_sweep(Ledger& ledger, const SweepPlan& plan, const SweepHooks& hooks);
 
 /// Whether nothing is left to do.
