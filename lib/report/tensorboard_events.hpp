@@ -44,7 +44,7 @@ std::string histogram_event(Moment moment, const std::string& tag, std::span<con
 
 using HParam = std::variant<double, bool, std::string>;
 struct HParams {
-  std::string group;  // of runs that are shown as one
+  std::string group;  // of runs that are shown as one row
   std::vector<std::pair<std::string, HParam>> values;
   std::vector<std::string> metrics;  // tags of scalars beside which they are shown
 };

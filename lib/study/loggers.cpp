@@ -2,6 +2,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/hash.hpp"
 #include "config/dump.hpp"
 #include "config/json_schema.hpp"
 #include "report/exec_sink.hpp"
@@ -13,9 +14,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string_view>
+#include <variant>
 
 namespace trainctl::study {
 namespace {
@@ -39,7 +43,6 @@ std::unique_ptr<report::Sink> tensorboard_sink(const spec::logger::Tensorboard& 
   if (options.images) made.picture = place.picture;
   made.config = config::dump(spec::resolved_tree(place.loaded));
   made.hparams = hparams_of(place.loaded);
-  made.hparams.group = place.loaded.experiment.name;
   made.hparams.metrics = place.console.metrics;
   return report::make_tensorboard_sink(std::move(made));
 }
@@ -102,6 +105,23 @@ void add_values(const Json& value, const std::string& path, HParams& params) {
   }
 }
 
+/// TensorBoard shows the runs of a group as one row, with the values of the first.
+std::string group_of(const HParams& params) {
+  Hasher hasher;
+  for (const auto& [name, value] : params.values) {
+    hasher.add(name);
+    hasher.add(std::uint64_t{value.index()});
+    if (const auto* number = std::get_if<double>(&value)) {
+      hasher.add(std::bit_cast<std::uint64_t>(*number));
+    } else if (const auto* truth = std::get_if<bool>(&value)) {
+      hasher.add(std::uint64_t{*truth});
+    } else {
+      hasher.add(std::get<std::string>(value));
+    }
+  }
+  return hasher.hex();
+}
+
 }  // namespace
 
 HParams hparams_of(const spec::Loaded& loaded) {
@@ -124,6 +144,7 @@ HParams hparams_of(const spec::Loaded& loaded) {
     std::ranges::replace(key, '/', '.');
     if (config.contains(place)) add_values(config.at(place), key, params);
   }
+  params.group = group_of(params);
   return params;
 }
 

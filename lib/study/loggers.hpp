@@ -28,7 +28,8 @@ struct LoggerPlace {
 Sinks make_loggers(const LoggerPlace& place);
 
 /// What TensorBoard compares runs by: the seed, batch size, precision, length, and the options of
-/// the model, loss, optimizer and scheduler, by their keys in the file.
+/// the model, loss, optimizer and scheduler, by their keys in the file. Runs that are alike in all
+/// of them make one group.
 report::tensorboard::HParams hparams_of(const spec::Loaded& loaded);
 
 }  // namespace trainctl::study

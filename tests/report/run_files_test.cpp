@@ -1,6 +1,8 @@
 #include "report/run_files.hpp"
 
 #include "base/error.hpp"
+#include "report/bottleneck.hpp"
+#include "report/html/html.hpp"
 #include "report/html/run_page.hpp"
 #include "report/invented.hpp"
 #include "report/sink.hpp"
@@ -34,6 +36,8 @@ void write_run(const fs::path& folder) {
     }
   }
 }
+
+std::string escaped(const std::string& text) { return Html(text).markup(); }
 
 bool says(const std::vector<std::string>& notes, const std::string& part) {
   for (const std::string& note : notes) {
@@ -126,18 +130,38 @@ TEST_CASE("the page of a run holds its curves, numbers and settings, and nothing
   put_text(
       folder / "result.json",
       R"({"verdict":"failed","exit_code":7,"message":"<b>rank 1</b> died","best":{"metric":"val/loss","value":0.0625,"epoch":2},
-               "bottleneck":{"verdict":"input_bound","share":0.4,"headroom":1.6,"advice":"try <i>","evidence":["data wait 4 s"]},
+               "bottleneck":{"verdict":"input_bound","share":0.4,"headroom":1.6,"advice":"try <i>","evidence":[7,{"text":"data <wait> 4 s"}]},
                "resume_command":"trainctl run --resume x"})");
   const std::string page = run_page(read_run(folder.path()));
   CHECK(page.find("<svg onload") == std::string::npos);
   CHECK(page.find("<b>rank") == std::string::npos);
   CHECK_THAT(page, Contains("failed (exit 7)") && Contains("&lt;b&gt;rank 1&lt;/b&gt; died"));
   CHECK_THAT(page, Contains("input-bound: 40 % of the time; at most 1.60x as fast without it"));
-  CHECK_THAT(page, Contains("data wait 4 s") && Contains("trainctl run --resume x"));
+  CHECK_THAT(page, Contains("data &lt;wait&gt; 4 s") && Contains("trainctl run --resume x"));
   CHECK_THAT(page, Contains("<h3>loss</h3>") && Contains("<h3>accuracy</h3>") &&
                        Contains("<h3>Learning rate</h3>"));
   CHECK_THAT(page, Contains("Time of each epoch") && Contains("class 0, called 1: 2 of 10 (20 %)"));
   CHECK(page.find("Norm of the gradients") == std::string::npos);
+}
+
+TEST_CASE("the page tells what a verdict rests on in words, and what to try as a command") {
+  TempFolder folder;
+  write_run(folder.path());
+  const Bottleneck found = find_bottleneck(
+      {.wall_s = 10, .data_wait_s = 6, .forward_s = 2, .backward_s = 2, .samples = 1000},
+      {.num_workers = 0, .batch_size = 10, .train_samples = 1000, .levers = {.cpu_cores = 16}});
+  REQUIRE_FALSE(found.evidence.empty());
+  REQUIRE(found.perfect_loader);
+  REQUIRE_FALSE(found.setting.empty());
+  put_text(folder / "result.json", to_line(Json{{"bottleneck", to_json(found)}}));
+  put_text(folder / "manifest.json", R"({"config":"my configs/a.yaml"})");
+  const std::string page = run_page(read_run(folder.path()));
+  for (const Evidence& one : found.evidence) CHECK_THAT(page, Contains(escaped(one.text)));
+  CHECK_THAT(page, Contains(escaped(text_of(*found.perfect_loader))) &&
+                       Contains(escaped(found.diagnosis)) && Contains(escaped(found.advice)));
+  CHECK_THAT(page, Contains(escaped("trainctl run 'my configs/a.yaml' " + found.setting)));
+  CHECK(page.find("replayed_steps") == std::string::npos);
+  CHECK(page.find("data_wait_step") == std::string::npos);
 }
 
 TEST_CASE("a folder with a config alone has a page, of a run that has not ended") {
@@ -165,7 +189,7 @@ TEST_CASE(
   CHECK(fs::exists(folder / "report.html"));
   sink->close();
   put_text(folder / "result.json", R"({"verdict":"ok","exit_code":0})");
-  sink->ended();
+  sink->on_end({{"exit_code", 0}});
   CHECK_THAT(golden::read(folder / "report.html"), Contains(">ok</span>"));
   CHECK_FALSE(sink->news());
 }
@@ -178,7 +202,7 @@ TEST_CASE("a page that cannot be written is told once and ends nothing") {
   sink->on_event(0, invented::epoch(0));
   CHECK_NOTHROW(sink->on_tick(1));
   CHECK_THAT(sink->news().value_or(""), Contains("report.html is not written"));
-  CHECK_NOTHROW(sink->ended());
+  CHECK_NOTHROW(sink->on_end({{"exit_code", 0}}));
   CHECK_FALSE(sink->news());
 }
 

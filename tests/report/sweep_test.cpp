@@ -1,5 +1,6 @@
 #include "report/sweep.hpp"
 
+#include "report/html/sweep_page.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 
@@ -167,4 +168,26 @@ TEST_CASE("the results have a line a run, with every metric") {
                              "run_dir\n0001,ok,0,0,0.1,[32],0.9,0.25,0.8375,3,1.5,,"
                              "runs/sweep/digits/runs/0001\n"));
   CHECK_THAT(csv, Contains("\n0012,failed,6,2,1,[32],,0.25,0.1375,3,1.5,,"));
+}
+
+TEST_CASE("the page of a sweep ranks and tells its settings as the sweep does") {
+  const std::string page = sweep_page(sweep_document(four_settings(), 5), {}, "digits");
+  CHECK_THAT(page, Contains("best val/accuracy") && Contains("0.9100") &&
+                       Contains("mean val/accuracy") && Contains("reference"));
+  CHECK_THAT(page, Contains(">optimizer.lr=0.01</td>") && !Contains("model.hidden=[32]</td>"));
+  CHECK_THAT(page, Contains(", tied") && Contains("0001 0002 0003") && Contains("failed (exit 6)"));
+  CHECK(page.find("{&quot;") == std::string::npos);  // no JSON in its cells
+  CHECK(page.find("{\"mean") == std::string::npos);
+  CHECK_THAT(page, Contains("val/accuracy 0.9200") && !Contains("val/accuracy 0.8575"));
+}
+
+TEST_CASE("the page of a sweep puts its runs in the order of their best epochs") {
+  Sweep sweep = empty_sweep();
+  for (const double value : {0.7, 0.9}) sweep.runs.push_back(invented(0, sweep.runs.size(), value));
+  sweep.runs[0].metrics = {{"val/accuracy", 0.99}};  // the last epoch, which does not count
+  const std::string page = sweep_page(sweep_document(sweep, 0), {}, "digits");
+  const std::string runs = page.substr(page.find("Runs, the best first"));
+  const std::size_t best = runs.find("0002");
+  REQUIRE(best != std::string::npos);
+  CHECK(best < runs.find("0001"));
 }

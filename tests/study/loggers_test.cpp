@@ -13,13 +13,13 @@ using namespace trainctl::study;
 
 namespace {
 
-spec::Loaded with_loggers(const std::string& loggers) {
+spec::Loaded with_loggers(const std::string& loggers, const std::string& lr = "0.002") {
   config::Diagnostics diagnostics;
   return spec::load_experiment_text(
       "x.yaml",
       "name: digits\ndataset: {train: synthetic_digits}\nmodel: {type: mlp, hidden: [32]}\n"
-      "optimizer: {type: adam, lr: 0.002}\nloggers: " +
-          loggers + "\n",
+      "optimizer: {type: adam, lr: " +
+          lr + "}\nloggers: " + loggers + "\n",
       {}, diagnostics);
 }
 
@@ -75,4 +75,13 @@ TEST_CASE("runs are compared by the options of their stages") {
   CHECK(std::get<std::string>(value("optimizer.type")) == "adam");
   CHECK(std::get<std::string>(value("model.hidden")) == "[32]");
   CHECK(std::get<double>(value("loader.batch_size")) == 64);
+}
+
+TEST_CASE("only runs with the same options are one row of TensorBoard's table") {
+  const auto group = [](const std::string& loggers, const std::string& lr) {
+    return hparams_of(with_loggers(loggers, lr)).group;
+  };
+  CHECK_FALSE(group("[]", "0.002").empty());
+  CHECK(group("[]", "0.002") == group("[csv]", "0.002"));
+  CHECK(group("[]", "0.002") != group("[]", "0.003"));
 }

@@ -20,37 +20,49 @@ std::string scalar_text(const Json& value) {
   return to_line(value);
 }
 
-/// What a later version tells of the bottleneck beside the four members of the contract.
+/// The numbers that the verdict rests on, half a sentence each.
 Html evidence_of(const Json& bottleneck) {
   Html items;
-  for (const auto& [key, value] : bottleneck.items()) {
-    const bool is_told = key == "verdict" || key == "share" || key == "headroom" || key == "advice";
-    if (is_told || value.is_null()) continue;
-    if (value.is_array() || value.is_object()) {
-      for (const auto& [name, one] : value.items())
-        items += element("li", Html((value.is_object() ? name + ": " : "") + scalar_text(one)));
-    } else {
-      items += element("li", Html(key + ": " + scalar_text(value)));
-    }
-  }
+  const auto add = [&items](const std::string& text) {
+    if (!text.empty()) items += element("li", Html(text));
+  };
+  const Json& evidence = member(bottleneck, "evidence");
+  for (std::size_t i = 0; evidence.is_array() && i < evidence.size(); ++i)
+    add(text_at(evidence[i], "text"));
+  add(text_at(member(bottleneck, "perfect_loader"), "text"));
   return items.empty() ? items : element("ul", items);
+}
+
+/// "trainctl run a.yaml loader.num_workers=4" of the setting that may help.
+Html trial_of(const Json& bottleneck, const Json& manifest) {
+  const std::string setting = text_at(bottleneck, "setting");
+  if (setting.empty()) return {};
+  const std::string config = text_at(manifest, "config");
+  return paragraph("To try it:") +
+         command(fmt::format("trainctl run {} {}", config.empty() ? "CONFIG" : shell_word(config),
+                             shell_word(setting)));
+}
+
+std::string verdict_line(const Json& bottleneck) {
+  std::string line = text_at(bottleneck, "verdict");
+  std::ranges::replace(line, '_', '-');
+  const double share = number_at(bottleneck, "share");
+  const double headroom = number_at(bottleneck, "headroom");
+  if (std::isfinite(share)) line += fmt::format(": {} % of the time", percent_text(share));
+  if (std::isfinite(headroom))
+    line += fmt::format("; at most {:.2f}x as fast without it", headroom);
+  return line;
 }
 
 Html bottleneck_of(const RunFiles& run) {
   const Json& told = member(run.result, "bottleneck");
-  std::string verdict = text_at(told, "verdict");
-  if (verdict.empty() || run.epochs.empty()) return {};
-  std::ranges::replace(verdict, '_', '-');
-  std::string line = verdict;
-  const double share = number_at(told, "share");
-  const double headroom = number_at(told, "headroom");
-  if (std::isfinite(share)) line += fmt::format(": {} % of the time", percent_text(share));
-  if (std::isfinite(headroom))
-    line += fmt::format("; at most {:.2f}x as fast without it", headroom);
-  const std::string advice = text_at(told, "advice");
-  Html content = element("p", element("strong", Html(line)));
-  if (!advice.empty()) content += paragraph(advice);
-  return element("div", {{"class", "verdict"}}, content + evidence_of(told));
+  if (text_at(told, "verdict").empty() || run.epochs.empty()) return {};
+  Html content = element("p", element("strong", Html(verdict_line(told)))) + evidence_of(told);
+  for (const char* key : {"diagnosis", "advice"}) {
+    const std::string text = text_at(told, key);
+    if (!text.empty()) content += paragraph(text);
+  }
+  return element("div", {{"class", "verdict"}}, content + trial_of(told, run.manifest));
 }
 
 /// Sums over all epochs.

@@ -1,10 +1,12 @@
+#include "report/html/sweep_page.hpp"
+
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "report/format.hpp"
 #include "report/html/charts.hpp"
 #include "report/html/curves.hpp"
 #include "report/html/page.hpp"
-#include "report/html/study_pages.hpp"
+#include "report/html/sweep_summary.hpp"
 
 #include <fmt/format.h>
 
@@ -15,23 +17,6 @@
 
 namespace trainctl::report {
 namespace {
-
-/// {"optimizer.lr": 0.1} or ["optimizer.lr=0.1"].
-std::vector<std::pair<std::string, std::string>> overrides_of(const Json& run) {
-  std::vector<std::pair<std::string, std::string>> found;
-  const Json& told = member(run, "overrides");
-  if (told.is_object()) {
-    for (const auto& [key, value] : told.items())
-      found.emplace_back(key, value.is_string() ? value.get<std::string>() : to_line(value));
-  } else if (told.is_array()) {
-    for (const Json& one : told) {
-      const std::string text = one.is_string() ? one.get<std::string>() : to_line(one);
-      const std::size_t sign = std::min(text.find('='), text.size());
-      found.emplace_back(text.substr(0, sign), text.substr(std::min(sign + 1, text.size())));
-    }
-  }
-  return found;
-}
 
 std::string id_of(const Json& run) {
   const Json& id = member(run, "id");
@@ -97,10 +82,10 @@ SettingColumn column_of(const Json& runs, const std::string& key) {
   return column;
 }
 
-/// Of the best epoch, by which a sweep ranks its runs; else of the last one.
+/// Of the best epoch, by which the sweep itself ranks; else of the last.
 double result_of(const Json& run, const Objective& objective) {
-  const double best = number_at(run, "value");
-  return std::isnan(best) ? number_at(member(run, "metrics"), objective.metric) : best;
+  if (run.is_object() && run.contains("value")) return number_at(run, "value");
+  return number_at(member(run, "metrics"), objective.metric);
 }
 
 /// A run that was stopped has an exit code, too.
@@ -189,51 +174,22 @@ Html runs_table(const Json& runs, const Objective& objective) {
   return html_table(table);
 }
 
-std::string plain_text(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : to_line(value);
-}
-
-/// "0.9000 [0.8852, 0.9348]" of a mean with its interval.
-std::string interval_text(const Json& value) {
-  const double middle = number_at(value, "mean");
-  const Json& interval = member(value, "ci95");
-  if (std::isnan(middle)) return "";
-  if (!interval.is_array() || interval.size() != 2 || !interval[0].is_number() ||
-      !interval[1].is_number())
-    return metric_text(middle);
-  return fmt::format("{} [{}, {}]", metric_text(middle), metric_text(interval[0].get<double>()),
-                     metric_text(interval[1].get<double>()));
-}
-
-std::string cell_text(const Json& value) {
-  if (value.is_null()) return "";
-  if (value.is_boolean()) return value.get<bool>() ? "yes" : "";
-  if (value.is_number_float()) return metric_text(value.get<double>());
-  if (value.is_object() && value.contains("mean")) return interval_text(value);
-  std::vector<std::string> parts;
-  if (value.is_array()) {
-    for (const Json& one : value) parts.push_back(plain_text(one));
-  } else if (value.is_object()) {
-    for (const auto& [key, one] : value.items()) parts.push_back(key + "=" + plain_text(one));
-  } else {
-    return plain_text(value);
+/// The setting that the sweep ranks first; else the best run.
+Fact best_of(const Json& sweep, const Objective& objective) {
+  const std::string label = "best " + objective.metric;
+  const Json& rows = member(sweep, "summary");
+  if (rows.is_array() && !rows.empty() && text_at(rows.front(), "status") == "ok") {
+    const double mean = number_at(member(rows.front(), "value"), "mean");
+    if (!std::isnan(mean))
+      return {label, metric_text(mean), setting_text(rows.front(), varied_keys(rows))};
   }
-  return join(parts, ", ");
-}
-
-/// Whatever members the rows of the summary have.
-Html summary_table(const Json& rows) {
-  if (!rows.is_array() || rows.empty() || !rows.front().is_object()) return {};
-  std::vector<Column> columns;
-  for (const auto& [key, value] : rows.front().items())
-    columns.push_back({key, value.is_number() ? Align::right : Align::left});
-  Table table(columns);
-  for (const Json& row : rows) {
-    std::vector<std::string> cells;
-    for (const Column& column : columns) cells.push_back(cell_text(member(row, column.header)));
-    table.add(std::move(cells));
-  }
-  return html_table(table);
+  const Json& runs = member(sweep, "runs");
+  const std::vector<double> shades = shades_of(runs, objective);
+  const auto best = std::ranges::min_element(shades);
+  if (best == shades.end()) return {label, ""};
+  const Json& run = runs[static_cast<std::size_t>(best - shades.begin())];
+  const double value = result_of(run, objective);
+  return {label, std::isnan(value) ? "" : metric_text(value), "run " + id_of(run)};
 }
 
 }  // namespace
@@ -267,21 +223,14 @@ std::string sweep_page(const Json& sweep, const std::vector<SweptRun>& files,
   ENSURE(config, schema_of(sweep).starts_with("trainctl.sweep/") && runs.is_array(),
          "{} is no sweep: 'runs' and the schema trainctl.sweep/1 were expected", printable(title));
   const Objective objective = objective_of(sweep);
-  const std::vector<double> shades = shades_of(runs, objective);
-  const auto best = std::ranges::min_element(shades);
   Page page;
   page.title = title;
   page.subtitle = "sweep of " + text_at(sweep, "config");
   const auto failed = std::ranges::count_if(runs, has_failed);
   page.facts = {{"runs", std::to_string(runs.size())},
                 {"failed", failed > 0 ? std::to_string(failed) : ""}};
-  if (best != shades.end()) {
-    const Json& run = runs[static_cast<std::size_t>(best - shades.begin())];
-    const double value = result_of(run, objective);
-    page.facts.push_back({"best " + objective.metric, std::isnan(value) ? "" : metric_text(value),
-                          "run " + id_of(run)});
-  }
-  page.sections = {{"summary", "Settings", summary_table(member(sweep, "summary"))},
+  page.facts.push_back(best_of(sweep, objective));
+  page.sections = {{"summary", "Settings", sweep_summary(sweep, objective.metric)},
                    {"parallel", "Settings and results", parallel_of(runs, objective)},
                    {"curves", "Learning curves", curves_of(files)},
                    {"runs", "Runs, the best first", runs_table(runs, objective)}};

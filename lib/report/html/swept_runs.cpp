@@ -1,4 +1,4 @@
-#include "report/html/study_pages.hpp"
+#include "report/html/sweep_page.hpp"
 
 namespace trainctl::report {
 namespace {
