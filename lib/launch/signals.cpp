@@ -78,6 +78,8 @@ bool SignalGuard::has_heard() {
   return heard_;
 }
 
+bool stop_is_asked() { return innermost != nullptr && innermost->has_heard(); }
+
 sigset_t SignalGuard::child_mask() const {
   sigset_t mask = mask_before_;
   for (int signal = 1; signal < NSIG; ++signal) {

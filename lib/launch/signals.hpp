@@ -39,4 +39,7 @@ class SignalGuard {
   bool heard_ = false;
 };
 
+/// Whether the innermost guard of this thread has heard a stop signal; false without a guard.
+bool stop_is_asked();
+
 }  // namespace trainctl::launch

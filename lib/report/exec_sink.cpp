@@ -84,7 +84,20 @@ class ExecSink final : public Sink {
     const bool well = code != result.end() && code->is_number_integer() && *code == 0;
     const char* type = well ? "end" : "failed";
     add(type, {{"type", type}, {"result", result}});
-    finish();
+    is_stopped_ = asks_to_stop();
+    patience_ = options_.stop_after_s;
+    if (is_stopped_) patience_ = std::min(patience_, options_.stopped_after_s);
+    deadline_ = options_.now() + patience_;
+    if (lines_.empty()) command_.close_input();
+  }
+
+  void finish() override {
+    if (!is_over_) stop();
+    const std::size_t unread = lines_.size() + dropped_;
+    if (unread > 0)
+      news_.push_back(fmt::format("the command '{}' of the logger exec has not read {} line{}",
+                                  printable(options_.command.front()), unread,
+                                  unread == 1 ? "" : "s"));
   }
 
   std::optional<std::string> news() override {
@@ -142,10 +155,13 @@ class ExecSink final : public Sink {
                                 tail.empty() ? "" : ": ", tail));
   }
 
-  /// Until `is_done` or for `seconds`.
+  [[nodiscard]] bool asks_to_stop() const {
+    return options_.stop_is_asked && options_.stop_is_asked();
+  }
+
+  /// Until `is_done` or `deadline`.
   template <class Done>
-  bool wait(double seconds, const Done& is_done) {
-    const double deadline = options_.now() + seconds;
+  bool wait(double deadline, const Done& is_done) {
     while (!is_done()) {
       if (options_.now() >= deadline) return false;
       std::this_thread::sleep_for(kPause);
@@ -153,36 +169,34 @@ class ExecSink final : public Sink {
     return true;
   }
 
-  void finish() {
-    if (!is_over_) stop();
-    const std::size_t unread = lines_.size() + dropped_;
-    if (unread > 0)
-      news_.push_back(fmt::format("the command '{}' of the logger exec has not read {} line{}",
-                                  printable(options_.command.front()), unread,
-                                  unread == 1 ? "" : "s"));
-  }
-
   void stop() {
     is_over_ = true;
-    const double begun = options_.now();
-    wait(options_.stop_after_s, [&] {
+    // One that came before has shortened the time already.
+    const auto is_cut = [this] { return !is_stopped_ && asks_to_stop(); };
+    wait(deadline_, [&] {
       pump();
-      return lines_.empty() || command_.ending();
+      return lines_.empty() || command_.ending() || is_cut();
     });
     command_.close_input();
-    const double left = begun + options_.stop_after_s - options_.now();
-    const auto has_ended = [&] { return command_.ending().has_value(); };
-    if (!wait(left, has_ended)) {
-      command_.signal_group(SIGTERM);
-      const bool heeds = wait(options_.kill_after_s, has_ended);
-      if (!heeds) command_.signal_group(SIGKILL);
-      wait(options_.kill_after_s, has_ended);
-      tell_end(fmt::format("did not end within {} and was {}",
-                           human_duration(options_.stop_after_s), heeds ? "stopped" : "killed"),
-               command_.ending().value_or("it cannot be killed"));
+    wait(deadline_, [&] { return command_.ending() || is_cut(); });
+    if (!command_.ending()) {
+      force();
     } else if (!command_.ended_well()) {
       tell_end("failed", *command_.ending());
     }
+  }
+
+  void force() {
+    const auto has_ended = [this] { return command_.ending().has_value(); };
+    const bool in_time = options_.now() < deadline_;
+    command_.signal_group(SIGTERM);
+    const bool heeds = wait(options_.now() + options_.kill_after_s, has_ended);
+    if (!heeds) command_.signal_group(SIGKILL);
+    wait(options_.now() + options_.kill_after_s, has_ended);
+    const std::string when =
+        in_time ? "before trainctl was asked to stop" : "within " + human_duration(patience_);
+    tell_end(fmt::format("did not end {} and was {}", when, heeds ? "stopped" : "killed"),
+             command_.ending().value_or("it cannot be killed"));
   }
 
   ExecOptions options_;
@@ -192,6 +206,9 @@ class ExecSink final : public Sink {
   bool is_begun_ = false;  // the first line is written in part
   std::size_t dropped_ = 0;
   bool is_over_ = false;
+  bool is_stopped_ = false;  // before the end was told
+  double patience_ = 0;      // seconds for it to end by itself
+  double deadline_ = 0;
   std::vector<std::string> news_;
 };
 

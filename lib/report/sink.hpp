@@ -24,7 +24,10 @@ class Sink {
   virtual void close() = 0;
   /// After close(), once it is known how the run ended: its result.json. Never throws for a full
   /// disk or the like; news() has it.
+  /// `goes_on` is true in it where another start of the run follows.
   virtual void on_end(const Json& /*result*/) {}
+  /// After on_end() of all listeners: waits for what it started, in bounded time.
+  virtual void finish() {}
   /// What people should be warned of since the last call; asked after each event.
   virtual std::optional<std::string> news() { return std::nullopt; }
 };

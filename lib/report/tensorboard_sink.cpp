@@ -57,6 +57,18 @@ Scalars scalars_of(const events::EpochEnded& epoch) {
   return scalars;
 }
 
+int code_of(const Json& result) {
+  const auto code = result.find("exit_code");
+  return code != result.end() && code->is_number_integer()
+             ? code->get<int>()
+             : static_cast<int>(ErrorKind::unexpected);
+}
+
+/// Not of one that is to go on: by another start, or when it is requeued.
+bool is_over(const Json& result) {
+  return !result.value("goes_on", false) && code_of(result) != static_cast<int>(ErrorKind::stopped);
+}
+
 /// A run's end as Markdown.
 std::string ending_text(const Json& result) {
   std::string text = fmt::format("**{}**", result.value("verdict", "unknown"));
@@ -204,10 +216,11 @@ void TensorboardSink::on_end(const Json& result) {
   begin();
   write_pictures(at(last_step_));
   write(tensorboard::text_event(at(last_step_), "result", ending_text(result)));
-  const auto code = result.find("exit_code");
-  const bool well = code != result.end() && code->is_number_integer() && *code == 0;
-  write(tensorboard::hparams_end_event(
-      options_.wall_time(), well ? tensorboard::Success::yes : tensorboard::Success::no));
+  if (is_over(result)) {
+    const bool well = code_of(result) == 0;
+    write(tensorboard::hparams_end_event(
+        options_.wall_time(), well ? tensorboard::Success::yes : tensorboard::Success::no));
+  }
   backlog_.add([this] {
     if (file_) file_->sync();
   });

@@ -5,6 +5,7 @@
 #include "base/hash.hpp"
 #include "config/dump.hpp"
 #include "config/json_schema.hpp"
+#include "launch/signals.hpp"
 #include "report/exec_sink.hpp"
 #include "report/prometheus_sink.hpp"
 #include "spec/logger/exec.hpp"
@@ -74,6 +75,7 @@ std::unique_ptr<report::Sink> exec_sink(const spec::logger::Exec& options,
                 {"version", place.version},          {"started_at", utc_timestamp()},
                 {"restarts", place.restarts},        {"config", config_of(place.loaded)}};
   made.now = [] { return steady_clock().now(); };
+  made.stop_is_asked = launch::stop_is_asked;
   return report::make_exec_sink(std::move(made));
 }
 

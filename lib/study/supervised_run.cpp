@@ -71,14 +71,22 @@ RunOutcome SupervisedRun::execute(const MakeSinks& make_sinks) {
   return std::move(outcome_);
 }
 
-// Nobody listens any more to what sinks find out now, but for the console.
+// Nobody listens any more to what sinks find out now, but for the console. All hear of the end
+// before any is waited for: so commands end beside each other.
 void SupervisedRun::tell_end() {
-  for (const auto& sink : events_.sinks()) {
+  const bool goes_on = restarts_.next() || attempts_.has_next(outcome_.ending);
+  Json told = outcome_.result;
+  if (goes_on) told["goes_on"] = true;
+  const auto tell = [](const auto& step) {
     try {
-      sink->on_end(outcome_.result);
+      step();
     } catch (const std::exception& error) {
       log::get().warn("a logger failed at the end of the run: {}", error.what());
     }
+  };
+  for (const auto& sink : events_.sinks()) tell([&] { sink->on_end(told); });
+  for (const auto& sink : events_.sinks()) {
+    tell([&] { sink->finish(); });
     if (const auto news = sink->news()) log::get().warn("{}", *news);
   }
 }

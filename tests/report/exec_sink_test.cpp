@@ -40,6 +40,12 @@ struct Listener {
   ExecOptions options;
 };
 
+void end(Sink& sink, const Json& result) {
+  sink.close();
+  sink.on_end(result);
+  sink.finish();
+}
+
 std::vector<Json> lines_in(const std::filesystem::path& file) {
   std::vector<Json> lines;
   for (const std::string& line : golden::lines_of(golden::read(file)))
@@ -58,8 +64,7 @@ TEST_CASE("a command gets the start, what happens and the end, a line of JSON ea
   sink->on_event(1, events::StepLogged{.global_step = 50});
   sink->on_event(1, events::Warning{"slow \"disk\"", {}});
   sink->on_event(0, invented::epoch(0));
-  sink->close();
-  sink->on_end({{"exit_code", 0}, {"verdict", "ok"}});
+  end(*sink, {{"exit_code", 0}, {"verdict", "ok"}});
   CHECK_FALSE(sink->news());
   const auto lines = lines_in(listener.folder / "got");
   REQUIRE(lines.size() == 5);
@@ -82,8 +87,7 @@ TEST_CASE("a command gets only the lines that it asks for") {
   listener.options.on = {"failed"};
   const auto sink = make_exec_sink(listener.options);
   sink->on_event(0, invented::epoch(0));
-  sink->close();
-  sink->on_end({{"exit_code", 6}});
+  end(*sink, {{"exit_code", 6}});
   const auto lines = lines_in(listener.folder / "got");
   REQUIRE(lines.size() == 1);
   CHECK(lines[0]["type"] == "failed");
@@ -99,8 +103,7 @@ TEST_CASE("a command that does not read costs the run nothing but its lines, whi
   for (int i = 0; i < 20'000; ++i)
     sink->on_event(0, events::StepLogged{.global_step = i, .loss = 1});
   CHECK(steady_clock().now() - begun < kDeadline);
-  sink->close();
-  sink->on_end({{"exit_code", 0}});
+  end(*sink, {{"exit_code", 0}});
   const std::string news = sink->news().value_or("");
   CHECK_THAT(news, Contains("did not end within") && Contains("was stopped") &&
                        Contains("has not read") && Contains("lines"));
@@ -115,8 +118,7 @@ TEST_CASE("a slow command gets every line that fits, and each is whole") {
   listener.options.stop_after_s = kDeadline;
   const auto sink = make_exec_sink(listener.options);
   for (int i = 0; i < 2000; ++i) sink->on_event(0, events::StepLogged{.global_step = i, .loss = 1});
-  sink->close();
-  sink->on_end({{"exit_code", 0}});
+  end(*sink, {{"exit_code", 0}});
   CHECK_FALSE(sink->news());
   CHECK(lines_in(got).size() == 2002);
 }
@@ -136,18 +138,20 @@ TEST_CASE("a command that dies is told once with its exit code and its last word
   sink->on_event(0, invented::epoch(0));
   sink->on_tick(1);
   CHECK_FALSE(sink->news());
-  sink->close();
-  sink->on_end({{"exit_code", 0}});
+  end(*sink, {{"exit_code", 0}});
 }
 
 TEST_CASE("a command that heeds no SIGTERM is killed in bounded time") {
-  Listener listener("trap '' TERM; while :; do sleep 0.05; done");
+  Listener listener("");
+  const auto mark = listener.folder / "deaf";
+  listener.options.command = {
+      "sh", "-c", "trap '' TERM; : > '" + mark.string() + "'; while :; do sleep 0.05; done"};
   listener.options.stop_after_s = 0.3;
   listener.options.kill_after_s = 0.3;
   const auto sink = make_exec_sink(listener.options);
-  sink->close();
+  REQUIRE(waited_for([&] { return std::filesystem::exists(mark); }));
   const double begun = steady_clock().now();
-  sink->on_end({{"exit_code", 0}});
+  end(*sink, {{"exit_code", 0}});
   CHECK(steady_clock().now() - begun < kDeadline);
   CHECK_THAT(sink->news().value_or(""), Contains("was killed"));
 }
@@ -155,8 +159,7 @@ TEST_CASE("a command that heeds no SIGTERM is killed in bounded time") {
 TEST_CASE("a command that fails at its end is told") {
   Listener listener("cat > /dev/null; echo 'cannot upload' >&2; exit 4");
   const auto sink = make_exec_sink(listener.options);
-  sink->close();
-  sink->on_end({{"exit_code", 0}});
+  end(*sink, {{"exit_code", 0}});
   CHECK_THAT(sink->news().value_or(""),
              Contains("failed (exit code 4)") && Contains("cannot upload"));
 }
@@ -171,4 +174,59 @@ TEST_CASE("a command that cannot be started is an error of the config") {
     CHECK(error.kind() == ErrorKind::config);
     CHECK_THAT(error.what(), Contains("cannot start '/no/such/program'"));
   }
+}
+
+TEST_CASE("a stop that is asked for while a command is waited for cuts the wait short") {
+  Listener listener("sleep 1000");
+  listener.options.stop_after_s = 1000;
+  listener.options.kill_after_s = kDeadline;
+  bool is_asked = false;
+  int looks = 0;
+  listener.options.stop_is_asked = [&] {
+    is_asked = is_asked || ++looks > 5;
+    return is_asked;
+  };
+  const auto sink = make_exec_sink(listener.options);
+  const double begun = steady_clock().now();
+  end(*sink, {{"exit_code", 0}});
+  CHECK(steady_clock().now() - begun < 2 * kDeadline);
+  CHECK_THAT(sink->news().value_or(""),
+             Contains("did not end before trainctl was asked to stop and was stopped"));
+}
+
+TEST_CASE("a run that was stopped gives its commands a short while, not none") {
+  Listener listener("");
+  const auto got = listener.folder / "got";
+  listener.options.command = {"sh", "-c", "cat > '" + got.string() + "'"};
+  listener.options.stopped_after_s = kDeadline;
+  listener.options.stop_after_s = 2 * kDeadline;
+  listener.options.stop_is_asked = [] { return true; };
+  const auto sink = make_exec_sink(listener.options);
+  end(*sink, {{"exit_code", 75}});
+  CHECK_FALSE(sink->news());
+  CHECK(lines_in(got).size() == 2);
+  listener.options.command = {"sleep", "1000"};
+  listener.options.stopped_after_s = 0.2;
+  listener.options.stop_after_s = 1000;
+  listener.options.kill_after_s = kDeadline;
+  const auto slow = make_exec_sink(listener.options);
+  end(*slow, {{"exit_code", 75}});
+  CHECK_THAT(slow->news().value_or(""), Contains("did not end within 0.20 s and was stopped"));
+}
+
+TEST_CASE("the inputs of all commands end before any is waited for") {
+  Listener first("");
+  Listener second("");
+  const auto mark = first.folder / "mark";
+  second.options.command = {"sh", "-c", "cat > /dev/null; : > '" + mark.string() + "'"};
+  first.options.command = {
+      "sh", "-c", "cat > /dev/null; while [ ! -e '" + mark.string() + "' ]; do sleep 0.02; done"};
+  first.options.stop_after_s = kDeadline;
+  second.options.stop_after_s = kDeadline;
+  const auto one = make_exec_sink(first.options);
+  const auto other = make_exec_sink(second.options);
+  for (Sink* sink : {one.get(), other.get()}) sink->on_end({{"exit_code", 0}});
+  for (Sink* sink : {one.get(), other.get()}) sink->finish();
+  CHECK_FALSE(one->news());
+  CHECK_FALSE(other->news());
 }

@@ -134,6 +134,22 @@ TEST_CASE("a run leaves its numbers, config, hyperparameters and end in one file
   }
 }
 
+TEST_CASE("the session of hyperparameters ends with the run, not with a start of it") {
+  const auto ends = [](const Json& result) {
+    TempFolder folder;
+    const auto sink = make_tensorboard_sink(options_for(folder / "tb"));
+    sink->on_event(0, invented::epoch(0));
+    sink->close();
+    sink->on_end(result);
+    const auto records = records_of(golden::read(files_in(folder / "tb").at(0)));
+    CHECK(any_has(records, "result/text_summary"));
+    return any_has(records, "_hparams_/session_end_info");
+  };
+  CHECK(ends({{"exit_code", 7}}));
+  CHECK_FALSE(ends({{"exit_code", 7}, {"goes_on", true}}));
+  CHECK_FALSE(ends({{"exit_code", 75}}));
+}
+
 TEST_CASE("a run that goes on says from which step, in a file of its own") {
   TempFolder folder;
   { make_tensorboard_sink(options_for(folder.path()))->on_event(0, invented::epoch(0)); }

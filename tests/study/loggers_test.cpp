@@ -54,6 +54,7 @@ TEST_CASE("a command gets the config with its start") {
   REQUIRE(sinks.size() == 1);
   sinks[0]->close();
   sinks[0]->on_end({{"exit_code", 0}});
+  sinks[0]->finish();
   const auto lines = golden::lines_of(golden::read(got));
   REQUIRE(lines.size() == 2);
   const Json start = Json::parse(lines[0]);
