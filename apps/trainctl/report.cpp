@@ -75,7 +75,7 @@ Made made_of_file(const fs::path& file) {
 
 Made made_of_run(const ReportFlags& flags, Context& context) {
   const report::RunFiles run = report::read_run(flags.words.front());
-  const report::RunPageExtras extras = worst_of(run, flags.worst, context);
+  const report::RunPageExtras extras = extras_of(run, flags.worst, context);
   return {"run", report::run_page(run, extras), run.folder / "report.html", run.notes};
 }
 

@@ -12,6 +12,10 @@
 #include "spec/task.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -71,6 +75,13 @@ std::vector<std::string> pictures_of(const std::vector<report::Mistake>& mistake
   return files;
 }
 
+/// Where nobody asked for samples, only the names of classes are missing.
+void warn_of(const Error& error, const WorstRequest& request, const Context& context) {
+  if (request.count > 0 && !context.quiet && !context.json)
+    put(stderr,
+        fmt::format("warning: the samples are shown without their pictures: {}\n", error.what()));
+}
+
 data::Pipeline pipeline_of(const report::RunFiles& run, const WorstRequest& request,
                            Context& context) {
   const ConfigArguments arguments{.file = (run.folder / "config.resolved.yaml").string(),
@@ -94,32 +105,107 @@ std::vector<report::WorstSample> samples_of(const std::vector<report::Mistake>& 
   return samples;
 }
 
-}  // namespace
-
-report::RunPageExtras worst_of(const report::RunFiles& run, const WorstRequest& request,
-                               Context& context) {
-  constexpr std::uint64_t kMostBytes = std::uint64_t{2} << 30;
-  report::RunPageExtras extras;
-  if (request.count == 0) return extras;
-  const fs::path file = predictions_of(run, request);
-  const std::vector<report::Mistake> mistakes = in_context(printable(file.string()), [&] {
-    return report::worst_predictions(read_file(file, kMostBytes, ReadFailure::config),
-                                     request.count);
-  });
-  extras.worst_source = fmt::format("{}, split {}", file.filename().string(), request.split);
+/// The data set and its transforms; nothing where they are not there any more.
+std::optional<data::Pipeline> opened(const report::RunFiles& run, const WorstRequest& request,
+                                     Context& context) {
   try {
-    data::Pipeline pipeline = pipeline_of(run, request, context);
-    extras.class_names = pipeline.dataset->class_names();
-    extras.worst = samples_of(mistakes, extras.class_names);
+    return pipeline_of(run, request, context);
+  } catch (const Error& error) {
+    context.diagnostics = {};
+    warn_of(error, request, context);
+    return std::nullopt;
+  }
+}
+
+/// Empty where the samples have none, or none that can be read.
+std::vector<std::int64_t> labels_of(const data::Dataset& dataset,
+                                    const std::vector<std::int64_t>& indices) {
+  const data::Layout& layout = dataset.layout();
+  const std::size_t field = data::find_field(layout, "label");
+  if (field == layout.size() || layout[field] != data::Field{"label", data::Dtype::i64, {}})
+    return {};
+  std::vector<std::int64_t> labels(indices.size());
+  std::vector<std::span<std::byte>> rows(layout.size());
+  rows[field] = std::as_writable_bytes(std::span(labels));
+  try {
+    dataset.fill(indices, rows);
+  } catch (const Error&) {
+    return {};
+  }
+  return labels;
+}
+
+/// "'b.png' of class 2"
+std::string told(const std::string& name, std::int64_t label) {
+  const std::string number = fmt::format("class {}", label);
+  return name.empty() ? number : fmt::format("'{}' of {}", printable(name), number);
+}
+
+/// As 'predict' writes it: what is no UTF-8 is replaced.
+std::string written(const std::string& name) {
+  return Json::parse(to_line(Json(name))).get<std::string>();
+}
+
+/// Predictions of another split would be shown with the wrong pictures.
+void check_split(const std::vector<report::Mistake>& mistakes, const data::Dataset& dataset,
+                 const WorstRequest& request) {
+  constexpr const char* kWhatToDo =
+      "the predictions are of other samples: write --split as 'trainctl predict' was told";
+  std::vector<std::int64_t> indices;
+  for (const report::Mistake& mistake : mistakes) {
+    ENSURE(config, mistake.index < dataset.size(),
+           "split '{}' has {} samples, and no sample {}; {}", printable(request.split),
+           dataset.size(), mistake.index, kWhatToDo);
+    indices.push_back(mistake.index);
+  }
+  const std::vector<std::int64_t> labels = labels_of(dataset, indices);
+  const data::ImageStore* images = dataset.images();
+  for (std::size_t i = 0; i < mistakes.size(); ++i) {
+    const report::Mistake& mistake = mistakes[i];
+    const std::string name = images == nullptr || mistake.name.empty()
+                                 ? mistake.name
+                                 : written(images->name(mistake.index));
+    const std::int64_t label = labels.empty() ? mistake.label : labels[i];
+    ENSURE(config, name == mistake.name && label == mistake.label,
+           "sample {} of split '{}' is {}, and of the predictions {}; {}", mistake.index,
+           printable(request.split), told(name, label), told(mistake.name, mistake.label),
+           kWhatToDo);
+  }
+}
+
+void add_pictures(report::RunPageExtras& extras, const std::vector<report::Mistake>& mistakes,
+                  data::Pipeline pipeline, const std::pair<const WorstRequest&, Context&>& asked) {
+  try {
     const std::vector<std::string> pictures = pictures_of(mistakes, std::move(pipeline));
     for (std::size_t i = 0; i < pictures.size(); ++i) extras.worst[i].png = pictures[i];
   } catch (const Error& error) {
-    context.diagnostics = {};
-    extras.worst = samples_of(mistakes, extras.class_names);
-    if (!context.quiet && !context.json)
-      put(stderr,
-          fmt::format("warning: the samples are shown without their pictures: {}\n", error.what()));
+    warn_of(error, asked.first, asked.second);
   }
+}
+
+}  // namespace
+
+report::RunPageExtras extras_of(const report::RunFiles& run, const WorstRequest& request,
+                                Context& context) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{2} << 30;
+  report::RunPageExtras extras;
+  std::vector<report::Mistake> mistakes;
+  if (request.count > 0) {
+    const fs::path file = predictions_of(run, request);
+    mistakes = in_context(printable(file.string()), [&] {
+      return report::worst_predictions(read_file(file, kMostBytes, ReadFailure::config),
+                                       request.count);
+    });
+    extras.worst_source = fmt::format("{}, split {}", file.filename().string(), request.split);
+  }
+  if (mistakes.empty() && run.tables.empty()) return extras;
+  std::optional<data::Pipeline> pipeline = opened(run, request, context);
+  if (pipeline) {
+    check_split(mistakes, *pipeline->dataset, request);
+    extras.class_names = pipeline->dataset->class_names();
+  }
+  extras.worst = samples_of(mistakes, extras.class_names);
+  if (pipeline) add_pictures(extras, mistakes, std::move(*pipeline), {request, context});
   return extras;
 }
 

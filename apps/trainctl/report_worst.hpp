@@ -17,10 +17,11 @@ struct WorstRequest {
   std::string split = "val";
 };
 
-/// The worst samples of a file of predictions with their pictures, as the model sees them before
-/// `normalize`. Where the data is not there any more they come without, and a warning says so.
-/// Throws Error(config) where there are no predictions.
-report::RunPageExtras worst_of(const report::RunFiles& run, const WorstRequest& request,
-                               Context& context);
+/// The names of the classes where the page shows classes, and the worst samples of a file of
+/// predictions with their pictures, as the model sees them before `normalize`. Where the data is
+/// not there any more they come without, and a warning says so. Throws Error(config) where there
+/// are no predictions, or they are of another split.
+report::RunPageExtras extras_of(const report::RunFiles& run, const WorstRequest& request,
+                                Context& context);
 
 }  // namespace trainctl::app

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 #include <system_error>
+#include <utility>
 
 namespace trainctl::app {
 namespace {
@@ -24,16 +25,30 @@ std::string joined_from(const std::vector<std::string>& parts, std::size_t first
   return join(std::span(parts).subspan(std::min(first, parts.size())), "/");
 }
 
+/// Those of a sweep in their order; else the folder itself.
+std::vector<std::string> runs_of_folder(const std::string& folder) {
+  std::vector<std::string> runs;
+  std::error_code failure;
+  if (!report::is_run_folder(folder)) {
+    for (fs::directory_iterator at(fs::path(folder) / "runs", failure), end; !failure && at != end;
+         at.increment(failure)) {
+      if (report::is_run_folder(at->path())) runs.push_back(at->path().string());
+    }
+  }
+  std::ranges::sort(runs);
+  return runs.empty() ? std::vector<std::string>{folder} : runs;
+}
+
 }  // namespace
 
 std::vector<std::string> runs_of_word(const std::string& word) {
   std::error_code ignored;
-  if (fs::exists(word, ignored)) return {word};
+  if (fs::exists(word, ignored)) return runs_of_folder(word);
   std::vector<std::string> folders;
   for (const std::string& one : split(word, ',')) {
     if (one.empty()) continue;
     ENSURE(config, fs::exists(one, ignored), "there is no {}", printable(one));
-    folders.push_back(one);
+    for (std::string& folder : runs_of_folder(one)) folders.push_back(std::move(folder));
   }
   ENSURE(config, !folders.empty(), "'{}' names no run", printable(word));
   return folders;

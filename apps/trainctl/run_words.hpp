@@ -9,8 +9,8 @@ namespace trainctl::app {
 
 struct Context;
 
-/// The run folders of a word of the command line: itself where it exists, else what stands between
-/// its commas. Throws Error(config) where one does not exist.
+/// The run folders of a word of the command line: itself where it exists, or the runs of a sweep's
+/// folder, else what stands between its commas. Throws Error(config) where one does not exist.
 std::vector<std::string> runs_of_word(const std::string& word);
 
 /// The words without the folders that all have in common, as "a/1" and "b/1" of "runs/a/1" and

@@ -54,7 +54,7 @@ void check_prometheus(Checker& checker, const config::Stage& stage, const std::s
                   fmt::format("'{}' does not end in .prom: the collector reads no other files",
                               printable(file->string())),
                   "write 'file: .../trainctl.prom'");
-  } else if (!fs::is_directory(file->parent_path(), ignored)) {
+  } else if (file->has_parent_path() && !fs::is_directory(file->parent_path(), ignored)) {
     checker.error(path + ".file",
                   fmt::format("there is no folder '{}'", printable(file->parent_path().string())),
                   "make it, or name the one of node_exporter's --collector.textfile.directory");

@@ -130,6 +130,9 @@ class Pages(PageTest):
         code, out, err = support.run(self.folder, "predict", self.run_dir, "--checkpoint", "best", "--out",
                                      self.run_dir / "predictions.csv")
         self.assertEqual(code, 0, out + err)
+        code, out, err = support.run(self.folder, "report", self.run_dir, "--worst", 3, "--split", "train")
+        self.assertEqual(code, 2, out + err)
+        self.assertIn("write --split as 'trainctl predict' was told", err)
         page = self.check(self.made(self.run_dir, "--worst", 6))
         self.assertIn("Worst predictions", page.headings)
         self.assertEqual(sum(link.startswith("data:") for link in page.links), 6)

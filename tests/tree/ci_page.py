@@ -49,6 +49,24 @@ def scripts_of(value):
     return [value] if isinstance(value, str) else []
 
 
+def check_gitlab(document):
+    """The default branch saves the baseline and a merge request reads it: neither does the other's part."""
+    jobs = {name: job for name, job in document.items() if isinstance(job, dict) and "script" in job}
+    violations = []
+    for name, job in jobs.items():
+        policy, text = job.get("cache", {}).get("policy"), "\n".join(job["script"])
+        is_request = any("== \"merge_request_event\"" in rule.get("if", "") for rule in job.get("rules", []))
+        if policy != ("pull" if is_request else "push"):
+            violations.append(f"{PAGE}: the job '{name}' has the cache policy {policy}")
+        if ("--save" in text) == is_request or ("--baseline" in text) != is_request:
+            violations.append(f"{PAGE}: the job '{name}' {'saves' if is_request else 'reads'} a baseline")
+        if is_request and "no baseline" not in text:
+            violations.append(f"{PAGE}: the job '{name}' does not pass where there is no baseline")
+    if len(jobs) != 2:
+        violations.append(f"{PAGE}: a job that saves the baseline and one that reads it were expected for GitLab")
+    return violations
+
+
 def check(root):
     import yaml
     page = tree.read(root, PAGE)
@@ -56,7 +74,9 @@ def check(root):
     violations, texts = [], blocks(page, "sh")
     for number, block in enumerate(blocks(page, "yaml"), 1):
         try:
-            texts += scripts_of(yaml.safe_load(block))
+            document = yaml.safe_load(block)
+            texts += scripts_of(document)
+            violations += check_gitlab(document) if "jobs" not in document else []
         except yaml.YAMLError as error:
             violations.append(f"{PAGE}: its YAML block {number} cannot be read: {error}")
     commands = [command for text in texts for command in COMMAND.findall(text)]
