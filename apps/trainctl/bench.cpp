@@ -38,10 +38,12 @@ std::optional<double> budget_of(const BenchFlags& flags) {
   return seconds;
 }
 
-study::RunTrial trial_runner(const BenchPlan& plan, int repeats, const Context& context) {
-  const std::size_t runs = plan.settings.size() * static_cast<std::size_t>(repeats);
+study::RunTrial trial_runner(const BenchPlan& plan, const study::Rounds& rounds,
+                             const Context& context) {
+  const std::size_t runs = plan.settings.size() * static_cast<std::size_t>(rounds.repeats);
   return [&, runs, done = std::size_t{0}](std::size_t setting, int /*repeat*/) mutable {
-    const study::TrialResult result = study::run_trial(plan.requests[setting], steady_clock());
+    const study::TrialResult result =
+        study::run_trial(plan.requests[setting], steady_clock(), rounds.ends_at);
     const auto* trial = std::get_if<report::Trial>(&result);
     say(context, fmt::format("run {} of {}  {}  {}", ++done, runs,
                              printable(plan.settings[setting].technique),
@@ -97,7 +99,7 @@ int bench(const BenchFlags& flags, Context& context) {
   if (budget) rounds.ends_at = began + *budget;
   BenchOutcome outcome;
   outcome.rows =
-      study::run_rounds(plan.settings, rounds, trial_runner(plan, flags.repeats, context));
+      study::run_rounds(plan.settings, rounds, trial_runner(plan, rounds, context));
   outcome.findings = gate.judge(outcome.rows);
   outcome.pairing = gate.pairing();
   outcome.budget_note = budget_note(outcome.rows, flags);

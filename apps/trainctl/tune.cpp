@@ -53,33 +53,38 @@ std::optional<int> stop_code(launch::SignalGuard& guard) {
   return std::nullopt;
 }
 
-report::TuneReport stopped_report(const study::TuneWish& wish, int code) {
+/// Of a search that has not begun.
+report::TuneReport unfinished_report(const study::TuneWish& wish, const report::TrialFailure& why) {
   report::TuneReport report;
   report.budget_s = wish.budget_s;
   report.repeats = wish.repeats;
   report.tolerance = wish.tolerance;
-  report.end = report::TuneEnd::stopped;
-  report.ended = "stopped by a signal before the first verdict";
-  report.exit_code = code;
+  report.end = why.overdue ? report::TuneEnd::budget : report::TuneEnd::stopped;
+  report.ended = why.overdue ? "the budget was over before the first verdict"
+                             : "stopped by a signal before the first verdict";
+  report.exit_code =
+      why.overdue ? static_cast<int>(ErrorKind::inconclusive) : why.exit_code;
   return report;
 }
 
 /// The length of the runs, which `requests` takes over.
-std::variant<report::TuneBaseline, int> find_length(const study::TuneWish& wish,
-                                                    TuneRequests& requests,
-                                                    const Context& context) {
+std::variant<report::TuneBaseline, report::TrialFailure> find_length(const study::TuneWish& wish,
+                                                                     TuneRequests& requests,
+                                                                     const Context& context) {
+  const Clock& clock = steady_clock();
+  const double ends_at = clock.now() + wish.budget_s;
   say(context, "scouting how long runs have to be");
   const auto result = study::scout(requests.experiment(), study::epoch_target_s(wish.budget_s),
                                    [&](const study::TuneLength& length) {
                                      requests.use_length(length);
-                                     study::TuneResult one =
-                                         requests.run({}, study::TuneScope::lean);
+                                     study::TuneResult one = requests.run(
+                                         {}, study::TuneScope::lean, ends_at - clock.now());
                                      if (const auto* sample = std::get_if<study::TuneSample>(&one))
                                        requests.pin_threads(sample->facts.num_threads);
                                      return one;
                                    });
   if (const auto* failure = std::get_if<report::TrialFailure>(&result)) {
-    if (launch::is_stop_code(failure->exit_code)) return failure->exit_code;
+    if (failure->overdue || launch::is_stop_code(failure->exit_code)) return *failure;
     throw Error(static_cast<ErrorKind>(failure->exit_code),
                 "the experiment as it is does not run: " + failure->message);
   }
@@ -103,11 +108,13 @@ report::TuneReport search(const study::TuneWish& asked, TuneRequests& requests,
   const Clock& clock = steady_clock();
   const double began = clock.now();
   const auto scouted = find_length(asked, requests, context);
-  if (const auto* code = std::get_if<int>(&scouted)) return stopped_report(asked, *code);
+  if (const auto* failure = std::get_if<report::TrialFailure>(&scouted))
+    return unfinished_report(asked, *failure);
   study::TuneWish wish = asked;
   wish.spent_s = clock.now() - began;
   const study::TuneTools tools{
-      .run = [&](const auto& changes, auto scope) { return requests.run(changes, scope); },
+      .run = [&](const auto& changes, auto scope,
+                 double most_s) { return requests.run(changes, scope, most_s); },
       .check = [&](const auto& changes) { return requests.check(changes); },
       .no_capture = no_capture,
       .stopped = [&] { return stop_code(guard); },
@@ -116,10 +123,16 @@ report::TuneReport search(const study::TuneWish& asked, TuneRequests& requests,
   return study::tune(wish, std::get<report::TuneBaseline>(scouted), tools);
 }
 
+/// A search that did not come to its end and found nothing tells nothing against an older patch.
+bool keeps_patch(const TuneFlags& flags, const report::TuneReport& report) {
+  std::error_code ignored;
+  return report.exit_code != 0 && report.patch.empty() && fs::exists(flags.patch, ignored);
+}
+
 void write_files(const TuneFlags& flags, const report::TuneReport& report,
-                 const report::TuneCommands& commands) {
+                 const report::TuneCommands& commands, bool keeps) {
   const fs::path patch = flags.patch;
-  write_atomically(patch, report::patch_text(report, commands));
+  if (!keeps) write_atomically(patch, report::patch_text(report, commands));
   write_atomically(patch.parent_path() / "tune.json",
                    to_pretty(report::tune_document(report, commands)) + "\n");
 }
@@ -133,7 +146,6 @@ void print_report(const TuneFlags& flags, const report::TuneReport& report,
     return;
   }
   writer_for(stdout)(report::tune_text(report, commands, style_for(context, stdout)));
-  say(context, "written  " + flags.patch + " and tune.json beside it");
 }
 
 int tune(const TuneFlags& flags, Context& context) {
@@ -145,8 +157,13 @@ int tune(const TuneFlags& flags, Context& context) {
   report.config = flags.config.file;
   report.overrides = flags.config.overrides;
   const report::TuneCommands commands = requests.commands(report);
-  write_files(flags, report, commands);
+  const bool keeps = keeps_patch(flags, report);
+  write_files(flags, report, commands, keeps);
   print_report(flags, report, commands, context);
+  if (!context.json && !context.quiet)
+    say(context, keeps ? "kept     " + flags.patch + " as it was, since nothing was decided; "
+                                                     "tune.json is written beside it"
+                       : "written  " + flags.patch + " and tune.json beside it");
   return report.exit_code;
 }
 

@@ -37,19 +37,14 @@ std::string command(Words words) {
   return join(words, " ");
 }
 
-void append(Words& words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
+report::TuneChanges changes_of(const report::TuneReport& report) {
+  report::TuneChanges changes;
+  for (const report::TunePatchEntry& entry : report.patch) changes.push_back(entry.change);
+  return changes;
 }
 
-/// What a bench needs to measure the runs that tune has measured.
-Words short_bench(const study::TuneLength& length, bool has_constant_rate) {
-  Words words{fmt::format("trainer.max_epochs={}", length.epochs)};
-  if (length.batches > 0) {
-    words.emplace_back("trainer.limit_train_batches=1.0");
-    words.push_back(fmt::format("trainer.overfit_batches={}", length.batches));
-  }
-  if (has_constant_rate) words.emplace_back("scheduler=constant_lr");
-  return words;
+void append(Words& words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
 }
 
 }  // namespace
@@ -102,11 +97,13 @@ TuneRequests::Made TuneRequests::make(const report::TuneChanges& changes, study:
   return constant;
 }
 
-study::TuneResult TuneRequests::run(const report::TuneChanges& changes, study::TuneScope scope) {
+study::TuneResult TuneRequests::run(const report::TuneChanges& changes, study::TuneScope scope,
+                                    double most_s) {
   const Made made = make(changes, scope);
   if (const auto* why = std::get_if<std::string>(&made))
     return report::TrialFailure{static_cast<int>(ErrorKind::config), *why};
-  return study::run_tuning(std::get<study::RunRequest>(made), length_, steady_clock());
+  return study::run_tuning(std::get<study::RunRequest>(made), length_, steady_clock(),
+                           most_s);
 }
 
 std::variant<spec::Experiment, std::string> TuneRequests::check(
@@ -125,7 +122,9 @@ report::TuneCommands TuneRequests::commands(const report::TuneReport& report) co
   Words check{program, "bench", flags_.config.file};
   append(run, flags_.config.overrides);
   append(check, flags_.config.overrides);
-  append(check, short_bench(length_, has_constant_rate_));
+  Words runs = study::tuning_run(experiment(), length_, study::scope_of(changes_of(report)));
+  if (threads_) runs.push_back(fmt::format("++trainer.num_threads={}", *threads_));
+  append(check, has_constant_rate_ ? study::without_schedule(runs) : runs);
   for (const report::TunePatchEntry& entry : report.patch) {
     const report::TuneChange& change = entry.change;
     run.push_back(change.key + "=" + change.value);

@@ -37,7 +37,7 @@ class TuneRequests {
   /// might measure another than that which it is compared with.
   void pin_threads(int threads);
 
-  study::TuneResult run(const report::TuneChanges& changes, study::TuneScope scope);
+  study::TuneResult run(const report::TuneChanges& changes, study::TuneScope scope, double most_s);
   /// The experiment with these changes, at its full length, or why it does not take them.
   std::variant<spec::Experiment, std::string> check(const report::TuneChanges& changes);
 

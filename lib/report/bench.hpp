@@ -47,6 +47,7 @@ struct TrialFailure {
   int exit_code = 1;
   std::string message;  // which run, why, and its folder
   bool killed = false;  // a worker was, by SIGKILL: perhaps for want of memory
+  bool overdue = false;  // it was ended, since it took longer than it might
 };
 
 /// One setting and its repeats.

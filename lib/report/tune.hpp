@@ -77,9 +77,10 @@ struct TunePatchEntry {
   std::string reason;
 };
 
-enum class TuneEnd { nothing_to_fix, nothing_left, budget, stopped };
-constexpr std::array<const char*, 4> enum_names(TuneEnd) {
-  return {"nothing_to_fix", "nothing_left", "budget", "stopped"};
+/// failed: a run that others are compared with did, after the first.
+enum class TuneEnd { nothing_to_fix, nothing_left, budget, stopped, failed };
+constexpr std::array<const char*, 5> enum_names(TuneEnd) {
+  return {"nothing_to_fix", "nothing_left", "budget", "stopped", "failed"};
 }
 
 struct TuneReport {

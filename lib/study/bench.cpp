@@ -16,13 +16,15 @@ bool was_stopped(const report::BenchRow& row) {
   return row.failure && launch::is_stop_code(row.failure->exit_code);
 }
 
-/// Puts the run into its row; false where it was stopped.
+/// Puts the run into its row; false where it was stopped, or ended with the budget.
 bool keep(report::BenchRow& row, TrialResult result, const std::string& which) {
   if (auto* trial = std::get_if<report::Trial>(&result)) {
     row.trials.push_back(std::move(*trial));
     return true;
   }
-  row.failure = std::get<report::TrialFailure>(std::move(result));
+  auto failure = std::get<report::TrialFailure>(std::move(result));
+  if (failure.overdue) return false;
+  row.failure = std::move(failure);
   row.failure->message = fmt::format("{} ({}): {}", row.technique, which, row.failure->message);
   return !was_stopped(row);
 }
@@ -62,7 +64,8 @@ std::vector<report::BenchRow> run_rounds(std::span<const Setting> settings, cons
   Budget budget(rounds);
   for (int repeat = 0; repeat < rounds.repeats && budget.lets_round_begin(repeat); ++repeat) {
     const std::string which = fmt::format("run {} of {}", repeat + 1, rounds.repeats);
-    for (std::size_t i = 0; i < settings.size(); ++i) {
+    for (std::size_t turn = 0; turn < settings.size(); ++turn) {
+      const std::size_t i = repeat % 2 == 0 ? turn : settings.size() - 1 - turn;
       if (rows[i].failure) continue;
       if (!budget.lets_run_begin(repeat, i) || !keep(rows[i], run_trial(i, repeat), which))
         return rows;

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "launch/verdict.hpp"
+#include "study/deadline.hpp"
 
 #include <fmt/format.h>
 
@@ -19,15 +20,19 @@ RunRequest one_attempt(RunRequest request) {
 
 }  // namespace
 
-TrialResult run_trial(const RunRequest& request, const Clock& clock) {
+TrialResult run_trial(const RunRequest& request, const Clock& clock,
+                      std::optional<double> ends_at) {
+  const Deadline deadline(ends_at);
   try {
-    const RunOutcome run = run_experiment(one_attempt(request), no_sinks, clock);
+    const RunOutcome run = run_experiment(
+        one_attempt(request), [&](const fs::path& /*run_dir*/) { return deadline.sinks(); }, clock);
     const report::Ending& ending = run.ending;
     if (ending.exit_code == 0) return report::trial_of(run.record, ending.wall_s);
     const std::string cause =
         ending.message.empty() ? "the run ended as " + ending.verdict : ending.message;
-    return report::TrialFailure{ending.exit_code,
-                                fmt::format("{}; see {}", cause, run.folder.string())};
+    return report::TrialFailure{.exit_code = ending.exit_code,
+                                .message = fmt::format("{}; see {}", cause, run.folder.string()),
+                                .overdue = deadline.has_struck()};
   } catch (const Error&
                error) {  // no folder could be made: the runs before it are still worth their table
     return report::TrialFailure{error.exit_code(), error.what()};

@@ -9,8 +9,9 @@
 namespace trainctl::study {
 
 /// One run through the door, without listeners. Of one that did not end well: its exit code, the
-/// cause and the folder.
-TrialResult run_trial(const RunRequest& request, const Clock& clock);
+/// cause and the folder. At `ends_at` of the clock it is killed, and its failure is overdue.
+TrialResult run_trial(const RunRequest& request, const Clock& clock,
+                      std::optional<double> ends_at = {});
 
 /// What a bench learns from a run of one batch before it begins.
 struct WarmUp {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -49,10 +50,31 @@ LossRule loosest(const TuneChanges& changes) {
   return rule;
 }
 
-TuneScope scope_of(const TuneChanges& changes) {
-  const bool whole =
-      std::ranges::any_of(changes, [](const TuneChange& each) { return is_cadence(each.key); });
-  return whole ? TuneScope::whole : TuneScope::lean;
+bool is_of_saving(std::string_view key) { return key.starts_with("checkpoint."); }
+
+/// The setting that the verdict proposes itself, as a candidate; nothing where it is none that tune
+/// may try, or there is none.
+std::optional<TuneCandidate> proposed(const TuneSituation& now, const TuneCandidates& found) {
+  constexpr std::array kFurther{"checkpoint.async", "loader.read_ahead"};
+  const std::string& setting = now.verdict.setting;
+  const std::size_t equals = setting.find('=');
+  if (equals == std::string::npos) return std::nullopt;
+  TuneCandidate one{.change = {.key = setting.substr(0, equals),
+                               .before = "unset",
+                               .value = setting.substr(equals + 1)},
+                    .reason = now.verdict.advice,
+                    .rule = loss_rule_of(setting.substr(0, equals))};
+  const auto same = [&](const TuneCandidate& each) { return each.change.key == one.change.key; };
+  if (const auto known = std::ranges::find_if(found.tries, same); known != found.tries.end()) {
+    one.change.before = known->change.before;
+    return one;
+  }
+  // Saves weigh more in epochs that are shortened.
+  if (is_of_saving(one.change.key) && !now.whole_epochs) return std::nullopt;
+  if (std::ranges::find(kFurther, std::string_view(one.change.key)) == kFurther.end())
+    return std::nullopt;
+  one.change.before = is_of_saving(one.change.key) ? "false" : "0";
+  return one;
 }
 
 /// Verdicts whose cure is not for tune to try unless it may.
@@ -65,7 +87,8 @@ bool has_other_cure(const report::TuneVerdict& verdict) {
 class Search {
  public:
   Search(const TuneWish& wish, const report::TuneBaseline& baseline, const TuneTools& tools)
-      : wish_(wish), tools_(tools), began_(tools.clock.now()), run_s_(baseline.run_s) {
+      : wish_(wish), tools_(tools), began_(tools.clock.now()), run_s_(baseline.run_s),
+        original_s_(baseline.run_s) {
     report_.budget_s = wish.budget_s;
     report_.repeats = wish.repeats;
     report_.tolerance = wish.tolerance;
@@ -91,19 +114,24 @@ class Search {
   report::TuneReport finished();
 
   std::optional<TuneCandidate> next(const TuneCandidates& found);
-  DuelRuling fight(const Duel& duel, DuelRuns& runs, int reserved);
+  DuelRuling fight(const Duel& duel, DuelRuns& runs, int more);
+  DuelRuling compare(const Duel& duel, DuelRuns& runs, int pairs);
+  void learn_time(const Duel& duel, const DuelRuns& runs);
   void check_failure(const DuelRuns& runs);
   void note(const TuneCandidates& found);
   void leave_out(const report::TuneLeftOut& one);
   void end(TuneEnd how, std::string why);
   void end_by_signal(int code);
+  void end_out_of_time(const std::string& what);
   bool heard_signal();
   void end_for_want_of_candidates();
 
   [[nodiscard]] double used_s() const { return wish_.spent_s + tools_.clock.now() - began_; }
-  /// So many comparisons, each with all its repeats, end within the budget.
+  [[nodiscard]] double left_s() const { return wish_.budget_s - used_s(); }
+  [[nodiscard]] double comparison_s() const { return 2.0 * wish_.repeats * run_s_; }
+  /// So many comparisons end within the budget, and behind them one with the original: the proof.
   [[nodiscard]] bool has_time_for(int comparisons) const {
-    return used_s() + comparisons * 2.0 * wish_.repeats * run_s_ <= wish_.budget_s;
+    return comparisons * comparison_s() + 2.0 * wish_.repeats * original_s_ <= left_s();
   }
   [[nodiscard]] TuneSituation situation() const;
   [[nodiscard]] TuneChanges patch_changes() const;
@@ -114,19 +142,22 @@ class Search {
   const TuneWish& wish_;
   const TuneTools& tools_;
   double began_;
-  double run_s_;
+  double run_s_;       // of what changes are compared with
+  double original_s_;  // of the experiment as it is
   report::TuneReport report_;
   TuneChanges base_;
   TuneFacts facts_;
   std::set<std::string> seen_;  // "key=value"
-  std::optional<int> stop_code_;
+  std::optional<int> stop_code_;  // set: no further run, not even of the proof
   bool is_over_ = false;
+  bool is_late_ = false;  // a run was ended with the budget
 };
 
 void Search::diagnose() {
   if (heard_signal()) return;
-  const TuneResult result = tools_.run({}, TuneScope::whole);
+  const TuneResult result = tools_.run({}, TuneScope::whole, left_s());
   if (const auto* failure = std::get_if<report::TrialFailure>(&result)) {
+    if (failure->overdue) return end_out_of_time("the first verdict");
     if (launch::is_stop_code(failure->exit_code)) return end_by_signal(failure->exit_code);
     throw Error(static_cast<ErrorKind>(failure->exit_code),
                 "the experiment as it is does not run: " + failure->message);
@@ -138,7 +169,7 @@ void Search::diagnose() {
   report_.baseline.num_threads = sample.facts.num_threads;
   report_.baseline.num_workers = sample.facts.num_workers;
   report_.baseline.data_digest = sample.trial.data_digest;
-  if (run_s_ <= 0) run_s_ = report_.baseline.run_s = sample.trial.total_s;
+  if (run_s_ <= 0) run_s_ = original_s_ = report_.baseline.run_s = sample.trial.total_s;
   tools_.say(fmt::format("verdict  {}: {:.0f} % of the time, at most {:.2f}x to be won",
                          report_.before.name, 100 * report_.before.share, report_.before.headroom));
 }
@@ -159,18 +190,20 @@ TuneSituation Search::situation() const {
 /// False: the search is over.
 bool Search::step() {
   if (heard_signal()) return false;
-  const TuneCandidates found = tune_candidates(situation());
+  const TuneSituation now = situation();
+  TuneCandidates found = tune_candidates(now);
+  if (auto first = proposed(now, found)) found.tries.insert(found.tries.begin(), *first);
   note(found);
   const std::optional<TuneCandidate> candidate = next(found);
   if (!candidate) {
     end_for_want_of_candidates();
     return false;
   }
-  if (!has_time_for(2)) {  // of them one is the proof at the end
+  if (!has_time_for(1)) {
     end(TuneEnd::budget,
         fmt::format("the budget does not leave the time for {}: a comparison takes about {}, and "
                     "so does the proof behind it",
-                    setting_of(candidate->change), human_duration(2.0 * wish_.repeats * run_s_)));
+                    setting_of(candidate->change), human_duration(comparison_s())));
     return false;
   }
   try_one(*candidate);
@@ -190,27 +223,57 @@ std::optional<TuneCandidate> Search::next(const TuneCandidates& found) {
   return std::nullopt;
 }
 
-/// Runs all pairs, and as many again where they leave it open and the time is there, with so many
-/// comparisons `reserved` behind it.
-DuelRuling Search::fight(const Duel& duel, DuelRuns& runs, int reserved) {
-  run_pairs(duel, wish_.repeats, tools_.run, runs);
-  DuelRuling ruling = judge(duel, runs);
-  if (runs.longest_s > 0) run_s_ = runs.longest_s;
-  if (ruling.ruling == Ruling::unclear && has_time_for(1 + reserved)) {
+/// Runs all pairs, and as many again where they leave it open and the time is there for `more`
+/// comparisons and the proof.
+DuelRuling Search::fight(const Duel& duel, DuelRuns& runs, int more) {
+  DuelRuling ruling = compare(duel, runs, wish_.repeats);
+  learn_time(duel, runs);
+  if (ruling.ruling == Ruling::unclear && !is_late_ && has_time_for(more)) {
     tools_.say("undecided  as many runs again");
-    run_pairs(duel, 2 * wish_.repeats, tools_.run, runs);
-    ruling = judge(duel, runs);
+    ruling = compare(duel, runs, 2 * wish_.repeats);
   }
   check_failure(runs);
   return ruling;
 }
 
+/// No run of the other goes on for long beyond the base, and none at all beyond the budget; what
+/// that one cuts off is judged by the pairs before.
+DuelRuling Search::compare(const Duel& duel, DuelRuns& runs, int pairs) {
+  constexpr double kSlowest = 3;
+  const RunTune run = [&](const TuneChanges& changes, TuneScope scope) {
+    const bool is_base = changes == duel.base;
+    const double slow_s = kSlowest * std::max(run_s_, longest_s(runs.base));
+    const double left = left_s();
+    TuneResult result = tools_.run(changes, scope, is_base ? left : std::min(left, slow_s));
+    const auto* failure = std::get_if<report::TrialFailure>(&result);
+    is_late_ = failure != nullptr && failure->overdue && (is_base || left < slow_s);
+    return result;
+  };
+  run_pairs(duel, pairs, run, runs);
+  if (!is_late_) return judge(duel, runs);
+  runs.failed.reset();
+  runs.base_failed = false;
+  DuelRuling ruling = judge(duel, runs);
+  if (ruling.ruling != Ruling::accepted)
+    ruling = {Ruling::unclear, ruling.losses, "the budget was over before its runs were"};
+  return ruling;
+}
+
+/// A candidate's runs tell nothing of what it costs to try others.
+void Search::learn_time(const Duel& duel, const DuelRuns& runs) {
+  const double longest = longest_s(runs.base);
+  if (longest <= 0) return;
+  if (duel.base.empty()) original_s_ = longest;
+  if (duel.base == base_) run_s_ = longest;
+}
+
 void Search::check_failure(const DuelRuns& runs) {
+  if (is_late_) end_out_of_time("the last comparison");
   if (!runs.failed) return;
   if (launch::is_stop_code(runs.failed->exit_code)) return end_by_signal(runs.failed->exit_code);
-  if (runs.base_failed)
-    throw Error(static_cast<ErrorKind>(runs.failed->exit_code),
-                "a run that others are compared with failed: " + runs.failed->message);
+  if (!runs.base_failed) return;
+  stop_code_ = runs.failed->exit_code;
+  end(TuneEnd::failed, "a run that others are compared with failed: " + runs.failed->message);
 }
 
 void Search::try_one(const TuneCandidate& candidate) {
@@ -232,6 +295,7 @@ void Search::try_one(const TuneCandidate& candidate) {
 
 void Search::accept(const TuneCandidate& candidate, const DuelRuns& runs) {
   base_ = with(base_, candidate.change);
+  run_s_ = std::max(longest_s(runs.other), 1e-6);
   facts_ = runs.last->facts;
   report_.after = runs.last->verdict;
   auto& patch = report_.patch;
@@ -255,7 +319,7 @@ TuneChanges Search::patch_changes() const {
 void Search::prove() {
   bool is_first = true;
   while (!report_.patch.empty() && !heard_signal()) {
-    if (!is_first && !has_time_for(1)) {
+    if (!is_first && (is_late_ || !has_time_for(0))) {
       while (!report_.patch.empty())
         drop_weakest("the budget does not leave the time to prove what is left of the patch");
       return;
@@ -322,6 +386,10 @@ void Search::end(TuneEnd how, std::string why) {
   report_.end = how;
   report_.ended = std::move(why);
   is_over_ = true;
+}
+
+void Search::end_out_of_time(const std::string& what) {
+  end(TuneEnd::budget, "the budget was over before the end of " + what);
 }
 
 void Search::end_by_signal(int code) {

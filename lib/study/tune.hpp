@@ -22,7 +22,7 @@ struct TuneWish {
 
 /// What the search needs of the world.
 struct TuneTools {
-  RunTune run;
+  RunTuneWithin run;
   /// The experiment with these changes, or why it does not take them.
   std::function<std::variant<spec::Experiment, std::string>(const report::TuneChanges&)> check;
   /// Why its steps cannot be recorded as CUDA graphs; empty: they can.
@@ -35,8 +35,10 @@ struct TuneTools {
 /// Greedy descent along the keys: the verdict of the first run tells what to try first; a change is
 /// accepted by judge(), and is then part of what further ones are compared with. At the end the
 /// whole patch is proved against the original in runs of its own; what does not hold is dropped. No
-/// comparison begins that the budget does not leave the time for, with that proof behind it.
-/// Throws where the experiment as it is does not run.
+/// comparison begins that the budget does not leave the time for, with that proof behind it; no run
+/// of a change goes on for more than three times as long as what it is compared with, and none past
+/// the end of the budget. Throws where the experiment as it is does not run; a run of it that fails
+/// later ends the search with what is known.
 report::TuneReport tune(const TuneWish& wish, const report::TuneBaseline& baseline,
                         const TuneTools& tools);
 

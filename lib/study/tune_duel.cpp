@@ -25,7 +25,6 @@ bool take(const TuneResult& result, report::BenchRow& row, std::vector<double>& 
   const auto& sample = std::get<TuneSample>(result);
   row.trials.push_back(sample.trial);
   seconds.push_back(sample.sample_s);
-  runs.longest_s = std::max(runs.longest_s, sample.trial.total_s);
   return true;
 }
 
@@ -77,6 +76,19 @@ bool is_hopeless(const DuelRuns& runs) {
 
 }  // namespace
 
+TuneScope scope_of(const report::TuneChanges& changes) {
+  const bool whole = std::ranges::any_of(changes, [](const report::TuneChange& each) {
+    return is_cadence(each.key) || each.key.starts_with("checkpoint.");
+  });
+  return whole ? TuneScope::whole : TuneScope::lean;
+}
+
+double longest_s(const report::BenchRow& row) {
+  double longest = 0;
+  for (const report::Trial& trial : row.trials) longest = std::max(longest, trial.total_s);
+  return longest;
+}
+
 void run_pairs(const Duel& duel, int pairs, const RunTune& run, DuelRuns& runs) {
   while (static_cast<int>(runs.other_s.size()) < pairs) {
     const bool base_first = runs.other_s.size() % 2 == 0;
@@ -89,6 +101,8 @@ void run_pairs(const Duel& duel, int pairs, const RunTune& run, DuelRuns& runs) 
 }
 
 DuelRuling judge(const Duel& duel, const DuelRuns& runs) {
+  if (runs.failed && runs.failed->overdue)
+    return {Ruling::no_gain, "?", "a run of it took more than three times as long"};
   if (runs.failed) return {Ruling::failed, "?", runs.failed->message};
   if (const auto numbers = judge_numbers(duel, runs)) return *numbers;
   const std::string losses = losses_of(duel, runs);

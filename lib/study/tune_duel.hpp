@@ -4,6 +4,7 @@
 #include "study/tune_rules.hpp"
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <variant>
@@ -14,6 +15,9 @@ namespace trainctl::study {
 /// What a run is to have beside its training: lean runs neither validate nor save.
 enum class TuneScope { lean, whole };
 
+/// What runs of these changes need, so that they tell in what they differ.
+TuneScope scope_of(const report::TuneChanges& changes);
+
 /// What one short run told.
 struct TuneSample {
   report::Trial trial;
@@ -22,8 +26,13 @@ struct TuneSample {
   TuneFacts facts;
 };
 using TuneResult = std::variant<TuneSample, report::TrialFailure>;
+inline constexpr double kNoLimitS = std::numeric_limits<double>::infinity();
+
 /// Makes one short run of the experiment with these changes, in fresh processes.
 using RunTune = std::function<TuneResult(const report::TuneChanges& changes, TuneScope scope)>;
+/// The same, killed after so many seconds: the failure is overdue then.
+using RunTuneWithin = std::function<TuneResult(const report::TuneChanges& changes, TuneScope scope,
+                                               double most_s)>;
 
 /// Two settings, run in turns: A B, B A, A B, ...
 struct Duel {
@@ -43,10 +52,12 @@ struct DuelRuns {
   std::optional<TuneSample> last;              // of `other`
   std::optional<report::TrialFailure> failed;  // of either
   bool base_failed = false;                    // it was that of the base
-  double longest_s = 0;                        // of a run, with its start-up
 
   [[nodiscard]] report::Speedup gain() const { return report::speedup(base_s, other_s); }
 };
+
+/// The longest run of a side, with its start-up; 0: there is none.
+double longest_s(const report::BenchRow& row);
 
 /// Adds pairs of runs until there are `pairs` of them. Ends before where a run fails, where the
 /// losses or batches of the first pairs settle it, or where neither of the first two pairs was any
@@ -59,9 +70,9 @@ struct DuelRuling {
   std::string why;
 };
 
-/// Accepted where the interval of the gain lies above 1.01 and the losses are as `duel.rule` asks.
-/// Where runs of the base differ among themselves, as on a GPU whose sums come in any order, the
-/// tolerance stands for equal bits.
+/// Accepted where the interval of the gain lies above 1.01 and the losses are as `duel.rule` asks;
+/// an overdue run of `duel.other` is no gain. Where runs of the base differ among themselves, as on
+/// a GPU whose sums come in any order, the tolerance stands for equal bits.
 DuelRuling judge(const Duel& duel, const DuelRuns& runs);
 
 }  // namespace trainctl::study

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "report/bottleneck.hpp"
 #include "spec/run_length.hpp"
+#include "study/deadline.hpp"
 
 #include <fmt/format.h>
 
@@ -21,8 +22,6 @@ constexpr std::int64_t kFirstBatches = 8;
 constexpr std::int64_t kFewestBatches = 4;
 constexpr std::int64_t kMostGrowth = 16;  // of a guess made by a run that was too short
 constexpr int kMostScouts = 5;
-
-Sinks no_sinks(const fs::path& /*run_dir*/) { return {}; }
 
 void add_lean(std::vector<std::string>& overrides) {
   overrides.emplace_back("++dataset.val=~");
@@ -185,12 +184,22 @@ std::vector<std::string> without_schedule(std::vector<std::string> overrides) {
   return overrides;
 }
 
-TuneResult run_tuning(const RunRequest& request, const TuneLength& length, const Clock& clock) {
+TuneResult run_tuning(const RunRequest& request, const TuneLength& length, const Clock& clock,
+                      double most_s) {
+  if (most_s <= 0)
+    return report::TrialFailure{static_cast<int>(ErrorKind::hang), "no time was left for it", false,
+                                true};
+  const Deadline deadline(std::isfinite(most_s) ? std::optional(clock.now() + most_s)
+                                                : std::nullopt);
   try {
-    const RunOutcome run = run_experiment(request, no_sinks, clock);
+    const RunOutcome run = run_experiment(
+        request, [&](const fs::path& /*run_dir*/) { return deadline.sinks(); }, clock);
     std::error_code ignored;  // nobody asked for them, and they may be large
     fs::remove_all(run.folder / "checkpoints", ignored);
-    return result_of(run, length);
+    TuneResult result = result_of(run, length);
+    if (auto* failure = std::get_if<report::TrialFailure>(&result))
+      failure->overdue = deadline.has_struck();
+    return result;
   } catch (const Error& error) {
     return report::TrialFailure{error.exit_code(), error.what()};
   }

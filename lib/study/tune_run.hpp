@@ -29,8 +29,10 @@ std::vector<std::string> tuning_run(const spec::Experiment& experiment, const Tu
 /// The same with a constant rate, where the schedule asks for more steps than so short a run has.
 std::vector<std::string> without_schedule(std::vector<std::string> overrides);
 
-/// Runs `request`, an experiment with the overrides of tuning_run(), in fresh processes.
-TuneResult run_tuning(const RunRequest& request, const TuneLength& length, const Clock& clock);
+/// Runs `request`, an experiment with the overrides of tuning_run(), in fresh processes. After
+/// `most_s` they are killed, and its failure is overdue; with none left it does not begin.
+TuneResult run_tuning(const RunRequest& request, const TuneLength& length, const Clock& clock,
+                      double most_s = kNoLimitS);
 
 /// Wall seconds of an epoch after the first that runs aim at, by the time that all may take.
 double epoch_target_s(double budget_s);

@@ -71,7 +71,7 @@ TEST_CASE("a key given twice and a grid that explodes are refused") {
                     Contains("more than 1000 combinations"));
 }
 
-TEST_CASE("rounds are interleaved: every setting once, then all again") {
+TEST_CASE("rounds are interleaved: every setting once, then all again in the other order") {
   std::string order;
   const auto settings = product(std::vector<Axis>{{"k", {"a", "b", "c"}}});
   const auto rows =
@@ -79,7 +79,7 @@ TEST_CASE("rounds are interleaved: every setting once, then all again") {
         order += fmt::format("{}{} ", setting, repeat);
         return report::Trial{.total_s = static_cast<double>(setting + 1)};
       });
-  CHECK(order == "00 10 20 01 11 21 ");
+  CHECK(order == "00 10 20 21 11 01 ");
   REQUIRE(rows.size() == 3);
   CHECK(rows[2].technique == "k=c");
   CHECK(rows[2].trials.size() == 2);
@@ -146,6 +146,25 @@ TEST_CASE("the first round is made whole where time is left before its last run"
   CHECK(rows[0].trials.size() == 1);
   CHECK(rows[1].trials.size() == 1);
   CHECK(is_whole_round(rows));
+}
+
+TEST_CASE("a run that is ended with the budget ends the bench, and is no failure of its row") {
+  const auto settings = product(std::vector<Axis>{{"k", {"a", "b"}}});
+  const auto ended_in = [&](int last) {
+    int runs = 0;
+    return run_rounds(settings, {.repeats = 5}, [&](std::size_t, int) -> TrialResult {
+      if (++runs < last) return report::Trial{.total_s = 1};
+      return report::TrialFailure{.exit_code = 8, .message = "late", .overdue = true};
+    });
+  };
+  const auto first = ended_in(2);
+  CHECK(first[0].trials.size() == 1);
+  CHECK_FALSE(is_whole_round(first));
+  CHECK(exit_code_of(first) == 0);
+  const auto third = ended_in(5);
+  CHECK(third[0].trials.size() == 2);
+  CHECK(third[1].trials.size() == 2);
+  CHECK_FALSE(third[0].failure);
 }
 
 TEST_CASE("a budget that is over in the first round leaves settings without a run") {

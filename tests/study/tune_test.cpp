@@ -47,16 +47,19 @@ struct World {
   std::function<std::string(const TuneChanges&)> refuses = [](const TuneChanges&) {
     return std::string();
   };
+  std::string setting;              // that the verdict proposes
   std::optional<int> signal_after;  // so many runs
   int runs = 0;
   std::vector<TuneChanges> order;
 
-  TuneResult run(const TuneChanges& changes) {
+  TuneResult run(const TuneChanges& changes, double most_s) {
     ++runs;
     order.push_back(changes);
     if (auto failure = fails(changes)) return *failure;
     const double total_s = seconds(changes);
-    clock.advance(total_s);
+    clock.advance(std::min(total_s, most_s));
+    if (total_s > most_s)
+      return report::TrialFailure{.exit_code = 8, .message = "late", .overdue = true};
     TuneSample sample{.trial = {.total_s = total_s,
                                 .startup_s = 1,
                                 .epoch_s = {total_s / 2, total_s / 2},
@@ -65,7 +68,7 @@ struct World {
                                 .data_digest = "d"}};
     sample.sample_s = total_s;
     sample.verdict = {
-        .name = verdict(changes), .share = 0.5, .headroom = 2, .advice = "", .setting = ""};
+        .name = verdict(changes), .share = 0.5, .headroom = 2, .advice = "", .setting = setting};
     const std::string workers = value_of(changes, "loader.num_workers");
     sample.facts.num_workers = workers.empty() ? 0 : std::stoi(workers);
     sample.facts.prefetch_factor = 2;
@@ -76,7 +79,8 @@ struct World {
 
   report::TuneReport tune(study::TuneWish wish = {.budget_s = 1e6}) {
     const study::TuneTools tools{
-        .run = [&](const TuneChanges& changes, TuneScope) { return run(changes); },
+        .run = [&](const TuneChanges& changes, TuneScope,
+                   double most_s) { return run(changes, most_s); },
         .check = [&](const TuneChanges& changes) { return check(changes); },
         .no_capture = [](const spec::Experiment&) { return std::string("the run is on a CPU"); },
         .stopped = [&]() -> std::optional<int> {
@@ -265,6 +269,66 @@ TEST_CASE("no comparison begins that cannot end, with its proof, in the budget")
   CHECK(one.gain);
   CHECK(one.exit_code == 0);
   CHECK(one.used_s <= 230);
+}
+
+TEST_CASE("a change whose runs take ten times as long is ended, and others are tried still") {
+  World world;
+  world.seconds = [](const TuneChanges& changes) {
+    if (value_of(changes, "loader.num_workers") == "1") return 100.0;
+    return value_of(changes, "dataset.cache.mode").empty() ? 10.0 : 5.0;
+  };
+  const report::TuneReport report = world.tune({.budget_s = 400});
+  CHECK(tried(report, "loader.num_workers=1").ruling == Ruling::no_gain);
+  CHECK_THAT(tried(report, "loader.num_workers=1").why, Contains("three times as long"));
+  CHECK(patch_of(report) == std::vector<std::string>{"dataset.cache.mode=decoded"});
+  CHECK(report.gain);
+  CHECK(report.used_s <= 400);
+}
+
+TEST_CASE("no run goes on beyond the budget") {
+  World world;
+  world.seconds = [](const TuneChanges&) { return 500.0; };
+  const report::TuneReport first = world.tune({.budget_s = 60});
+  CHECK(first.end == TuneEnd::budget);
+  CHECK(first.exit_code == 4);
+  CHECK(first.used_s == Approx(60));
+  World stalled;  // in the second run of the base
+  stalled.seconds = [&](const TuneChanges& changes) {
+    return stalled.runs < 5 ? one_worker_helps(changes) : 1000.0;
+  };
+  const report::TuneReport later = stalled.tune({.budget_s = 400});
+  CHECK(later.end == TuneEnd::budget);
+  CHECK(tried(later, "loader.num_workers=1").ruling == Ruling::unclear);
+  CHECK(later.exit_code == 4);
+  CHECK(later.used_s == Approx(400));
+}
+
+TEST_CASE("a run of the base that fails late leaves what was accepted") {
+  World world;
+  world.seconds = one_worker_helps;
+  world.fails = [&](const TuneChanges&) -> std::optional<report::TrialFailure> {
+    if (world.runs != 12) return std::nullopt;  // the first run and five pairs are over
+    return report::TrialFailure{11, "no memory"};
+  };
+  const report::TuneReport report = world.tune();
+  CHECK(report.end == TuneEnd::failed);
+  CHECK(report.exit_code == 11);
+  CHECK_THAT(report.ended, Contains("failed: no memory"));
+  CHECK(patch_of(report) == std::vector<std::string>{"loader.num_workers=1"});
+  CHECK_FALSE(report.gain);
+}
+
+TEST_CASE("what the verdict proposes is tried first, and its neighbours after it") {
+  World world;
+  world.setting = "loader.num_workers=5";
+  const report::TuneReport report = world.tune();
+  REQUIRE(report.tried.size() > 1);
+  CHECK(report.tried[0].change.value == "5");
+  CHECK(report.tried[0].change.before == "0");
+  CHECK(report.tried[1].change.value == "1");
+  World other;
+  other.setting = "optimizer.lr=1";  // nothing that tune knows
+  CHECK(other.tune().tried[0].change.key == "loader.num_workers");
 }
 
 TEST_CASE("time that was spent before counts") {
