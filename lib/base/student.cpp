@@ -104,9 +104,11 @@ double deviation_limit(double deviation, double df) {
 double power_of(double noise, double effect, int pairs, double alpha) {
   if (pairs < 2 || !(effect > 0)) return 0;
   if (noise <= 0) return 1;
-  const double df = pairs - 1;
+  return power_at(effect / noise * std::sqrt(static_cast<double>(pairs)), pairs - 1, alpha);
+}
+
+double power_at(double shift, double df, double alpha) {
   const double t = student_quantile(1 - alpha / 2, df);
-  const double shift = effect / noise * std::sqrt(static_cast<double>(pairs));
   // Over all standard deviations that a sample may show; Simpson's rule.
   constexpr int kParts = 200;
   const DeviationDensity density(df);

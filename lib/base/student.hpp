@@ -25,6 +25,10 @@ double deviation_limit(double deviation, double df);
 /// standard deviation of one difference. Exact for normal differences (noncentral t).
 double power_of(double noise, double effect, int pairs, double alpha);
 
+/// The same where the estimate lies `shift` of its errors on the right side of the bound, and the
+/// error has `df` degrees of freedom, which need not be whole.
+double power_at(double shift, double df, double alpha);
+
 /// The fewest pairs, at least 3, for which power_of() is `power`; nothing beyond `most`, or where
 /// `effect` is 0.
 struct Aim {

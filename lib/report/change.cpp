@@ -38,6 +38,10 @@ std::vector<double> inner_values(std::span<const double> values, Scale scale) {
   return found;
 }
 
+SideNoise side_of(const std::vector<double>& values) {
+  return {values.size() < 2 ? 0 : std::sqrt(variance(values)), values.size()};
+}
+
 /// The noise of the mean of a side, and of a single repeat.
 struct Welch {
   double error = 0;
@@ -91,7 +95,10 @@ Change unpaired_change(std::span<const double> base, std::span<const double> oth
                        double level) {
   const std::vector<double> before = inner_values(base, scale);
   const std::vector<double> now = inner_values(other, scale);
-  Change change{.repeats = std::min(before.size(), now.size())};
+  Change change{.repeats = std::min(before.size(), now.size()),
+                .apart = true,
+                .base_side = side_of(before),
+                .now_side = side_of(now)};
   if (before.empty() || now.empty()) return change;
   const double middle = mean(now) - mean(before);
   change.value = outer(middle, scale);

@@ -14,6 +14,12 @@ struct Interval {
 /// What is compared: other over base (times, rates, memory), or other less base (shares).
 enum class Scale { ratio, difference };
 
+/// One side of a comparison.
+struct SideNoise {
+  double deviation = 0;   // standard deviation of a repeat, of the logarithm where it is a ratio
+  std::size_t count = 0;  // repeats
+};
+
 /// How far one number is from another, over the repeats of both.
 struct Change {
   std::optional<double> value;       // 1 or 0, as the scale has it: nothing has changed
@@ -21,6 +27,9 @@ struct Change {
   double noise = 0;         // standard deviation of one pair, of the logarithm where it is a ratio
   double df = 0;            // degrees of freedom of the noise; 0: it is not known
   std::size_t repeats = 0;  // pairs; of repeats apart the fewer of both sides
+  bool apart = false;       // the sides are no pairs, and are told below
+  SideNoise base_side = {};
+  SideNoise now_side = {};
 };
 
 /// The fewest pairs that get an interval: two have one degree of freedom, and an interval that says

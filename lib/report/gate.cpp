@@ -2,7 +2,7 @@
 
 #include "base/stats.hpp"
 #include "base/strings.hpp"
-#include "base/student.hpp"
+#include "report/gate_advice.hpp"
 
 #include <fmt/format.h>
 
@@ -11,9 +11,6 @@
 
 namespace trainctl::report {
 namespace {
-
-constexpr double kPower = 0.9;
-constexpr int kMostRepeats = 1000;
 
 const std::vector<double>* find(const Samples& samples, const std::string& name) {
   const auto found = samples.find(name);
@@ -43,53 +40,12 @@ Scale scale_of(const Condition& condition) {
   return condition.unit == Unit::percent ? Scale::ratio : Scale::difference;
 }
 
-/// A change of the scale (1.05, 0.005) in the condition's unit (5 %, 0.5 pt), and back.
-double shown(double change, const Condition& condition) {
-  return condition.unit == Unit::percent ? 100 * (change - 1) : 100 * change;
-}
-double scaled(double bound, const Condition& condition) {
-  return condition.unit == Unit::percent ? 1 + bound / 100 : bound / 100;
-}
-
 /// 0.9 less 0.895 is a little more than half a point.
 constexpr double kRounding = 1e-9;
 
 bool crosses(double change, const Condition& condition) {
   return condition.side == Side::below ? change < condition.bound - kRounding
                                        : change > condition.bound + kRounding;
-}
-
-/// How far the bound is from `change`, as the noise is measured.
-double distance(double change, const Condition& condition) {
-  const double bound = scaled(condition.bound, condition);
-  return condition.unit == Unit::percent ? std::abs(std::log(change) - std::log(bound))
-                                         : std::abs(change - bound);
-}
-
-struct Advice {
-  std::optional<int> repeats;
-  std::string text;
-};
-
-/// How many repeats would tell the bound from no change; where those have been made, or the bound
-/// is no change, from the change that was seen.
-Advice advice(const Condition& condition, const Change& change, double alpha) {
-  const double noise = deviation_limit(change.noise, change.df);
-  const Aim aim{.power = kPower, .alpha = alpha, .most = kMostRepeats};
-  const double none = condition.unit == Unit::percent ? 1 : 0;
-  const auto decides = repeats_for(noise, distance(none, condition), aim);
-  if (decides && static_cast<std::size_t>(*decides) > change.repeats)
-    return {decides,
-            fmt::format("{} repeats would decide, unless the change is near the bound", *decides)};
-  const auto near = repeats_for(noise, distance(*change.value, condition), aim);
-  if (near && static_cast<std::size_t>(*near) > change.repeats)
-    return {near,
-            fmt::format("{} repeats would decide if the change is as large as it looks", *near)};
-  return {std::nullopt,
-          condition.bound == 0
-              ? fmt::format("{} repeats would not tell so small a change", kMostRepeats)
-              : fmt::format("the change is too near the bound for {} repeats: choose another bound",
-                            kMostRepeats)};
 }
 
 void decide(Finding& finding, const Change& change, double level) {

@@ -191,6 +191,72 @@ TEST_CASE(
   CHECK(false_alarms <= 0.05 * kBenches);
 }
 
+namespace {
+
+/// `count` times of one side.
+Values side(double slower, int count, std::uint64_t seed, std::uint64_t number) {
+  return noisy::bench({.size = 0.02, .slower = slower, .repeats = count}, seed, number).other;
+}
+
+/// The number of repeats that the gate proposes, or of the baseline that it asks for; 0: none.
+struct Proposal {
+  int repeats = 0;
+  int baseline = 0;
+};
+Proposal proposal_of(const Finding& finding) {
+  const std::string words = "a baseline of at least ";
+  const auto at = finding.why.find(words);
+  return {finding.repeats.value_or(0),
+          at == std::string::npos ? 0 : std::stoi(finding.why.substr(at + words.size()))};
+}
+
+/// Five repeats against a baseline of another day; then what was proposed.
+Verdict followed(double slower, int baseline, std::uint64_t number) {
+  const std::string gate = "total_s>+2.5%";
+  const Values base = side(1, baseline, 41, number);
+  const Finding first = one(gate, base, side(slower, 5, 42, number), Pairing::apart);
+  const Proposal next = proposal_of(first);
+  if (first.verdict != Verdict::inconclusive) return first.verdict;
+  if (next.baseline > 0)
+    return one(gate, side(1, next.baseline, 43, number), side(slower, next.baseline, 44, number),
+               Pairing::apart)
+        .verdict;
+  if (next.repeats == 0) return first.verdict;
+  return one(gate, base, side(slower, next.repeats, 44, number), Pairing::apart).verdict;
+}
+
+}  // namespace
+
+TEST_CASE("what the gate proposes against a saved baseline catches a planted 5 %, too") {
+  constexpr int kBenches = 400;
+  for (const int baseline : {5, 20}) {
+    int caught = 0;
+    int false_alarms = 0;
+    for (std::uint64_t i = 0; i < kBenches; ++i) {
+      caught += followed(1.05, baseline, i) == Verdict::fail ? 1 : 0;
+      false_alarms += followed(1, baseline, kBenches + i) == Verdict::fail ? 1 : 0;
+    }
+    INFO("baseline of " << baseline);
+    CHECK(caught >= 0.9 * kBenches);
+    CHECK(false_alarms <= 0.05 * kBenches);
+  }
+}
+
+TEST_CASE("against a saved baseline as many repeats as it has are not proposed again") {
+  const Values base{10, 10.6, 9.4, 10.3, 9.7};
+  const Finding few = one("total_s>+5%", base, scaled(base, 1.02), Pairing::apart);
+  CHECK(few.verdict == Verdict::inconclusive);
+  CHECK_FALSE(few.repeats.has_value());
+  CHECK_THAT(few.why, Contains("no number of repeats would decide against a baseline of 5: save a "
+                               "baseline of at least"));
+  CHECK(proposal_of(few).baseline > 5);
+  const Values calm{10, 10.1, 9.9, 10, 10.1, 9.9, 10, 10.1, 9.9, 10, 10.1, 9.9, 10, 10.1, 9.9};
+  const Finding many = one("total_s>+5%", calm, base, Pairing::apart);
+  CHECK(many.verdict == Verdict::inconclusive);
+  REQUIRE(many.repeats.has_value());
+  CHECK(*many.repeats > 5);
+}
+
 TEST_CASE("a baseline of another day is compared without pairs, and the report says so") {
   const Values other_day{12.0, 9.0, 10.5};
   const Finding finding = one("total_s>+5%", other_day, kBase, Pairing::apart);

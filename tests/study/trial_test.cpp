@@ -24,6 +24,15 @@ TEST_CASE("a trial whose worker dies is a failure with the run's exit code, caus
   CHECK_THAT(failure.message, Contains("SIGKILL") && Contains((folder / "runs").string()));
 }
 
+TEST_CASE("a trial that goes on beyond its end is killed, and is overdue") {
+  TempFolder folder;
+  const Clock& clock = steady_clock();
+  const auto failure = std::get<report::TrialFailure>(study::run_trial(
+      fake_run::request(folder, "sleep 600\n"), clock, clock.now() + 0.3));
+  CHECK(failure.overdue);
+  CHECK_THAT(failure.message, Contains("longer than it may"));
+}
+
 TEST_CASE("a trial that gets no folder is a failure, too") {
   TempFolder folder;
   study::RunRequest request = fake_run::request(folder, fake_run::two_epochs());
