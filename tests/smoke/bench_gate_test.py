@@ -14,15 +14,16 @@ name: sleepy
 seed: 7
 plugins: [{os.environ["TRAINCTL_SLOW_PLUGIN"]}]
 dataset:
-  train: {{type: slow_rows, samples: 200, microseconds: 2000}}
+  train: {{type: slow_rows, samples: 100, microseconds: 2000}}
   cache: {{mode: none}}
 loader: {{batch_size: 50, num_workers: 0}}
 model: {{type: linear}}
 loss: cross_entropy
 optimizer: {{type: sgd, lr: 0.01}}
-trainer: {{max_epochs: 4, accelerator: cpu, devices: 1, num_threads: 1}}
+trainer: {{max_epochs: 3, accelerator: cpu, devices: 1, num_threads: 1}}
 """
-GATE = "samples_per_s<-5%"
+GATE = "samples_per_s<-3%"
+MOST_REPEATS = 20
 # What an interval says on a machine that other tests use, too: never that the control is slower.
 NOT_SLOWER = (0, 4)
 
@@ -44,23 +45,31 @@ class Sleepy(Smoke):
 
 
 class GateOnRealRuns(Sleepy):
-    def test_a_stage_that_sleeps_a_tenth_longer_fails_the_gate(self):
-        document = self.bench("--grid", "dataset.train.microseconds=2000,2200", "--fail-on", GATE, "--junit", "out/junit.xml",
-                              "--csv", "out/runs.csv", codes=(3,))
+    def failing(self, *words):
+        """Exit code 3; where the machine was too noisy for five repeats, with as many as were proposed."""
+        document = self.bench(*words, codes=(3, 4))
+        if document["gate"]["exit_code"] == 4:
+            proposed = document["gate"]["conditions"][0]["repeats_needed"] or MOST_REPEATS
+            document = self.bench(*words, "--repeats", str(min(proposed, MOST_REPEATS)), codes=(3,))
         self.assertEqual(document["gate"]["exit_code"], 3)
+        return document
+
+    def test_a_stage_that_sleeps_a_tenth_longer_fails_the_gate(self):
+        document = self.failing("--grid", "dataset.train.microseconds=2000,2200", "--fail-on", GATE, "--junit", "out/junit.xml",
+                                "--csv", "out/runs.csv")
         [finding] = document["gate"]["conditions"]
         self.assertEqual((finding["verdict"], finding["technique"]), ("fail", "microseconds=2200"))
-        self.assertLess(finding["interval"][1], -5)
+        self.assertLess(finding["interval"][1], -3)
         suite = xml.etree.ElementTree.parse(self.folder / "out/junit.xml").getroot()[0]
         self.assertEqual((suite.get("tests"), suite.get("failures")), ("3", "1"))
         with open(self.folder / "out/runs.csv", newline="") as rows:
             told = list(csv.DictReader(rows))
-        self.assertEqual([row["repeat"] for row in told], [str(i) for i in range(1, 6)] * 2)
+        self.assertEqual([row["repeat"] for row in told], [str(i + 1) for i in range(document["repeats_asked"])] * 2)
         self.assertEqual({row["dataset.train.microseconds"] for row in told}, {"2000", "2200"})
         self.assertTrue(all(float(row["train/loss"]) > 0 and float(row["rss_mb"]) > 0 for row in told))
 
     def test_a_change_of_nothing_does_not(self):
-        document = self.bench("--grid", "trainer.log_every_n_steps=50,51", "--fail-on", GATE, codes=NOT_SLOWER)
+        document = self.bench("--grid", "trainer.log_every_n_steps=50,51", "--repeats", "3", "--fail-on", GATE, codes=NOT_SLOWER)
         self.assertNotEqual(document["gate"]["conditions"][0]["verdict"], "fail")
 
     def test_a_saved_bench_is_a_baseline_for_the_same_file(self):
@@ -68,19 +77,16 @@ class GateOnRealRuns(Sleepy):
         self.assertEqual(len(saved["rows"][0]["trials"]), 5)
         self.assertRegex(saved["config_hash"], "^[0-9a-f]{16}$")
         self.assertRegex(saved["machine"]["hash"], "^[0-9a-f]{16}$")
-        control = self.bench("--baseline", "base.json", "--fail-on", GATE + ", train/loss>+1%", codes=NOT_SLOWER)
+        control = self.bench("--repeats", "3", "--baseline", "base.json", "--fail-on", GATE + ", train/loss>+1%", codes=NOT_SLOWER)
         loss = control["gate"]["conditions"][1]
         self.assertEqual((loss["verdict"], loss["change"], loss["interval"]), ("pass", 0, None))
-        with slower(10):
-            self.bench("--baseline", "base.json", "--fail-on", GATE, codes=(3,))
-            code, out, err = run(self.folder, "bench", "sleepy.yaml", "--repeats", "3", "--baseline", "base.json", "--fail-on", GATE)
-        self.assertIn(code, (3, 4), err)
-        self.assertIn("not made in turns with this bench", out)
+        with slower(20):
+            self.failing("--baseline", "base.json", "--fail-on", GATE)
 
     def test_a_run_folder_is_a_baseline_too(self):
         self.train(config="sleepy.yaml")
-        with slower(15):
-            document = self.bench("--baseline", self.run_dir, "--fail-on", GATE, codes=(3,))
+        with slower(50):  # one run against five: Welch's interval is wide
+            document = self.failing("--baseline", self.run_dir, "--fail-on", GATE)
         self.assertEqual(document["gate"]["conditions"][0]["against"], f"'the run' of {self.run_dir}")
 
 
@@ -138,10 +144,10 @@ class RefusedBaselines(Sleepy):
 
 class Budget(Sleepy):
     def test_rounds_stop_before_the_budget_is_over(self):
-        document = self.bench("--workers", "0,1", "--repeats", "200", "--budget", "25s")
-        made = {len(row["trials"]) for row in document["rows"]}
-        self.assertEqual(len(made), 1, "a round was left unfinished")
-        self.assertTrue(1 <= made.pop() < 200)
+        document = self.bench("--workers", "0,1", "--repeats", "200", "--budget", "15s")
+        made = [len(row["trials"]) for row in document["rows"]]
+        self.assertTrue(1 <= min(made) <= max(made) < 200)
+        self.assertLessEqual(max(made) - min(made), 1)  # a run that the budget ends is none
         self.assertEqual(document["repeats_asked"], 200)
 
     def test_a_budget_that_no_round_fits_into_is_inconclusive(self):

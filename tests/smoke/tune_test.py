@@ -1,10 +1,12 @@
-"""Whole searches by `trainctl tune` on experiments with one thing wrong. Needs TRAINCTL_BINARY and TRAINCTL_SLEEPY, a plug-in."""
+"""Whole searches by `trainctl tune` on experiments with one thing wrong. Needs TRAINCTL_BINARY and TRAINCTL_SLEEPY, a plug-in.
+TRAINCTL_LONG=1 searches all planted faults, for many minutes; without it one, and a healthy control."""
 
 import json
 import os
 import shlex
 import signal
 import sys
+import unittest
 from unittest import mock
 
 from support import SOURCE, Smoke, main, run, start
@@ -13,6 +15,7 @@ sys.path.insert(0, str(SOURCE / "tests/support"))
 import planted_faults as planted  # noqa: E402
 
 PLUGIN = os.environ.get("TRAINCTL_SLEEPY", "")
+LONG = unittest.skipUnless(os.environ.get("TRAINCTL_LONG") == "1", "TRAINCTL_LONG=1 is not set")
 
 
 class Tuned(Smoke):
@@ -23,7 +26,8 @@ class Tuned(Smoke):
             self.skipTest(f"needs {self.fault.needs_cores} cores")
         (self.folder / "fault.yaml").write_text(self.fault.config)
         with mock.patch.dict(os.environ, self.fault.environment):
-            code, out, err = run(self.folder, "tune", "fault.yaml", "--budget", budget, "--json", *words, timeout=580)
+            code, out, err = run(self.folder, "tune", "fault.yaml", "--budget", budget, "--repeats", "3", "--json", *words,
+                                 timeout=580)
         self.said = out + err
         self.assertIn(code, codes, self.said)
         document = json.loads((self.folder / "tune.json").read_text())
@@ -33,7 +37,9 @@ class Tuned(Smoke):
 
     def finds(self, make, *words, **options):
         """The verdict is right, and the patch has one of the keys that mend it and a gain that was proved."""
-        document = self.tune(make, *words, **options)
+        document = self.tune(make, *words, codes=(0, 4), **options)
+        if document["exit_code"] == 4:  # a machine that is busy with other things: once more, with time enough
+            document = self.tune(make, *words, budget="6m")
         self.assertTrue(self.fault.verdict_fits(document["verdict"]), self.said)
         self.assertTrue(self.fault.keys & set(document["patch"]), self.said)
         self.assertGreater(document["gain"]["ci95"][0], 1, self.said)
@@ -44,17 +50,20 @@ class Tuned(Smoke):
         return document
 
     def finds_nothing(self, make):
-        document = self.tune(make)
-        self.assertTrue(self.fault.verdict_fits(document["verdict"]), self.said)
+        document = self.tune(make, codes=(0, 4))  # 4: too noisy to tell that it is nothing
         self.assertEqual((document["patch"], document["gain"]), ({}, None), self.said)
         self.assertIn("{}", (self.folder / "tuned.patch.yaml").read_text())
+        if document["exit_code"] == 0:
+            self.assertTrue(self.fault.verdict_fits(document["verdict"]), self.said)
         return document
 
 
 class TuneInput(Tuned):
+    @LONG
     def test_loading_in_the_training_thread_gets_workers(self):
         self.finds(planted.no_workers, budget="4m")
 
+    @LONG
     def test_pictures_that_are_decoded_again_get_a_cache_and_the_gain_comes_back(self):
         document = self.finds(planted.slow_decode)
         self.assertEqual([one["losses"] for one in document["tried"] if one["accepted"]],
@@ -72,22 +81,30 @@ class TuneInput(Tuned):
         self.assertTrue(tuned["same_losses"])
 
     def test_a_throttled_disk_gets_more_workers_than_there_are_cores_for(self):
-        self.finds(planted.throttled_disk)
+        self.finds(planted.throttled_disk, budget="75s")
 
 
 class TuneWork(Tuned):
+    @LONG
     def test_threads_beyond_the_cores_go(self):
         document = self.finds(planted.threads)
         self.assertLessEqual(int(document["patch"]["trainer.num_threads"]), len(os.sched_getaffinity(0)))
 
+    @LONG
+    def test_operations_that_are_looked_at_one_by_one_are_let_go(self):
+        self.finds(planted.forced_sync)
+
+    @LONG
     def test_a_rank_that_keeps_the_others_waiting_is_named_and_no_gain_is_claimed(self):
         document = self.finds_nothing(planted.slow_rank)
         self.assertIn("longer than the median", " ".join(document["advice"]))
 
     def test_a_healthy_run_has_nothing_to_fix(self):
         document = self.finds_nothing(planted.control)
-        self.assertEqual(document["ended"], "nothing_to_fix", self.said)
+        if document["exit_code"] == 0:
+            self.assertEqual(document["ended"], "nothing_to_fix", self.said)
 
+    @LONG
     def test_spinning_threads_are_told_of(self):
         document = self.finds_nothing(planted.spinning_threads)
         self.assertIn("OMP_WAIT_POLICY=active", " ".join(document["advice"]))
@@ -106,6 +123,12 @@ class TuneEnds(Tuned):
         document = json.loads((self.folder / "tune.json").read_text())
         self.assertEqual((document["ended"], document["exit_code"]), ("stopped", 130))
         self.assertEqual(document["gain"], None)
+
+    def test_an_older_patch_outlives_a_search_that_decides_nothing(self):
+        (self.folder / "tuned.patch.yaml").write_text("loader:\n  num_workers: 2\n")
+        document = self.tune(planted.threads, budget="1s", codes=(4,))
+        self.assertEqual(document["patch"], {})
+        self.assertIn("num_workers: 2", (self.folder / "tuned.patch.yaml").read_text())
 
     def test_a_budget_that_does_not_do_for_one_comparison_is_inconclusive(self):
         document = self.tune(planted.threads, budget="1s", codes=(4,))
