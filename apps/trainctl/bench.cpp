@@ -71,6 +71,7 @@ Json document_of(const BenchOutcome& bench, const BenchFlags& flags,
       report::scaling_json(bench.rows, report::scaling_rows(bench.rows, mode), mode);
   document["repeats_asked"] = flags.repeats;
   document["gate"] = bench.findings.empty() ? Json(nullptr) : report::gate_json(bench.findings);
+  if (!bench.findings.empty()) document["gate"]["not_compared"] = bench.not_compared;
   return document;
 }
 
@@ -93,7 +94,7 @@ int bench(const BenchFlags& flags, Context& context) {
   const Json machine = report::machine_key(read_machine());
   const BenchGate gate(flags, plan, machine, context);
   make_output_folders(flags);
-  const study::WarmUp warm_up = pin_threads(flags, plan, context);
+  const study::WarmUp warm_up = pin_threads(flags, plan, gate.num_threads(), context);
   if (warm_up.stopped) return *warm_up.stopped;
   study::Rounds rounds{.repeats = flags.repeats, .ends_at = {}, .clock = &steady_clock()};
   if (budget) rounds.ends_at = began + *budget;
@@ -102,6 +103,7 @@ int bench(const BenchFlags& flags, Context& context) {
       study::run_rounds(plan.settings, rounds, trial_runner(plan, rounds, context));
   outcome.findings = gate.judge(outcome.rows);
   outcome.pairing = gate.pairing();
+  outcome.not_compared = gate.not_compared(outcome.rows);
   outcome.budget_note = budget_note(outcome.rows, flags);
   Json document = document_of(outcome, flags,
                               {.config = flags.config.file,

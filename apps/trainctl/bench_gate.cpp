@@ -26,10 +26,15 @@ std::string is_another(const std::vector<std::string>& differences) {
   return shortened(differences, 8);
 }
 
+const report::BaselineRow* row_in(const report::Baseline& baseline, bool forced,
+                                  const std::vector<std::pair<std::string, std::string>>& values) {
+  return forced ? report::row_for(baseline, values) : study::comparable_row(baseline, values);
+}
+
 /// At least one setting has to be in the file, before an hour of runs rather than after it.
-void ensure_rows(const report::Baseline& baseline, const BenchPlan& plan) {
+void ensure_rows(const report::Baseline& baseline, const BenchFlags& flags, const BenchPlan& plan) {
   const bool any = std::ranges::any_of(plan.settings, [&](const study::Setting& setting) {
-    return report::row_for(baseline, setting.values) != nullptr;
+    return row_in(baseline, flags.force_baseline, setting.values) != nullptr;
   });
   std::vector<std::string> techniques;
   for (const report::BaselineRow& row : baseline.rows) techniques.push_back(row.technique);
@@ -40,14 +45,14 @@ void ensure_rows(const report::Baseline& baseline, const BenchPlan& plan) {
 report::Baseline checked_baseline(const BenchFlags& flags, const BenchPlan& plan,
                                   const Json& machine, const Context& context) {
   report::Baseline baseline = study::load_baseline(flags.baseline);
-  ensure_rows(baseline, plan);
   const std::vector<std::string> differences = study::baseline_differences(
       baseline, plan.requests.front().loaded, machine, varied_keys(plan));
-  if (differences.empty()) return baseline;
-  ENSURE(config, flags.force_baseline,
+  ENSURE(config, differences.empty() || flags.force_baseline,
          "the baseline {} is not comparable: {}; save one here (--save), or add --force-baseline",
          printable(baseline.path), is_another(differences));
-  say(context, fmt::format("baseline  forced: {}", is_another(differences)));
+  ensure_rows(baseline, flags, plan);
+  if (!differences.empty())
+    say(context, fmt::format("baseline  forced: {}", is_another(differences)));
   return baseline;
 }
 
@@ -56,6 +61,7 @@ report::Baseline checked_baseline(const BenchFlags& flags, const BenchPlan& plan
 BenchGate::BenchGate(const BenchFlags& flags, const BenchPlan& plan, const Json& machine,
                      const Context& context) {
   check_flags(flags, plan);
+  forced_ = flags.force_baseline;
   if (flags.fail_on.empty()) return;
   const std::vector<std::string> metrics =
       study::metric_columns(plan.requests.front().loaded.experiment);
@@ -74,15 +80,24 @@ std::vector<report::Contest> BenchGate::contests(std::span<const report::BenchRo
                             .pairing = pairing()};
     if (!baseline_) {
       contest.base = report::samples_of(rows.front().trials);
-    } else if (const auto* found = report::row_for(*baseline_, row.settings)) {
+    } else if (const auto* found = row_in(*baseline_, forced_, row.settings)) {
       contest.against = fmt::format("'{}' of {}", found->technique, baseline_->path);
       contest.base = found->samples;
     } else {
-      continue;  // a setting that is new
+      continue;  // see not_compared()
     }
     contests.push_back(std::move(contest));
   }
   return contests;
+}
+
+std::vector<std::string> BenchGate::not_compared(std::span<const report::BenchRow> rows) const {
+  std::vector<std::string> techniques;
+  for (const report::BenchRow& row : rows) {
+    if (baseline_ && row_in(*baseline_, forced_, row.settings) == nullptr)
+      techniques.push_back(row.technique);
+  }
+  return techniques;
 }
 
 std::vector<report::Finding> BenchGate::judge(std::span<const report::BenchRow> rows) const {

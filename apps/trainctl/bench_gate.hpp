@@ -22,6 +22,14 @@ class BenchGate {
   /// Empty without conditions.
   [[nodiscard]] std::vector<report::Finding> judge(std::span<const report::BenchRow> rows) const;
 
+  /// The rows that the baseline does not have.
+  [[nodiscard]] std::vector<std::string> not_compared(
+      std::span<const report::BenchRow> rows) const;
+  /// Of every run of the baseline, where it is told.
+  [[nodiscard]] std::optional<int> num_threads() const {
+    return baseline_ ? baseline_->num_threads : std::nullopt;
+  }
+
   [[nodiscard]] report::Pairing pairing() const {
     return baseline_ ? report::Pairing::apart : report::Pairing::interleaved;
   }
@@ -31,6 +39,7 @@ class BenchGate {
 
   std::vector<report::Condition> conditions_;
   std::optional<report::Baseline> baseline_;
+  bool forced_ = false;
 };
 
 }  // namespace trainctl::app

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace trainctl::app {
 namespace {
 
@@ -37,6 +39,30 @@ class Printer {
   report::Write out_;
 };
 
+std::string not_compared_note(const BenchOutcome& bench) {
+  std::string text;
+  for (const std::string& technique : bench.not_compared)
+    text += fmt::format("Not compared: {}: the baseline has no such row.\n", printable(technique));
+  return text;
+}
+
+bool is_whole(const std::vector<report::BenchRow>& rows) {
+  return std::ranges::none_of(
+      rows, [](const report::BenchRow& row) { return row.failure || row.trials.empty(); });
+}
+
+/// What is worse than the file that is there would be compared with for weeks.
+void save(const BenchOutcome& bench, const Json& document, const BenchFlags& flags) {
+  std::error_code ignored;
+  if (!is_whole(bench.rows) && fs::exists(flags.save, ignored)) {
+    writer_for(stderr)(fmt::format(
+        "warning: {} is left as it was: rows of this bench failed or were never run\n",
+        printable(flags.save)));
+    return;
+  }
+  write_atomically(flags.save, to_pretty(document) + "\n");
+}
+
 void print_tables(const BenchOutcome& bench, const BenchFlags& flags, const Context& context) {
   Printer printer(flags, context);
   printer.show(report::bench_table(bench.rows),
@@ -50,7 +76,7 @@ void print_tables(const BenchOutcome& bench, const BenchFlags& flags, const Cont
     printer.show(report::scaling_table(bench.rows, scaling), report::scaling_notes(scaling, mode));
   if (!bench.findings.empty())
     printer.show(report::gate_table(bench.findings),
-                 report::gate_notes(bench.findings, bench.pairing));
+                 report::gate_notes(bench.findings, bench.pairing) + not_compared_note(bench));
 }
 
 }  // namespace
@@ -75,12 +101,17 @@ void print_bench(const BenchOutcome& bench, const Json& document, const BenchFla
 }
 
 void write_bench(const BenchOutcome& bench, const Json& document, const BenchFlags& flags) {
-  if (!flags.save.empty()) write_atomically(flags.save, to_pretty(document) + "\n");
+  if (!flags.save.empty()) save(bench, document, flags);
   if (!flags.csv.empty())
     write_atomically(flags.csv, report::to_csv(report::trials_table(bench.rows)));
   if (!flags.junit.empty()) {
     const std::string group = "bench " + flags.config.file;
-    const auto cases = report::bench_cases(bench.rows, bench.findings, group);
+    auto cases = report::bench_cases(bench.rows, bench.findings, group);
+    for (const std::string& technique : bench.not_compared)
+      cases.push_back({.group = group + " gate",
+                       .name = technique,
+                       .result = report::CaseResult::skipped,
+                       .message = "not compared: the baseline has no such row"});
     write_atomically(flags.junit, report::junit_text("trainctl bench", cases));
   }
   if (!flags.html.empty()) {

@@ -14,6 +14,7 @@ struct BenchOutcome {
   std::vector<report::BenchRow> rows;
   std::vector<report::Finding> findings;
   report::Pairing pairing = report::Pairing::interleaved;
+  std::vector<std::string> not_compared;  // techniques that the baseline does not have
   std::string budget_note;  // one line; empty: all repeats were made
 };
 
@@ -25,7 +26,8 @@ void make_output_folders(const BenchFlags& flags);
 void print_bench(const BenchOutcome& bench, const Json& document, const BenchFlags& flags,
                  const Context& context);
 
-/// --save, --csv, --junit and --html. Throws Error(resource).
+/// --save, --csv, --junit and --html. A bench with rows that failed or were cut short does not replace a
+/// file of --save. Throws Error(resource).
 void write_bench(const BenchOutcome& bench, const Json& document, const BenchFlags& flags);
 
 }  // namespace trainctl::app

@@ -102,6 +102,13 @@ class Threads {
     return found_[devices] = *tried.threads;
   }
 
+  /// The number of the baseline.
+  void take(int devices, int number) {
+    first_.threads = found_[devices] = number;
+    say(context_, fmt::format("baseline  {} CPU thread{} a process in every run, as it had", number,
+                              number == 1 ? "" : "s"));
+  }
+
   [[nodiscard]] const study::WarmUp& first() const { return first_; }
 
  private:
@@ -138,9 +145,11 @@ std::vector<std::string> varied_keys(const BenchPlan& plan) {
   return keys;
 }
 
-study::WarmUp pin_threads(const BenchFlags& flags, BenchPlan& plan, Context& context) {
+study::WarmUp pin_threads(const BenchFlags& flags, BenchPlan& plan, std::optional<int> known,
+                          Context& context) {
   Threads threads(flags, context);
   const bool differs = devices_differ(plan.requests);
+  if (known && !differs) threads.take(devices_in(plan.requests.front()), *known);
   for (std::size_t i = 0; i < plan.requests.size(); ++i) {
     if (!chooses_threads(plan.requests[i])) continue;
     Overrides added = plan.settings[i].overrides();

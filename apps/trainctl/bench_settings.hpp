@@ -6,6 +6,7 @@
 #include "study/run.hpp"
 #include "study/trial.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,10 @@ std::vector<std::string> varied_keys(const BenchPlan& plan);
 
 /// Left to itself every run measures how many threads are best, and may find another number than
 /// the row it is compared with: one run of one batch decides for all that share the cores alike.
-/// Where that run fails, those of its rows will tell why.
-study::WarmUp pin_threads(const BenchFlags& flags, BenchPlan& plan, Context& context);
+/// Where that run fails, those of its rows will tell why. `known` is the number of the baseline:
+/// where all settings have as many devices, it is taken without a run.
+study::WarmUp pin_threads(const BenchFlags& flags, BenchPlan& plan, std::optional<int> known,
+                          Context& context);
 
 /// A line on stderr, unless nothing is to be said of the progress.
 void say(const Context& context, const std::string& line);

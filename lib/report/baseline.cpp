@@ -174,12 +174,15 @@ Baseline read_baseline(const std::string& text, const std::string& path) {
   const Reader reader(path);
   const Json document = parse(reader, text);
   check_schema(reader, document);
-  Baseline baseline{.path = path, .config_resolved = {}, .rows = {}};
+  Baseline baseline{.path = path, .config_resolved = {}, .num_threads = {}, .rows = {}};
   if (const auto machine = document.find("machine"); machine != document.end())
     baseline.machine = *machine;
   if (const auto config = document.find("config_resolved");
       config != document.end() && config->is_string())
     baseline.config_resolved = config->get<std::string>();
+  if (const auto threads = optional_number(reader, document, "num_threads", "the document");
+      threads && *threads >= 1 && *threads <= 4096)
+    baseline.num_threads = static_cast<int>(*threads);
   for (const Json& row : reader.list(document, "rows", "the document"))
     baseline.rows.push_back(read_row(reader, row, baseline.rows.size() + 1));
   std::erase_if(baseline.rows, [](const BaselineRow& row) { return row.samples.empty(); });
@@ -192,7 +195,8 @@ const BaselineRow* row_for(const Baseline& baseline,
   const std::map<std::string, std::string> wanted(settings.begin(), settings.end());
   const auto found = std::ranges::find(baseline.rows, wanted, &BaselineRow::settings);
   if (found != baseline.rows.end()) return &*found;
-  return baseline.rows.size() == 1 ? &baseline.rows.front() : nullptr;
+  const bool is_bare = baseline.rows.size() == 1 && baseline.rows.front().settings.empty();
+  return is_bare ? &baseline.rows.front() : nullptr;
 }
 
 }  // namespace trainctl::report

@@ -32,6 +32,7 @@ struct Baseline {
   std::string path;             // as it was given
   Json machine = nullptr;       // machine_key(); null: not told
   std::string config_resolved;  // YAML; empty: not told
+  std::optional<int> num_threads = {};  // CPU threads of a process, where the bench pinned them
   std::vector<BaselineRow> rows;
 };
 
@@ -39,8 +40,7 @@ struct Baseline {
 /// schema, a wrong type, no runs.
 Baseline read_baseline(const std::string& text, const std::string& path);
 
-/// The row that has these settings, else the only one; nullptr where there are several and none
-/// has.
+/// The row that has these settings, else the only one where it has no settings; nullptr: none.
 const BaselineRow* row_for(const Baseline& baseline,
                            const std::vector<std::pair<std::string, std::string>>& settings);
 

@@ -33,6 +33,10 @@ std::vector<JunitCase> bench_cases(std::span<const BenchRow> rows,
       one.result = CaseResult::error;
       one.message = fmt::format("exit {}: {}", row.failure->exit_code, row.failure->message);
     }
+    if (row.trials.empty() && !row.failure) {
+      one.result = CaseResult::skipped;
+      one.message = "never ran";
+    }
     cases.push_back(std::move(one));
   }
   for (const Finding& finding : findings) {

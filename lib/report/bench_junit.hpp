@@ -10,7 +10,8 @@
 
 namespace trainctl::report {
 
-/// A case for each setting, which is an error where a run of it failed, and one for each condition:
+/// A case for each setting, which is an error where a run of it failed and skipped where it never
+/// ran, and one for each condition:
 /// a failure with its sentence, or skipped where it is inconclusive. `group` names the bench.
 std::vector<JunitCase> bench_cases(std::span<const BenchRow> rows,
                                    std::span<const Finding> findings, const std::string& group);

@@ -168,6 +168,20 @@ report::Baseline load_baseline(const fs::path& path) {
   return report::read_baseline(read_file(path, kMostBytes, ReadFailure::config), path.string());
 }
 
+const report::BaselineRow* comparable_row(
+    const report::Baseline& baseline,
+    const std::vector<std::pair<std::string, std::string>>& settings) {
+  const report::BaselineRow* row = report::row_for(baseline, settings);
+  const bool has_all = row == nullptr || row->settings.size() == settings.size();
+  if (has_all || baseline.config_resolved.empty()) return row;
+  const auto there = resolved_values(baseline.config_resolved);
+  const bool same = std::ranges::all_of(settings, [&](const auto& setting) {
+    const auto found = there.find(setting.first);
+    return found != there.end() && found->second == setting.second;
+  });
+  return same ? row : nullptr;
+}
+
 std::string resolved_config(const spec::Loaded& loaded) {
   return config::dump(spec::resolved_tree(loaded));
 }

@@ -6,6 +6,7 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trainctl::study {
@@ -13,6 +14,12 @@ namespace trainctl::study {
 /// A file of `bench --save`, or a run folder: one run that ended well. Throws Error(config) where
 /// it is neither.
 report::Baseline load_baseline(const fs::path& path);
+
+/// report::row_for(), but for a row without settings only where the baseline's own config has these
+/// values, as far as it is told.
+const report::BaselineRow* comparable_row(
+    const report::Baseline& baseline,
+    const std::vector<std::pair<std::string, std::string>>& settings);
 
 /// The resolved experiment as YAML, for the document of a bench.
 std::string resolved_config(const spec::Loaded& loaded);

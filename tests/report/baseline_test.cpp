@@ -66,11 +66,14 @@ TEST_CASE("what a bench saves is read back as a baseline: its rows, machine and 
   CHECK_FALSE(baseline.rows[1].samples.contains("train/loss"));  // one of the two does not tell it
 }
 
-TEST_CASE("a row is compared with that of the same settings, else with the only one") {
+TEST_CASE("a row is compared with that of the same settings, else with the only one without settings") {
   Baseline baseline = read_baseline(saved(), "base.json");
   CHECK(row_for(baseline, {{"loader.num_workers", "4"}}) == &baseline.rows[1]);
   CHECK(row_for(baseline, {{"loader.num_workers", "2"}}) == nullptr);
   baseline.rows.pop_back();
+  CHECK(row_for(baseline, {{"loader.num_workers", "2"}}) == nullptr);
+  CHECK(row_for(baseline, {}) == nullptr);
+  baseline.rows[0].settings.clear();
   CHECK(row_for(baseline, {{"loader.num_workers", "2"}}) == &baseline.rows[0]);
   CHECK(row_for(baseline, {}) == &baseline.rows[0]);
 }
