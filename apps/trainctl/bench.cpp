@@ -99,8 +99,7 @@ int bench(const BenchFlags& flags, Context& context) {
   study::Rounds rounds{.repeats = flags.repeats, .ends_at = {}, .clock = &steady_clock()};
   if (budget) rounds.ends_at = began + *budget;
   BenchOutcome outcome;
-  outcome.rows =
-      study::run_rounds(plan.settings, rounds, trial_runner(plan, rounds, context));
+  outcome.rows = study::run_rounds(plan.settings, rounds, trial_runner(plan, rounds, context));
   outcome.findings = gate.judge(outcome.rows);
   outcome.pairing = gate.pairing();
   outcome.not_compared = gate.not_compared(outcome.rows);

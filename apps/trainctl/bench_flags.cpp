@@ -43,7 +43,7 @@ void add_axes(CLI::App& verb, BenchFlags& flags) {
 
 void add_gate(CLI::App& verb, BenchFlags& flags) {
   verb.add_option("--fail-on", flags.fail_on,
-                  "changes that end with 3 (4: too noisy to tell): samples_per_s<-5%, "
+                  "changes that end with 3 (4: too noisy to tell): samples_per_s<-2.5%, "
                   "rss_mb>+10%, val/accuracy<-0.5pt; against the baseline, else the first row")
       ->type_name("CONDITIONS");
   verb.add_option("--baseline", flags.baseline,

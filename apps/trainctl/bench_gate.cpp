@@ -14,7 +14,7 @@ namespace {
 void check_flags(const BenchFlags& flags, const BenchPlan& plan) {
   ENSURE(config, flags.baseline.empty() || !flags.fail_on.empty(),
          "--baseline is compared with by conditions: add them, as in --fail-on "
-         "'samples_per_s<-5%'");
+         "'samples_per_s<-2.5%'");
   ENSURE(config, !flags.force_baseline || !flags.baseline.empty(),
          "--force-baseline belongs to --baseline");
   ENSURE(config, flags.fail_on.empty() || !flags.baseline.empty() || plan.settings.size() > 1,

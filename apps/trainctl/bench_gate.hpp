@@ -23,8 +23,7 @@ class BenchGate {
   [[nodiscard]] std::vector<report::Finding> judge(std::span<const report::BenchRow> rows) const;
 
   /// The rows that the baseline does not have.
-  [[nodiscard]] std::vector<std::string> not_compared(
-      std::span<const report::BenchRow> rows) const;
+  [[nodiscard]] std::vector<std::string> not_compared(std::span<const report::BenchRow> rows) const;
   /// Of every run of the baseline, where it is told.
   [[nodiscard]] std::optional<int> num_threads() const {
     return baseline_ ? baseline_->num_threads : std::nullopt;

@@ -55,9 +55,9 @@ bool is_whole(const std::vector<report::BenchRow>& rows) {
 void save(const BenchOutcome& bench, const Json& document, const BenchFlags& flags) {
   std::error_code ignored;
   if (!is_whole(bench.rows) && fs::exists(flags.save, ignored)) {
-    writer_for(stderr)(fmt::format(
-        "warning: {} is left as it was: rows of this bench failed or were never run\n",
-        printable(flags.save)));
+    writer_for(stderr)(
+        fmt::format("warning: {} is left as it was: rows of this bench failed or were never run\n",
+                    printable(flags.save)));
     return;
   }
   write_atomically(flags.save, to_pretty(document) + "\n");

@@ -15,7 +15,7 @@ struct BenchOutcome {
   std::vector<report::Finding> findings;
   report::Pairing pairing = report::Pairing::interleaved;
   std::vector<std::string> not_compared;  // techniques that the baseline does not have
-  std::string budget_note;  // one line; empty: all repeats were made
+  std::string budget_note;                // one line; empty: all repeats were made
 };
 
 /// Makes the folders of the files that are to be written: known before an hour of runs rather than
@@ -26,8 +26,8 @@ void make_output_folders(const BenchFlags& flags);
 void print_bench(const BenchOutcome& bench, const Json& document, const BenchFlags& flags,
                  const Context& context);
 
-/// --save, --csv, --junit and --html. A bench with rows that failed or were cut short does not replace a
-/// file of --save. Throws Error(resource).
+/// --save, --csv, --junit and --html. A bench with rows that failed or were cut short does not
+/// replace a file of --save. Throws Error(resource).
 void write_bench(const BenchOutcome& bench, const Json& document, const BenchFlags& flags);
 
 }  // namespace trainctl::app

@@ -62,8 +62,7 @@ report::TuneReport unfinished_report(const study::TuneWish& wish, const report::
   report.end = why.overdue ? report::TuneEnd::budget : report::TuneEnd::stopped;
   report.ended = why.overdue ? "the budget was over before the first verdict"
                              : "stopped by a signal before the first verdict";
-  report.exit_code =
-      why.overdue ? static_cast<int>(ErrorKind::inconclusive) : why.exit_code;
+  report.exit_code = why.overdue ? static_cast<int>(ErrorKind::inconclusive) : why.exit_code;
   return report;
 }
 
@@ -161,8 +160,9 @@ int tune(const TuneFlags& flags, Context& context) {
   write_files(flags, report, commands, keeps);
   print_report(flags, report, commands, context);
   if (!context.json && !context.quiet)
-    say(context, keeps ? "kept     " + flags.patch + " as it was, since nothing was decided; "
-                                                     "tune.json is written beside it"
+    say(context, keeps ? "kept     " + flags.patch +
+                             " as it was, since nothing was decided; "
+                             "tune.json is written beside it"
                        : "written  " + flags.patch + " and tune.json beside it");
   return report.exit_code;
 }

@@ -102,8 +102,7 @@ study::TuneResult TuneRequests::run(const report::TuneChanges& changes, study::T
   const Made made = make(changes, scope);
   if (const auto* why = std::get_if<std::string>(&made))
     return report::TrialFailure{static_cast<int>(ErrorKind::config), *why};
-  return study::run_tuning(std::get<study::RunRequest>(made), length_, steady_clock(),
-                           most_s);
+  return study::run_tuning(std::get<study::RunRequest>(made), length_, steady_clock(), most_s);
 }
 
 std::variant<spec::Experiment, std::string> TuneRequests::check(

@@ -29,9 +29,9 @@ struct BaselineRow {
 
 /// What later benches are compared with: a file of `bench --save`, or a run folder as one row.
 struct Baseline {
-  std::string path;             // as it was given
-  Json machine = nullptr;       // machine_key(); null: not told
-  std::string config_resolved;  // YAML; empty: not told
+  std::string path;                     // as it was given
+  Json machine = nullptr;               // machine_key(); null: not told
+  std::string config_resolved;          // YAML; empty: not told
   std::optional<int> num_threads = {};  // CPU threads of a process, where the bench pinned them
   std::vector<BaselineRow> rows;
 };

@@ -45,8 +45,8 @@ Trial trial_of(const RunRecord& record, double total_s);
 /// A run of a bench that did not end well.
 struct TrialFailure {
   int exit_code = 1;
-  std::string message;  // which run, why, and its folder
-  bool killed = false;  // a worker was, by SIGKILL: perhaps for want of memory
+  std::string message;   // which run, why, and its folder
+  bool killed = false;   // a worker was, by SIGKILL: perhaps for want of memory
   bool overdue = false;  // it was ended, since it took longer than it might
 };
 

@@ -21,8 +21,8 @@ double distance(double change, const Condition& condition) {
                                          : std::abs(change - bound);
 }
 
-/// The fewest from 3 on that suffice, or few more of many. More may suffice less: Welch's degrees of
-/// freedom fall to those of the noisier side.
+/// The fewest from 3 on that suffice, or few more of many. More may suffice less: Welch's degrees
+/// of freedom fall to those of the noisier side.
 std::optional<int> fewest(const std::function<bool(int)>& suffices) {
   for (int n = static_cast<int>(kFewestPairs); n <= kMostRepeats; n += std::max(1, n / 16)) {
     if (suffices(n)) return n;
@@ -60,8 +60,7 @@ class Apart {
     const double a = base_ * base_ / m;
     const double b = now_ * now_ / n;
     if (a + b <= 0) return 1;
-    const double df =
-        m < 2 ? n - 1 : (a + b) * (a + b) / (a * a / (m - 1) + b * b / (n - 1));
+    const double df = m < 2 ? n - 1 : (a + b) * (a + b) / (a * a / (m - 1) + b * b / (n - 1));
     return power_at(effect / std::sqrt(a + b), df, alpha_);
   }
 
@@ -121,8 +120,8 @@ Advice advice(const Condition& condition, const Change& change, double alpha) {
   const double none = condition.unit == Unit::percent ? 1 : 0;
   if (!change.apart) return of_pairs(condition, change, none, alpha);
   const Apart apart(change, alpha);
-  if (auto found = of_apart(apart, change, distance(none, condition),
-                            "unless the change is near the bound"))
+  if (auto found =
+          of_apart(apart, change, distance(none, condition), "unless the change is near the bound"))
     return *found;
   if (auto found = of_apart(apart, change, distance(*change.value, condition),
                             "if the change is as large as it looks"))

@@ -87,7 +87,10 @@ bool has_other_cure(const report::TuneVerdict& verdict) {
 class Search {
  public:
   Search(const TuneWish& wish, const report::TuneBaseline& baseline, const TuneTools& tools)
-      : wish_(wish), tools_(tools), began_(tools.clock.now()), run_s_(baseline.run_s),
+      : wish_(wish),
+        tools_(tools),
+        began_(tools.clock.now()),
+        run_s_(baseline.run_s),
         original_s_(baseline.run_s) {
     report_.budget_s = wish.budget_s;
     report_.repeats = wish.repeats;
@@ -147,7 +150,7 @@ class Search {
   report::TuneReport report_;
   TuneChanges base_;
   TuneFacts facts_;
-  std::set<std::string> seen_;  // "key=value"
+  std::set<std::string> seen_;    // "key=value"
   std::optional<int> stop_code_;  // set: no further run, not even of the proof
   bool is_over_ = false;
   bool is_late_ = false;  // a run was ended with the budget

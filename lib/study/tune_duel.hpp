@@ -31,8 +31,8 @@ inline constexpr double kNoLimitS = std::numeric_limits<double>::infinity();
 /// Makes one short run of the experiment with these changes, in fresh processes.
 using RunTune = std::function<TuneResult(const report::TuneChanges& changes, TuneScope scope)>;
 /// The same, killed after so many seconds: the failure is overdue then.
-using RunTuneWithin = std::function<TuneResult(const report::TuneChanges& changes, TuneScope scope,
-                                               double most_s)>;
+using RunTuneWithin =
+    std::function<TuneResult(const report::TuneChanges& changes, TuneScope scope, double most_s)>;
 
 /// Two settings, run in turns: A B, B A, A B, ...
 struct Duel {

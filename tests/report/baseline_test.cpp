@@ -66,7 +66,8 @@ TEST_CASE("what a bench saves is read back as a baseline: its rows, machine and 
   CHECK_FALSE(baseline.rows[1].samples.contains("train/loss"));  // one of the two does not tell it
 }
 
-TEST_CASE("a row is compared with that of the same settings, else with the only one without settings") {
+TEST_CASE(
+    "a row is compared with that of the same settings, else with the only one without settings") {
   Baseline baseline = read_baseline(saved(), "base.json");
   CHECK(row_for(baseline, {{"loader.num_workers", "4"}}) == &baseline.rows[1]);
   CHECK(row_for(baseline, {{"loader.num_workers", "2"}}) == nullptr);

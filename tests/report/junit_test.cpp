@@ -12,7 +12,8 @@ using namespace trainctl::report;
 
 TEST_CASE("settings and conditions are the test cases of a suite") {
   std::vector<BenchRow> rows{{"num_workers=0", {}, {Trial{.total_s = 2}, Trial{.total_s = 3}}, {}},
-                             {"num_workers=4", {}, {}, TrialFailure{9, "no file"}}};
+                             {"num_workers=4", {}, {}, TrialFailure{9, "no file"}},
+                             {"num_workers=8", {}, {}, {}}};
   std::vector<Finding> findings(3);
   findings[0].verdict = Verdict::pass;
   findings[1].verdict = Verdict::fail;
@@ -24,10 +25,13 @@ TEST_CASE("settings and conditions are the test cases of a suite") {
   CHECK(junit_text("trainctl bench", bench_cases(rows, findings, "bench a.yaml")) ==
         R"(<?xml version="1.0" encoding="UTF-8"?>
 <testsuites>
- <testsuite name="trainctl bench" tests="5" failures="1" errors="1" skipped="1" time="5.000">
+ <testsuite name="trainctl bench" tests="6" failures="1" errors="1" skipped="2" time="5.000">
   <testcase classname="bench a.yaml" name="num_workers=0" time="5.000"/>
   <testcase classname="bench a.yaml" name="num_workers=4" time="0.000">
     <error message="exit 9: no file"/>
+  </testcase>
+  <testcase classname="bench a.yaml" name="num_workers=8" time="0.000">
+    <skipped message="never ran"/>
   </testcase>
   <testcase classname="bench a.yaml gate" name="num_workers=4: samples_per_s&lt;-5%" time="0.000"/>
   <testcase classname="bench a.yaml gate" name="num_workers=4: samples_per_s&lt;-5%" time="0.000">

@@ -60,6 +60,7 @@ struct Shape {
   double size = 0.02;  // of a run's noise
   double slower = 1;   // true times of the other over those of the base
   int repeats = 5;
+  bool one_side = false;  // only the base is noisy
 };
 
 /// The `number`-th of all benches of that shape.
@@ -71,7 +72,7 @@ inline Times bench(const Shape& shape, std::uint64_t seed, std::uint64_t number)
     const double minute = slow ? 1.5 : 1;
     times.base.push_back(10 * minute * std::exp(draws.noise(shape.noise, shape.size)));
     times.other.push_back(10 * minute * shape.slower *
-                          std::exp(draws.noise(shape.noise, shape.size)));
+                          std::exp(shape.one_side ? 0 : draws.noise(shape.noise, shape.size)));
   }
   return times;
 }

@@ -27,8 +27,8 @@ TEST_CASE("a trial whose worker dies is a failure with the run's exit code, caus
 TEST_CASE("a trial that goes on beyond its end is killed, and is overdue") {
   TempFolder folder;
   const Clock& clock = steady_clock();
-  const auto failure = std::get<report::TrialFailure>(study::run_trial(
-      fake_run::request(folder, "sleep 600\n"), clock, clock.now() + 0.3));
+  const auto failure = std::get<report::TrialFailure>(
+      study::run_trial(fake_run::request(folder, "sleep 600\n"), clock, clock.now() + 0.3));
   CHECK(failure.overdue);
   CHECK_THAT(failure.message, Contains("longer than it may"));
 }

@@ -1,5 +1,6 @@
 #pragma once
-// What almost every test of the front half needs. No source relies on it: each includes what it uses.
+// What almost every test of the front half needs. No source relies on it: each includes what it
+// uses.
 #include "base/json.hpp"
 #include "support/catch.hpp"
 
