@@ -33,6 +33,9 @@ void add_axes(CLI::App& verb, BenchFlags& flags) {
       ->type_name("KEY=LIST")
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  verb.add_option("--against", flags.against,
+                  "compare the experiment with all keys of a patch at once, as tune writes it")
+      ->type_name("FILE");
   verb.add_option(
           "--scaling", flags.scaling,
           "what stays with --devices: weak: the batch of a device; strong: the samples of a "

@@ -35,6 +35,7 @@ struct BenchFlags {
   ConfigArguments config;
   std::array<std::string, kAxes.size()> lists;
   std::vector<std::string> grid;
+  std::string against;  // a patch, as tune writes it
   int repeats = 5;
   std::string budget;  // "10m"
   std::string out = "runs";

@@ -2,10 +2,16 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/strings.hpp"
 #include "run_request.hpp"
+#include "study/baseline.hpp"
+#include "study/config_changes.hpp"
 #include "study/scaling.hpp"
 #include "terminal.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -45,6 +51,47 @@ std::int64_t batch_of(const BenchFlags& flags, const study::Setting& setting, Co
          "--scaling strong divides loader.batch_size, which is auto: add a number, as in "
          "loader.batch_size=64");
   return loaded.experiment.loader.batch_size;
+}
+
+/// The values of a patch, without the maps that hold them.
+std::map<std::string, std::string> patch_values(const std::string& file) {
+  constexpr std::uint64_t kMostBytes = 1 << 20;
+  std::map<std::string, std::string> all;
+  try {
+    all = study::resolved_values(read_file(file, kMostBytes, ReadFailure::config));
+  } catch (const Error&) {
+    throw Error(ErrorKind::config,
+                fmt::format("--against: {} is no file of keys and values", printable(file)));
+  }
+  std::map<std::string, std::string> values;
+  for (const auto& [path, value] : all) {
+    const bool is_map = std::ranges::any_of(
+        all, [&](const auto& other) { return other.first.starts_with(path + "."); });
+    if (!is_map && !path.empty()) values[path] = value;
+  }
+  ENSURE(config, !values.empty(), "--against: {} changes nothing", printable(file));
+  return values;
+}
+
+/// Two: the experiment as it is, and with the whole patch.
+std::vector<study::Setting> settings_against(const BenchFlags& flags, Context& context) {
+  const bool has_axes =
+      !flags.grid.empty() ||
+      std::ranges::any_of(flags.lists, [](const auto& list) { return !list.empty(); });
+  ENSURE(config, !has_axes, "--against compares two settings: leave out --grid and the other axes");
+  const study::RunRequest base = request_for(flags, {}, context);
+  context.diagnostics = {};  // plan_bench() tells its warnings
+  const auto now = study::resolved_values(study::resolved_config(base.loaded));
+  study::Setting before{.technique = "as configured", .values = {}};
+  study::Setting after{.technique = fs::path(flags.against).filename().string(), .values = {}};
+  for (const auto& [key, value] : patch_values(flags.against)) {
+    const auto found = now.find(key);
+    ENSURE(config, found != now.end(), "--against: the experiment has no value of '{}'",
+           printable(key));
+    before.values.emplace_back(key, found->second);
+    after.values.emplace_back(key, value);
+  }
+  return {before, after};
 }
 
 void scale(const BenchFlags& flags, std::vector<study::Setting>& settings, Context& context) {
@@ -131,7 +178,7 @@ bool devices_differ(const std::vector<study::RunRequest>& requests) {
 
 BenchPlan plan_bench(const BenchFlags& flags, Context& context) {
   BenchPlan plan;
-  plan.settings = settings_of(flags);
+  plan.settings = flags.against.empty() ? settings_of(flags) : settings_against(flags, context);
   scale(flags, plan.settings, context);
   for (const study::Setting& setting : plan.settings)
     plan.requests.push_back(request_for(flags, setting.overrides(), context));

@@ -136,8 +136,8 @@ void write_files(const TuneFlags& flags, const report::TuneReport& report,
                    to_pretty(report::tune_document(report, commands)) + "\n");
 }
 
-void print_report(const TuneFlags& flags, const report::TuneReport& report,
-                  const report::TuneCommands& commands, const Context& context) {
+void print_report(const report::TuneReport& report, const report::TuneCommands& commands,
+                  const Context& context) {
   if (context.json) return print_json(report::tune_document(report, commands));
   if (context.quiet) {
     for (const report::TunePatchEntry& entry : report.patch)
@@ -158,7 +158,7 @@ int tune(const TuneFlags& flags, Context& context) {
   const report::TuneCommands commands = requests.commands(report);
   const bool keeps = keeps_patch(flags, report);
   write_files(flags, report, commands, keeps);
-  print_report(flags, report, commands, context);
+  print_report(report, commands, context);
   if (!context.json && !context.quiet)
     say(context, keeps ? "kept     " + flags.patch +
                              " as it was, since nothing was decided; "

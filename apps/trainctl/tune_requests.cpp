@@ -127,8 +127,10 @@ report::TuneCommands TuneRequests::commands(const report::TuneReport& report) co
   for (const report::TunePatchEntry& entry : report.patch) {
     const report::TuneChange& change = entry.change;
     run.push_back(change.key + "=" + change.value);
-    append(check, {"--grid", change.key + "=" + change.before + "," + change.value});
+    if (report.patch.size() == 1)
+      append(check, {"--grid", change.key + "=" + change.before + "," + change.value});
   }
+  if (report.patch.size() > 1) append(check, {"--against", flags_.patch});
   return {command(run), command(check)};
 }
 
