@@ -42,12 +42,8 @@ Finding system(const Machine& machine) {
 }
 
 Finding processor(const Machine& machine) {
-  const std::string found = fmt::format("{}, {} usable core(s), {}", machine.cpu_model,
-                                        machine.cores, fmt::join(machine.cpu_features, " "));
-  const bool fast = std::ranges::find(machine.cpu_features, "avx2") != machine.cpu_features.end();
-  if (fast) return {"cpu", Health::ok, found, ""};
-  return {"cpu", Health::degraded, found + "; no AVX2",
-          "matrix kernels run several times slower: use a machine from after 2014"};
+  return {"cpu", Health::ok, fmt::format("{}, {} usable core(s)", machine.cpu_model, machine.cores),
+          ""};
 }
 
 Finding engine() {
@@ -166,26 +162,11 @@ Finding on_need(const data::Library& library) {
           use == kUses.end() ? "" : use->cure};
 }
 
-/// "always [madvise] never": the word in brackets.
-std::string huge_pages() {
-  const std::string line = first_line("/sys/kernel/mm/transparent_hugepage/enabled");
-  const std::size_t begin = line.find('[');
-  const std::size_t end = line.find(']');
-  if (begin == std::string::npos || end == std::string::npos || end < begin) return "unknown";
-  return line.substr(begin + 1, end - begin - 1);
-}
-
 Finding reading() {
-  const std::string pages = huge_pages();
-  const std::string found =
-      fmt::format("io_uring {}, huge pages: {}",
-                  data::reads_through_uring() ? "is allowed"
-                                              : "is refused or not built in: threads read instead",
-                  pages);
-  if (pages != "never") return {"reading", Health::ok, found, ""};
-  return {"reading", Health::degraded, found,
-          "batches and caches lie on small pages: write madvise to "
-          "/sys/kernel/mm/transparent_hugepage/enabled"};
+  return {"reading", Health::ok,
+          data::reads_through_uring() ? "io_uring is allowed"
+                                      : "io_uring is refused or not built in: threads read instead",
+          ""};
 }
 
 /// What of the machine makes training slow.

@@ -24,9 +24,11 @@ constexpr std::array kStops{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 std::atomic<int> stop_signal{0};
 std::atomic<bool> is_resized{false};
+std::atomic<bool> is_suspended{false};
 
 void on_stop(int signal) { stop_signal = signal; }
 void on_resize(int /*signal*/) { is_resized = true; }
+void on_suspend(int /*signal*/) { is_suspended = true; }
 
 void handle(int signal, void (*handler)(int)) {
   struct sigaction action {};
@@ -60,7 +62,19 @@ FullScreen::FullScreen() {
   stop_signal = 0;
   for (const int signal : kStops) handle(signal, on_stop);
   handle(SIGWINCH, on_resize);
+  handle(SIGTSTP, on_suspend);
   reads_keys_ = ::isatty(STDIN_FILENO) == 1 && ::tcgetattr(STDIN_FILENO, &before_) == 0;
+  enter();
+}
+
+FullScreen::~FullScreen() {
+  leave();
+  for (const int signal : kStops) handle(signal, SIG_DFL);
+  handle(SIGWINCH, SIG_DFL);
+  handle(SIGTSTP, SIG_DFL);
+}
+
+void FullScreen::enter() const {
   if (reads_keys_) {
     termios raw = before_;
     raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
@@ -71,11 +85,18 @@ FullScreen::FullScreen() {
   put_bytes(kEnter);
 }
 
-FullScreen::~FullScreen() {
+void FullScreen::leave() const {
   put_bytes(kLeave);
   if (reads_keys_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
-  for (const int signal : kStops) handle(signal, SIG_DFL);
-  handle(SIGWINCH, SIG_DFL);
+}
+
+// Ctrl-Z gives the shell its screen back; raise() returns when the job goes on.
+void FullScreen::suspend() const {
+  leave();
+  handle(SIGTSTP, SIG_DFL);
+  ::raise(SIGTSTP);
+  handle(SIGTSTP, on_suspend);
+  enter();
 }
 
 int FullScreen::width() const {
@@ -99,6 +120,10 @@ FullScreen::Wish FullScreen::wait(double seconds) const {
   const double deadline = steady_clock().now() + seconds;
   for (;;) {
     if (stop_signal != 0) return Wish::end;
+    if (is_suspended.exchange(false)) {
+      suspend();
+      return Wish::redraw;
+    }
     if (is_resized.exchange(false)) return Wish::redraw;
     const double left = deadline - steady_clock().now();
     if (left <= 0) return Wish::none;

@@ -8,7 +8,8 @@
 namespace trainctl::app {
 
 /// The alternate screen of the terminal on stdout, without a cursor, and keys without Enter. What
-/// was there before comes back with the end of its life: also where a signal ends the process.
+/// was there before comes back with the end of its life, also where a signal ends the process, and
+/// while the job is stopped by Ctrl-Z.
 class FullScreen {
  public:
   FullScreen();
@@ -26,6 +27,10 @@ class FullScreen {
   [[nodiscard]] Wish wait(double seconds) const;
 
  private:
+  void enter() const;
+  void leave() const;
+  void suspend() const;
+
   termios before_{};
   bool reads_keys_ = false;
 };

@@ -83,10 +83,6 @@ std::string compare_text(const Compared& compared, const Style& style);
 /// Schema "trainctl.compare/1".
 Json compare_document(const Compared& compared, const std::optional<LossComparison>& losses);
 
-/// Eight heights of blocks, or of ASCII signs, on the scale from `low` to `high`; at most `width`.
-std::string sparkline(const std::vector<double>& values, const Interval& range, const Style& style,
-                      std::size_t width);
-
 /// The mean of a metric over the runs of a group, epoch by epoch; NaN where none tells it.
 std::vector<double> mean_curve(const Group& group, const std::string& metric);
 

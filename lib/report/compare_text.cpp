@@ -1,12 +1,12 @@
 #include "base/strings.hpp"
 #include "report/compare.hpp"
 #include "report/html/curves.hpp"
+#include "report/spark.hpp"
 #include "report/table.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace trainctl::report {
@@ -160,8 +160,8 @@ std::string curves_text(const Compared& compared, const Style& style) {
       if (curves[i].empty()) continue;
       text += fmt::format("  {}  {}  {} -> {}\n",
                           pad(printable(compared.groups[i].label), widest, Align::left),
-                          sparkline(curves[i], range, style, 48), metric_text(curves[i].front()),
-                          metric_text(curves[i].back()));
+                          sparkline(curves[i], style.glyphs, {.scale = range, .gap = ' '}),
+                          metric_text(curves[i].front()), metric_text(curves[i].back()));
     }
   }
   return text;
@@ -217,27 +217,6 @@ Json losses_json(const std::optional<LossComparison>& losses) {
 }
 
 }  // namespace
-
-std::string sparkline(const std::vector<double>& values, const Interval& range, const Style& style,
-                      std::size_t width) {
-  constexpr std::array<const char*, 8> kBlocks{"\u2581", "\u2582", "\u2583", "\u2584",
-                                               "\u2585", "\u2586", "\u2587", "\u2588"};
-  constexpr std::array<const char*, 8> kSigns{"_", ".", "-", "~", "=", "+", "*", "#"};
-  const auto& heights = style.glyphs == Glyphs::unicode ? kBlocks : kSigns;
-  const std::size_t count = std::min(values.size(), width);
-  std::string line;
-  for (std::size_t i = 0; i < count; ++i) {
-    const double value = values[count < 2 ? 0 : i * (values.size() - 1) / (count - 1)];
-    if (!std::isfinite(value)) {
-      line += ' ';
-      continue;
-    }
-    const double extent = range.high - range.low;
-    const double place = extent > 0 ? std::clamp((value - range.low) / extent, 0.0, 1.0) : 0;
-    line += heights.at(std::min<std::size_t>(static_cast<std::size_t>(place * 8), 7));
-  }
-  return line;
-}
 
 std::string compare_text(const Compared& compared, const Style& style) {
   std::string text;

@@ -2,20 +2,18 @@
 
 #include "base/strings.hpp"
 #include "report/progress.hpp"
+#include "report/spark.hpp"
 #include "report/table.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <limits>
+#include <cstddef>
 
 namespace trainctl::report {
 namespace {
 
-constexpr std::array kBlocks{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-constexpr std::array kAscii{"_", ".", "-", "~", "=", "+", "*", "#"};
 constexpr int kBar = 20;
 constexpr int kSpark = 48;
 constexpr double kSilent = 5;  // seconds after which a rank's silence is worth a column
@@ -71,9 +69,10 @@ std::string pace_line(const TopView& view) {
 }
 
 std::string loss_line(const TopView& view, const Style& style) {
-  std::string line =
-      fmt::format("loss {}  {}", metric_text(view.losses.back()),
-                  sparkline(view.losses, std::clamp(style.width - 40, 8, kSpark), style.glyphs));
+  std::string line = fmt::format(
+      "loss {}  {}", metric_text(view.losses.back()),
+      sparkline(view.losses, style.glyphs,
+                {.width = static_cast<std::size_t>(std::clamp(style.width - 40, 8, kSpark))}));
   if (view.lr) line += "  lr " + exact_text(*view.lr);
   return line;
 }
@@ -177,30 +176,6 @@ const char* name_of(TopState state) {
     case TopState::ended: break;
   }
   return "ended";
-}
-
-std::string sparkline(const std::vector<double>& values, int width, Glyphs glyphs) {
-  const std::size_t cells = std::min(values.size(), static_cast<std::size_t>(std::max(width, 1)));
-  double lowest = std::numeric_limits<double>::infinity();
-  double highest = -lowest;
-  std::vector<double> means;
-  for (std::size_t i = 0; i < cells; ++i) {
-    const std::size_t begin = i * values.size() / cells;
-    const std::size_t end = (i + 1) * values.size() / cells;
-    double sum = 0;
-    for (std::size_t j = begin; j < end; ++j) sum += values[j];
-    means.push_back(sum / static_cast<double>(end - begin));
-    if (!std::isfinite(means.back())) continue;
-    lowest = std::min(lowest, means.back());
-    highest = std::max(highest, means.back());
-  }
-  const auto& blocks = glyphs == Glyphs::unicode ? kBlocks : kAscii;
-  std::string line;
-  for (const double mean : means) {
-    const double share = highest > lowest ? (mean - lowest) / (highest - lowest) : 0;
-    line += std::isfinite(mean) ? blocks.at(static_cast<std::size_t>(share * 7)) : "!";
-  }
-  return line;
 }
 
 std::string top_text(const TopView& view, const Style& style, int height) {

@@ -80,8 +80,4 @@ std::string top_text(const TopView& view, const Style& style, int height = 0);
 /// "trainctl.top/1".
 Json top_json(const TopView& view);
 
-/// The values as one character each, scaled from the lowest to the highest; at most `width` of
-/// them, each the mean of its part. What is not finite shows as '!'.
-std::string sparkline(const std::vector<double>& values, int width, Glyphs glyphs);
-
 }  // namespace trainctl::report

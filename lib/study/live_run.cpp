@@ -135,6 +135,24 @@ std::optional<double> cell_of(const std::vector<std::string>& header,
   return value;
 }
 
+/// What metrics.jsonl has not told: a run may leave that logger out.
+void add_newer_epoch(const std::vector<std::string>& names, const std::vector<std::string>& row,
+                     TopView& view) {
+  constexpr double kMost = 9e15;
+  const double epoch = cell_of(names, row, "epoch").value_or(0);
+  if (!(epoch > static_cast<double>(view.epoch) && epoch < kMost)) return;
+  view.epoch = static_cast<std::int64_t>(epoch);
+  const double step = cell_of(names, row, "step").value_or(0);
+  if (step > 0 && step < kMost) view.step = std::max(view.step, static_cast<std::int64_t>(step));
+  view.lr = cell_of(names, row, "lr");
+  view.metrics.clear();
+  for (const std::string& name : names) {
+    const auto value =
+        name.find('/') == std::string::npos ? std::nullopt : cell_of(names, row, name);
+    if (value) view.metrics.emplace_back(name, *value);
+  }
+}
+
 void add_last_epoch(const fs::path& run_dir, TopView& view) {
   std::ifstream in(run_dir / "epochs.csv");
   std::string header;
@@ -142,6 +160,7 @@ void add_last_epoch(const fs::path& run_dir, TopView& view) {
   if (!std::getline(in, header) || lines.empty() || lines.back() == header) return;
   const auto names = report::csv_cells(header);
   const auto row = report::csv_cells(lines.back());
+  add_newer_epoch(names, row, view);
   view.samples_per_s = cell_of(names, row, "samples_per_s");
   const auto wall = cell_of(names, row, "wall_s");
   const auto wait = cell_of(names, row, "data_wait_s");
@@ -317,7 +336,8 @@ TopView LiveRun::look(double now) {
   if (!view.eta_s && view.steps_per_s && *view.steps_per_s > 0 && total > view.step)
     view.eta_s = static_cast<double>(total - view.step) / *view.steps_per_s;
   const auto batch = number_in(course, "global_batch");
-  if (!view.samples_per_s && view.steps_per_s && batch)
+  const bool is_live = view.state == TopState::running;
+  if ((is_live || !view.samples_per_s) && view.steps_per_s && batch)
     view.samples_per_s = *view.steps_per_s * *batch;
   return view;
 }

@@ -169,12 +169,6 @@ TEST_CASE("a comparison is told as text, as JSON and as a page") {
   CHECK(page.find("<b>") == std::string::npos);
 }
 
-TEST_CASE("a sparkline has as many signs as values, up to its width") {
-  CHECK(sparkline({0, 1, 2, 3, 4, 5, 6, 8}, {0, 8}, {}, 20) == "_.-~=+*#");
-  CHECK(sparkline({0, std::nan(""), 8}, {0, 8}, {}, 20) == "_ #");
-  CHECK(sparkline(std::vector<double>(100, 1), {1, 1}, {}, 10) == std::string(10, '_'));
-}
-
 TEST_CASE("benches are compared technique by technique") {
   const Json bench = Json::parse(
       R"({"schema":"trainctl.bench/1","rows":[{"technique":"4 workers","repeats_s":[2.0,2.2],"samples_per_s":100,"loss":[0.3,"nan"]},7]})");

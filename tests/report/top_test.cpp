@@ -1,5 +1,6 @@
 #include "report/top.hpp"
 
+#include "report/spark.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 
@@ -88,9 +89,21 @@ TEST_CASE("what is not known is a dash, and null in JSON") {
 }
 
 TEST_CASE("a sparkline spans its values and marks what is not finite") {
-  CHECK(sparkline({0, 7}, 10, Glyphs::ascii) == "_#");
-  CHECK(sparkline({1, 1, 1}, 10, Glyphs::ascii) == "___");
-  CHECK(sparkline({0, std::nan(""), 1}, 10, Glyphs::ascii) == "_!#");
-  CHECK(sparkline({}, 10, Glyphs::ascii).empty());
-  CHECK(sparkline(std::vector<double>(100, 2.0), 8, Glyphs::ascii).size() == 8);
+  const auto line = [](const std::vector<double>& values, const Spark& spark = {}) {
+    return sparkline(values, Glyphs::ascii, spark);
+  };
+  CHECK(line({0, 7}) == "_#");
+  CHECK(line({1, 1, 1}) == "___");
+  CHECK(line({0, std::nan(""), 1}) == "_!#");
+  CHECK(line({}).empty());
+  CHECK(line(std::vector<double>(100, 2.0), {.width = 8}) == std::string(8, '_'));
+  CHECK(line({0, 2, 0, 2, 8, 8}, {.width = 3}) == "__#");  // means of neighbours
+}
+
+TEST_CASE("sparklines on one scale can be compared") {
+  const Spark spark{.scale = Interval{0, 8}, .gap = ' '};
+  const std::vector<double> values{0, 1, 2, 3, 4, 5, 6, 8};
+  CHECK(sparkline(values, Glyphs::ascii, spark) == "_.-~=+*#");
+  CHECK(sparkline(values, Glyphs::unicode, spark) == "▁▂▃▄▅▆▇█");
+  CHECK(sparkline(std::vector<double>{0, std::nan(""), 9}, Glyphs::ascii, spark) == "_ #");
 }

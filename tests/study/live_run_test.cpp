@@ -56,6 +56,21 @@ TEST_CASE("a run without a process and without an end is gone, and its files sti
   CHECK(view.warnings[0] == "rank_0: warning: slow disk");
 }
 
+TEST_CASE("a run without metrics.jsonl is told by the last row of its epochs") {
+  TempFolder folder;
+  plant_run(folder.path());
+  fs::remove(folder / "metrics.jsonl");
+  plant(folder / "epochs.csv",
+        "epoch,step,lr,train/loss,val/loss,wall_s\n1,100,0.1,2.0,,2.0\n2,200,0.05,1.5,1.75,2.0\n");
+  const report::TopView view = LiveRun(folder.path()).look(0);
+  CHECK(view.epoch == 2);
+  CHECK(view.step == 200);
+  CHECK(view.lr == 0.05);
+  REQUIRE(view.metrics.size() == 2);
+  CHECK(view.metrics[1] == std::pair<std::string, double>("val/loss", 1.75));
+  CHECK(view.eta_s == 200.0 / 100 * 2);
+}
+
 TEST_CASE("steps that a run does again replace those it had done") {
   TempFolder folder;
   plant_run(folder.path());
