@@ -13,6 +13,7 @@ import unittest
 
 from support import ENDLESS, Smoke, main, run, start
 
+SHORT = ["trainer.max_epochs=2", "dataset.train.samples=400", "dataset.val.samples=100"]
 READER = """
 import json, sys
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -67,7 +68,7 @@ def single(value):
 
 @unittest.skipUnless(PYTHON, "no TensorBoard: scripts/setup --checks, or set TRAINCTL_TENSORBOARD_PYTHON")
 class EventFiles(Smoke):
-    LOGGERS = ["loggers=[console, csv, jsonl, tensorboard]", "trainer.log_every_n_steps=10", "metrics=[accuracy, confusion_matrix]"]
+    LOGGERS = ["loggers=[console, csv, jsonl, tensorboard]", "trainer.log_every_n_steps=2", *SHORT[1:], "metrics=[accuracy, confusion_matrix]"]
 
     def read_back(self, folder):
         found = subprocess.run([PYTHON, "-c", READER, str(folder)], capture_output=True, text=True, timeout=300)
@@ -91,7 +92,7 @@ class EventFiles(Smoke):
         self.assertAlmostEqual(shares, 1, delta=0.05)
 
     def test_tensorboard_reads_what_metrics_jsonl_has(self):
-        self.train(*self.LOGGERS)
+        self.train(*self.LOGGERS, "trainer.max_epochs=2")
         events = self.read_back(self.run_dir / "tensorboard")
         self.equals_the_history(events)
         self.assertIn("seed: 7", events["texts"]["config/text_summary"])
@@ -100,12 +101,12 @@ class EventFiles(Smoke):
             self.assertIn(f"_hparams_/{tag}", events["tensors"])
         width, height, magic = events["images"]["val/confusion_matrix"][-1]
         self.assertEqual((width, height, magic), (160, 160, b"\x89PNG\r\n\x1a\n".hex()))
-        self.assertEqual(len(events["histograms"]["step_seconds"]), 3)
+        self.assertEqual(len(events["histograms"]["step_seconds"]), 2)
 
     def test_a_run_that_goes_on_has_one_history(self):
-        self.train(*self.LOGGERS, "trainer.max_epochs=2")
+        self.train(*self.LOGGERS, "trainer.max_epochs=1")
         code, out, err = run(self.folder, "run", "digits.yaml", *self.LOGGERS, "--run-dir", self.run_dir, "--resume", "auto",
-                             "trainer.max_epochs=4")
+                             "trainer.max_epochs=2")
         self.assertEqual(code, 0, out + err)
         self.assertEqual(len(list((self.run_dir / "tensorboard").iterdir())), 2)
         self.equals_the_history(self.read_back(self.run_dir / "tensorboard"))
@@ -123,10 +124,10 @@ class OtherLoggers(Smoke):
     def test_prometheus_and_a_command_hear_of_the_run_and_its_end(self):
         got, prom = self.folder / "got.jsonl", self.folder / "digits.prom"
         loggers = f'loggers=[csv, {{type: prometheus, file: "{prom}"}}, {{type: exec, command: [sh, -c, "cat > {got}"]}}]'
-        result = self.train(loggers)
+        result = self.train(loggers, *SHORT)
         lines = [json.loads(line) for line in got.read_text().splitlines()]
         self.assertEqual([lines[0]["type"], lines[-1]["type"]], ["start", "end"])
-        self.assertEqual(sum(line["type"] == "epoch" for line in lines), 3)
+        self.assertEqual(sum(line["type"] == "epoch" for line in lines), 2)
         self.assertEqual(lines[0]["config"]["optimizer"]["lr"], 0.002)
         self.assertEqual(lines[-1]["result"], result)
         text = prom.read_text()
@@ -134,7 +135,7 @@ class OtherLoggers(Smoke):
         self.assertRegex(text, rf'(?m)^trainctl_step_total\{{run="smoke",host="[^"]+"\}} {result["steps"]}$')
 
     def test_a_command_that_dies_costs_a_warning(self):
-        self.train('loggers=[console, {type: exec, command: [sh, -c, "echo no such project >&2; exit 3"]}]')
+        self.train('loggers=[console, {type: exec, command: [sh, -c, "echo no such project >&2; exit 3"]}]', *SHORT)
         self.assertIn("exit code 3", self.err)
         self.assertIn("no such project", self.err)
 
@@ -148,7 +149,7 @@ class OtherLoggers(Smoke):
         os.environ["SMOKE_KEY"] = "hunter2hunter2"
         self.addCleanup(os.environ.pop, "SMOKE_KEY")
         self.train(f'loggers=[tensorboard, prometheus, {{type: exec, command: [sh, -c, "cat > {got}"]}}]',
-                   "++dataset.remote.access_key=${secret:SMOKE_KEY}", "++dataset.remote.secret_key=${secret:SMOKE_KEY}")
+                   "++dataset.remote.access_key=${secret:SMOKE_KEY}", "++dataset.remote.secret_key=${secret:SMOKE_KEY}", *SHORT)
         for file in [got, *self.run_dir.rglob("*")]:
             if file.is_file():
                 self.assertNotIn(b"hunter2", file.read_bytes(), file)
@@ -177,7 +178,7 @@ class LiveView(Smoke):
         self.assertEqual(json.loads(run(self.folder, "top", run_dir, "--json")[1])["state"], "gone")
 
     def test_of_a_run_that_has_ended_it_tells_how(self):
-        self.train()
+        self.train(*SHORT)
         code, out, err = run(self.folder, "top", self.run_dir)
         self.assertEqual(code, 0, err)
         self.assertIn("ok, exit code 0", out)
