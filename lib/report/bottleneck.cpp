@@ -62,9 +62,11 @@ std::optional<PerfectLoader> perfect_loader(const Facts& facts) {
   double won_s = timing.data_wait_s;
   PerfectLoader perfect;
   if (facts.context.replay_step_s) {
-    // What the loader's threads took from the step beside it.
+    // What the loader's threads took from the step beside it: no more than they computed.
     const double passes_s = timing.forward_s + timing.backward_s;
-    won_s += std::max(passes_s - batches * *facts.context.replay_step_s, 0.0);
+    const auto& usage = facts.context.usage;
+    const double loader_s = usage ? usage->loader_cores.value_or(0) * training_s : 0;
+    won_s += std::clamp(passes_s - batches * *facts.context.replay_step_s, 0.0, loader_s);
     perfect.replayed = facts.context.replay_steps.value_or(1);
   }
   won_s = std::min(won_s, training_s);

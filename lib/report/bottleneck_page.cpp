@@ -61,8 +61,8 @@ What is not told is left out.
 
 A perfect loader is measured, not guessed: when all is trained and written, a run of one process on a CPU stops its loader and takes its
 last batch through forward and backward again and again, for at most 1 % of the training and about half a second. That time takes the place
-of the passes' in the average step, whose waits are gone: what the loader's threads took from the step beside it is seen, too. Nothing that
-the run leaves depends on it ([why](adr/0016-replayed-batch.md)). Ranks, GPUs, a run that is short beside its steps or was stopped, and
+of the passes' in the average step, whose waits are gone: what the loader's threads took from the step beside it is seen, too, as far as
+they computed. Nothing that the run leaves depends on it ([why](adr/0016-replayed-batch.md)). Ranks, GPUs, a run that is short beside its steps or was stopped, and
 `trainer.detect_anomaly` are judged by their own steps without their waits. Below 1.05x the summary says to stop: loading is not the limit.
 )";
 
@@ -84,9 +84,10 @@ std::string code(std::string_view key) { return fmt::format("`{}`", key); }
 
 /// "`a`, `b`"; "-" where there is none.
 std::string keys_of(const Rule& rule) {
+  if (std::string_view(rule.key).empty()) return "-";
   std::vector<std::string> keys = split(rule.key, ',');
   for (std::string& key : keys) key = code(key.substr(key.find_first_not_of(' ')));
-  return std::string_view(rule.key).empty() ? "-" : join(keys, ", ");
+  return join(keys, ", ");
 }
 
 std::string verdict_of(const Rule& rule) {

@@ -262,10 +262,13 @@ TEST_CASE("a replay also takes what the loader's threads cost the step beside it
   BottleneckContext with = context();
   with.replay_step_s = 0.01;  // 100 batches, of whose passes 2 s are told
   with.replay_steps = 20;
+  with.usage->loader_cores = 0.5;
   const Bottleneck found = find_bottleneck(kStarved, with);
   CHECK(found.perfect_loader->speedup == Approx(10));
   CHECK(found.perfect_loader->replayed == 20);
   CHECK_THAT(text_of(*found.perfect_loader), Contains("20 steps with one batch replayed"));
+  with.usage->loader_cores = 0.05;  // they computed half a second
+  CHECK(find_bottleneck(kStarved, with).perfect_loader->speedup == Approx(10 / 1.5));
   with.replay_step_s = 5;
   CHECK(find_bottleneck(kStarved, with).perfect_loader->speedup == Approx(5));
 }

@@ -1,5 +1,6 @@
 """Drives `trainctl sweep` as a user does: grids, failures, kills, signals, halving. Needs TRAINCTL_BINARY."""
 
+import contextlib
 import csv
 import json
 import os
@@ -44,7 +45,7 @@ class Sweeping(Smoke):
         return json.loads(self.out)
 
     def rows(self, out="sweep"):
-        with sqlite3.connect(self.folder / out / "sweep.sqlite") as ledger:
+        with contextlib.closing(sqlite3.connect(self.folder / out / "sweep.sqlite")) as ledger:
             return ledger.execute("SELECT number, status, exit_code FROM runs ORDER BY number").fetchall()
 
     def results(self, document):
