@@ -2,11 +2,13 @@
 
 #include "base/files.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -32,6 +34,7 @@ void keep_only(int pidfd) {
 }
 
 // It is in the group, whose number thus nobody else can have.
+// Closing all but the pidfd tells the worker that it may go on.
 [[noreturn]] void await_end(int pidfd) {
   ::prctl(PR_SET_NAME, "trainctl-group");
   hide_rank();
@@ -43,12 +46,22 @@ void keep_only(int pidfd) {
   ::_exit(0);
 }
 
+void await_close(int fd) {
+  char nothing = 0;
+  while (::read(fd, &nothing, 1) < 0 && errno == EINTR) {
+  }
+}
+
 }  // namespace
 
 bool end_group_with_us() {
   if (::getpgrp() != ::getpid()) return false;  // started by hand: the group is the shell's
   const Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
   if (!pidfd.valid()) return false;
+  std::array<int, 2> hidden{-1, -1};  // closed once the other process is found no more
+  if (::pipe2(hidden.data(), O_CLOEXEC) != 0) return false;
+  const Fd reader(hidden[0]);
+  Fd writer(hidden[1]);
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -56,6 +69,8 @@ bool end_group_with_us() {
   const pid_t child = ::fork();
   if (child == 0) await_end(pidfd.get());
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  writer.reset();
+  if (child > 0) await_close(reader.get());
   return child > 0;
 }
 

@@ -139,7 +139,7 @@ bool is_remote(const std::string& type) {
 
 GradeLine disk(const MachineReadings& r) {
   const DiskReading& d = r.disk;
-  std::string found = printable(d.path);
+  std::string found = d.path.empty() ? "not known" : printable(d.path);
   if (!d.type.empty()) found += ": " + printable(d.type);
   if (!d.device.empty()) found += " on " + printable(d.device);
   if (d.free_bytes) found += fmt::format(", {} free", bytes_text(*d.free_bytes));

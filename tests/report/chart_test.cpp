@@ -118,7 +118,7 @@ TEST_CASE("stacked bars fill their height and many are joined") {
   bars.parts = {{"data", {0.5}}, {"nothing", {0}}, {"forward", {1.5}}};
   const std::string text = stacked_bars(bars).markup();
   CHECK(count_of(text, "<rect") == 2);
-  CHECK_THAT(text, Contains("epoch 1: forward 1.5 s (75 %)") && Contains("height=\"135\""));
+  CHECK_THAT(text, Contains("epoch 1: forward 1.50 s (75 %)") && Contains("height=\"135\""));
   bars.bars.assign(500, "x");
   for (auto& part : bars.parts) part.values.assign(500, 1);
   CHECK(count_of(stacked_bars(bars).markup(), "<rect") <= 180);

@@ -79,10 +79,10 @@ void killed_after(const fs::path& file, std::size_t steps) {
     try {
       Ledger ledger(file);
       for (std::size_t i = 0; i < steps; ++i) life()[i](ledger);
+      ::kill(::getpid(), SIGKILL);
     } catch (...) {
       ::_exit(1);
     }
-    ::kill(::getpid(), SIGKILL);
   }
   int status = 0;
   ::waitpid(pid, &status, 0);

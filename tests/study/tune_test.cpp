@@ -129,7 +129,7 @@ TEST_CASE("a gain is found, proved against the original, and all else left out")
   CHECK(patch_of(report) == std::vector<std::string>{"loader.num_workers=1"});
   CHECK(report.patch[0].change.before == "0");
   REQUIRE(report.gain);
-  CHECK(report.gain->value == 2);
+  CHECK(report.gain->value == Approx(2));
   CHECK(tried(report, "loader.num_workers=1").ruling == Ruling::accepted);
   CHECK(tried(report, "loader.num_workers=2").ruling == Ruling::no_gain);
   CHECK(tried(report, "dataset.cache.mode=decoded").ruling == Ruling::no_gain);
