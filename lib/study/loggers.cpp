@@ -64,7 +64,7 @@ std::unique_ptr<report::Sink> exec_sink(const spec::logger::Exec& options,
                                         const LoggerPlace& place) {
   report::ExecOptions made;
   made.command = options.command;
-  for (const spec::logger::ExecEvent event : options.on)
+  for (const spec::logger::ExecEvent event : options.events)
     made.on.insert(enum_names(event).at(static_cast<std::size_t>(event)));
   made.stop_after_s = options.stop_after_s;
   make_folder(place.run_dir / "logs");

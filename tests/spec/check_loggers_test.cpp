@@ -23,7 +23,7 @@ std::string logger_problems(const std::string& loggers) {
 TEST_CASE("a logger is a name, or a name with options", "[spec]") {
   const auto loggers =
       load_sound({"loggers=[csv, {type: tensorboard, histograms_every_n_epochs: 0}, tensorboard, "
-                  "{type: exec, command: [sh, -c, cat], on: [failed]}]"})
+                  "{type: exec, command: [sh, -c, cat], events: [failed]}]"})
           .experiment.loggers;
   REQUIRE(loggers.size() == 4);
   CHECK(loggers[0].type == "csv");
@@ -31,13 +31,13 @@ TEST_CASE("a logger is a name, or a name with options", "[spec]") {
   CHECK(loggers[2].as<spec::logger::Tensorboard>().histograms_every_n_epochs == 1);
   const auto& exec = loggers[3].as<spec::logger::Exec>();
   CHECK(exec.command == std::vector<std::string>{"sh", "-c", "cat"});
-  CHECK(exec.on == std::vector{spec::logger::ExecEvent::failed});
+  CHECK(exec.events == std::vector{spec::logger::ExecEvent::failed});
 }
 
 TEST_CASE("what a logger cannot have is refused with its place", "[spec]") {
   CHECK_THAT(problems_of({"loggers=[exec]"}), Contains("'command'"));
   CHECK_THAT(problems_of({"loggers=[{type: exec, command: []}]"}), Contains("'command'"));
-  CHECK_THAT(problems_of({"loggers=[{type: exec, command: [true], on: [later]}]"}),
+  CHECK_THAT(problems_of({"loggers=[{type: exec, command: [true], events: [later]}]"}),
              Contains("'on' must be one of start, step, epoch, warning, end, failed"));
   CHECK_THAT(problems_of({"loggers=[{type: tensorboard, histograms: 1}]"}),
              Contains("unknown key 'histograms' in logger 'tensorboard'"));

@@ -49,7 +49,7 @@ TEST_CASE("a command gets the config with its start") {
   TempFolder folder;
   const auto got = folder / "got";
   const spec::Loaded loaded = with_loggers("[{type: exec, command: [sh, -c, \"cat > '" +
-                                           got.string() + "'\"], on: [start, end]}]");
+                                           got.string() + "'\"], events: [start, end]}]");
   const Sinks sinks = make_loggers(place_for(folder.path(), loaded));
   REQUIRE(sinks.size() == 1);
   sinks[0]->close();

@@ -19,8 +19,8 @@ struct Exec {
       "metrics.jsonl has, and the start and the end of the run.";
 
   std::vector<std::string> command;
-  std::vector<ExecEvent> on{ExecEvent::start,   ExecEvent::step, ExecEvent::epoch,
-                            ExecEvent::warning, ExecEvent::end,  ExecEvent::failed};
+  std::vector<ExecEvent> events{ExecEvent::start,   ExecEvent::step, ExecEvent::epoch,
+                                ExecEvent::warning, ExecEvent::end,  ExecEvent::failed};
   double stop_after_s = 10;
 
   static void describe(config::Describe<Exec>& options) {
@@ -33,7 +33,7 @@ struct Exec {
         .example("[python3, to_wandb.py]");
     options
         .field(
-            "on", &Exec::on,
+            "events", &Exec::events,
             "Which lines it gets: start has the config, end and failed have result.json of a run "
             "that ended well or badly.")
         .not_empty()
