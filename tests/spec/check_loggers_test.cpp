@@ -38,7 +38,7 @@ TEST_CASE("what a logger cannot have is refused with its place", "[spec]") {
   CHECK_THAT(problems_of({"loggers=[exec]"}), Contains("'command'"));
   CHECK_THAT(problems_of({"loggers=[{type: exec, command: []}]"}), Contains("'command'"));
   CHECK_THAT(problems_of({"loggers=[{type: exec, command: [true], events: [later]}]"}),
-             Contains("'on' must be one of start, step, epoch, warning, end, failed"));
+             Contains("'events' must be one of start, step, epoch, warning, end, failed"));
   CHECK_THAT(problems_of({"loggers=[{type: tensorboard, histograms: 1}]"}),
              Contains("unknown key 'histograms' in logger 'tensorboard'"));
   CHECK_THAT(problems_of({"loggers=[{type: prometheus, every_s: 0}]"}), Contains("'every_s'"));
