@@ -68,8 +68,9 @@ void add_top(CLI::App& program, Context& context) {
       program, context,
       {"top", "watch a run of another process: ranks, speed, loss, what is left", kTrainGroup},
       [flags, &context] { return top(*flags, context); });
-  verb.add_option("RUN", flags->run,
+  verb.add_option("run", flags->run,
                   "a run folder, the name of an experiment for its newest run, or latest")
+      ->type_name("RUN")
       ->capture_default_str();
   verb.add_option("--out", flags->out, "folder that holds the runs")
       ->type_name("DIR")
