@@ -101,7 +101,8 @@ class ListsOfLayers(FromFolder):
         write_miniature_mnist(self.data)
 
     def test_the_list_learns_the_bands(self):
-        result = self.train("trainer.max_epochs=3", "loader.batch_size=16", config=SOURCE / "configs/mnist/sequential.yaml")
+        result = self.train("trainer.max_epochs=3", "loader.batch_size=16", "+trainer.num_threads=1",
+                            config=SOURCE / "configs/mnist/sequential.yaml")
         self.assertGreater(result["val"]["accuracy"], 0.9)
         weights = (self.run_dir / "checkpoints/best.safetensors").read_bytes()
         for name in (b'"0.weight"', b'"1.running_mean"', b'"3.layers.0.weight"', b'"9.bias"'):
