@@ -36,9 +36,10 @@ struct BottleneckContext {
   std::int64_t max_epochs = 0;     // 0: not known
   bool on_gpu = false;
   Levers levers;
-  int num_threads = 0;                            // of a rank; 0: not known
-  std::optional<events::Usage> usage = {};        // of rank 0, over the epochs of the times
-  std::optional<RankRow> straggler = {};          // the rank that the others wait for
+  int num_threads = 0;                      // of a rank; 0: not known
+  std::optional<events::Usage> usage = {};  // of rank 0, over the epochs of the times
+  std::optional<RankRow> straggler = {};    // the rank that the others wait for
+  double ranks_wait_s = 0;  // of a step: what the slowest rank's loader makes all wait for
   std::optional<double> overlap = {};             // of the exchange with the backward pass
   std::vector<std::int64_t> bucket_bytes = {};    // of a step's exchange
   std::optional<double> replay_step_s = {};       // forward and backward of a batch replayed

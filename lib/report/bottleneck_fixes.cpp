@@ -11,6 +11,7 @@ namespace {
 // What the experiment file allows; a test asks it.
 constexpr int kMostWorkers = 256;
 constexpr std::int64_t kLargestBatch = std::int64_t{1} << 24;
+constexpr double kStalled = 0.25;    // of the time a thread waits for a core
 constexpr double kSavesWell = 0.02;  // of the time
 
 Proposals larger_batch(const Facts& facts, const char* why) {
@@ -33,13 +34,15 @@ std::string every_n(const char* key, std::int64_t now, std::int64_t wanted,
 
 // Workers produce samples at a rate that is proportional to their number; the rest of the step asks
 // for wall / rest.
-int wanted_workers(const Facts& facts, int most) {
-  const int now = facts.context.num_workers;
-  const double wall_s = facts.timing.wall_s;
-  const double wait_s = facts.timing.data_wait_s;
+int wanted_workers(int now, double wall_s, double wait_s, int most) {
   const double rest_s = std::max(wall_s - wait_s, 1e-9);
   const double wanted = now == 0 ? wait_s / rest_s : now * wall_s / rest_s;
   return std::clamp(static_cast<int>(std::ceil(std::min(wanted, 1e6))), now + 1, most);
+}
+
+int wanted_workers(const Facts& facts, int most) {
+  return wanted_workers(facts.context.num_workers, facts.timing.wall_s, facts.timing.data_wait_s,
+                        most);
 }
 
 bool has_mode(const Levers& levers, const char* mode) {
@@ -97,6 +100,27 @@ Proposals waiting_workers(const Facts& facts) {
   if (now >= most) return {{"", "the source of the samples is slow, and no setting changes that"}};
   return {{fmt::format("loader.num_workers={}", wanted_workers(facts, most)),
            "the workers wait, so more of them than cores wait at the same time"}};
+}
+
+Proposals workers_of_straggler(const Facts& facts) {
+  const BottleneckContext& context = facts.context;
+  const RankRow& last = *context.straggler;
+  const bool is_full = context.usage && context.usage->cpu_stalled.value_or(0) >= kStalled;
+  const int here = std::max(context.cores(), 1);
+  const int most = std::min(is_full ? here : 4 * here, kMostWorkers);
+  const std::string why = fmt::format("rank {} waits for batches with {}, and the others for it",
+                                      last.rank, worker_words(context.num_workers));
+  if (context.num_workers >= most) return {{"", why + ": look at that machine and its disk"}};
+  return {{fmt::format("loader.num_workers={}",
+                       wanted_workers(context.num_workers, last.own_s(), last.data_wait_s, most)),
+           why}};
+}
+
+Proposals one_thread(const Facts& facts) {
+  return {{"trainer.num_threads=1",
+           fmt::format("threads that wait for the next step burn the cores that load, since {} is "
+                       "set; unset it, or compute with one",
+                       facts.context.levers.spin_variable)}};
 }
 
 Proposals read_less(const Facts& facts) {

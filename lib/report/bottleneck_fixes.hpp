@@ -19,6 +19,9 @@ Proposals fewer_workers(const Facts& facts);
 Proposals more_workers(const Facts& facts);
 /// More than cores: they wait, and waits overlap.
 Proposals waiting_workers(const Facts& facts);
+/// Of all ranks, for the one that the others wait for: more than cores where these are left.
+Proposals workers_of_straggler(const Facts& facts);
+Proposals one_thread(const Facts& facts);
 Proposals read_less(const Facts& facts);
 Proposals cache_decoded(const Facts& facts);
 Proposals pin(const Facts& facts);

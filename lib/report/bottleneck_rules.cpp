@@ -36,6 +36,12 @@ constexpr std::array kMachine{
 };
 
 constexpr std::array kInput{
+    Rule{"spinning_threads", input, std::nullopt,
+         "on a CPU, a variable of the environment keeps idle threads of the step awake, and all "
+         "cores are busy",
+         "threads that wait for the next step take the cores from the loader",
+         "let them sleep (unset the variable), or one thread", "trainer.num_threads",
+         symptoms::threads_spin, fixes::one_thread},
     Rule{"slow_disk", input, std::nullopt,
          "the run reads from a disk, threads wait for it 20 % of the time, and cores are left",
          "the disk is slower than the step", "keep the files in memory, or read ahead",
@@ -62,6 +68,10 @@ constexpr std::array kWaits{
     Rule{"large_copies", transfer, std::nullopt, "",
          "copying and widening the batches takes the time", "keep the images on the GPU",
          "dataset.cache.mode", symptoms::always, fixes::keep_on_device},
+    Rule{"slow_loading_rank", communication, std::nullopt,
+         "one rank is more than 10 % beyond the median, and most of that is its wait for batches",
+         "the others wait for one rank, and that one for its loader", "more workers",
+         "loader.num_workers", symptoms::straggler_loads, fixes::workers_of_straggler},
     Rule{"slow_rank", communication, std::nullopt,
          "one rank's own work is more than 10 % beyond the median", "the others wait for one rank",
          "look at that machine: its load, clocks and disk", "", symptoms::has_straggler,

@@ -19,6 +19,8 @@ constexpr double kDiskLeavesCores = 0.7;
 constexpr double kReads = 0.5;    // MB/s of this process: else another one waits for the disk
 constexpr double kPages = 10;     // a second, of files that are mapped
 constexpr double kAsleep = 0.35;  // of the cores that could load
+constexpr double kAllBusy = 0.8;  // of the cores
+constexpr double kMost = 0.5;     // of a rank's time beyond the median
 constexpr double kLittleOverlap = 0.3;
 constexpr double kLargeExchange = 4e6;   // bytes of a step
 constexpr std::int64_t kRareLines = 10;  // steps between two lines of the log
@@ -89,6 +91,13 @@ bool quota_is_short(const Facts& facts) {
   return facts.context.usage && at_least(facts.context.usage->throttled, kShort);
 }
 
+bool threads_spin(const Facts& facts) {
+  const BottleneckContext& context = facts.context;
+  const bool spins = !context.levers.spin_variable.empty() && context.num_threads > 1;
+  return spins && !context.on_gpu && context.num_workers > 0 &&
+         facts.timing.cpu_percent >= kAllBusy * 100 * context.cores();
+}
+
 bool disk_is_slow(const Facts& facts) {
   const auto use = facts.cpu_use();
   if (!use || *use >= kDiskLeavesCores) return false;
@@ -111,6 +120,13 @@ bool has_few_workers(const Facts& facts) {
 
 bool may_pin(const Facts& facts) {
   return facts.context.on_gpu && facts.context.levers.pin_memory != std::optional(true);
+}
+
+bool straggler_loads(const Facts& facts) {
+  const auto& last = facts.context.straggler;
+  if (!last) return false;
+  const double beyond_s = last->own_s() - last->own_s() / (1 + last->behind);
+  return last->data_wait_s > 0 && last->data_wait_s >= kMost * beyond_s;
 }
 
 bool has_straggler(const Facts& facts) { return facts.context.straggler.has_value(); }

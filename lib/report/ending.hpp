@@ -42,6 +42,7 @@ struct Levers {
   std::optional<int> read_ahead = {};      // absent: auto
   std::string precision = {};              // "32-true"; empty: not known
   std::optional<double> cache_share = {};  // that caches may take of the memory; absent: not known
+  std::string spin_variable = {};  // that keeps idle threads awake, "OMP_WAIT_POLICY=active"
   /// Whether the experiment would be accepted with this override, too; empty: not known.
   std::function<bool(const std::string& setting)> accepts = {};
 };

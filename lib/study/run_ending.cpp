@@ -7,6 +7,7 @@
 #include "report/profile.hpp"
 #include "spec/duration.hpp"
 #include "spec/monitor.hpp"
+#include "study/slow_variables.hpp"
 
 #include <algorithm>
 #include <array>
@@ -105,6 +106,7 @@ report::Levers levers(const spec::Loaded& loaded, const Machine& machine) {
           .read_ahead = experiment.loader.read_ahead.value,
           .precision = precision_of(trainer),
           .cache_share = cache_share(experiment.dataset.cache, machine),
+          .spin_variable = spin_variable(),
           .accepts = [loaded](const std::string& setting) { return accepts(loaded, setting); }};
 }
 

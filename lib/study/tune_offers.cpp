@@ -35,22 +35,26 @@ std::pair<std::optional<T>, std::optional<T>> neighbours(std::span<const T> ladd
   return found;
 }
 
-int most_workers(const TuneFacts& facts) {
+int most_workers(const TuneSituation& now) {
   constexpr int kMost = 64;
-  const bool waits_for_files = facts.cpu_percent > 0 && facts.cpu_percent < kIdleCpu * facts.cores;
+  const TuneFacts& facts = now.facts;
+  // Of another rank than the slow one, the first does not know how busy it is.
+  const bool waits_for_files =
+      now.verdict.cause == "slow_loading_rank" ||
+      (facts.cpu_percent > 0 && facts.cpu_percent < kIdleCpu * facts.cores);
   return waits_for_files ? std::min(4 * facts.cores, kMost) : facts.cores;
 }
 
 Offer workers(const TuneSituation& now) {
   const TuneFacts& facts = now.facts;
   Offer offer{.before = text_of(now.experiment.loader.num_workers)};
-  const int most = most_workers(facts);
+  const int most = most_workers(now);
   const bool crowds = !facts.on_gpu && facts.num_workers > facts.cores && !is_starved(now);
   if (crowds) {
     offer.values = {std::to_string(facts.cores)};
     offer.reason = fmt::format("{} loader threads share {} core(s) with the steps",
                                facts.num_workers, facts.cores);
-  } else if (!is_starved(now)) {
+  } else if (!is_starved(now) && now.verdict.cause != "slow_loading_rank") {
     offer.none = "the steps do not wait for batches";
   } else if (facts.num_workers >= most) {
     offer.none =
@@ -101,6 +105,9 @@ Offer threads(const TuneSituation& now) {
   Offer offer{.before = text_of(asked)};
   if (facts.on_gpu) {
     offer.none = "the steps run on a GPU";
+  } else if (now.verdict.cause == "spinning_threads") {
+    offer.values.emplace_back("1");
+    offer.reason = "one thread has none that spins beside it";
   } else if (asked.is_auto()) {
     offer.none = "auto measures it at the start of every run";
   } else if (facts.num_threads > facts.cores) {

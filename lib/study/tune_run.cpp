@@ -4,16 +4,13 @@
 #include "report/bottleneck.hpp"
 #include "spec/run_length.hpp"
 #include "study/deadline.hpp"
+#include "study/slow_variables.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdlib>
-#include <string_view>
 #include <system_error>
-#include <utility>
 
 namespace trainctl::study {
 namespace {
@@ -59,25 +56,6 @@ report::TuneVerdict verdict_of(const RunOutcome& run, const events::Timing& timi
           found.advice,
           found.setting,
           found.cause};
-}
-
-/// In letters of either case.
-bool is_word(std::string_view text, std::string_view word) {
-  return std::ranges::equal(
-      text, word, {}, [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-}
-
-/// As the worker's libraries read them.
-std::string slow_variable() {
-  constexpr std::array<std::pair<const char*, const char*>, 3> kSlow{
-      {{"OMP_WAIT_POLICY", "active"},
-       {"GOMP_SPINCOUNT", "infinite"},
-       {"CUDA_LAUNCH_BLOCKING", "1"}}};
-  for (const auto& [name, slow] : kSlow) {
-    const char* const value = std::getenv(name);
-    if (value != nullptr && is_word(value, slow)) return fmt::format("{}={}", name, value);
-  }
-  return {};
 }
 
 TuneFacts facts_of(const RunOutcome& run, const events::Timing& timing,

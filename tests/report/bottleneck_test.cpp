@@ -3,63 +3,24 @@
 #include "report/bottleneck_page.hpp"
 #include "report/bottleneck_rules.hpp"
 #include "report/invented.hpp"
+#include "report/judged.hpp"
 #include "report/result.hpp"
 #include "report/summary.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <set>
 #include <string>
 #include <vector>
 
 using namespace trainctl;
 using namespace trainctl::report;
+using judged::context;
+using judged::kAtWork;
+using judged::kStarved;
+using judged::timing;
 
 namespace {
-
-/// A run of 10 s in epochs, in which a part takes `seconds`, and the passes the rest.
-events::Timing timing(double events::Timing::*part, double seconds) {
-  events::Timing timing{.wall_s = 10, .forward_s = 10 - seconds, .samples = 6400};
-  timing.*part += seconds;
-  timing.cpu_percent = 100;
-  return timing;
-}
-
-const events::Timing kStarved = timing(&events::Timing::data_wait_s, 8);
-const events::Timing kAtWork = timing(&events::Timing::backward_s, 5);
-
-/// Of a quiet machine of four cores.
-BottleneckContext context() {
-  return {.num_workers = 2,
-          .batch_size = 64,
-          .train_samples = 60000,
-          .max_epochs = 10,
-          .levers = {.cpu_cores = 4,
-                     .cache_mode = "none",
-                     .cache_modes = {"none", "encoded", "decoded", "device"}},
-          .num_threads = 1,
-          .usage = events::Usage{.span_s = 10,
-                                 .cores = 4,
-                                 .cpu_stalled = 0.02,
-                                 .io_stalled = 0.0,
-                                 .memory_stalled = 0.0,
-                                 .loader_threads = 2,
-                                 .loader_cores = 1.9,
-                                 .memory_taken = 0.3}};
-}
-
-std::string told(const Bottleneck& found) {
-  return std::string(name_of(found.limit)) + " " + found.cause + " " + found.setting;
-}
-
-/// The verdict after `change` was planted in a quiet machine.
-std::string planted(const events::Timing& times,
-                    const std::function<void(BottleneckContext&)>& change) {
-  BottleneckContext with = context();
-  change(with);
-  return told(find_bottleneck(times, with));
-}
 
 bool tells(const Bottleneck& found, const std::string& name) {
   return std::ranges::any_of(found.evidence,
@@ -67,182 +28,6 @@ bool tells(const Bottleneck& found, const std::string& name) {
 }
 
 }  // namespace
-
-TEST_CASE("a step that waits for batches has causes that are told apart") {
-  events::Timing busy = kStarved;
-  busy.cpu_percent = 195;
-  CHECK(planted(busy, [](auto& c) { c.num_workers = 0; }) ==
-        "input_bound no_workers loader.num_workers=4");
-  CHECK(planted(busy, [](auto&) {}) == "input_bound few_workers loader.num_workers=4");
-  busy.cpu_percent = 390;
-  CHECK(planted(busy, [](auto& c) { c.num_workers = 4; }) ==
-        "input_bound slow_decode dataset.cache.mode=decoded");
-  events::Timing idle = kStarved;
-  idle.cpu_percent = 30;
-  CHECK(planted(idle, [](auto&) {}) == "input_bound slow_source loader.num_workers=10");
-  const auto disk = [](BottleneckContext& c) { c.usage->io_stalled = 0.8; };
-  CHECK_THAT(planted(idle, disk), Contains("slow_source"));  // another process waits for it
-  idle.read_mb_s = 12;
-  CHECK(planted(idle, disk) == "input_bound slow_disk dataset.cache.mode=encoded");
-  CHECK(planted(idle, [&](auto& c) {
-          disk(c);
-          c.levers.cache_mode = "encoded";
-          c.levers.read_ahead = 0;
-        }) == "input_bound slow_disk loader.read_ahead=32");
-}
-
-TEST_CASE("a disk that is busy beside cores that load is not the cause") {
-  events::Timing busy = kStarved;
-  busy.cpu_percent = 195;
-  busy.read_mb_s = 12;
-  CHECK_THAT(planted(busy, [](auto& c) { c.usage->io_stalled = 0.8; }), Contains("few_workers"));
-}
-
-TEST_CASE("a loader that gets no core on a busy machine does not count as asleep") {
-  events::Timing idle = kStarved;
-  idle.cpu_percent = 30;
-  CHECK_THAT(planted(idle, [](auto& c) { c.usage->cpu_stalled = 0.9; }), Contains("few_workers"));
-}
-
-TEST_CASE("more threads than cores are the host's fault, where they get into each other's way") {
-  const auto many = [](BottleneckContext& c) { c.num_threads = 16; };
-  CHECK_THAT(planted(kAtWork, many), StartsWith("compute_bound"));
-  CHECK(planted(kAtWork, [&](auto& c) {
-          many(c);
-          c.usage->involuntary_switches_s = 3000;
-        }) == "host_bound threads_oversubscribed trainer.num_threads=4");
-  CHECK_THAT(planted(kAtWork, [](auto& c) { c.usage->involuntary_switches_s = 3000; }),
-             StartsWith("compute_bound"));
-  CHECK(planted(kAtWork, [](auto& c) {
-          c.num_workers = 12;
-          c.usage->cpu_stalled = 0.6;
-        }) == "host_bound workers_oversubscribed loader.num_workers=3");
-}
-
-TEST_CASE("a CPU quota that is used up is told, with a setting only where there is one") {
-  const auto stopped = [](BottleneckContext& c) { c.usage->throttled = 0.6; };
-  CHECK(planted(kAtWork, stopped) == "host_bound cpu_throttled ");
-  CHECK(planted(kStarved, stopped) == "host_bound cpu_throttled ");
-  CHECK(planted(kAtWork, [&](auto& c) {
-          stopped(c);
-          c.num_threads = 8;
-        }) == "host_bound threads_oversubscribed trainer.num_threads=4");
-}
-
-TEST_CASE("short memory comes before what it slows down") {
-  CHECK(planted(kStarved, [](auto& c) { c.usage->memory_stalled = 0.5; }) ==
-        "input_bound memory_pressure ");
-  CHECK(planted(kAtWork, [](auto& c) {
-          c.usage->major_faults_s = 900;
-          c.usage->memory_taken = 0.97;
-          c.levers.cache_mode = "auto";
-        }) == "compute_bound memory_pressure dataset.cache.budget=25%");
-  CHECK_THAT(planted(kAtWork, [](auto& c) { c.usage->major_faults_s = 900; }),
-             Contains("model_at_work"));
-}
-
-TEST_CASE("a checkpoint too often names the key that makes it so") {
-  const events::Timing saving = timing(&events::Timing::checkpoint_s, 5);
-  CHECK(planted(saving, [](auto& c) { c.levers.checkpoint_every_steps = 1; }) ==
-        "checkpoint_bound saved_too_often checkpoint.every_n_steps=50");
-  CHECK(planted(saving, [](auto& c) { c.levers.checkpoint_every_s = 3; }) ==
-        "checkpoint_bound saved_too_often checkpoint.every_t=10m");
-  CHECK(planted(saving, [](auto&) {}) ==
-        "checkpoint_bound saved_too_often checkpoint.every_n_epochs=5");
-  CHECK(planted(saving, [](auto& c) {
-          c.max_epochs = 1;
-          c.levers.checkpoint_on_best = true;
-        }) == "checkpoint_bound saved_too_often checkpoint.on_best=false");
-  CHECK(planted(saving, [](auto& c) { c.levers.checkpoint_async = false; }) ==
-        "checkpoint_bound saved_in_the_step checkpoint.async=true");
-}
-
-TEST_CASE("validation counts from a third of the time on, beside more compute") {
-  CHECK(planted(timing(&events::Timing::eval_s, 3.5), [](auto&) {}) ==
-        "evaluation_bound validated_too_often trainer.check_val_every_n_epoch=2");
-  CHECK_THAT(planted(timing(&events::Timing::eval_s, 3.2), [](auto&) {}),
-             StartsWith("compute_bound"));
-}
-
-TEST_CASE("one slow rank is told from a slow link, and both from gradients that go too late") {
-  const events::Timing apart = timing(&events::Timing::allreduce_exposed_s, 4);
-  CHECK(planted(apart, [](auto& c) { c.straggler = RankRow{.rank = 3, .behind = 0.8}; }) ==
-        "communication_bound slow_rank ");
-  CHECK(planted(apart, [](auto& c) {
-          c.overlap = 0.1;
-          c.bucket_bytes = {24'000'000};
-        }) == "communication_bound late_exchange distributed.bucket_cap_mb=3");
-  CHECK(planted(apart, [](auto& c) {
-          c.overlap = 0.9;
-          c.bucket_bytes = {1'000'000, 23'000'000};
-        }) == "communication_bound slow_link loader.batch_size=128");
-}
-
-TEST_CASE("a GPU that waits for its host is told why") {
-  const events::Timing launching = timing(&events::Timing::other_s, 6);
-  const auto on_gpu = [&](const std::function<void(BottleneckContext&)>& change) {
-    return planted(launching, [&](auto& c) {
-      c.on_gpu = true;
-      change(c);
-    });
-  };
-  CHECK(on_gpu([](auto& c) { c.levers.detect_anomaly = true; }) ==
-        "host_bound forced_sync trainer.detect_anomaly=false");
-  CHECK(on_gpu([](auto& c) { c.levers.log_every_steps = 1; }) ==
-        "host_bound forced_sync trainer.log_every_n_steps=50");
-  CHECK(on_gpu([](auto& c) { c.levers.cuda_graphs = false; }) ==
-        "host_bound many_launches trainer.cuda_graphs=true");
-  CHECK(on_gpu([](auto&) {}) == "host_bound small_steps loader.batch_size=128");
-}
-
-TEST_CASE("copies to a GPU ask for page-locked memory, and then for images that stay there") {
-  const events::Timing copying = timing(&events::Timing::h2d_s, 4);
-  CHECK(planted(copying, [](auto& c) {
-          c.on_gpu = true;
-          c.levers.pin_memory = false;
-        }) == "transfer_bound unpinned_memory loader.pin_memory=true");
-  CHECK(planted(copying, [](auto& c) {
-          c.on_gpu = true;
-          c.levers.pin_memory = true;
-        }) == "transfer_bound large_copies dataset.cache.mode=device");
-  CHECK(planted(copying, [](auto&) {}) == "transfer_bound large_copies ");
-}
-
-TEST_CASE("a GPU at work is asked for its clocks and its number format") {
-  const auto on_gpu = [](const std::function<void(BottleneckContext&)>& change) {
-    return planted(kAtWork, [&](auto& c) {
-      c.on_gpu = true;
-      change(c);
-    });
-  };
-  CHECK(on_gpu([](auto& c) { c.usage->gpu_throttle = "heat"; }) == "compute_bound gpu_throttled ");
-  CHECK(on_gpu([](auto& c) { c.levers.precision = "32-true"; }) ==
-        "compute_bound full_precision trainer.precision=bf16-mixed");
-  CHECK(on_gpu([](auto&) {}) == "compute_bound device_at_work loader.batch_size=128");
-}
-
-TEST_CASE("a healthy run has nothing to fix") {
-  CHECK(planted(kAtWork, [](auto&) {}) == "compute_bound model_at_work ");
-  events::Timing even{.wall_s = 10, .forward_s = 3, .optimizer_s = 3.5, .eval_s = 2, .other_s = 1};
-  CHECK(planted(even, [](auto&) {}) == "balanced nothing_to_fix ");
-}
-
-TEST_CASE("a setting that the experiment would refuse is passed over for the next one") {
-  BottleneckContext with = context();
-  with.levers.checkpoint_every_steps = 1;
-  const events::Timing saving = timing(&events::Timing::checkpoint_s, 5);
-  std::vector<std::string> asked;
-  with.levers.accepts = [&](const std::string& setting) {
-    asked.push_back(setting);
-    return setting.starts_with("checkpoint.every_n_epochs");
-  };
-  CHECK(find_bottleneck(saving, with).setting == "checkpoint.every_n_epochs=5");
-  CHECK(asked.size() == 2);
-  with.levers.accepts = [](const std::string&) { return false; };
-  const Bottleneck none = find_bottleneck(saving, with);
-  CHECK(none.setting.empty());
-  CHECK_FALSE(none.advice.empty());
-}
 
 TEST_CASE("a perfect loader takes the waits from the time, and no more") {
   const Bottleneck found = find_bottleneck(kStarved, context());
@@ -327,19 +112,6 @@ TEST_CASE("an epoch of which an earlier process made a part counts by the rest")
   CHECK(Facts{half, quiet}.batches() == Approx(50));
   half.samples_per_s = 640;
   CHECK(Facts{half, quiet}.batches() == Approx(100));
-}
-
-TEST_CASE("a cache that is small already is not proposed to be made smaller") {
-  for (const double share : {0.1, 0.25, 0.5}) {
-    CAPTURE(share);
-    const std::string found = planted(kAtWork, [&](BottleneckContext& with) {
-      with.levers.cache_mode = "decoded";
-      with.levers.cache_share = share;
-      with.usage->memory_stalled = 0.3;
-    });
-    CHECK(found == (share > 0.25 ? "compute_bound memory_pressure dataset.cache.budget=25%"
-                                 : "compute_bound memory_pressure "));
-  }
 }
 
 TEST_CASE("the facts of a record reach the verdict") {

@@ -95,9 +95,8 @@ class TuneWork(Tuned):
         self.finds(planted.forced_sync)
 
     @LONG
-    def test_a_rank_that_keeps_the_others_waiting_is_named_and_no_gain_is_claimed(self):
-        document = self.finds_nothing(planted.slow_rank)
-        self.assertIn("longer than the median", " ".join(document["advice"]))
+    def test_a_rank_that_waits_for_its_batches_gets_workers(self):
+        self.finds(planted.slow_rank)
 
     def test_a_healthy_run_has_nothing_to_fix(self):
         document = self.finds_nothing(planted.control)
@@ -105,8 +104,8 @@ class TuneWork(Tuned):
             self.assertEqual(document["ended"], "nothing_to_fix", self.said)
 
     @LONG
-    def test_spinning_threads_are_told_of(self):
-        document = self.finds_nothing(planted.spinning_threads)
+    def test_spinning_threads_are_told_of_and_give_way(self):
+        document = self.finds(planted.spinning_threads)
         self.assertIn("OMP_WAIT_POLICY=active", " ".join(document["advice"]))
 
 

@@ -150,6 +150,26 @@ TEST_CASE("debugging that was left on comes before all else") {
   CHECK(tries(now)[1] == "trainer.num_threads=2");
 }
 
+TEST_CASE("threads that spin beside a loader give way to one") {
+  auto now = situation("input_bound", {"trainer.num_threads=2", "loader.num_workers=1"});
+  now.verdict.cause = "spinning_threads";
+  now.verdict.setting = "trainer.num_threads=1";
+  CHECK(tries(now)[0] == "trainer.num_threads=1");
+  now = situation("input_bound", {"loader.num_workers=1"});  // auto took two
+  now.verdict.cause = "spinning_threads";
+  CHECK(tries(now)[0] == "trainer.num_threads=1");
+}
+
+TEST_CASE("a rank that waits for its batches is helped, and one that computes slowly is not") {
+  auto now = situation("communication_bound", {"loader.num_workers=0"});
+  now.facts.num_workers = 0;
+  now.verdict.cause = "slow_loading_rank";
+  now.verdict.setting = "loader.num_workers=8";
+  CHECK(tries(now)[0] == "loader.num_workers=8");
+  now.verdict.cause = "slow_rank";
+  CHECK(tries(now).empty());
+}
+
 TEST_CASE("a variable of the environment that slows runs down is told") {
   auto now = situation("compute_bound");
   now.facts.environment = "OMP_WAIT_POLICY=active";

@@ -125,9 +125,20 @@ trainer: {accelerator: cpu, devices: 1, num_threads: 1, detect_anomaly: true}
 
 
 def spinning_threads(folder, plugin):
-    """Threads that wait for work burn the cores that load: a variable does it, and no key mends it."""
-    fault = control(folder, plugin)
-    return dataclasses.replace(fault, name="spinning threads", environment={"OMP_WAIT_POLICY": "active"})
+    """A variable lets idle threads of the step burn the cores that load; with one thread there is none to spin."""
+    cores = len(os.sched_getaffinity(0))
+    transforms = ("[{type: random_resized_crop, size: 32}, {type: color_jitter, brightness: 0.4, contrast: 0.4, saturation: 0.4}, " +
+                  NORMALIZE + "]")
+    return Fault("spinning threads", f"""\
+name: spinning-threads
+seed: 1
+dataset:
+  train: {{type: synthetic_images, height: 256, width: 256, classes: 10, samples: 4000, transforms: {transforms}}}
+  cache: {{mode: none}}
+loader: {{batch_size: 16, num_workers: {cores}}}
+model: {{type: mlp, hidden: [64]}}
+trainer: {{accelerator: cpu, devices: 1, num_threads: {cores}}}
+""" + TAIL, {"trainer.num_threads"}, INPUT, {"OMP_WAIT_POLICY": "active"}, needs_cores=2, causes={"spinning_threads"})
 
 
 def slow_rank(folder, plugin):
@@ -140,7 +151,7 @@ dataset: {{train: {{type: sleepy, samples: 4000, sleep_us: 2000, rank: 1}}}}
 loader: {{batch_size: 16, num_workers: 0}}
 model: linear
 trainer: {{accelerator: cpu, devices: 2, num_threads: 1}}
-""" + TAIL, set(), {"communication_bound"}, needs_cores=2, causes={"slow_rank"})
+""" + TAIL, {"loader.num_workers"}, {"communication_bound"}, needs_cores=2, causes={"slow_loading_rank"})
 
 
 def control(folder, plugin):
