@@ -1,0 +1,46 @@
+#pragma once
+
+#include "study/tune.hpp"
+
+#include <optional>
+#include <string>
+
+namespace trainctl::study {
+
+std::string setting_of(const report::TuneChange& change);
+
+/// What a search has found so far: its report, and the rules by which that grows.
+class TuneRecord {
+ public:
+  TuneRecord(const TuneWish& wish, const report::TuneBaseline& baseline);
+
+  /// Told first: how the experiment as it is runs.
+  void start(const TuneSample& original);
+  /// The last word on each key is kept; advice stays.
+  void note(const TuneCandidates& found);
+  void leave_out(const report::TuneLeftOut& one);
+  void note_try(const TuneCandidate& candidate, const DuelRuns& runs, const DuelRuling& ruling);
+  /// It is part of the patch from now on.
+  void accept(const TuneCandidate& candidate, const DuelRuns& runs);
+  /// The patch as it is has won against the original.
+  void note_proof(const DuelRuns& runs);
+  /// Takes the entry of the lowest gain out of the patch, which must have one, and returns it.
+  report::TuneChange drop_weakest(const std::string& why);
+
+  void end(report::TuneEnd how, std::string why);
+  void end_for_want_of_candidates();
+  [[nodiscard]] bool is_over() const { return is_over_; }
+
+  [[nodiscard]] const report::TuneReport& report() const { return report_; }
+  [[nodiscard]] report::TuneChanges patch_changes() const;
+  /// The report of a search that has ended, by a signal or an error where there is a code.
+  report::TuneReport finished(double used_s, std::optional<int> stop_code);
+
+ private:
+  [[nodiscard]] long count(report::Ruling ruling) const;
+
+  report::TuneReport report_;
+  bool is_over_ = false;
+};
+
+}  // namespace trainctl::study
