@@ -1,284 +1,17 @@
 #include "study/ledger.hpp"
 
-#include "base/error.hpp"
-#include "base/strings.hpp"
-
-#include <sqlite3.h>
-
-#include <algorithm>
-#include <cmath>
-#include <functional>
-#include <map>
-#include <utility>
+#include "study/ledger_database.hpp"
+#include "study/ledger_rows.hpp"
 
 namespace trainctl::study {
 
 using report::SweepStatus;
 
-namespace {
-
-constexpr int kVersion = 1;
-constexpr int kBusyMs = 5000;  // somebody may be looking at it with another program
-constexpr const char* kSchema = R"(
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE runs (
-  number INTEGER PRIMARY KEY,
-  config TEXT NOT NULL,
-  seed TEXT NOT NULL,
-  position INTEGER,
-  overrides TEXT NOT NULL,
-  status TEXT NOT NULL DEFAULT 'pending'
-    CHECK (status IN ('pending', 'running', 'ok', 'failed', 'pruned')),
-  target INTEGER NOT NULL DEFAULT -1,
-  rung INTEGER NOT NULL DEFAULT -1,
-  retries INTEGER NOT NULL DEFAULT 0,
-  holder TEXT NOT NULL DEFAULT '',
-  result_before TEXT NOT NULL DEFAULT '',
-  exit_code INTEGER,
-  message TEXT NOT NULL DEFAULT '',
-  epochs INTEGER NOT NULL DEFAULT 0,
-  wall_s REAL NOT NULL DEFAULT 0,
-  value REAL,
-  metrics TEXT NOT NULL DEFAULT '{}',
-  UNIQUE (config, seed));
-CREATE TABLE rungs (
-  run INTEGER NOT NULL REFERENCES runs (number),
-  rung INTEGER NOT NULL,
-  value REAL,
-  PRIMARY KEY (run, rung));
-)";
-
-/// Of one handle, with its words for the last failure.
-[[noreturn]] void fail(sqlite3* handle, const fs::path& file, int code) {
-  const int primary = code & 0xFF;
-  const char* hint = "; check the disk, and that the folder can be written";
-  if (primary == SQLITE_NOTADB || primary == SQLITE_CORRUPT)
-    hint = "; it is no ledger of a sweep, or damaged: choose another --out";
-  if (primary == SQLITE_BUSY || primary == SQLITE_LOCKED)
-    hint = "; another program holds it: close that";
-  throw Error(ErrorKind::resource,
-              fmt::format("the ledger {}: {}{}", printable(file.string()),
-                          handle != nullptr ? sqlite3_errmsg(handle) : sqlite3_errstr(code), hint));
-}
-
-/// One prepared statement, whose parameters are bound in their order.
-class Statement {
- public:
-  Statement(sqlite3* handle, const fs::path& file, const char* text)
-      : handle_(handle), file_(file) {
-    check(sqlite3_prepare_v2(handle, text, -1, &statement_, nullptr));
-  }
-  ~Statement() { sqlite3_finalize(statement_); }
-  Statement(const Statement&) = delete;
-  Statement& operator=(const Statement&) = delete;
-
-  Statement& bind(std::int64_t value) {
-    check(sqlite3_bind_int64(statement_, ++bound_, value));
-    return *this;
-  }
-  Statement& bind(int value) { return bind(std::int64_t{value}); }
-  Statement& bind(const std::optional<double>& value) {
-    ++bound_;
-    check(value && std::isfinite(*value) ? sqlite3_bind_double(statement_, bound_, *value)
-                                         : sqlite3_bind_null(statement_, bound_));
-    return *this;
-  }
-  /// The text has to live until the statement has run.
-  Statement& bind(const std::string& text) {
-    const auto length = static_cast<sqlite3_uint64>(text.size());
-    check(sqlite3_bind_text64(statement_, ++bound_, text.data(), length, nullptr, SQLITE_UTF8));
-    return *this;
-  }
-  Statement& bind(std::string&& text) = delete;
-
-  /// False where there is no further row.
-  bool step() {
-    const int code = sqlite3_step(statement_);
-    if (code == SQLITE_ROW) return true;
-    if (code != SQLITE_DONE) fail(handle_, file_, code);
-    return false;
-  }
-  /// Runs it; returns how many rows it changed.
-  int run() {
-    while (step()) {
-    }
-    return sqlite3_changes(handle_);
-  }
-
-  [[nodiscard]] bool is_null(int column) const {
-    return sqlite3_column_type(statement_, column) == SQLITE_NULL;
-  }
-  [[nodiscard]] std::int64_t number(int column) const {
-    return sqlite3_column_int64(statement_, column);
-  }
-  [[nodiscard]] int integer(int column) const { return sqlite3_column_int(statement_, column); }
-  [[nodiscard]] double real(int column) const { return sqlite3_column_double(statement_, column); }
-  [[nodiscard]] std::optional<double> real_or_none(int column) const {
-    return is_null(column) ? std::nullopt : std::optional(real(column));
-  }
-  [[nodiscard]] std::string text(int column) const {
-    const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement_, column));
-    const int length = sqlite3_column_bytes(statement_, column);
-    return bytes == nullptr ? std::string() : std::string(bytes, static_cast<std::size_t>(length));
-  }
-
- private:
-  void check(int code) const {
-    if (code != SQLITE_OK) fail(handle_, file_, code);
-  }
-
-  sqlite3* handle_;
-  const fs::path& file_;
-  sqlite3_stmt* statement_ = nullptr;
-  int bound_ = 0;
-};
-
-SweepStatus status_called(const std::string& name) {
-  const auto names = enum_names(SweepStatus());
-  const auto* found = std::ranges::find(names, name);
-  ENSURE(resource, found != names.end(), "the ledger has a run of status '{}'", printable(name));
-  return static_cast<SweepStatus>(found - names.begin());
-}
-
-Json json_of(const report::Overrides& overrides) {
-  Json list = Json::array();
-  for (const auto& [key, value] : overrides) list.push_back(Json::array({key, value}));
-  return list;
-}
-
-report::Overrides overrides_in(const std::string& text) {
-  report::Overrides overrides;
-  for (const Json& pair : Json::parse(text))
-    overrides.emplace_back(pair.at(0).get<std::string>(), pair.at(1).get<std::string>());
-  return overrides;
-}
-
-std::string text_of(const std::vector<std::pair<std::string, double>>& metrics) {
-  Json object = Json::object();
-  for (const auto& [name, value] : metrics) {
-    if (std::isfinite(value)) object[name] = value;
-  }
-  return to_line(object);
-}
-
-std::vector<std::pair<std::string, double>> metrics_in(const std::string& text) {
-  std::vector<std::pair<std::string, double>> metrics;
-  const Json object = Json::parse(text);
-  for (const auto& [name, value] : object.items()) metrics.emplace_back(name, value.get<double>());
-  return metrics;
-}
-
-constexpr const char* kSelect =
-    "SELECT number, config, seed, overrides, status, target, rung, retries, holder, result_before, "
-    "exit_code, message, epochs, wall_s, value, metrics FROM runs ";
-constexpr const char* kDefined = "WHERE position IS NOT NULL ORDER BY position";
-constexpr const char* kAll = "ORDER BY number";
-
-LedgerRun run_in(const Statement& row) {
-  LedgerRun run;
-  run.number = row.number(0);
-  run.plan = {row.text(1), std::stoull(row.text(2)), overrides_in(row.text(3))};
-  run.status = status_called(row.text(4));
-  run.target = row.integer(5);
-  run.rung = row.integer(6);
-  run.retries = row.integer(7);
-  run.holder = row.text(8);
-  run.result_before = row.text(9);
-  if (!row.is_null(10)) run.exit_code = row.integer(10);
-  run.message = row.text(11);
-  run.epochs = row.number(12);
-  run.wall_s = row.real(13);
-  run.value = row.real_or_none(14);
-  run.metrics = metrics_in(row.text(15));
-  return run;
-}
-
-}  // namespace
-
-struct Ledger::Database {
-  explicit Database(const fs::path& path) : file(path) {}
-  ~Database() { sqlite3_close(handle); }
-  Database(const Database&) = delete;
-  Database& operator=(const Database&) = delete;
-
-  [[nodiscard]] Statement prepare(const char* text) const { return {handle, file, text}; }
-  void execute(const char* text) const {
-    const int code = sqlite3_exec(handle, text, nullptr, nullptr, nullptr);
-    if (code != SQLITE_OK) fail(handle, file, code);
-  }
-  void open();
-  /// All of it or nothing.
-  void atomically(const std::function<void()>& body) const;
-  /// Of the table of runs, those that the end of the statement asks for, in its order.
-  [[nodiscard]] std::vector<LedgerRun> runs(const char* which) const;
-  [[nodiscard]] Json meta(const char* key) const;
-  void set_meta(const char* key, const Json& value) const;
-  /// Of one run, which has to be in the state that the statement asks for.
-  void change_one(Statement& statement, std::int64_t number, const char* to) const;
-
-  fs::path file;
-  sqlite3* handle = nullptr;
-};
-
-void Ledger::Database::open() {
-  const int code =
-      sqlite3_open_v2(file.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
-  if (code != SQLITE_OK) fail(handle, file, code);
-  sqlite3_busy_timeout(handle, kBusyMs);
-  // FULL: what is committed is on the disk, and not only in the page cache.
-  // EXCLUSIVE: the log needs no memory that processes share, which network file systems lack.
-  execute(
-      "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; "
-      "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;");
-  atomically([&] {
-    int version = 0;
-    {
-      Statement asked = prepare("PRAGMA user_version");
-      if (asked.step()) version = asked.integer(0);
-    }
-    ENSURE(resource, version == 0 || version == kVersion,
-           "the ledger {} has version {}, and this trainctl knows {}: use the trainctl that made "
-           "it, or another --out",
-           printable(file.string()), version, kVersion);
-    if (version == 0) execute((std::string(kSchema) + "PRAGMA user_version = 1;").c_str());
-  });
-}
-
-void Ledger::Database::atomically(const std::function<void()>& body) const {
-  execute("BEGIN IMMEDIATE");
-  try {
-    body();
-    execute("COMMIT");
-  } catch (...) {
-    sqlite3_exec(handle, "ROLLBACK", nullptr, nullptr, nullptr);  // the first failure is told
-    throw;
-  }
-}
-
-void Ledger::Database::change_one(Statement& statement, std::int64_t number, const char* to) const {
-  ENSURE(resource, statement.run() == 1,
-         "run {:04} of the ledger {} cannot become {}: another sweep is at it", number,
-         printable(file.string()), to);
-}
-
-Ledger::Ledger(const fs::path& file) : database_(std::make_unique<Database>(file)) {
+Ledger::Ledger(const fs::path& file) : database_(std::make_unique<LedgerDatabase>(file)) {
   database_->open();
 }
 Ledger::~Ledger() = default;
 Ledger::Ledger(Ledger&&) noexcept = default;
-
-Json Ledger::Database::meta(const char* key) const {
-  const std::string name = key;
-  Statement row = prepare("SELECT value FROM meta WHERE key = ?");
-  row.bind(name);
-  return row.step() ? Json::parse(row.text(0)) : Json(nullptr);
-}
-
-void Ledger::Database::set_meta(const char* key, const Json& value) const {
-  const std::string name = key;
-  const std::string text = to_line(value);
-  prepare("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)").bind(name).bind(text).run();
-}
 
 Json Ledger::definition() const { return database_->meta("definition"); }
 
@@ -303,7 +36,7 @@ std::size_t Ledger::define(const Json& definition, std::span<const PlannedRun> r
     std::int64_t position = 0;
     for (const PlannedRun& run : runs) {
       const std::string seed = std::to_string(run.seed);
-      const std::string overrides = to_line(json_of(run.overrides));
+      const std::string overrides = text_of(run.overrides);
       const int is_new = database_
                              ->prepare(
                                  "INSERT INTO runs (config, seed, overrides) VALUES (?, ?, ?) "
@@ -325,22 +58,9 @@ std::size_t Ledger::define(const Json& definition, std::span<const PlannedRun> r
   return added;
 }
 
-std::vector<LedgerRun> Ledger::runs() const { return database_->runs(kDefined); }
+std::vector<LedgerRun> Ledger::runs() const { return runs_in(*database_, kDefinedRuns); }
 
-std::vector<LedgerRun> Ledger::all_runs() const { return database_->runs(kAll); }
-
-std::vector<LedgerRun> Ledger::Database::runs(const char* which) const {
-  std::map<std::int64_t, std::vector<std::optional<double>>> values;
-  Statement rungs = prepare("SELECT run, value FROM rungs ORDER BY run, rung");
-  while (rungs.step()) values[rungs.number(0)].push_back(rungs.real_or_none(1));
-  std::vector<LedgerRun> all;
-  Statement row = prepare((std::string(kSelect) + which).c_str());
-  while (row.step()) {
-    all.push_back(run_in(row));
-    all.back().rung_values = values[all.back().number];
-  }
-  return all;
-}
+std::vector<LedgerRun> Ledger::all_runs() const { return runs_in(*database_, kAllRuns); }
 
 void Ledger::aim(std::span<const std::int64_t> numbers, int target) {
   database_->atomically([&] {
@@ -355,7 +75,7 @@ void Ledger::aim(std::span<const std::int64_t> numbers, int target) {
 
 void Ledger::claim(std::int64_t number, const std::string& holder,
                    const std::string& result_before) {
-  Statement claim = database_->prepare(
+  LedgerStatement claim = database_->prepare(
       "UPDATE runs SET status = 'running', holder = ?, result_before = ? "
       "WHERE number = ? AND status = 'pending' AND target > rung");
   claim.bind(holder).bind(result_before).bind(number);
@@ -377,7 +97,7 @@ void Ledger::end(std::int64_t number, const RunEnd& end, bool is_complete) {
           .bind(end.value)
           .bind(number)
           .run();
-    Statement ended = database_->prepare(
+    LedgerStatement ended = database_->prepare(
         failed ? "UPDATE runs SET status = ?, exit_code = ?, message = ?, epochs = ?, "
                  "wall_s = wall_s + ?, value = ?, metrics = ?, holder = '' "
                  "WHERE number = ? AND status = 'running'"
@@ -391,7 +111,7 @@ void Ledger::end(std::int64_t number, const RunEnd& end, bool is_complete) {
 }
 
 void Ledger::put_back(std::int64_t number, Because because) {
-  Statement back = database_->prepare(
+  LedgerStatement back = database_->prepare(
       "UPDATE runs SET status = 'pending', holder = '', retries = retries + ? "
       "WHERE number = ? AND status = 'running'");
   back.bind(because == Because::lacked_resources ? 1 : 0).bind(number);
@@ -401,7 +121,7 @@ void Ledger::put_back(std::int64_t number, Because because) {
 void Ledger::prune(std::span<const std::int64_t> numbers) {
   database_->atomically([&] {
     for (const std::int64_t number : numbers) {
-      Statement pruned = database_->prepare(
+      LedgerStatement pruned = database_->prepare(
           "UPDATE runs SET status = 'pruned' WHERE number = ? AND status = 'pending'");
       pruned.bind(number);
       database_->change_one(pruned, number, "pruned");
@@ -412,7 +132,7 @@ void Ledger::prune(std::span<const std::int64_t> numbers) {
 void Ledger::reopen(std::span<const std::int64_t> numbers) {
   database_->atomically([&] {
     for (const std::int64_t number : numbers) {
-      Statement opened = database_->prepare(
+      LedgerStatement opened = database_->prepare(
           "UPDATE runs SET status = 'pending', retries = 0 "
           "WHERE number = ? AND status IN ('failed', 'pruned')");
       opened.bind(number);

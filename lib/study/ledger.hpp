@@ -14,6 +14,8 @@
 
 namespace trainctl::study {
 
+struct LedgerDatabase;
+
 /// A run that a sweep is to make. Two of one config and seed are the same run.
 struct PlannedRun {
   std::string config;  // hash of the resolved experiment without its seed
@@ -96,8 +98,7 @@ class Ledger {
   void reopen(std::span<const std::int64_t> numbers);
 
  private:
-  struct Database;
-  std::unique_ptr<Database> database_;
+  std::unique_ptr<LedgerDatabase> database_;
 };
 
 }  // namespace trainctl::study
