@@ -24,9 +24,9 @@ HEADER = ["fault", "verdict", "cause", "patch", "gain [95 %]", "as planted"]
 
 
 def plugin_of(build):
-    found = sorted(build.rglob("libsleepy_data.so"))
+    found = sorted(build.rglob("libfake_slow.so"))
     if not found:
-        raise SystemExit(f"{build} has no libsleepy_data.so: build its tests")
+        raise SystemExit(f"{build} has no libfake_slow.so: build its tests")
     return found[0]
 
 

@@ -1,4 +1,4 @@
-"""Whole searches by `trainctl tune` on experiments with one thing wrong. Needs TRAINCTL_BINARY and TRAINCTL_SLEEPY, a plug-in.
+"""Whole searches by `trainctl tune` on experiments with one thing wrong. Needs TRAINCTL_BINARY and TRAINCTL_SLOW_PLUGIN, a plug-in.
 TRAINCTL_LONG=1 searches all planted faults, for many minutes; without it one, and a healthy control."""
 
 import json
@@ -14,7 +14,7 @@ from support import SOURCE, Smoke, main, run, start
 sys.path.insert(0, str(SOURCE / "tests/support"))
 import planted_faults as planted  # noqa: E402
 
-PLUGIN = os.environ.get("TRAINCTL_SLEEPY", "")
+PLUGIN = os.environ.get("TRAINCTL_SLOW_PLUGIN", "")
 LONG = unittest.skipUnless(os.environ.get("TRAINCTL_LONG") == "1", "TRAINCTL_LONG=1 is not set")
 
 

@@ -92,7 +92,7 @@ def throttled_disk(folder, plugin):
 name: throttled-disk
 seed: 1
 plugins: ["{plugin}"]
-dataset: {{train: {{type: sleepy, samples: 4000, sleep_us: 2000}}}}
+dataset: {{train: {{type: slow_rows, samples: 4000, microseconds: 2000}}}}
 loader: {{batch_size: 16, num_workers: 1}}
 model: linear
 trainer: {{accelerator: cpu, devices: 1, num_threads: 1}}
@@ -147,7 +147,7 @@ def slow_rank(folder, plugin):
 name: slow-rank
 seed: 1
 plugins: ["{plugin}"]
-dataset: {{train: {{type: sleepy, samples: 4000, sleep_us: 2000, rank: 1}}}}
+dataset: {{train: {{type: slow_rows, samples: 4000, microseconds: 2000, rank: 1}}}}
 loader: {{batch_size: 16, num_workers: 0}}
 model: linear
 trainer: {{accelerator: cpu, devices: 2, num_threads: 1}}

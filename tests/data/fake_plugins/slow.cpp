@@ -10,7 +10,8 @@
 #include <thread>
 #include <vector>
 
-// A data set that takes its time, so that the speed of a run is known beforehand.
+// A data set that takes its time, as on a throttled disk, so that the speed of a run is known
+// beforehand. With `rank` only that rank is slow.
 // TRAINCTL_TEST_SLOWER makes it so many per cent slower, as a bad commit would: the experiment file
 // stays the same.
 
@@ -25,9 +26,11 @@ struct SlowRows {
   static constexpr auto kSummary = "Rows that take their time.";
   std::int64_t samples = 400;
   std::int64_t microseconds = 1000;
+  int rank = -1;
   static void describe(config::Describe<SlowRows>& options) {
     options.field("samples", &SlowRows::samples, "Rows.").at_least(1);
     options.field("microseconds", &SlowRows::microseconds, "Time of each row.").at_least(0);
+    options.field("rank", &SlowRows::rank, "The rank for which they do; -1: all.").at_least(-1);
   }
 };
 
@@ -40,21 +43,30 @@ double slower() {
   return 1 + (percent == nullptr ? 0 : std::atof(percent)) / 100;
 }
 
+bool is_slow_here(int rank) {
+  const char* const own = std::getenv("RANK");
+  return rank < 0 || (own != nullptr && std::to_string(rank) == own);
+}
+
+double seconds_of(const SlowRows& options) {
+  if (!is_slow_here(options.rank)) return 0;
+  return 1e-6 * static_cast<double>(options.microseconds) * slower();
+}
+
 class SlowDataset final : public data::Dataset {
  public:
   explicit SlowDataset(const SlowRows& options)
-      : samples_(options.samples),
-        seconds_(1e-6 * static_cast<double>(options.microseconds) * slower()),
-        layout_(::layout()) {}
+      : samples_(options.samples), seconds_(seconds_of(options)), layout_(::layout()) {}
 
   [[nodiscard]] std::int64_t size() const override { return samples_; }
   [[nodiscard]] const data::Layout& layout() const override { return layout_; }
   [[nodiscard]] std::int64_t classes() const override { return kClasses; }
-  [[nodiscard]] std::string fingerprint() const override { return "slow"; }
+  [[nodiscard]] std::int64_t tile_rows() const override { return 4; }
+  [[nodiscard]] std::string fingerprint() const override { return std::to_string(samples_); }
 
   void fill(std::span<const std::int64_t> indices, data::Rows rows) const override {
     const double wanted = seconds_ * static_cast<double>(indices.size());
-    std::this_thread::sleep_for(std::chrono::duration<double>(wanted));
+    if (wanted > 0) std::this_thread::sleep_for(std::chrono::duration<double>(wanted));
     for (std::size_t i = 0; i < indices.size(); ++i) {
       const std::int64_t label = indices[i] % kClasses;
       float features[kFeatures];
