@@ -3,136 +3,24 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "report/format.hpp"
-#include "report/html/charts.hpp"
 #include "report/html/curves.hpp"
 #include "report/html/page.hpp"
+#include "report/html/sweep_parallel.hpp"
 #include "report/html/sweep_summary.hpp"
+#include "report/html/swept_results.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <set>
 
 namespace trainctl::report {
 namespace {
-
-std::string id_of(const Json& run) {
-  const Json& id = member(run, "id");
-  return id.is_string() ? id.get<std::string>() : to_line(id);
-}
-
-std::string override_of(const Json& run, const std::string& key) {
-  for (const auto& [name, value] : overrides_of(run)) {
-    if (name == key) return value;
-  }
-  return "";
-}
-
-/// Keys that the runs were given, in their order.
-std::vector<std::string> keys_of(const Json& runs) {
-  std::vector<std::string> keys;
-  for (const Json& run : runs) {
-    for (const auto& [key, value] : overrides_of(run)) {
-      if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
-    }
-  }
-  return keys;
-}
-
-double number_of(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? value : std::nan("");
-}
-
-struct SettingColumn {
-  ParallelChart::Axis axis;
-  std::vector<double> values;
-};
-
-/// Numbers where all values are; else words in the order in which they come up.
-SettingColumn column_of(const Json& runs, const std::string& key) {
-  SettingColumn column{.axis = {.name = key}, .values = {}};
-  double low = HUGE_VAL;
-  double high = -HUGE_VAL;
-  bool numbers = true;
-  std::vector<std::string> words;
-  for (const Json& run : runs) {
-    const std::string text = override_of(run, key);
-    const double value = number_of(text);
-    column.values.push_back(value);
-    if (text.empty()) continue;
-    numbers = numbers && std::isfinite(value);
-    low = std::min(low, value);
-    high = std::max(high, value);
-    if (std::ranges::find(words, text) == words.end()) words.push_back(text);
-  }
-  if (numbers) {
-    column.axis.logarithmic = low > 0 && high / low >= 20;
-    return column;
-  }
-  column.axis.values = words;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const auto word = std::ranges::find(words, override_of(runs[i], key));
-    column.values[i] =
-        word == words.end() ? std::nan("") : static_cast<double>(word - words.begin());
-  }
-  return column;
-}
-
-/// Of the best epoch, by which the sweep itself ranks; else of the last.
-double result_of(const Json& run, const Objective& objective) {
-  if (run.is_object() && run.contains("value")) return number_at(run, "value");
-  return number_at(member(run, "metrics"), objective.metric);
-}
 
 /// A run that was stopped has an exit code, too.
 bool has_failed(const Json& run) {
   const std::string status = text_at(run, "status");
   return status.empty() ? number_at(run, "exit_code") > 0 : status == "failed";
-}
-
-/// 0 of the best, 1 of the worst, by their order: one that diverged does not hide the others.
-std::vector<double> shades_of(const Json& runs, const Objective& objective) {
-  std::vector<double> sorted;
-  for (const Json& run : runs) {
-    if (std::isfinite(result_of(run, objective))) sorted.push_back(result_of(run, objective));
-  }
-  std::ranges::sort(sorted);
-  if (!objective.lowest) std::ranges::reverse(sorted);
-  std::vector<double> shades;
-  for (const Json& run : runs) {
-    const auto place = std::ranges::find(sorted, result_of(run, objective)) - sorted.begin();
-    const auto last = static_cast<double>(std::max<std::size_t>(sorted.size(), 2) - 1);
-    shades.push_back(std::isfinite(result_of(run, objective)) ? static_cast<double>(place) / last
-                                                              : 1);
-  }
-  return shades;
-}
-
-Html parallel_of(const Json& runs, const Objective& objective) {
-  constexpr std::size_t kMostAxes = 9;
-  std::vector<std::string> keys = keys_of(runs);
-  keys.resize(std::min(keys.size(), kMostAxes));
-  ParallelChart chart{.title = "Settings and " + objective.metric, .axes = {}, .lines = {}};
-  std::vector<SettingColumn> columns;
-  for (const std::string& key : keys) columns.push_back(column_of(runs, key));
-  for (const SettingColumn& column : columns) chart.axes.push_back(column.axis);
-  chart.axes.push_back({.name = objective.metric});
-  const std::vector<double> shades = shades_of(runs, objective);
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    ParallelChart::Line line{.name = fmt::format("run {}: {} {}", id_of(runs[i]), objective.metric,
-                                                 metric_text(result_of(runs[i], objective))),
-                             .values = {},
-                             .shade = shades[i]};
-    for (const SettingColumn& column : columns) line.values.push_back(column.values[i]);
-    line.values.push_back(result_of(runs[i], objective));
-    for (const std::string& key : keys) line.name += ", " + key + "=" + override_of(runs[i], key);
-    if (std::isfinite(line.values.back())) chart.lines.push_back(std::move(line));
-  }
-  return parallel_chart(chart);
 }
 
 Html curves_of(const std::vector<SweptRun>& runs) {
@@ -159,7 +47,7 @@ Html runs_table(const Json& runs, const Objective& objective) {
     const double result = result_of(run, objective);
     const double code = number_at(run, "exit_code");
     const std::string failed = code > 0 ? fmt::format(" (exit {})", exact_text(code)) : "";
-    std::vector<std::string> cells{id_of(run), std::isnan(result) ? "-" : metric_text(result),
+    std::vector<std::string> cells{run_id_of(run), std::isnan(result) ? "-" : metric_text(result),
                                    text_at(run, "status") + failed};
     for (const std::string& key : keys) cells.push_back(override_of(run, key));
     for (const char* key : {"seed", "epochs"}) {
@@ -189,33 +77,10 @@ Fact best_of(const Json& sweep, const Objective& objective) {
   if (best == shades.end()) return {label, ""};
   const Json& run = runs[static_cast<std::size_t>(best - shades.begin())];
   const double value = result_of(run, objective);
-  return {label, std::isnan(value) ? "" : metric_text(value), "run " + id_of(run)};
+  return {label, std::isnan(value) ? "" : metric_text(value), "run " + run_id_of(run)};
 }
 
 }  // namespace
-
-Objective objective_of(const Json& sweep) {
-  Objective objective;
-  for (const char* key : {"objective", "metric", "monitor"}) {
-    const Json& told = member(sweep, key);
-    if (told.is_object()) objective.metric = text_at(told, "metric");
-    if (told.is_string()) objective.metric = told.get<std::string>();
-    const std::string mode = text_at(told.is_object() ? told : sweep, "mode");
-    if (!objective.metric.empty() && !mode.empty()) return {objective.metric, mode != "max"};
-    if (!objective.metric.empty()) break;
-  }
-  const Json& runs = member(sweep, "runs");
-  for (std::size_t i = 0; objective.metric.empty() && runs.is_array() && i < runs.size(); ++i) {
-    const Json& metrics = member(runs[i], "metrics");
-    if (!metrics.is_object() || metrics.empty()) continue;
-    objective.metric = metrics.contains("val/loss") ? "val/loss" : metrics.begin().key();
-  }
-  const std::string& name = objective.metric;
-  objective.lowest = name.find("loss") != std::string::npos ||
-                     name.find("error") != std::string::npos ||
-                     name.find("perplexity") != std::string::npos;
-  return objective;
-}
 
 std::string sweep_page(const Json& sweep, const std::vector<SweptRun>& files,
                        const std::string& title) {
@@ -231,7 +96,7 @@ std::string sweep_page(const Json& sweep, const std::vector<SweptRun>& files,
                 {"failed", failed > 0 ? std::to_string(failed) : ""}};
   page.facts.push_back(best_of(sweep, objective));
   page.sections = {{"summary", "Settings", sweep_summary(sweep, objective.metric)},
-                   {"parallel", "Settings and results", parallel_of(runs, objective)},
+                   {"parallel", "Settings and results", sweep_parallel(runs, objective)},
                    {"curves", "Learning curves", curves_of(files)},
                    {"runs", "Runs, the best first", runs_table(runs, objective)}};
   page.footer = "Made by trainctl report.";
