@@ -2,13 +2,9 @@
 
 #include "base/clock.hpp"
 #include "base/files.hpp"
-#include "base/machine.hpp"
-#include "base/numa.hpp"
 #include "base/strings.hpp"
 #include "config_arguments.hpp"
 #include "context.hpp"
-#include "engine_library.hpp"
-#include "launch/gpu_probe.hpp"
 #include "launch/launcher_env.hpp"
 #include "launch/signals.hpp"
 #include "log/log.hpp"
@@ -16,10 +12,11 @@
 #include "study/folder_lock.hpp"
 #include "study/run_folder.hpp"
 #include "study/sweep_process.hpp"
-#include "study/sweep_slots.hpp"
+#include "sweep_flags.hpp"
 #include "sweep_output.hpp"
 #include "sweep_plan.hpp"
 #include "sweep_prepare.hpp"
+#include "sweep_starter.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
 
@@ -28,8 +25,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -67,117 +62,6 @@ study::FolderLock lock_of(const fs::path& folder) {
                             printable(folder.string()), holder->pid, printable(holder->host),
                             printable(holder->since), printable(file.string())));
   }
-}
-
-/// As CUDA_VISIBLE_DEVICES names them; none where no run could use one.
-std::vector<std::string> gpus_for(const PlannedSweep& sweep) {
-  const bool wants_any =
-      std::ranges::any_of(sweep.devices, [](const auto& of_hash) { return of_hash.second != 0; });
-  if (!wants_any || read_machine().gpus.empty()) return {};
-  const int count = launch::probe_gpus().count;
-  const char* listed = std::getenv("CUDA_VISIBLE_DEVICES");
-  std::vector<std::string> names =
-      listed == nullptr || *listed == '\0' ? std::vector<std::string>() : split(listed, ',');
-  const bool is_complete = std::ssize(names) >= count;
-  if (is_complete) {
-    names.resize(static_cast<std::size_t>(count));
-    return names;
-  }
-  names.clear();
-  for (int i = 0; i < count; ++i) names.push_back(std::to_string(i));
-  return names;
-}
-
-/// Starts `trainctl run`, with its share of the machine.
-class Starter {
- public:
-  Starter(const SweepFlags& flags, const PlannedSweep& sweep, const fs::path& folder,
-          const launch::SignalGuard& guard)
-      : Starter(flags, sweep, folder, guard,
-                flags.jobs > 1 ? gpus_for(sweep) : std::vector<std::string>()) {}
-
-  std::unique_ptr<study::JobProcess> start(const study::SweepJob& job);
-  /// What a run had is free for the next.
-  void release(std::int64_t number);
-
- private:
-  Starter(const SweepFlags& flags, const PlannedSweep& sweep, const fs::path& folder,
-          const launch::SignalGuard& guard, const std::vector<std::string>& gpus)
-      : flags_(flags),
-        sweep_(sweep),
-        folder_(folder),
-        guard_(guard),
-        gpus_(static_cast<int>(gpus.size())),
-        slots_(flags.jobs, by_physical_core(allowed_cores()), cpu_quota(), gpus) {}
-
-  [[nodiscard]] std::vector<std::string> command(const study::SweepJob& job) const;
-  [[nodiscard]] fs::path config_of(const std::string& hash) const;
-  [[nodiscard]] const study::PlannedRun& run_of(const study::SweepJob& job) const;
-  [[nodiscard]] int gpus_of(const study::SweepJob& job) const;
-
-  const SweepFlags& flags_;
-  const PlannedSweep& sweep_;
-  fs::path folder_;
-  const launch::SignalGuard& guard_;
-  int gpus_;
-  study::Slots slots_;
-  std::map<std::int64_t, study::Share> shares_;
-};
-
-std::vector<std::string> Starter::command(const study::SweepJob& job) const {
-  std::vector<std::string> words{executable_path().string(), "run",
-                                 config_of(run_of(job).config).string(),
-                                 fmt::format("seed={}", job.seed)};
-  for (const char* word : {"--resume", "auto", "--quiet", "--progress", "none", "--color", "never"})
-    words.emplace_back(word);
-  words.insert(words.end(), {"--run-dir", job.run_dir.string()});
-  if (job.until_epoch)
-    words.insert(words.end(), {"--until-epoch", std::to_string(*job.until_epoch)});
-  return words;
-}
-
-/// The experiment as it was when the sweep was called: a file that is changed meanwhile changes no
-/// run.
-fs::path Starter::config_of(const std::string& hash) const {
-  const fs::path file = folder_ / "configs" / (hash + ".yaml");
-  std::error_code ignored;
-  if (!fs::is_regular_file(file, ignored)) write_atomically(file, sweep_.configs.at(hash));
-  return file;
-}
-
-const study::PlannedRun& Starter::run_of(const study::SweepJob& job) const {
-  const auto run = std::ranges::find_if(sweep_.runs, [&](const study::PlannedRun& each) {
-    return each.seed == job.seed && each.overrides == job.overrides;
-  });
-  ASSERT(run != sweep_.runs.end());
-  return *run;
-}
-
-/// With `auto` an equal part of them.
-int Starter::gpus_of(const study::SweepJob& job) const {
-  if (gpus_ == 0) return 0;
-  const int wanted = sweep_.devices.at(run_of(job).config);
-  return wanted >= 0 ? wanted : std::max(1, gpus_ / flags_.jobs);
-}
-
-std::unique_ptr<study::JobProcess> Starter::start(const study::SweepJob& job) {
-  const study::Share share = slots_.take(gpus_of(job));
-  shares_[job.number] = share;
-  const fs::path log = folder_ / "logs" / (study::run_id(job.number) + ".log");
-  try {
-    return std::make_unique<study::ChildProcess>(study::JobCommand{command(job), log, share},
-                                                 guard_);
-  } catch (const Error&) {
-    release(job.number);
-    throw;
-  }
-}
-
-void Starter::release(std::int64_t number) {
-  const auto share = shares_.find(number);
-  if (share == shares_.end()) return;
-  slots_.give_back(share->second);
-  shares_.erase(share);
 }
 
 std::string resume_command(const Context& context) {
@@ -243,7 +127,7 @@ void say_repeated(const PlannedSweep& sweep, const Context& context) {
 
 study::SweepEnd make_runs(const Making& making, const Context& context) {
   const fs::path& folder = making.folder;
-  Starter starter(making.flags, making.sweep, folder, making.guard);
+  RunStarter starter(making.flags, making.sweep, folder, making.guard);
   make_folder(folder / "configs");
   make_folder(folder / "logs");
   make_folder(folder / "runs");
@@ -305,52 +189,6 @@ int sweep(const SweepFlags& flags, Context& context) {
   return exit_code;
 }
 
-void add_ways(CLI::App& verb, SweepFlags& flags) {
-  verb.add_option("--list", flags.list, "YAML file with a list of maps, one a run")
-      ->type_name("FILE");
-  verb.add_option("--samples", flags.samples, "draw so many settings at random")
-      ->type_name("N")
-      ->check(whole_number(1, 10'000));
-  verb.add_option("--lhs", flags.lhs, "draw so many settings as a Latin hypercube")
-      ->type_name("N")
-      ->check(whole_number(1, 10'000));
-  verb.add_option("--sample-seed", flags.sample_seed, "of what is drawn")
-      ->type_name("N")
-      ->check(whole_number(0, INT64_MAX));
-  verb.add_option("--seeds", flags.seeds, "run each setting with these seeds, compared in pairs")
-      ->type_name("LIST");
-  verb.add_flag("--asha", flags.asha,
-                "stop runs early that are worse than others (asynchronous successive halving)");
-  verb.add_option("--eta", flags.eta, "with --asha: of so many settings one goes on")
-      ->type_name("N")
-      ->check(whole_number(2, 1000));
-  verb.add_option("--min-epochs", flags.min_epochs, "with --asha: that each setting is given")
-      ->type_name("N")
-      ->check(whole_number(1, 1'000'000'000));
-}
-
-void add_course(CLI::App& verb, SweepFlags& flags) {
-  verb.add_option("--jobs", flags.jobs, "runs side by side, which share cores and GPUs")
-      ->type_name("N")
-      ->check(whole_number(1, 1000));
-  verb.add_option("--retries", flags.retries,
-                  "try a run again that lacked memory, disk or a device, so often")
-      ->type_name("N")
-      ->check(whole_number(0, 1000));
-  CLI::Option* fast = verb.add_flag("--fail-fast", flags.fail_fast, "a run that fails ends all");
-  verb.add_flag("--keep-going", flags.keep_going, "it does not: the default")->excludes(fast);
-  verb.add_flag("--resume", flags.resume,
-                "go on with the sweep of the folder; another definition adds to its runs");
-  verb.add_flag("--retry-failed", flags.retry_failed, "run again what has failed");
-}
-
-std::function<std::string(const std::string&)> one_of(std::vector<std::string> names) {
-  return [names = std::move(names)](const std::string& text) -> std::string {
-    if (std::ranges::find(names, text) != names.end()) return {};
-    return fmt::format("'{}' is not one of {}", printable(text), join(names, ", "));
-  };
-}
-
 }  // namespace
 
 void add_sweep(CLI::App& program, Context& context) {
@@ -360,26 +198,7 @@ void add_sweep(CLI::App& program, Context& context) {
       {"sweep", "many settings as runs of one ledger, which survives being killed", kTrainGroup},
       [flags, &context] { return sweep(*flags, context); });
   add_config_arguments(verb, flags->config);
-  add_ways(verb, *flags);
-  verb.add_option("--monitor", flags->monitor,
-                  "what settings are ranked by, such as val/accuracy; the experiment's own")
-      ->type_name("METRIC");
-  verb.add_option("--mode", flags->mode, "whether the lowest or the highest is best: min, max")
-      ->type_name("HOW")
-      ->check(one_of({"min", "max"}));
-  verb.add_option("--against", flags->against, "the row that all are compared with: best, first")
-      ->type_name("WHICH")
-      ->check(one_of({"best", "first"}));
-  add_course(verb, *flags);
-  verb.add_option("--out", flags->out, "folder of the sweep; runs/sweep/NAME")->type_name("DIR");
-  verb.add_option("--csv", flags->csv, "write a line a run to this file")->type_name("FILE");
-  verb.footer(
-      "Keys that vary:  optimizer.lr=0.1,0.01  model.hidden=[32],[64]  "
-      "loader.batch_size=range(16,65,16)\n"
-      "To draw from:    optimizer.lr=log(1e-4,1e-1)  model.dropout=uniform(0,0.5)  "
-      "optimizer.type=choice(sgd,adam)\n"
-      "Exit codes: 0 all runs are done; 5 some have failed; 75 or 130 stopped, go on with "
-      "--resume.");
+  add_sweep_flags(verb, *flags);
 }
 
 }  // namespace trainctl::app
