@@ -4,10 +4,9 @@
 #include "spec/monitor.hpp"
 #include "study/sweep_definition.hpp"
 #include "study/sweep_halving.hpp"
-#include "study/sweep_space.hpp"
+#include "sweep_settings.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <set>
 #include <utility>
@@ -16,73 +15,6 @@ namespace trainctl::app {
 namespace {
 
 constexpr std::size_t kMostRuns = 10'000;
-
-/// The words of the command line that vary a key, and what becomes of them.
-struct Space {
-  std::vector<std::string> words;
-  std::vector<study::Dimension> dimensions;
-  std::vector<std::string> fixed;
-};
-
-Space space_of(const SweepFlags& flags) {
-  Space space;
-  for (const std::string& word : flags.config.overrides) {
-    if (!study::is_dimension(word)) {
-      space.fixed.push_back(word);
-      continue;
-    }
-    space.words.push_back(word);
-    space.dimensions.push_back(study::parse_dimension(word));
-    ENSURE(config, study::bare_key(space.dimensions.back().axis.key) != "seed",
-           "seed is not a key to vary: write --seeds {}, so that runs of one setting are compared "
-           "seed by seed",
-           printable(word.substr(word.find('=') + 1)));
-  }
-  return space;
-}
-
-std::string kind_of(const SweepFlags& flags) {
-  const int ways = (flags.list.empty() ? 0 : 1) + (flags.samples > 0) + (flags.lhs > 0);
-  ENSURE(config, ways <= 1, "--list, --samples and --lhs are three ways to choose runs: take one");
-  if (!flags.list.empty()) return "list";
-  if (flags.samples > 0) return "random";
-  return flags.lhs > 0 ? "lhs" : "grid";
-}
-
-study::Settings settings_of(const SweepFlags& flags, const Space& space, const std::string& kind) {
-  if (kind == "list") {
-    ENSURE(config, space.dimensions.empty(), "--list names the runs: leave {} out, or the list",
-           printable(space.words.front()));
-    return study::listed_settings(flags.list);
-  }
-  if (kind == "random")
-    return study::random_settings(space.dimensions, static_cast<std::size_t>(flags.samples),
-                                  flags.sample_seed);
-  if (kind == "lhs")
-    return study::latin_hypercube(space.dimensions, static_cast<std::size_t>(flags.lhs),
-                                  flags.sample_seed);
-  ENSURE(config, !space.dimensions.empty() || !flags.seeds.empty(),
-         "nothing is varied: write keys with several values, as in optimizer.lr=0.1,0.01, or "
-         "--list FILE, or --seeds 0,1,2");
-  return study::grid_settings(space.dimensions);
-}
-
-/// Empty: the experiment's own.
-std::vector<std::uint64_t> seeds_of(const SweepFlags& flags) {
-  std::vector<std::uint64_t> seeds;
-  if (flags.seeds.empty()) return seeds;
-  for (const std::string& text : study::parse_axis("--seeds", flags.seeds).values) {
-    std::uint64_t seed = 0;
-    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), seed);
-    ENSURE(config, failure == std::errc() && end == text.data() + text.size(),
-           "--seeds: '{}' is no whole number from 0 on", printable(text));
-    seeds.push_back(seed);
-  }
-  const std::set<std::uint64_t> unique(seeds.begin(), seeds.end());
-  ENSURE(config, unique.size() == seeds.size(), "--seeds {}: a seed is given twice",
-         printable(flags.seeds));
-  return seeds;
-}
 
 std::vector<std::string> words_of(const report::Overrides& overrides) {
   std::vector<std::string> words;
@@ -139,7 +71,7 @@ class Planner {
   void rank(const spec::Experiment& experiment);
   void check_halving(const spec::Experiment& experiment);
   void check_rungs() const;
-  void define(const Space& space, const study::Settings& settings);
+  void define(const SweepSpace& space, const study::Settings& settings);
 
   const SweepFlags& flags_;
   Context& context_;
@@ -154,7 +86,7 @@ class Planner {
 };
 
 PlannedSweep Planner::plan() {
-  const Space space = space_of(flags_);
+  const SweepSpace space = space_of(flags_);
   sweep_.kind = kind_of(flags_);
   sweep_.fixed = space.fixed;
   seeds_ = seeds_of(flags_);
@@ -283,7 +215,7 @@ void Planner::check_rungs() const {
          printable(sweep_.ranking.monitor), rungs, validates_every_);
 }
 
-void Planner::define(const Space& space, const study::Settings& settings) {
+void Planner::define(const SweepSpace& space, const study::Settings& settings) {
   Json& definition = sweep_.definition;
   definition["kind"] = sweep_.kind;
   Json keys = Json::object();
