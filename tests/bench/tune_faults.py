@@ -59,10 +59,11 @@ def table_of(rows):
     return "\n".join(lines) + "\n"
 
 
-def write_page(table, documents, budget):
+def write_page(table, documents, build, budget):
     stem = f"tune_faults_{len(os.sched_getaffinity(0))}core_{datetime.date.today().isoformat()}"
     folder = SOURCE / "docs/benchmarks"
-    (folder / f"{stem}.json").write_text(json.dumps(documents, indent=1) + "\n")
+    text = json.dumps(documents, indent=1).replace(f"{build}/bin/", "")
+    (folder / f"{stem}.json").write_text(text + "\n")
     (folder / f"{stem}.md").write_text(
         f"# What tune finds, on {len(os.sched_getaffinity(0))} cores\n\n"
         f"Each row is one `trainctl tune CONFIG --budget {budget}` on an experiment of `tests/support/planted_faults.py`; the gain is\n"
@@ -88,7 +89,7 @@ def main():
     table = table_of(rows)
     print("\n" + table, end="")
     if options.write:
-        write_page(table, documents, options.budget)
+        write_page(table, documents, options.build.resolve(), options.budget)
     return 0 if all(row[-1] == "yes" for row in rows) else 1
 
 
