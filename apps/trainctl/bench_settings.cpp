@@ -126,17 +126,20 @@ std::string no_threads_line(int devices) {
 /// What one run told of those on as many devices.
 class Threads {
  public:
-  Threads(const BenchFlags& flags, Context& context) : flags_(flags), context_(context) {}
+  Threads(const BenchFlags& flags, std::optional<double> ends_at, Context& context)
+      : flags_(flags), context_(context), ends_at_(ends_at) {}
 
-  /// The number that is pinned; none where its run failed or was stopped.
+  /// The number that is pinned; none where its run failed or was ended.
   std::optional<int> of(int devices, Overrides added, bool differs) {
     if (failed_.contains(devices)) return std::nullopt;
     if (const auto known = found_.find(devices); known != found_.end()) return known->second;
     added.emplace_back("trainer.fast_dev_run=true");
     const study::WarmUp tried =
-        study::warm_up(request_for(flags_, added, context_), steady_clock());
-    if (tried.stopped) {
-      first_ = tried;
+        study::warm_up(request_for(flags_, added, context_), steady_clock(), ends_at_);
+    if (tried.stopped || tried.overdue) {
+      first_.stopped = tried.stopped;
+      first_.overdue = tried.overdue;
+      if (tried.overdue) say(context_, "warm-up  ended: the budget is over");
       return std::nullopt;
     }
     if (!tried.threads) {
@@ -144,7 +147,7 @@ class Threads {
       say(context_, no_threads_line(devices));
       return std::nullopt;
     }
-    if (!first_.threads) first_ = tried;
+    if (!first_.threads) first_.threads = tried.threads;
     say(context_, threads_line(*tried.threads, devices, differs));
     return found_[devices] = *tried.threads;
   }
@@ -156,11 +159,14 @@ class Threads {
                               number == 1 ? "" : "s"));
   }
 
+  /// A signal, or the end of the budget.
+  [[nodiscard]] bool were_ended() const { return first_.stopped || first_.overdue; }
   [[nodiscard]] const study::WarmUp& first() const { return first_; }
 
  private:
   const BenchFlags& flags_;
   Context& context_;
+  std::optional<double> ends_at_;
   std::map<int, int> found_;  // by the number of devices
   std::set<int> failed_;
   study::WarmUp first_;
@@ -192,16 +198,16 @@ std::vector<std::string> varied_keys(const BenchPlan& plan) {
   return keys;
 }
 
-study::WarmUp pin_threads(const BenchFlags& flags, BenchPlan& plan, std::optional<int> known,
+study::WarmUp pin_threads(const BenchFlags& flags, BenchPlan& plan, const Pinning& pinning,
                           Context& context) {
-  Threads threads(flags, context);
+  Threads threads(flags, pinning.ends_at, context);
   const bool differs = devices_differ(plan.requests);
-  if (known && !differs) threads.take(devices_in(plan.requests.front()), *known);
+  if (pinning.known && !differs) threads.take(devices_in(plan.requests.front()), *pinning.known);
   for (std::size_t i = 0; i < plan.requests.size(); ++i) {
     if (!chooses_threads(plan.requests[i])) continue;
     Overrides added = plan.settings[i].overrides();
     const auto number = threads.of(devices_in(plan.requests[i]), added, differs);
-    if (threads.first().stopped) break;
+    if (threads.were_ended()) break;
     if (!number) continue;
     added.push_back(fmt::format("trainer.num_threads={}", *number));
     plan.requests[i] = request_for(flags, added, context);

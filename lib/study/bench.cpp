@@ -43,9 +43,8 @@ class Budget {
   }
 
   /// Of the first round; later ones are foreseen.
-  [[nodiscard]] bool lets_run_begin(int repeat, std::size_t setting) const {
-    const bool first = repeat == 0 && setting == 0;
-    return first || repeat > 0 || !rounds_.ends_at || rounds_.clock->now() <= *rounds_.ends_at;
+  [[nodiscard]] bool lets_run_begin(int repeat) const {
+    return repeat > 0 || !rounds_.ends_at || rounds_.clock->now() <= *rounds_.ends_at;
   }
 
  private:
@@ -67,7 +66,7 @@ std::vector<report::BenchRow> run_rounds(std::span<const Setting> settings, cons
     for (std::size_t turn = 0; turn < settings.size(); ++turn) {
       const std::size_t i = repeat % 2 == 0 ? turn : settings.size() - 1 - turn;
       if (rows[i].failure) continue;
-      if (!budget.lets_run_begin(repeat, i) || !keep(rows[i], run_trial(i, repeat), which))
+      if (!budget.lets_run_begin(repeat) || !keep(rows[i], run_trial(i, repeat), which))
         return rows;
     }
   }

@@ -28,8 +28,8 @@ struct Rounds {
 /// run that fails is noted in its row, with setting and repeat, and the row is not run again; one
 /// that was stopped by a signal ends the bench. With an end no round begins that would pass it if
 /// it took as long as the longest so far; in the first round, whose length nobody knows yet, no run
-/// begins after it. A run that `run_trial` ended there (overdue) ends the bench, and its row is as
-/// it was before.
+/// begins after it, the first neither. A run that `run_trial` ended there (overdue) ends the bench,
+/// and its row is as it was before.
 std::vector<report::BenchRow> run_rounds(std::span<const Setting> settings, const Rounds& rounds,
                                          const RunTrial& run_trial);
 

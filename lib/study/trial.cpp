@@ -9,8 +9,6 @@
 namespace trainctl::study {
 namespace {
 
-Sinks no_sinks(const fs::path& /*run_dir*/) { return {}; }
-
 /// A second attempt or a restart would be timed as the first.
 RunRequest one_attempt(RunRequest request) {
   request.loaded.experiment.trainer.max_restarts = 0;
@@ -39,9 +37,11 @@ TrialResult run_trial(const RunRequest& request, const Clock& clock,
   }
 }
 
-WarmUp warm_up(const RunRequest& request, const Clock& clock) {
-  const RunOutcome run = run_experiment(one_attempt(request), no_sinks, clock);
-  WarmUp found;
+WarmUp warm_up(const RunRequest& request, const Clock& clock, std::optional<double> ends_at) {
+  const Deadline deadline(ends_at);
+  const RunOutcome run = run_experiment(
+      one_attempt(request), [&](const fs::path& /*run_dir*/) { return deadline.sinks(); }, clock);
+  WarmUp found{.threads = {}, .stopped = {}, .overdue = deadline.has_struck()};
   if (launch::is_stop_code(run.ending.exit_code)) found.stopped = run.ending.exit_code;
   if (run.record.started) found.threads = run.record.started->num_threads;
   return found;

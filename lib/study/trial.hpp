@@ -17,7 +17,9 @@ TrialResult run_trial(const RunRequest& request, const Clock& clock,
 struct WarmUp {
   std::optional<int> threads;  // that the run has chosen
   std::optional<int> stopped;  // exit code, where a signal ended it
+  bool overdue = false;        // it was killed at its end
 };
-WarmUp warm_up(const RunRequest& request, const Clock& clock);
+/// At `ends_at` of the clock it is killed, as a trial is.
+WarmUp warm_up(const RunRequest& request, const Clock& clock, std::optional<double> ends_at = {});
 
 }  // namespace trainctl::study

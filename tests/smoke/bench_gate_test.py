@@ -154,9 +154,19 @@ class Budget(Sleepy):
         code, out, err = run(self.folder, "bench", "sleepy.yaml", "--workers", "0,1", "--budget", "0.1s")
         self.assertEqual(code, 4, out + err)
         self.assertIn("was over before every setting had run once", err)
+        self.assertIn("left time for 0 of 5 repeats", out)
         code, _, err = run(self.folder, "bench", "sleepy.yaml", "--budget", "soon")
         self.assertEqual(code, 2)
         self.assertIn("'soon' is no time", err)
+
+    def test_a_warm_up_ends_with_the_budget_and_no_run_follows_it(self):
+        minutes = ["trainer.num_threads=auto", "dataset.train.microseconds=60000000"]  # a sample
+        code, out, err = run(self.folder, "bench", "sleepy.yaml", *minutes, "--budget", "2s")
+        self.assertEqual(code, 4, out + err)
+        self.assertIn("warm-up  ended: the budget is over", err)
+        self.assertIn("left time for 0 of 5 repeats", out)
+        self.assertIn("was over before every setting had run once", err)
+        self.assertEqual(len(list((self.folder / "runs/bench/sleepy").glob("2*"))), 1)
 
 
 class TheClassicTable(Smoke):

@@ -173,3 +173,18 @@ TEST_CASE("a budget that is over in the first round leaves settings without a ru
   CHECK(rows[1].trials.empty());
   CHECK_FALSE(is_whole_round(rows));
 }
+
+TEST_CASE("a budget that is over before the first run, as after a warm-up, lets none begin") {
+  const auto settings = product(std::vector<Axis>{{"k", {"a", "b"}}});
+  ManualClock clock;
+  clock.advance(5);
+  int runs = 0;
+  const auto rows = run_rounds(settings, {.repeats = 5, .ends_at = 4, .clock = &clock},
+                               [&](std::size_t, int) -> TrialResult {
+                                 ++runs;
+                                 return report::Trial{};
+                               });
+  CHECK(runs == 0);
+  CHECK(rows.size() == 2);
+  CHECK_FALSE(is_whole_round(rows));
+}

@@ -46,3 +46,13 @@ TEST_CASE("a warm-up tells the number of threads") {
         3);
   CHECK_FALSE(study::warm_up(fake_run::request(folder, "exit 1\n"), steady_clock()).threads);
 }
+
+TEST_CASE("a warm-up that goes on beyond its end is killed, and is overdue") {
+  TempFolder folder;
+  const Clock& clock = steady_clock();
+  const study::WarmUp late =
+      study::warm_up(fake_run::request(folder, "sleep 600\n"), clock, clock.now() + 0.3);
+  CHECK(late.overdue);
+  CHECK_FALSE(late.stopped);
+  CHECK_FALSE(late.threads);
+}
