@@ -26,7 +26,7 @@ struct CompareFlags {
   bool group = false;
   bool assert_equal_loss = false;
   std::string html;
-  std::string fail_on;
+  CompareConditions fail_on;
   std::string junit;
 };
 
@@ -76,8 +76,10 @@ report::Compared compared_of(const CompareFlags& flags) {
       flags.words, [&](const std::string& word) { return fs::is_regular_file(word, ignored); });
   ENSURE(config, !benches || (!flags.group && !flags.assert_equal_loss),
          "--group and --assert-equal-loss are for run folders, and these are files");
-  ENSURE(config, flags.junit.empty() || flags.assert_equal_loss || !flags.fail_on.empty(),
+  ENSURE(config, flags.junit.empty() || flags.assert_equal_loss || !flags.fail_on.text.empty(),
          "--junit writes what --fail-on and --assert-equal-loss find: add one of them");
+  ENSURE(config, !flags.fail_on.force || !flags.fail_on.text.empty(),
+         "--force belongs to --fail-on");
   return benches ? compared_benches(flags.words) : compared_runs(flags);
 }
 
@@ -107,8 +109,8 @@ std::optional<report::LossComparison> losses_of(const CompareFlags& flags,
 }
 
 std::optional<CompareGate> gate_of(const CompareFlags& flags, const report::Compared& compared) {
-  if (flags.fail_on.empty()) return std::nullopt;
-  return compared.kind == "benches" ? judge_benches(flags.fail_on, flags.words)
+  if (flags.fail_on.text.empty()) return std::nullopt;
+  return compared.kind == "benches" ? judge_benches(flags.fail_on, compared, flags.words)
                                     : judge_runs(flags.fail_on, compared);
 }
 
@@ -121,9 +123,9 @@ void print_text(const report::Compared& compared, const std::optional<CompareGat
     }
     writer_for(stdout)(report::compare_text(compared, style));
   }
-  if (!gate) return;
-  for (const std::string& warning : gate->warnings)
+  for (const std::string& warning : report::machines_apart(compared))
     writer_for(stderr)("warning: " + printable(warning) + "\n");
+  if (!gate) return;
   const std::string table = report::to_text(report::gate_table(gate->findings), style);
   writer_for(stdout)(context.quiet ? table : "\n" + table + gate->notes);
 }
@@ -133,7 +135,7 @@ Json document_of(const report::Compared& compared,
                  const std::optional<CompareGate>& gate) {
   Json document = report::compare_document(compared, losses);
   document["gate"] = gate ? report::gate_json(gate->findings) : Json(nullptr);
-  if (gate) document["gate"]["warnings"] = gate->warnings;
+  if (gate) document["gate"]["warnings"] = document["warnings"];
   return document;
 }
 
@@ -171,18 +173,21 @@ void add_compare(CLI::App& program, Context& context) {
   verb.add_flag("--group", flags->group, "runs whose configs differ in the seed only are a group");
   verb.add_flag("--assert-equal-loss", flags->assert_equal_loss,
                 "exit 3 where a loss of any step or epoch is not the first run's, bit by bit");
-  verb.add_option("--fail-on", flags->fail_on,
+  verb.add_option("--fail-on", flags->fail_on.text,
                   "changes that end with 3 (4: too noisy to tell): samples_per_s<-5%, "
                   "val/accuracy<-0.5pt; against the first")
       ->type_name("CONDITIONS");
+  verb.add_flag("--force", flags->fail_on.force,
+                "judge times and memory also where the machines are others");
   verb.add_option("--junit", flags->junit,
                   "write conditions and equal losses as test cases to this file")
       ->type_name("FILE");
   verb.add_option("--html", flags->html, "write a page with the curves, too")->type_name("FILE");
   verb.footer(
       "All are compared with the first. The interval of a difference is Student's, by pairs where\n"
-      "both groups have the same seeds. Exit codes: 0 done; 2 a PATH that is none; 3 a condition\n"
-      "failed or a loss differs; 4 too noisy to decide.");
+      "both groups have the same seeds. Exit codes: 0 done; 2 a PATH that is none, or speeds of\n"
+      "other machines under --fail-on; 3 a condition failed or a loss differs; 4 too noisy to "
+      "decide.");
 }
 
 }  // namespace trainctl::app

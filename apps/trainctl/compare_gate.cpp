@@ -1,19 +1,35 @@
 #include "compare_gate.hpp"
 
 #include "base/error.hpp"
+#include "base/strings.hpp"
 #include "report/bench_junit.hpp"
 #include "study/baseline.hpp"
 
 #include <algorithm>
 
 namespace trainctl::app {
+namespace {
 
-CompareGate judge_runs(const std::string& conditions, const report::Compared& runs) {
+std::vector<report::Condition> parsed_for(const CompareConditions& conditions,
+                                          const report::Compared& compared,
+                                          const std::vector<std::string>& metrics) {
+  std::vector<report::Condition> parsed = report::parse_conditions(conditions.text, metrics);
+  const std::vector<std::string> apart = report::machines_apart(compared);
+  const auto speed = std::ranges::find_if(parsed, report::is_of_machine);
+  ENSURE(config, apart.empty() || conditions.force || speed == parsed.end(),
+         "--fail-on {}: {}; leave it out, or add --force", printable(speed->text),
+         printable(apart.front()));
+  return parsed;
+}
+
+}  // namespace
+
+CompareGate judge_runs(const CompareConditions& conditions, const report::Compared& runs) {
   ENSURE(config, runs.groups.size() > 1,
          "--fail-on compares with the first group of runs, and there is no other");
-  const auto parsed = report::parse_conditions(conditions, report::gate_metrics(runs));
+  const auto parsed = parsed_for(conditions, runs, report::gate_metrics(runs));
   const std::vector<report::Contest> contests = report::contests_of(runs);
-  CompareGate gate{.findings = report::judge(parsed, contests), .warnings = {}, .notes = {}};
+  CompareGate gate{.findings = report::judge(parsed, contests), .notes = {}};
   gate.notes = report::gate_notes(gate.findings, report::Pairing::interleaved);
   if (std::ranges::find(contests, report::Pairing::apart, &report::Contest::pairing) !=
       contests.end())
@@ -21,14 +37,13 @@ CompareGate judge_runs(const std::string& conditions, const report::Compared& ru
   return gate;
 }
 
-CompareGate judge_benches(const std::string& conditions, const std::vector<std::string>& files) {
+CompareGate judge_benches(const CompareConditions& conditions, const report::Compared& benches,
+                          const std::vector<std::string>& files) {
   ENSURE(config, files.size() > 1, "--fail-on compares with the first bench: name another one");
-  std::vector<report::Baseline> benches;
-  for (const std::string& file : files) benches.push_back(study::load_baseline(file));
-  const auto parsed = report::parse_conditions(conditions, report::gate_metrics(benches));
-  CompareGate gate{.findings = report::judge(parsed, report::contests_of(benches)),
-                   .warnings = report::machines_apart(benches),
-                   .notes = {}};
+  std::vector<report::Baseline> saved;
+  for (const std::string& file : files) saved.push_back(study::load_baseline(file));
+  const auto parsed = parsed_for(conditions, benches, report::gate_metrics(saved));
+  CompareGate gate{.findings = report::judge(parsed, report::contests_of(saved)), .notes = {}};
   gate.notes = report::gate_notes(gate.findings, report::Pairing::apart);
   return gate;
 }

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/strings.hpp"
+#include "report/run_files.hpp"
 
 #include <fmt/format.h>
 
@@ -16,6 +17,7 @@ namespace trainctl::report {
 namespace {
 
 constexpr const char* kSchema = "trainctl.bench/1";
+constexpr double kGiB = 1024.0 * 1024 * 1024;
 constexpr std::array kMachineKeys{"cpu", "cores", "memory_gib", "gpus"};
 
 /// Walks a document that anybody may have written.
@@ -143,7 +145,6 @@ std::string shown(const Json& value) {
 }  // namespace
 
 Json machine_key(const Machine& machine) {
-  constexpr double kGiB = 1024.0 * 1024 * 1024;
   Json key{{"cpu", machine.cpu_model},
            {"cores", machine.cores},
            {"memory_gib", std::llround(static_cast<double>(machine.memory_bytes) / kGiB)},
@@ -151,6 +152,18 @@ Json machine_key(const Machine& machine) {
   Hasher hasher;
   hasher.add(to_line(key));
   key["hash"] = hasher.hex();
+  return key;
+}
+
+Json machine_of_manifest(const Json& manifest) {
+  const Json& hardware = member(manifest, "hardware");
+  if (!hardware.is_object()) return nullptr;
+  Json key = Json::object();
+  if (hardware.contains("cpu")) key["cpu"] = hardware["cpu"];
+  if (hardware.contains("cores")) key["cores"] = hardware["cores"];
+  if (const Json& bytes = member(hardware, "memory_bytes"); bytes.is_number())
+    key["memory_gib"] = std::llround(bytes.get<double>() / kGiB);
+  if (hardware.contains("gpu_models")) key["gpus"] = hardware["gpu_models"];
   return key;
 }
 

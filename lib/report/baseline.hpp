@@ -16,6 +16,9 @@ namespace trainctl::report {
 /// What of a machine decides how fast a run is: {cpu, cores, memory_gib, gpus, hash}.
 Json machine_key(const Machine& machine);
 
+/// The same of the machine that a manifest names, without a hash; null where it names none.
+Json machine_of_manifest(const Json& manifest);
+
 /// "cores: 16 there, 2 here", one for each difference of two keys; empty: none. A value that a key
 /// does not have is no difference, but a key without any is one.
 std::vector<std::string> machine_differences(const Json& there, const Json& here);

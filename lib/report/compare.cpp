@@ -149,7 +149,10 @@ Group group_of(std::string label, std::vector<RunFiles> runs) {
 }
 
 Group group_of_bench(std::string label, const Json& bench) {
-  Group group{.label = std::move(label), .runs = {}, .members = {Measures{}}};
+  Group group{.label = std::move(label),
+              .runs = {},
+              .members = {Measures{}},
+              .machine = member(bench, "machine")};
   const Json& rows = member(bench, "rows");
   if (!rows.is_array()) return group;
   for (const Json& row : rows) {

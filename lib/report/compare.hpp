@@ -26,6 +26,7 @@ struct Group {
   std::string label;
   std::vector<RunFiles> runs;  // none of a bench
   std::vector<Measures> members;
+  Json machine = nullptr;  // of a bench, see machine_key()
 };
 
 /// Two or more groups; all are compared with the first.

@@ -41,6 +41,14 @@ Samples samples_of(const std::vector<Measures>& members) {
   return samples;
 }
 
+/// Of each run, or the one of a bench.
+std::vector<Json> machines_of(const Group& group) {
+  std::vector<Json> machines;
+  for (const RunFiles& run : group.runs) machines.push_back(machine_of_manifest(run.manifest));
+  if (machines.empty()) machines.push_back(group.machine);
+  return machines;
+}
+
 std::vector<std::pair<std::string, std::string>> settings_of(const BaselineRow& row) {
   return {row.settings.begin(), row.settings.end()};
 }
@@ -98,15 +106,27 @@ std::vector<Contest> contests_of(std::span<const Baseline> benches) {
   return contests;
 }
 
-std::vector<std::string> machines_apart(std::span<const Baseline> benches) {
+std::vector<std::string> machines_apart(const Compared& compared) {
   std::vector<std::string> sentences;
-  for (const Baseline& bench : benches.subspan(1)) {
-    const auto differences = machine_differences(benches.front().machine, bench.machine);
-    if (!differences.empty())
-      sentences.push_back(fmt::format("{} and {} are not of one machine: {}", benches.front().path,
-                                      bench.path, join(differences, "; ")));
+  const Group& first = compared.groups.front();
+  const Json there = machines_of(first).front();
+  for (const Group& group : compared.groups) {
+    const bool is_first = &group == &first;
+    const std::string other = is_first ? "another run of it" : "'" + group.label + "'";
+    for (const Json& here : machines_of(group)) {
+      const auto differences = machine_differences(there, here);
+      if (differences.empty()) continue;
+      sentences.push_back(fmt::format("the speeds of '{}' (there) and {} (here) do not compare: {}",
+                                      first.label, other, join(differences, "; ")));
+      break;
+    }
   }
   return sentences;
+}
+
+bool is_of_machine(const Condition& condition) {
+  return is_own_name(condition.metric) || condition.metric == "wall_s" ||
+         condition.metric == "gpu_util";
 }
 
 }  // namespace trainctl::report

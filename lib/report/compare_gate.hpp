@@ -25,7 +25,10 @@ std::vector<Contest> contests_of(const Compared& runs);
 /// Settings that the first has not are left out. Throws Error(config) where it has none of them.
 std::vector<Contest> contests_of(std::span<const Baseline> benches);
 
-/// Which machines are not that of the first bench, a sentence each.
-std::vector<std::string> machines_apart(std::span<const Baseline> benches);
+/// Which groups were not made on the machine of the first run, or do not say so, a sentence each.
+std::vector<std::string> machines_apart(const Compared& compared);
+
+/// Whether a condition is about time or memory, which are those of a machine.
+bool is_of_machine(const Condition& condition);
 
 }  // namespace trainctl::report

@@ -1,5 +1,6 @@
 #include "base/strings.hpp"
 #include "report/compare.hpp"
+#include "report/compare_gate.hpp"
 #include "report/html/curves.hpp"
 #include "report/spark.hpp"
 #include "report/table.hpp"
@@ -251,7 +252,8 @@ Json compare_document(const Compared& compared, const std::optional<LossComparis
           {"groups", groups},
           {"config", config},
           {"metrics", measures_json(compared)},
-          {"equal_losses", losses_json(losses)}};
+          {"equal_losses", losses_json(losses)},
+          {"warnings", machines_apart(compared)}};
 }
 
 }  // namespace trainctl::report

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <optional>
 #include <set>
 
@@ -98,19 +97,6 @@ std::vector<double> column_of(const fs::path& file, const std::string& name) {
   return values;
 }
 
-/// The key of the machine that a manifest names; null where it names none.
-Json machine_of(const Json& manifest) {
-  const auto hardware = manifest.find("hardware");
-  if (hardware == manifest.end() || !hardware->is_object()) return nullptr;
-  Json key = Json::object();
-  if (hardware->contains("cpu")) key["cpu"] = (*hardware)["cpu"];
-  if (hardware->contains("cores")) key["cores"] = (*hardware)["cores"];
-  if (const auto bytes = number_in(*hardware, "memory_bytes"))
-    key["memory_gib"] = std::llround(*bytes / (1024.0 * 1024 * 1024));
-  if (hardware->contains("gpu_models")) key["gpus"] = (*hardware)["gpu_models"];
-  return key;
-}
-
 report::Samples samples_of_run(const fs::path& folder, const Json& result) {
   report::Samples samples;
   take(samples, "total_s", number_in(result, "wall_s"));
@@ -134,7 +120,7 @@ report::Baseline run_as_baseline(const fs::path& folder) {
          "the baseline {} is a run that did not end well: give one whose exit code was 0", path);
   report::Baseline baseline;
   baseline.path = folder.string();
-  baseline.machine = machine_of(read_json(folder / "manifest.json"));
+  baseline.machine = report::machine_of_manifest(read_json(folder / "manifest.json"));
   baseline.config_resolved =
       read_file(folder / "config.resolved.yaml", kMostBytes, ReadFailure::config);
   baseline.rows.push_back({"the run", {}, samples_of_run(folder, result)});

@@ -95,6 +95,19 @@ TEST_CASE("machines differ in what decides their speed, and in nothing else") {
   CHECK(machine_key(other)["hash"] != here["hash"]);
 }
 
+TEST_CASE("the manifest of a run names the machine as a bench does") {
+  const Json manifest{{"hardware",
+                       {{"cpu", "Zen"},
+                        {"cores", 8},
+                        {"memory_bytes", std::uint64_t{64} << 30},
+                        {"gpu_models", {"NVIDIA H200"}}}}};
+  const Json key = machine_of_manifest(manifest);
+  CHECK(key["memory_gib"] == 64);
+  CHECK(machine_differences(key, machine_key(machine())).empty());
+  CHECK(machine_of_manifest(nullptr).is_null());
+  CHECK(machine_of_manifest(Json{{"hardware", 7}}).is_null());
+}
+
 TEST_CASE("a baseline that does not say where it was made is of another machine") {
   const Json here = machine_key(machine());
   for (const Json& silent : {Json(nullptr), Json::object(), Json("Zen"), Json{{"cpus", 1}}}) {

@@ -95,14 +95,63 @@ TEST_CASE("saved benches are judged setting by setting") {
   CHECK(findings[0].technique == "num_workers=0 of b.json");
   CHECK(findings[1].verdict == Verdict::pass);
   CHECK(findings[2].against == "'num_workers=4' of a.json");
-  CHECK(machines_apart(slower).empty());
 }
 
-TEST_CASE("benches that share no setting are an error, and other machines are named") {
+TEST_CASE("benches that share no setting are an error") {
   std::vector<Baseline> benches{bench("a.json", 10), bench("b.json", 10)};
   for (BaselineRow& row : benches[1].rows) row.settings = {{"trainer.devices", "2"}};
   CHECK_THROWS_WITH(contests_of(benches), Contains("a.json has none of the settings"));
-  benches[1].machine["cpu"] = "Other";
+}
+
+namespace {
+
+RunFiles run_on(const char* cpu, int cores) {
+  RunFiles run;
+  run.manifest = {{"hardware",
+                   {{"cpu", cpu},
+                    {"cores", cores},
+                    {"memory_bytes", std::int64_t{8} << 30},
+                    {"gpu_models", Json::array()}}}};
+  return run;
+}
+
+Group runs_on(std::string label, std::vector<RunFiles> runs) {
+  return {.label = std::move(label), .runs = std::move(runs), .members = {}};
+}
+
+}  // namespace
+
+TEST_CASE("groups whose runs were made on other hardware are named with what differs") {
+  Compared runs{.kind = "runs",
+                .groups = {runs_on("a", {run_on("Zen", 8)}), runs_on("b", {run_on("Zen", 8)})}};
+  CHECK(machines_apart(runs).empty());
+  runs.groups.push_back(runs_on("c", {run_on("Zen", 8), run_on("Zen", 2), run_on("Xeon", 4)}));
+  REQUIRE(machines_apart(runs).size() == 1);  // one sentence a group
+  CHECK(machines_apart(runs)[0] ==
+        "the speeds of 'a' (there) and 'c' (here) do not compare: cores: 8 there, 2 here");
+  runs.groups[0].runs.push_back(run_on("Xeon", 8));
+  REQUIRE(machines_apart(runs).size() == 2);
+  CHECK_THAT(machines_apart(runs)[0], Contains("another run of it (here)"));
+  runs.groups[1].runs[0].manifest = nullptr;
+  CHECK_THAT(machines_apart(runs)[1], Contains("does not say on which machine"));
+}
+
+TEST_CASE("benches of other machines are named, too") {
+  Compared benches{.kind = "benches", .groups = {group("a.json", {}), group("b.json", {})}};
+  benches.groups[0].machine = {{"cpu", "Zen"}};
+  benches.groups[1].machine = {{"cpu", "Zen"}};
+  CHECK(machines_apart(benches).empty());
+  benches.groups[1].machine["cpu"] = "Other";
   REQUIRE(machines_apart(benches).size() == 1);
   CHECK_THAT(machines_apart(benches)[0], Contains("cpu: Zen there, Other here"));
+}
+
+TEST_CASE("times and memory are those of a machine, losses are not") {
+  const std::vector<std::string> metrics{"wall_s", "gpu_util", "val/accuracy", "epochs"};
+  const auto parsed = parse_conditions(
+      "samples_per_s<-5%, rss_mb>1%, wall_s>5%, gpu_util<-5%, val/accuracy<-1pt, epochs>1%",
+      metrics);
+  std::string found;
+  for (const Condition& condition : parsed) found += is_of_machine(condition) ? '1' : '0';
+  CHECK(found == "111100");
 }

@@ -163,6 +163,7 @@ TEST_CASE("a comparison is told as text, as JSON and as a page") {
   CHECK(document["schema"] == "trainctl.compare/1");
   CHECK(document["config"][0]["key"] == "optimizer.lr");
   CHECK(document["metrics"][0]["name"] == "train/loss");
+  REQUIRE(document["warnings"].size() == 1);  // no manifest says where they were made
   CHECK(document["metrics"][0]["differences"][0]["value"].get<double>() == Approx(-0.05));
   const std::string page = comparison_page(compared);
   CHECK_THAT(page, Contains("&lt;0.2&gt;") && Contains("<h3>train/loss</h3>"));
@@ -171,9 +172,10 @@ TEST_CASE("a comparison is told as text, as JSON and as a page") {
 
 TEST_CASE("benches are compared technique by technique") {
   const Json bench = Json::parse(
-      R"({"schema":"trainctl.bench/1","rows":[{"technique":"4 workers","repeats_s":[2.0,2.2],"samples_per_s":100,"loss":[0.3,"nan"]},7]})");
+      R"({"schema":"trainctl.bench/1","machine":{"cores":8},"rows":[{"technique":"4 workers","repeats_s":[2.0,2.2],"samples_per_s":100,"loss":[0.3,"nan"]},7]})");
   const Group group = group_of_bench("a", bench);
   REQUIRE(group.members.size() == 2);
+  CHECK(group.machine["cores"] == 8);
   CHECK(values_of({"benches", {group}}, "4 workers: total_s")[0] == std::vector<double>{2.0, 2.2});
   CHECK(values_of({"benches", {group}}, "4 workers: samples_per_s")[0].size() == 1);
 }

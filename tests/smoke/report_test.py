@@ -267,6 +267,30 @@ class Comparisons(PageTest):
         self.assertEqual(document["gate"]["warnings"], [])
         self.compare("a.json", "b.json", "--fail-on", "samples_per_s<-99.9%")
 
+    def test_runs_of_other_hardware_are_named_and_their_speeds_judged_only_by_force(self):
+        (a,) = self.runs([])
+        b = self.copied()
+        out, err = self.compare(a, b)
+        self.assertNotIn("do not compare", out + err)
+        manifest = json.loads((b / "manifest.json").read_text())
+        here = manifest["hardware"]["cores"]
+        manifest["hardware"]["cores"] = here + 6
+        (b / "manifest.json").write_text(json.dumps(manifest))
+        difference = f"cores: {here} there, {here + 6} here"
+        _, err = self.compare(a, b, "--html", "both.html")
+        self.assertIn(difference, err)
+        self.assertIn(difference, self.check(self.folder / "both.html").text)
+        document = json.loads(self.compare(a, b, "--json")[0])
+        self.assertEqual(len(document["warnings"]), 1)
+        self.assertIn(difference, document["warnings"][0])
+        for condition in ("samples_per_s<-99%", "train/loss>1%, rss_mb>99%"):
+            _, err = self.compare(a, b, "--fail-on", condition, code=2)
+            self.assertIn(difference, err)
+            self.assertIn("--force", err)
+        self.compare(a, b, "--fail-on", "train/loss>1%")
+        self.compare(a, b, "--fail-on", "samples_per_s<-99%", "--force", code=4)  # judged: two single runs give no interval
+        self.compare(a, b, "--force", code=2)
+
     def test_mistakes_end_with_2(self):
         (a,) = self.runs([])
         for words in ([a], [a, "nowhere"], [a, "digits.yaml"], [a, a, "--junit", "x.xml"]):

@@ -1,4 +1,5 @@
 #include "base/strings.hpp"
+#include "report/compare_gate.hpp"
 #include "report/format.hpp"
 #include "report/html/charts.hpp"
 #include "report/html/curves.hpp"
@@ -129,6 +130,7 @@ Html runs_section(const Compared& compared) {
 
 std::string comparison_page(const Compared& compared) {
   Page page;
+  page.notes = machines_apart(compared);
   std::vector<std::string> labels;
   for (const Group& group : compared.groups) {
     labels.push_back(group.label);
