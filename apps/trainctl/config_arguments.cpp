@@ -81,7 +81,7 @@ spec::Loaded load_checked(const ConfigArguments& arguments, Context& context, Pu
       spec::read_experiment(arguments.file, arguments.overrides, context.diagnostics);
   log_files(loaded);
   data::mount_remote(loaded.experiment.dataset);
-  check_data(loaded, purpose, context.diagnostics);
+  context.class_names = check_data(loaded, purpose, context.diagnostics);
   if (purpose == Purpose::training) {
     check_weights(loaded, context.diagnostics);
     spec::check_capture(loaded, context.diagnostics);

@@ -29,8 +29,8 @@ bool is_override(std::string_view word);
 void add_config_arguments(CLI::App& verb, ConfigArguments& arguments);
 
 /// Loads and checks the experiment, its data files included; its warnings are in
-/// `context.diagnostics`. Throws Error(config) with every problem of the config, or Error(data)
-/// where only the data is at fault.
+/// `context.diagnostics`, and the names of its classes in `context.class_names`. Throws
+/// Error(config) with every problem of the config, or Error(data) where only the data is at fault.
 spec::Loaded load_checked(const ConfigArguments& arguments, Context& context,
                           Purpose purpose = Purpose::training);
 

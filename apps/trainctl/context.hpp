@@ -31,7 +31,8 @@ struct Context {
   std::string token_digits;  // that TRAINCTL_RDZV_TOKEN had: no child process inherits it
   config::Diagnostics
       diagnostics;  // a verb that reads a config collects here; the JSON of an error lists them
-  std::function<int()> action;  // of the chosen verb; returns the exit code
+  std::vector<std::string> class_names;  // of dataset.train, as load_checked() found them last
+  std::function<int()> action;           // of the chosen verb; returns the exit code
 };
 
 /// The headings of `trainctl --help`.

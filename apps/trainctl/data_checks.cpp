@@ -180,7 +180,8 @@ void check_device_cache(const spec::Loaded& loaded, config::Diagnostics& diagnos
 
 }  // namespace
 
-void check_data(const spec::Loaded& loaded, Purpose purpose, config::Diagnostics& diagnostics) {
+std::vector<std::string> check_data(const spec::Loaded& loaded, Purpose purpose,
+                                    config::Diagnostics& diagnostics) {
   const bool for_model = purpose == Purpose::training || purpose == Purpose::evaluating ||
                          purpose == Purpose::predicting;
   const spec::Dataset& data = loaded.experiment.dataset;
@@ -202,12 +203,15 @@ void check_data(const spec::Loaded& loaded, Purpose purpose, config::Diagnostics
   look_beside("dataset.val", data.val);
   look_beside("dataset.test", data.test);
   if (purpose == Purpose::training) check_device_cache(loaded, diagnostics);
-  if (purpose == Purpose::reading) return;
+  const std::vector<std::string> names =
+      train.facts ? train.facts->class_names : std::vector<std::string>();
+  if (purpose == Purpose::reading) return names;
   std::optional<spec::SplitFacts> facts = facts_of(train);
   if (facts && for_model)
     facts->kind = kind_of(*train.facts, data.train.dataset.position, diagnostics);
   spec::check_against_data(loaded, facts, diagnostics);
   if (for_model) spec::check_model(loaded, model_input(train), diagnostics);
+  return names;
 }
 
 }  // namespace trainctl::app

@@ -128,7 +128,7 @@ std::vector<std::string> problems_of(spec::Loaded loaded, const spec::Loaded& wr
   spec::Checker checker(there.experiment, there.tree, found);
   spec::check_distributed(checker);
   spec::check_capture(there, found);
-  check_data(loaded, Purpose::training, found);
+  (void)check_data(loaded, Purpose::training, found);
   std::vector<std::string> problems;
   for (const config::Diagnostic& one : found.sorted()) {
     if (one.severity != config::Severity::error) continue;

@@ -40,6 +40,7 @@ study::MakeSinks loggers_of(const study::RunRequest& request, const Context& con
          .version = request.version,
          .host = read_machine().host,
          .restarts = (*starts)++,
+         .class_names = context.class_names,
          .picture = [run_dir](int width, int height, const std::vector<unsigned char>& rgb) {
            return picture_of(run_dir, width, height, rgb);
          }});

@@ -18,7 +18,10 @@ constexpr double kPause = 30;  // seconds between two pages of a run that goes o
 /// no other logger and costs the same however long the history is.
 class HtmlSink final : public Sink {
  public:
-  explicit HtmlSink(fs::path run_dir) : run_dir_(std::move(run_dir)) { recall(); }
+  HtmlSink(fs::path run_dir, std::vector<std::string> class_names) : run_dir_(std::move(run_dir)) {
+    extras_.class_names = std::move(class_names);
+    recall();
+  }
 
   void on_event(int rank, const events::Event& event) override {
     if (rank == 0) take(event);
@@ -90,7 +93,7 @@ class HtmlSink final : public Sink {
         return std::tie(table.metric, table.split);  // as the files come
       });
       run.ranks = rank_rows(ranks_);
-      write_atomically(run_dir_ / "report.html", run_page(run));
+      write_atomically(run_dir_ / "report.html", run_page(run, extras_));
     } catch (const std::exception& error) {
       if (is_told_) return;
       is_told_ = true;
@@ -101,6 +104,7 @@ class HtmlSink final : public Sink {
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
   fs::path run_dir_;
+  RunPageExtras extras_;
   std::vector<events::EpochEnded> epochs_;
   StepLines steps_;
   std::vector<CountTable> tables_;
@@ -113,8 +117,9 @@ class HtmlSink final : public Sink {
 
 }  // namespace
 
-std::unique_ptr<Sink> make_html_sink(const fs::path& run_dir) {
-  return std::make_unique<HtmlSink>(run_dir);
+std::unique_ptr<Sink> make_html_sink(const fs::path& run_dir,
+                                     std::vector<std::string> class_names) {
+  return std::make_unique<HtmlSink>(run_dir, std::move(class_names));
 }
 
 }  // namespace trainctl::report

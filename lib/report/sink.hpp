@@ -55,7 +55,8 @@ std::unique_ptr<Sink> make_csv_sink(const std::filesystem::path& run_dir,
 std::unique_ptr<Sink> make_jsonl_sink(const std::filesystem::path& run_dir);
 
 /// report.html of a run folder, after each epoch, 30 s apart at least, and at the end. What cannot
-/// be written is told by news() and costs nothing else.
-std::unique_ptr<Sink> make_html_sink(const std::filesystem::path& run_dir);
+/// be written is told by news() and costs nothing else. Classes without names have their numbers.
+std::unique_ptr<Sink> make_html_sink(const std::filesystem::path& run_dir,
+                                     std::vector<std::string> class_names = {});
 
 }  // namespace trainctl::report

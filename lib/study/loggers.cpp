@@ -83,7 +83,7 @@ std::unique_ptr<report::Sink> made(const config::Stage& stage, const LoggerPlace
   if (stage.type == "console") return report::make_console_sink(place.console);
   if (stage.type == "csv") return report::make_csv_sink(place.run_dir, place.console.metrics);
   if (stage.type == "jsonl") return report::make_jsonl_sink(place.run_dir);
-  if (stage.type == "html") return report::make_html_sink(place.run_dir);
+  if (stage.type == "html") return report::make_html_sink(place.run_dir, place.class_names);
   if (stage.type == "tensorboard")
     return tensorboard_sink(stage.as<spec::logger::Tensorboard>(), place);
   if (stage.type == "prometheus")

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace trainctl::study {
 
@@ -18,7 +19,8 @@ struct LoggerPlace {
   report::ConsoleOptions console;  // its metrics are used by every logger
   std::string version;             // of trainctl
   std::string host;
-  int restarts = 0;  // starts of this run before this one
+  int restarts = 0;                           // starts of this run before this one
+  std::vector<std::string> class_names = {};  // of dataset.train; empty: numbers alone
   /// See TensorboardOptions; empty: no pictures.
   decltype(report::TensorboardOptions::picture) picture = {};
 };

@@ -164,6 +164,23 @@ TEST_CASE("the page tells what a verdict rests on in words, and what to try as a
   CHECK(page.find("data_wait_step") == std::string::npos);
 }
 
+TEST_CASE("the page says once what both diagnosis and advice say, and both where they differ") {
+  TempFolder folder;
+  write_run(folder.path());
+  const auto page_with = [&](const std::string& diagnosis) {
+    put_text(folder / "result.json", to_line(Json{{"bottleneck",
+                                                   {{"verdict", "compute_bound"},
+                                                    {"diagnosis", diagnosis},
+                                                    {"advice", "the model works: add devices"}}}}));
+    return run_page(read_run(folder.path()));
+  };
+  const std::string same = page_with("the model works");
+  CHECK_THAT(same, Contains("the model works: add devices"));
+  CHECK(same.find("the model works") == same.rfind("the model works"));
+  CHECK_THAT(page_with("the disk waits"),
+             Contains("the disk waits") && Contains("the model works: add devices"));
+}
+
 TEST_CASE("a folder with a config alone has a page, of a run that has not ended") {
   TempFolder folder;
   put_text(folder / "config.resolved.yaml", "name: young\n");
@@ -192,6 +209,21 @@ TEST_CASE(
   sink->on_end({{"exit_code", 0}});
   CHECK_THAT(golden::read(folder / "report.html"), Contains(">ok</span>"));
   CHECK_FALSE(sink->news());
+}
+
+TEST_CASE("the logger html calls classes by their names, and by their numbers without any") {
+  const auto page_with = [](const std::vector<std::string>& names) {
+    TempFolder folder;
+    put_text(folder / "config.resolved.yaml", "name: young\n");
+    const auto sink = make_html_sink(folder.path(), names);
+    sink->on_event(0, events::TableRow{"val/confusion_matrix", 0, 0, {8, 2}});
+    sink->on_event(0, events::TableRow{"val/confusion_matrix", 0, 1, {1, 9}});
+    sink->on_event(0, invented::epoch(0));
+    sink->on_end({{"exit_code", 0}});
+    return golden::read(folder / "report.html");
+  };
+  CHECK_THAT(page_with({"owl", "crow"}), Contains("class owl, called crow: 2 of 10 (20 %)"));
+  CHECK_THAT(page_with({}), Contains("class 0, called 1: 2 of 10 (20 %)"));
 }
 
 TEST_CASE("a page that cannot be written is told once and ends nothing") {

@@ -129,6 +129,25 @@ class Pages(PageTest):
         other = self.made(run, "--out", "other.html")
         self.assertEqual(other.read_text(), before)
 
+    def test_a_run_and_report_call_classes_by_their_names(self):
+        rows = "".join(f"{number % 7},{number % 5},{'owl' if number % 2 else 'crow'}\n" for number in range(60))
+        (self.folder / "rows.csv").write_text("wing,beak,bird\n" + rows)
+        split = "{type: csv, path: rows.csv, label: bird, features: [wing, beak]}"
+        (self.folder / "rows.yaml").write_text(f"""\
+name: birds
+dataset: {{train: {split}, val: {split}}}
+loader: {{batch_size: 20}}
+model: linear
+optimizer: {{type: sgd, lr: 0.001}}
+metrics: [accuracy, confusion_matrix]
+trainer: {{max_epochs: 1, accelerator: cpu, devices: 1, num_threads: 1}}
+""")
+        self.train(config="rows.yaml")
+        page = self.run_dir / "report.html"
+        self.assertRegex(page.read_text(), "class (owl|crow), called (owl|crow): ")
+        before = page.read_text()
+        self.assertEqual(self.made(self.run_dir).read_text(), before)
+
     def test_a_hostile_name_is_text(self):
         name = "</script><svg onload=alert(1)>"
         self.train(*SHORT, f"name='{name}'")

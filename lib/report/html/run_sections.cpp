@@ -58,10 +58,10 @@ Html bottleneck_of(const RunFiles& run) {
   const Json& told = member(run.result, "bottleneck");
   if (text_at(told, "verdict").empty() || run.epochs.empty()) return {};
   Html content = element("p", element("strong", Html(verdict_line(told)))) + evidence_of(told);
-  for (const char* key : {"diagnosis", "advice"}) {
-    const std::string text = text_at(told, key);
-    if (!text.empty()) content += paragraph(text);
-  }
+  const std::string diagnosis = text_at(told, "diagnosis");
+  const std::string advice = text_at(told, "advice");
+  if (!diagnosis.empty() && !advice.starts_with(diagnosis)) content += paragraph(diagnosis);
+  if (!advice.empty()) content += paragraph(advice);
   return element("div", {{"class", "verdict"}}, content + trial_of(told, run.manifest));
 }
 
