@@ -14,6 +14,7 @@
 #include "report/noise.hpp"
 #include "study/link_probe.hpp"
 #include "study/noise_probe.hpp"
+#include "study/sqlite_version.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
 
@@ -49,6 +50,7 @@ Json document(const std::vector<Finding>& findings, Health worst) {
                    {"costs", one.costs}});
   }
   Json libraries = Json::object();
+  libraries["SQLite"] = study::sqlite_version();
   for (const data::Library& one : data::linked_libraries()) libraries[one.name] = one.version;
   for (const data::Library& one : data::loaded_libraries())
     libraries[one.name] = one.version.empty() ? Json(nullptr) : Json(one.version);

@@ -9,6 +9,7 @@
 #include "report/machine_grade.hpp"
 #include "study/allocators.hpp"
 #include "study/machine_readings.hpp"
+#include "study/sqlite_version.hpp"
 
 #include <fmt/format.h>
 
@@ -193,6 +194,8 @@ std::vector<Finding> examine() {
   all.push_back({"images", Health::ok, versions_text(data::linked_libraries()), ""});
   for (const data::Library& library : data::loaded_libraries()) all.push_back(on_need(library));
   all.push_back(reading());
+  all.push_back(
+      {"sweeps", Health::ok, fmt::format("SQLite {}, for ledgers", study::sqlite_version()), ""});
   const std::vector<Finding> graded = grades();
   all.insert(all.end(), graded.begin(), graded.end());
   return all;

@@ -1,6 +1,7 @@
 #include "build_info.hpp"
 #include "context.hpp"
 #include "data/libraries.hpp"
+#include "study/sqlite_version.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
@@ -12,10 +13,11 @@
 namespace trainctl::app {
 namespace {
 
-/// Those of the build, and what reads images.
+/// Those of the build, what keeps ledgers, and what reads images.
 std::vector<std::pair<std::string, std::string>> libraries_here() {
   std::vector<std::pair<std::string, std::string>> all(kBuildInfo.libraries.begin(),
                                                        kBuildInfo.libraries.end());
+  all.emplace_back("SQLite", study::sqlite_version());
   for (const data::Library& one : data::linked_libraries()) {
     if (one.name != "zlib") all.emplace_back(one.name, one.version);
   }

@@ -132,10 +132,11 @@ TEST_CASE("a control sequence in an argument does not reach the terminal", "[smo
 TEST_CASE("version tells the commit and the libraries", "[smoke]") {
   const std::string version = run_program({"version"}).out;
   CHECK_THAT(version, StartsWith("trainctl 0."));
+  CHECK_THAT(version, Contains(", SQLite 3."));
   CHECK(run_program({"--version"}).out == version.substr(0, version.find('\n') + 1));
   const trainctl::Json document = run_program({"version", "--json"}).json();
   CHECK(document["schema"] == "trainctl.version/1");
-  for (const char* library : {"CLI11", "fmt", "nlohmann_json", "yaml-cpp"})
+  for (const char* library : {"CLI11", "fmt", "nlohmann_json", "yaml-cpp", "SQLite"})
     CHECK_FALSE(document["libraries"][library].get<std::string>().empty());
 }
 
@@ -224,7 +225,9 @@ TEST_CASE("doctor names what it looked at and what is missing", "[smoke]") {
   CHECK_THAT(findings["images"]["found"].get<std::string>(),
              StartsWith("libjpeg-turbo ") && Contains("libpng 1.") && Contains("zlib 1."));
   CHECK_THAT(findings["reading"]["found"].get<std::string>(), StartsWith("io_uring is "));
-  for (const char* library : {"libjpeg-turbo", "libpng", "zlib", "opencv", "arrow", "libcurl"})
+  CHECK_THAT(findings["sweeps"]["found"].get<std::string>(), StartsWith("SQLite 3."));
+  for (const char* library :
+       {"SQLite", "libjpeg-turbo", "libpng", "zlib", "opencv", "arrow", "libcurl"})
     CHECK(document["libraries"].contains(library));
   CHECK(document["libraries"]["libpng"].is_string());
   CHECK_THAT(run_program({"doctor"}).out, StartsWith("trainctl 0.") && Contains("libtorch"));
