@@ -174,7 +174,7 @@ void add_compare(CLI::App& program, Context& context) {
   verb.add_flag("--assert-equal-loss", flags->assert_equal_loss,
                 "exit 3 where a loss of any step or epoch is not the first run's, bit by bit");
   verb.add_option("--fail-on", flags->fail_on.text,
-                  "changes that end with 3 (4: too noisy to tell): samples_per_s<-5%, "
+                  "changes that end with 3 (4: too noisy to tell): samples_per_s<-2.5%, "
                   "val/accuracy<-0.5pt; against the first")
       ->type_name("CONDITIONS");
   verb.add_flag("--force", flags->fail_on.force,

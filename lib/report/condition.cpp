@@ -72,12 +72,12 @@ class Parser {
 
   std::optional<Condition> one(const Piece& piece) {
     if (piece.text.empty()) {
-      problem(piece, "an empty condition; expected one such as samples_per_s<-5%");
+      problem(piece, "an empty condition; expected one such as samples_per_s<-2.5%");
       return std::nullopt;
     }
     const std::size_t sign = piece.text.find_first_of("<>=");
     if (sign == std::string_view::npos) {
-      problem(piece, "no '<' or '>'; expected metric<-5% or metric>+5%");
+      problem(piece, "no '<' or '>'; expected metric<-2.5% or metric>+2.5%");
       return std::nullopt;
     }
     Condition condition;

@@ -24,13 +24,13 @@ std::string mistakes(const std::string& text) {
 
 TEST_CASE("conditions name a metric, a side and a bound in per cent or points") {
   const auto all =
-      parse_conditions(" samples_per_s < -5% ,rss_mb>+10%, val/accuracy<-0.5pt", kMetrics);
+      parse_conditions(" samples_per_s < -2.5% ,rss_mb>+10%, val/accuracy<-0.5pt", kMetrics);
   REQUIRE(all.size() == 3);
   CHECK(all[0].metric == "samples_per_s");
   CHECK(all[0].side == Side::below);
-  CHECK(all[0].bound == -5);
+  CHECK(all[0].bound == -2.5);
   CHECK(all[0].unit == Unit::percent);
-  CHECK(all[0].text == "samples_per_s<-5%");
+  CHECK(all[0].text == "samples_per_s<-2.5%");
   CHECK(all[1].side == Side::above);
   CHECK(all[1].bound == 10);
   CHECK(all[2].metric == "val/accuracy");
@@ -41,18 +41,19 @@ TEST_CASE("conditions name a metric, a side and a bound in per cent or points") 
 }
 
 TEST_CASE("all mistakes of the conditions are told at once, each at its place") {
-  const std::string text = mistakes("sample_per_s<-5%, rss_mb>10, val/acuracy<-1pt");
+  const std::string text = mistakes("sample_per_s<-2.5%, rss_mb>10, val/acuracy<-1pt");
   CHECK_THAT(text, Contains("--fail-on has 3 mistakes") &&
                        Contains("did you mean 'samples_per_s'?") &&
-                       Contains("column 26: no unit behind the number") &&
+                       Contains("column 28: no unit behind the number") &&
                        Contains("did you mean 'val/accuracy'?"));
-  CHECK_THAT(text, Contains("    sample_per_s<-5%, rss_mb>10, val/acuracy<-1pt\n    ^~~~~~~~~~~~"));
+  CHECK_THAT(text,
+             Contains("    sample_per_s<-2.5%, rss_mb>10, val/acuracy<-1pt\n    ^~~~~~~~~~~~"));
 }
 
 TEST_CASE("what is no condition is refused with what is expected") {
-  CHECK_THAT(mistakes(""), Contains("an empty condition"));
+  CHECK_THAT(mistakes(""), Contains("an empty condition") && Contains("samples_per_s<-2.5%"));
   CHECK_THAT(mistakes("total_s>3%,"), Contains("column 12: an empty condition"));
-  CHECK_THAT(mistakes("total_s"), Contains("no '<' or '>'"));
+  CHECK_THAT(mistakes("total_s"), Contains("no '<' or '>'; expected metric<-2.5% or metric>+2.5%"));
   CHECK_THAT(mistakes("total_s=3%"), Contains("the sign is one '<' or '>'"));
   CHECK_THAT(mistakes("total_s>=3%"), Contains("the sign is one '<' or '>'"));
   CHECK_THAT(mistakes("total_s>>3%"), Contains("the sign is one '<' or '>'"));
