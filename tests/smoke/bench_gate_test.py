@@ -83,6 +83,20 @@ class GateOnRealRuns(Sleepy):
         with slower(20):
             self.failing("--baseline", "base.json", "--fail-on", GATE)
 
+    def test_rows_that_the_baseline_lacks_are_told_as_not_compared(self):
+        short = ["trainer.max_epochs=1", "dataset.train.samples=50", "--repeats", "3"]
+        self.bench(*short, "--workers", "0", "--save", "base.json")
+        gate = ["--baseline", "base.json", "--fail-on", "train/loss>+1%"]
+        document = self.bench(*short, "--workers", "0,1", *gate, "--junit", "junit.xml")
+        self.assertEqual(document["gate"]["not_compared"], ["num_workers=1"])
+        self.assertEqual([one["technique"] for one in document["gate"]["conditions"]], ["num_workers=0"])
+        suite = xml.etree.ElementTree.parse(self.folder / "junit.xml").getroot()[0]
+        skipped = [case.get("name") for case in suite.iter("testcase") if case.find("skipped") is not None]
+        self.assertEqual(skipped, ["num_workers=1"])
+        code, out, err = run(self.folder, "bench", "sleepy.yaml", *short, "--workers", "0,1", *gate)
+        self.assertEqual(code, 0, out + err)
+        self.assertIn("Not compared: num_workers=1: the baseline has no such row.", out)
+
     def test_a_run_folder_is_a_baseline_too(self):
         self.train(config="sleepy.yaml")
         with slower(50):  # one run against five: Welch's interval is wide

@@ -215,9 +215,34 @@ class BenchComparesSettings(Smoke):
 
     def test_rows_compare_under_one_number_of_threads(self):
         code, out, err = run(self.folder, "bench", "digits.yaml", *self.SHORT, "trainer.num_threads=auto", "--workers",
-                             "0,1", "--repeats", "1", "--json")
+                             "0,1", "--repeats", "2", "--json")
         self.assertEqual(code, 0, err)
-        self.assertGreaterEqual(json.loads(out)["num_threads"], 1)
+        number = json.loads(out)["num_threads"]
+        self.assertGreaterEqual(number, 1)
+        self.assertIn(f"warm-up  {number} CPU thread", err)
+        manifests = [json.loads(file.read_text()) for file in (self.folder / "runs/bench/smoke").glob("2*/manifest.json")]
+        self.assertEqual([one["num_threads"]["value"] for one in manifests], 5 * [number])  # the warm-up and two runs a row
+        self.assertEqual(sum(one["num_threads"]["why"] == "asked" for one in manifests), 4)  # not found by each anew
+
+    def test_a_patch_is_compared_as_a_whole_and_a_failing_bench_keeps_the_saved_file(self):
+        (self.folder / "fast.patch.yaml").write_text("loader: {batch_size: 100}\noptimizer: {lr: 0.004}\n")
+        words = ["bench", "digits.yaml", *self.SHORT, "--repeats", "1", "--json", "--save", "saved.json"]
+        code, out, err = run(self.folder, *words, "--against", "fast.patch.yaml")
+        self.assertEqual(code, 0, err)
+        before, after = json.loads(out)["rows"]
+        self.assertEqual((before["technique"], after["technique"]), ("as configured", "fast.patch.yaml"))
+        self.assertEqual(before["settings"], {"loader.batch_size": "50", "optimizer.lr": "0.002"})
+        self.assertEqual(after["settings"], {"loader.batch_size": "100", "optimizer.lr": "0.004"})
+        self.assertFalse(after["identical"])
+        saved = (self.folder / "saved.json").read_text()
+        code, out, err = run(self.folder, *words, "--grid", "optimizer.lr=0.001,1e30")
+        self.assertEqual(code, 6, err)
+        self.assertIn("saved.json is left as it was", err)
+        self.assertEqual((self.folder / "saved.json").read_text(), saved)
+        (self.folder / "fast.patch.yaml").write_text("loader: {no_such_key: 1}\n")
+        code, _, err = run(self.folder, *words, "--against", "fast.patch.yaml")
+        self.assertEqual(code, 2, err)
+        self.assertIn("no_such_key", err)
 
 
 if __name__ == "__main__":

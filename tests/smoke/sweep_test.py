@@ -317,6 +317,16 @@ class Halving(Sweeping):
 
 
 class Parts(Sweeping):
+    def test_compare_takes_the_folder_of_a_sweep_for_its_runs(self):
+        document = self.sweep("optimizer.lr=0.1,0.01", "--seeds", "0,1")
+        self.assertEqual(len(document["runs"]), 4)
+        code, out, err = run(self.folder, "compare", "sweep", "--group", "--json")
+        self.assertEqual(code, 0, out + err)
+        compared = json.loads(out)
+        self.assertEqual([group["members"] for group in compared["groups"]], [2, 2])
+        self.assertEqual([one["key"] for one in compared["config"]], ["optimizer.lr"])
+        self.assertEqual(compared["warnings"], [])
+
     def test_a_run_until_an_epoch_is_the_beginning_of_the_whole_one(self):
         (self.folder / "digits.yaml").write_text(TINY)
         words = ["trainer.max_epochs=4", "++scheduler={type: cosine_annealing_lr}"]

@@ -86,6 +86,26 @@ TEST_CASE("an axis of the baseline is no difference") {
   CHECK(baseline_differences(baseline, loaded(), key(2), {}).empty());
 }
 
+TEST_CASE("a baseline without axes is comparable only with the settings that it was made with") {
+  report::Baseline baseline = made_with({"+loader.num_workers=4"});
+  const report::BaselineRow* const only = &baseline.rows.front();
+  CHECK(comparable_row(baseline, {}) == only);
+  CHECK(comparable_row(baseline, {{"loader.num_workers", "4"}}) == only);
+  CHECK(comparable_row(baseline, {{"loader.num_workers", "8"}}) == nullptr);
+  CHECK(comparable_row(baseline, {{"no.such.key", "4"}}) == nullptr);
+  CHECK(comparable_row(baseline, {{"loader.num_workers", "4"}, {"seed", "77"}}) == nullptr);
+  baseline.config_resolved.clear();  // then only the user can know: --force-baseline
+  CHECK(comparable_row(baseline, {{"loader.num_workers", "8"}}) == only);
+}
+
+TEST_CASE("a row of a baseline with axes is comparable with the same settings alone") {
+  report::Baseline baseline = made_with({});
+  baseline.rows.front().settings = {{"loader.num_workers", "0"}};
+  baseline.rows.push_back({"num_workers=4", {{"loader.num_workers", "4"}}, {}});
+  CHECK(comparable_row(baseline, {{"loader.num_workers", "4"}}) == &baseline.rows[1]);
+  CHECK(comparable_row(baseline, {{"loader.num_workers", "8"}}) == nullptr);
+}
+
 TEST_CASE("a baseline of another machine, or without a config, is told") {
   CHECK(baseline_differences(made_with({}), loaded(), key(16), {}) ==
         Strings{"cores: 2 there, 16 here"});
