@@ -6,6 +6,7 @@
 #include "report/weights.hpp"
 #include "weights/import.hpp"
 
+#include <cstdlib>
 #include <system_error>
 #include <utility>
 
@@ -82,6 +83,11 @@ void write_task(const spec::Task& task, const fs::path& folder) {
   }
 }
 
+fs::path source_folder(const fs::path& config_file) {
+  const char* told = std::getenv(kSourceFolder);
+  return told != nullptr && *told != '\0' ? fs::path(told) : config_file.parent_path();
+}
+
 ManifestInput manifest_before(const Start& start) {
   return {.argv = start.request.argv,
           .config_file = start.request.config_file,
@@ -98,7 +104,7 @@ ManifestInput manifest_before(const Start& start) {
           .plugins = Json::array(),
           .weights = nullptr,
           .machine = read_machine(),
-          .git = git_state(start.request.config_file.parent_path())};
+          .git = git_state(source_folder(start.request.config_file))};
 }
 
 void write_manifest(ManifestInput input, const report::RunRecord& record, const fs::path& folder) {

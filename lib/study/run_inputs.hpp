@@ -15,6 +15,13 @@ void write_config(const Start& start, const fs::path& folder);
 /// The workers' task; none for plain training. That of an earlier start goes.
 void write_task(const spec::Task& task, const fs::path& folder);
 
+/// Names the folder of the experiment that a run's config was made of, where that lies elsewhere,
+/// as the configs of a sweep's runs do.
+inline constexpr const char* kSourceFolder = "TRAINCTL_SOURCE_FOLDER";
+
+/// The folder of the experiment as a person has written it, whose git state a manifest tells.
+fs::path source_folder(const fs::path& config_file);
+
 /// What a manifest tells before any worker has said a word; without time, plug-ins and threads.
 ManifestInput manifest_before(const Start& start);
 

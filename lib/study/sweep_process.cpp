@@ -2,6 +2,7 @@
 
 #include "base/strings.hpp"
 #include "launch/child.hpp"
+#include "study/run_inputs.hpp"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -19,20 +20,24 @@ namespace {
 
 constexpr std::string_view kVisible = "CUDA_VISIBLE_DEVICES=";
 
-std::vector<std::string> environment_of(const Share& share) {
+std::vector<std::string> environment_of(const JobCommand& command) {
+  const Share& share = command.share;
   std::vector<std::string> variables;
   for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     if (share.gpus.empty() || !text.starts_with(kVisible)) variables.emplace_back(text);
   }
   if (!share.gpus.empty()) variables.push_back(std::string(kVisible) + join(share.gpus, ","));
+  if (!command.experiment.empty())
+    variables.push_back(std::string(kSourceFolder) + "=" +
+                        fs::absolute(command.experiment).parent_path().string());
   return variables;
 }
 
 pid_t started(const JobCommand& command, const launch::SignalGuard& guard) {
   launch::ChildPlan plan;
   plan.argv = command.argv;
-  plan.environment = environment_of(command.share);
+  plan.environment = environment_of(command);
   plan.log_path = command.log.string();
   plan.mask = guard.child_mask();
   plan.cores = command.share.cores;

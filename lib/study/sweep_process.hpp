@@ -26,6 +26,7 @@ struct JobCommand {
   std::vector<std::string> argv;  // argv[0] is the executable's path
   fs::path log;                   // what it prints is appended
   Share share;
+  fs::path experiment = {};  // the file that the sweep was called with, see source_folder()
 };
 
 /// This program as a child, which dies with the calling thread. Killed with this object where it

@@ -1,6 +1,10 @@
 #include "study/manifest.hpp"
 
+#include "base/clock.hpp"
+#include "study/run_inputs.hpp"
+#include "study/sweep_process.hpp"
 #include "support/catch.hpp"
+#include "support/golden.hpp"
 #include "support/temp_folder.hpp"
 
 #include <cstdlib>
@@ -66,4 +70,27 @@ TEST_CASE("git state tells commit and changes") {
   CHECK(git_state(folder.path()).status == "clean");
   write_atomically(folder / "a", "2");
   CHECK(git_state(folder.path()).status == "modified");
+}
+
+TEST_CASE("a run of a sweep is told the folder of the experiment that a person has written") {
+  const TempFolder folder;
+  const std::string print = "printf %s \"$" + std::string(kSourceFolder) + "\" > ";
+  launch::SignalGuard guard;
+  ChildProcess child({.argv = {"/bin/sh", "-c", print + (folder / "told").string()},
+                      .log = folder / "log",
+                      .share = {},
+                      .experiment = folder / "mine" / "a.yaml"},
+                     guard);
+  const double end = steady_clock().now() + 60;
+  while (!child.ended() && steady_clock().now() < end) (void)wait_for_signals(guard, 0.02);
+  CHECK(child.ended() == 0);
+  CHECK(golden::read(folder / "told") == (folder / "mine").string());
+}
+
+TEST_CASE("the git state is that of the config's folder, unless its experiment lies elsewhere") {
+  ::unsetenv(kSourceFolder);
+  CHECK(source_folder("sweep/configs/00ff.yaml") == "sweep/configs");
+  ::setenv(kSourceFolder, "/mine", 1);
+  CHECK(source_folder("sweep/configs/00ff.yaml") == "/mine");
+  ::unsetenv(kSourceFolder);
 }
