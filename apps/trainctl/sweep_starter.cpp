@@ -94,8 +94,8 @@ std::unique_ptr<study::JobProcess> RunStarter::start(const study::SweepJob& job)
   shares_[job.number] = share;
   const fs::path log = folder_ / "logs" / (study::run_id(job.number) + ".log");
   try {
-    return std::make_unique<study::ChildProcess>(study::JobCommand{command(job), log, share},
-                                                 guard_);
+    return std::make_unique<study::ChildProcess>(
+        study::JobCommand{command(job), log, share, flags_.config.file}, guard_);
   } catch (const Error&) {
     release(job.number);
     throw;

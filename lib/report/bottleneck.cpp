@@ -59,7 +59,8 @@ std::optional<PerfectLoader> perfect_loader(const Facts& facts) {
   const double batches = facts.batches();
   const double training_s = timing.wall_s - timing.eval_s - timing.checkpoint_s;
   if (!(batches >= 1) || !(training_s > 0)) return std::nullopt;
-  double won_s = std::max(timing.data_wait_s, batches * facts.context.ranks_wait_s);
+  const auto& ranks_wait_s = facts.context.ranks_wait_s;
+  double won_s = ranks_wait_s ? batches * *ranks_wait_s : timing.data_wait_s;
   PerfectLoader perfect;
   if (facts.context.replay_step_s) {
     // What the loader's threads took from the step beside it: no more than they computed.

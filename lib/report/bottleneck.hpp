@@ -39,7 +39,9 @@ struct BottleneckContext {
   int num_threads = 0;                      // of a rank; 0: not known
   std::optional<events::Usage> usage = {};  // of rank 0, over the epochs of the times
   std::optional<RankRow> straggler = {};    // the rank that the others wait for
-  double ranks_wait_s = 0;  // of a step: what the slowest rank's loader makes all wait for
+  bool straggler_is_here = true;            // on the machine that `usage` is of
+  /// Of a step: what all ranks would win with perfect loaders; absent for one rank.
+  std::optional<double> ranks_wait_s = {};
   std::optional<double> overlap = {};             // of the exchange with the backward pass
   std::vector<std::int64_t> bucket_bytes = {};    // of a step's exchange
   std::optional<double> replay_step_s = {};       // forward and backward of a batch replayed

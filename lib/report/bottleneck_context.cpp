@@ -65,9 +65,12 @@ Usage UsageSum::mean() const {
 void tell_exchange(const RunRecord& record, BottleneckContext& context) {
   const std::vector<RankRow> rows = rank_rows(record);
   if (rows.empty()) return;
-  if (const RankRow* last = straggler(rows)) context.straggler = *last;
-  context.ranks_wait_s =
-      slowest(rows)->own_s() - std::ranges::max(rows, {}, &RankRow::work_s).work_s;
+  if (const RankRow* last = straggler(rows)) {
+    context.straggler = *last;
+    context.straggler_is_here = last->host == rows.front().host;
+  }
+  const double work_s = std::ranges::max(rows, {}, &RankRow::work_s).work_s;
+  context.ranks_wait_s = slowest(rows)->own_s() - work_s;
   context.overlap = rows.front().overlap;
   const auto rank0 = record.rank_epochs.find(0);
   if (rank0 != record.rank_epochs.end() && !rank0->second.empty())

@@ -97,13 +97,14 @@ void add_cores(const Facts& facts, List& list) {
   if (cores > 0)
     text = fmt::format("{:.1f} of {} core{} busy", busy, cores, cores == 1 ? " is" : "s are");
   constexpr const char* kCauses =
-      "slow_disk slow_source no_workers few_workers slow_decode threads_oversubscribed";
+      "slow_disk slow_source no_workers few_workers slow_decode threads_oversubscribed "
+      "spinning_threads";
   list.add({"cpu_cores", busy, "cores", text}, kCauses);
   if (context.num_threads > 0)
     list.add({"num_threads", static_cast<double>(context.num_threads), "threads",
               fmt::format("{} thread{} a rank", context.num_threads,
                           context.num_threads == 1 ? "" : "s")},
-             "threads_oversubscribed");
+             "threads_oversubscribed spinning_threads");
 }
 
 void add_loader_cores(const events::Usage& usage, List& list) {
@@ -112,7 +113,7 @@ void add_loader_cores(const events::Usage& usage, List& list) {
             fmt::format("{} loader thread{} keep{} {:.1f} cores busy", usage.loader_threads,
                         usage.loader_threads == 1 ? "" : "s", usage.loader_threads == 1 ? "s" : "",
                         *usage.loader_cores)},
-           "few_workers slow_decode slow_disk slow_source workers_oversubscribed");
+           "few_workers slow_decode slow_disk slow_source workers_oversubscribed spinning_threads");
 }
 
 struct Stall {
@@ -179,12 +180,16 @@ void add_gpu(const Facts& facts, const events::Usage& usage, List& list) {
 
 void add_ranks(const Facts& facts, List& list) {
   const auto& last = facts.context.straggler;
-  if (last)
+  if (last) {
     list.add({"straggler_behind", last->behind, "share",
               fmt::format("rank {}{} takes {} longer than the median", last->rank,
                           last->host.empty() ? "" : " on " + printable(last->host),
                           percent(last->behind))},
-             "slow_rank");
+             "slow_rank slow_loading_rank");
+    list.add({"straggler_data_wait", last->data_wait_s, "s",
+              fmt::format("it waits {} a step for its batch", human_duration(last->data_wait_s))},
+             "slow_loading_rank");
+  }
   if (facts.context.overlap)
     list.add({"overlap", *facts.context.overlap, "share",
               fmt::format("{} of the exchange runs beside the backward pass",

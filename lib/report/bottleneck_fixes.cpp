@@ -105,7 +105,8 @@ Proposals waiting_workers(const Facts& facts) {
 Proposals workers_of_straggler(const Facts& facts) {
   const BottleneckContext& context = facts.context;
   const RankRow& last = *context.straggler;
-  const bool is_full = context.usage && context.usage->cpu_stalled.value_or(0) >= kStalled;
+  const bool is_known = context.straggler_is_here && context.usage && context.usage->cpu_stalled;
+  const bool is_full = !is_known || *context.usage->cpu_stalled >= kStalled;
   const int here = std::max(context.cores(), 1);
   const int most = std::min(is_full ? here : 4 * here, kMostWorkers);
   const std::string why = fmt::format("rank {} waits for batches with {}, and the others for it",

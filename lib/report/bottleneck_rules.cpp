@@ -38,7 +38,7 @@ constexpr std::array kMachine{
 constexpr std::array kInput{
     Rule{"spinning_threads", input, std::nullopt,
          "on a CPU, a variable of the environment keeps idle threads of the step awake, and all "
-         "cores are busy",
+         "cores are busy, a quarter of them not with loading",
          "threads that wait for the next step take the cores from the loader",
          "let them sleep (unset the variable), or one thread", "trainer.num_threads",
          symptoms::threads_spin, fixes::one_thread},

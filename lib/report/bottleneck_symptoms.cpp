@@ -94,8 +94,11 @@ bool quota_is_short(const Facts& facts) {
 bool threads_spin(const Facts& facts) {
   const BottleneckContext& context = facts.context;
   const bool spins = !context.levers.spin_variable.empty() && context.num_threads > 1;
-  return spins && !context.on_gpu && context.num_workers > 0 &&
-         facts.timing.cpu_percent >= kAllBusy * 100 * context.cores();
+  if (!spins || context.on_gpu || !context.usage || !context.usage->loader_cores) return false;
+  const int cores = context.cores();
+  const double busy = facts.timing.cpu_percent / 100;
+  return cores > 0 && busy >= kAllBusy * cores &&
+         busy - *context.usage->loader_cores >= kShort * cores;
 }
 
 bool disk_is_slow(const Facts& facts) {
@@ -126,7 +129,7 @@ bool straggler_loads(const Facts& facts) {
   const auto& last = facts.context.straggler;
   if (!last) return false;
   const double beyond_s = last->own_s() - last->own_s() / (1 + last->behind);
-  return last->data_wait_s > 0 && last->data_wait_s >= kMost * beyond_s;
+  return last->wait_beyond_s > 0 && last->wait_beyond_s >= kMost * beyond_s;
 }
 
 bool has_straggler(const Facts& facts) { return facts.context.straggler.has_value(); }

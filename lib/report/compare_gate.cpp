@@ -112,8 +112,10 @@ std::vector<std::string> machines_apart(const Compared& compared) {
   const Json there = machines_of(first).front();
   for (const Group& group : compared.groups) {
     const bool is_first = &group == &first;
-    const std::string other = is_first ? "another run of it" : "'" + group.label + "'";
-    for (const Json& here : machines_of(group)) {
+    const std::string other =
+        is_first ? "another run of '" + first.label + "'" : "'" + group.label + "'";
+    const std::vector<Json> machines = machines_of(group);
+    for (const Json& here : std::span(machines).subspan(is_first ? 1 : 0)) {
       const auto differences = machine_differences(there, here);
       if (differences.empty()) continue;
       sentences.push_back(fmt::format("the speeds of '{}' (there) and {} (here) do not compare: {}",

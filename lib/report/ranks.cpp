@@ -46,10 +46,18 @@ std::optional<RankRow> row_of(int rank, std::span<const events::RankEpoch> epoch
 
 void compare(std::vector<RankRow>& rows) {
   std::vector<double> own;
-  for (const RankRow& row : rows) own.push_back(row.own_s());
+  std::vector<double> waits;
+  for (const RankRow& row : rows) {
+    own.push_back(row.own_s());
+    waits.push_back(row.data_wait_s);
+  }
   const double middle = median(own);
+  const double wait = median(waits);
   if (!(middle > 0)) return;
-  for (RankRow& row : rows) row.behind = row.own_s() / middle - 1;
+  for (RankRow& row : rows) {
+    row.behind = row.own_s() / middle - 1;
+    row.wait_beyond_s = row.data_wait_s - wait;
+  }
 }
 
 bool on_several_hosts(std::span<const RankRow> rows) {

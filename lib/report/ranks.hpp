@@ -27,7 +27,8 @@ struct RankRow {
   double exposed_s = 0;  // waits for the other ranks
   double overlap = 0;    // share of the exchange that ran beside the backward pass
   std::int64_t wire_bytes = 0;
-  double behind = 0;  // own time beyond the median of all ranks, as a share of that
+  double behind = 0;         // own time beyond the median of all ranks, as a share of that
+  double wait_beyond_s = 0;  // data wait beyond the median of all ranks
 
   /// What the others wait for: ranks that meet in each step have the same wall time, and the
   /// slowest of them waits least.

@@ -50,7 +50,7 @@ class LedgerStatement {
   int bound_ = 0;
 };
 
-/// The file of a ledger: the only place that talks to SQLite.
+/// The file of a ledger: the only place that opens a file with SQLite.
 struct LedgerDatabase {
   explicit LedgerDatabase(const fs::path& path) : file(path) {}
   ~LedgerDatabase();

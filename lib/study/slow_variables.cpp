@@ -1,25 +1,11 @@
 #include "study/slow_variables.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
 #include <cstdlib>
-#include <span>
 #include <string_view>
 
 namespace trainctl::study {
 namespace {
-
-struct Slow {
-  const char* name;
-  std::string_view value;
-};
-
-// As the worker's libraries read them.
-constexpr std::array kSpin{Slow{"OMP_WAIT_POLICY", "active"}, Slow{"GOMP_SPINCOUNT", "infinite"},
-                           Slow{"GOMP_SPINCOUNT", "infinity"}};
-constexpr std::array kOthers{Slow{"CUDA_LAUNCH_BLOCKING", "1"}};
 
 /// In letters of either case.
 bool is_word(std::string_view text, std::string_view word) {
@@ -27,22 +13,25 @@ bool is_word(std::string_view text, std::string_view word) {
       text, word, {}, [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
 }
 
-std::string first_of(std::span<const Slow> all) {
-  for (const Slow& each : all) {
-    const char* const value = std::getenv(each.name);
-    if (value != nullptr && is_word(value, each.value))
-      return fmt::format("{}={}", each.name, value);
-  }
-  return {};
+std::string value_of(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
 }
 
 }  // namespace
 
-std::string spin_variable() { return first_of(kSpin); }
+// As libgomp reads them: the count wins, whose words are two.
+std::string spin_variable() {
+  const std::string count = value_of("GOMP_SPINCOUNT");
+  if (is_word(count, "infinite") || is_word(count, "infinity")) return "GOMP_SPINCOUNT=" + count;
+  const std::string policy = value_of("OMP_WAIT_POLICY");
+  return count.empty() && is_word(policy, "active") ? "OMP_WAIT_POLICY=" + policy : "";
+}
 
 std::string slow_variable() {
   const std::string spins = spin_variable();
-  return spins.empty() ? first_of(kOthers) : spins;
+  if (!spins.empty()) return spins;
+  return value_of("CUDA_LAUNCH_BLOCKING") == "1" ? "CUDA_LAUNCH_BLOCKING=1" : "";
 }
 
 }  // namespace trainctl::study

@@ -25,7 +25,9 @@ std::vector<std::string> environment_of(const JobCommand& command) {
   std::vector<std::string> variables;
   for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
-    if (share.gpus.empty() || !text.starts_with(kVisible)) variables.emplace_back(text);
+    const bool is_ours = text.starts_with(kSourceFolder) ||  // of a sweep that this one runs in
+                         (!share.gpus.empty() && text.starts_with(kVisible));
+    if (!is_ours) variables.emplace_back(text);
   }
   if (!share.gpus.empty()) variables.push_back(std::string(kVisible) + join(share.gpus, ","));
   if (!command.experiment.empty())

@@ -49,12 +49,13 @@ Offer workers(const TuneSituation& now) {
   const TuneFacts& facts = now.facts;
   Offer offer{.before = text_of(now.experiment.loader.num_workers)};
   const int most = most_workers(now);
-  const bool crowds = !facts.on_gpu && facts.num_workers > facts.cores && !is_starved(now);
+  const bool starved = is_starved(now) || now.verdict.cause == "slow_loading_rank";
+  const bool crowds = !facts.on_gpu && facts.num_workers > facts.cores && !starved;
   if (crowds) {
     offer.values = {std::to_string(facts.cores)};
     offer.reason = fmt::format("{} loader threads share {} core(s) with the steps",
                                facts.num_workers, facts.cores);
-  } else if (!is_starved(now) && now.verdict.cause != "slow_loading_rank") {
+  } else if (!starved) {
     offer.none = "the steps do not wait for batches";
   } else if (facts.num_workers >= most) {
     offer.none =

@@ -2,6 +2,7 @@
 #include "report/judged.hpp"
 #include "support/catch.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <string>
 
@@ -144,6 +145,7 @@ TEST_CASE("threads that spin beside a loader are told, where they leave it no co
   const auto spin = [](BottleneckContext& c) {
     c.num_threads = 2;
     c.levers.spin_variable = "OMP_WAIT_POLICY=active";
+    c.usage->loader_cores = 1.0;
   };
   CHECK(planted(busy, spin) == "input_bound spinning_threads trainer.num_threads=1");
   CHECK_THAT(planted(kStarved, spin), !Contains("spinning"));  // cores are left
@@ -155,19 +157,36 @@ TEST_CASE("threads that spin beside a loader are told, where they leave it no co
                      }),
              !Contains("spinning"));
   CHECK_THAT(planted(busy, [](auto& c) { c.num_threads = 2; }), !Contains("spinning"));
+  CHECK_THAT(planted(busy,
+                     [&](auto& c) {
+                       spin(c);
+                       c.usage->loader_cores = 3.8;  // it is the loader that takes them
+                     }),
+             !Contains("spinning"));
+  CHECK_THAT(planted(busy,
+                     [&](auto& c) {
+                       spin(c);
+                       c.usage.reset();
+                     }),
+             !Contains("spinning"));
 }
 
 TEST_CASE("a rank that waits for its own batches gets workers") {
   const events::Timing apart = timing(&events::Timing::allreduce_exposed_s, 6);
-  const RankRow loads{.rank = 3, .data_wait_s = 0.030, .work_s = 0.0061, .behind = 1.5};
+  const RankRow loads{
+      .rank = 3, .data_wait_s = 0.030, .work_s = 0.0061, .behind = 1.5, .wait_beyond_s = 0.02};
   CHECK(planted(apart, [&](auto& c) { c.straggler = loads; }) ==
         "communication_bound slow_loading_rank loader.num_workers=12");
   CHECK(planted(apart, [&](auto& c) {
           c.straggler = loads;
           c.usage->cpu_stalled = 0.5;  // no core is left
         }) == "communication_bound slow_loading_rank loader.num_workers=4");
-  CHECK(planted(apart, [](auto& c) {
-          c.straggler = RankRow{.rank = 3, .data_wait_s = 0.001, .work_s = 0.035, .behind = 1.5};
+  CHECK(planted(apart, [&](auto& c) {
+          c.straggler = loads;
+          c.straggler_is_here = false;
+        }) == "communication_bound slow_loading_rank loader.num_workers=4");
+  CHECK(planted(apart, [](auto& c) {  // all wait as long, and it computes longer
+          c.straggler = RankRow{.rank = 3, .data_wait_s = 0.005, .work_s = 0.016, .behind = 0.4};
         }) == "communication_bound slow_rank ");
 }
 
@@ -177,9 +196,15 @@ TEST_CASE("a perfect loader spares all ranks the wait of the slowest") {
   with.world_size = 2;
   const double batches = 6400.0 / (64 * 2);
   with.ranks_wait_s = 5 / batches;
-  const auto perfect = find_bottleneck(apart, with).perfect_loader;
-  REQUIRE(perfect);
-  CHECK(perfect->speedup == Approx(2));
+  with.straggler = RankRow{.rank = 1, .data_wait_s = 0.1, .behind = 1, .wait_beyond_s = 0.05};
+  const Bottleneck found = find_bottleneck(apart, with);
+  REQUIRE(found.perfect_loader);
+  CHECK(found.perfect_loader->speedup == Approx(2));
+  CHECK(std::ranges::any_of(found.evidence, [](const Evidence& each) {
+    return each.name == "straggler_data_wait" && each.tells;
+  }));
+  with.ranks_wait_s = 0;  // rank 0 waits where another one works
+  CHECK(find_bottleneck(kStarved, with).perfect_loader->speedup == Approx(1));
 }
 
 TEST_CASE("a GPU that waits for its host is told why") {

@@ -128,6 +128,19 @@ TEST_CASE("the facts of a record reach the verdict") {
   CHECK_FALSE(found.straggler);
 }
 
+TEST_CASE("what ranks wait for one another's loaders is known of them all") {
+  RunRecord record = invented::run();
+  record.hellos[1] = record.hellos.at(0);
+  record.rank_epochs[0] = {{.steps = 10, .wall_s = 3, .data_wait_s = 1, .step_s = 1}};
+  record.rank_epochs[1] = {{.steps = 10, .wall_s = 3, .data_wait_s = 2.5, .step_s = 0.5}};
+  const BottleneckContext found = context_of(record, {.cpu_cores = 8});
+  REQUIRE(found.ranks_wait_s);
+  CHECK(*found.ranks_wait_s == Approx(0.2));  // 0.3 s, of which 0.1 s is the longest work
+  REQUIRE(found.straggler);
+  CHECK(found.straggler->wait_beyond_s == Approx(0.075));
+  CHECK(found.straggler_is_here);
+}
+
 TEST_CASE("result.json tells cause, setting, evidence and the perfect loader") {
   const Json found = to_json(find_bottleneck(kStarved, context()));
   CHECK(found["verdict"] == "input_bound");

@@ -131,7 +131,7 @@ TEST_CASE("groups whose runs were made on other hardware are named with what dif
         "the speeds of 'a' (there) and 'c' (here) do not compare: cores: 8 there, 2 here");
   runs.groups[0].runs.push_back(run_on("Xeon", 8));
   REQUIRE(machines_apart(runs).size() == 2);
-  CHECK_THAT(machines_apart(runs)[0], Contains("another run of it (here)"));
+  CHECK_THAT(machines_apart(runs)[0], Contains("another run of 'a' (here)"));
   runs.groups[1].runs[0].manifest = nullptr;
   CHECK_THAT(machines_apart(runs)[1], Contains("does not say on which machine"));
 }

@@ -10,6 +10,7 @@ import re
 import signal
 import sqlite3
 import subprocess
+import tempfile
 import time
 
 from support import Smoke, main, run, start
@@ -165,6 +166,16 @@ class Grids(Sweeping):
         more = self.sweep(*words, "--samples", "3", "--resume", out="few")
         self.assertEqual([run["overrides"] for run in few["runs"]], [run["overrides"] for run in more["runs"]][:2])
         self.assertEqual(self.rows("few"), [(number, "ok", 0) for number in (1, 2, 3)])
+
+    def test_runs_that_lie_elsewhere_know_the_commit_of_their_experiment(self):
+        git = ["git", "-C", self.folder, "-c", "user.name=a", "-c", "user.email=a@b.c"]
+        for words in (["init", "-q"], ["add", "tiny.yaml"], ["commit", "-qm", "one"]):
+            subprocess.run([*git, *words], check=True)
+        commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+        with tempfile.TemporaryDirectory(prefix="trainctl-elsewhere-") as elsewhere:
+            document = self.sweep("optimizer.lr=0.1,0.01", "trainer.max_epochs=1", out=elsewhere + "/sweep")
+            manifest = pathlib.Path(document["runs"][0]["run_dir"]) / "manifest.json"
+            self.assertEqual(json.loads(manifest.read_text())["git"]["commit"], commit)
 
 
 class Failures(Sweeping):

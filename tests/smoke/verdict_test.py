@@ -1,4 +1,5 @@
-"""Runs with a planted fault, each far beyond everything else, and what the verdict makes of them. Needs TRAINCTL_BINARY."""
+"""Runs with a planted fault, each far beyond everything else, and what the verdict makes of them. Needs TRAINCTL_BINARY and
+TRAINCTL_SLOW_PLUGIN, a data set that sleeps."""
 
 import hashlib
 import json
@@ -62,6 +63,18 @@ class InputBound(Verdicts):
         weights = out.read_bytes()
         header = 8 + int.from_bytes(weights[:8], "little")  # it may name the run
         return self.losses(self.run_dir), files, hashlib.sha256(weights[header:]).hexdigest()
+
+
+class SlowRank(Verdicts):
+    def test_a_rank_that_waits_for_its_loader_asks_for_workers(self):
+        plugin = os.environ["TRAINCTL_SLOW_PLUGIN"]
+        found = self.verdict(f"+plugins=[{plugin}]", "dataset.train={type: slow_rows, samples: 640, microseconds: 2000, rank: 1}",
+                             "~dataset.val", "model=linear", "loader.batch_size=16", "loader.num_workers=0", "trainer.devices=2",
+                             "trainer.max_epochs=2", *NO_SAVES)
+        self.assertEqual((found["verdict"], found["cause"]), ("communication_bound", "slow_loading_rank"), found)
+        self.assertRegex(found["setting"], "^loader.num_workers=[1-9]")
+        self.assertGreater(found["perfect_loader"]["speedup"], 3, found)
+        self.assertIn("straggler_data_wait", [each["name"] for each in found["evidence"]])
 
 
 class SavesAndValidates(Verdicts):
