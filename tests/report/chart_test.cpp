@@ -104,6 +104,16 @@ TEST_CASE("a chart of nothing is no chart") {
   CHECK(parallel_chart({}).empty());
 }
 
+TEST_CASE("names that differ only at their ends are told whole") {
+  IntervalRows chart{.title = "t", .x_label = "seconds", .rows = {}};
+  for (const char* pinned : {"false", "true"})
+    chart.rows.push_back(
+        {.name = std::string("num_workers=0, pin_memory=") + pinned, .value = 1.0});
+  const std::string text = interval_rows(chart).markup();
+  CHECK_THAT(text, Contains(">num_workers=0, pin_memory=false</text>") &&
+                       Contains(">num_workers=0, pin_memory=true</text>"));
+}
+
 TEST_CASE("values that span decades are drawn on a logarithmic axis") {
   LineChart chart{.title = "t", .x_label = "step", .y_label = "loss", .series = {}};
   chart.series.push_back({.name = "loss", .x = {1, 2}, .y = {100, 0.1}});

@@ -240,9 +240,9 @@ class BenchComparesSettings(Smoke):
         self.assertIn("saved.json is left as it was", err)
         self.assertEqual((self.folder / "saved.json").read_text(), saved)
         (self.folder / "fast.patch.yaml").write_text("loader: {no_such_key: 1}\n")
-        code, _, err = run(self.folder, *words, "--against", "fast.patch.yaml")
+        code, out, err = run(self.folder, *words, "--against", "fast.patch.yaml")
         self.assertEqual(code, 2, err)
-        self.assertIn("no_such_key", err)
+        self.assertIn("no_such_key", json.loads(out)["message"])
 
 
 if __name__ == "__main__":

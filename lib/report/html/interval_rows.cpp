@@ -11,7 +11,15 @@
 namespace trainctl::report {
 namespace {
 
-constexpr double kRowHeight = 26;
+constexpr std::size_t kShortName = 22;  // characters that fit beside a row
+
+/// Names that do not fit beside the rows stand above them.
+struct RowLayout {
+  bool names_above = false;
+
+  [[nodiscard]] double height() const { return names_above ? 40 : 26; }
+  [[nodiscard]] double left() const { return names_above ? 28 : 170; }
+};
 
 std::vector<double> values_of(const IntervalRows::Row& row) {
   std::vector<double> values = row.points;
@@ -28,6 +36,13 @@ std::string text_of(const IntervalRows::Row& row) {
   if (row.low && row.high)
     text += fmt::format(", interval {} to {}", metric_text(*row.low), metric_text(*row.high));
   return text;
+}
+
+Html name_of(const IntervalRows::Row& row, double y, const PlotArea& area, RowLayout layout) {
+  const Html text = layout.names_above
+                        ? svg_text(area.left, y - 11, Anchor::start, clip(row.name, 70))
+                        : svg_text(area.left - 8, y + 3.5, Anchor::end, clip(row.name, kShortName));
+  return element("g", {{"class", layout.names_above ? "ticks halo" : "ticks"}}, text);
 }
 
 Html row_of(const IntervalRows::Row& row, double y, const PlotArea& area, const Axis& axis) {
@@ -51,9 +66,7 @@ Html row_of(const IntervalRows::Row& row, double y, const PlotArea& area, const 
                                  {"cy", coordinate(y)},
                                  {"r", "4"}});
   shapes = svg_title(text_of(row)) + shapes;
-  const Html name = element("g", {{"class", "ticks"}},
-                            svg_text(area.left - 8, y + 3.5, Anchor::end, clip(row.name, 26)));
-  return element("g", {{"class", "row"}}, shapes + name);
+  return shapes;
 }
 
 }  // namespace
@@ -72,8 +85,10 @@ Html interval_rows(const IntervalRows& chart) {
     low = std::min(low, *chart.reference);
     high = std::max(high, *chart.reference);
   }
-  PlotArea area{.left = 170, .top = 10};
-  area.height = area.top + area.bottom + kRowHeight * static_cast<double>(chart.rows.size());
+  const RowLayout layout{std::ranges::any_of(
+      chart.rows, [](const IntervalRows::Row& row) { return row.name.size() > kShortName; })};
+  PlotArea area{.left = layout.left(), .top = 10};
+  area.height = area.top + area.bottom + layout.height() * static_cast<double>(chart.rows.size());
   const Axis x = linear_axis(low, high, 5);
   Html shapes = frame(area, x, {.low = 0, .high = 1, .ticks = {}}, {chart.x_label, ""});
   if (chart.reference) {
@@ -82,8 +97,10 @@ Html interval_rows(const IntervalRows& chart) {
   }
   std::string texts;
   for (std::size_t i = 0; i < chart.rows.size(); ++i) {
-    const double y = area.top + (static_cast<double>(i) + 0.5) * kRowHeight;
-    shapes += row_of(chart.rows[i], y, area, x);
+    const double part = layout.names_above ? 0.65 : 0.5;
+    const double y = area.top + (static_cast<double>(i) + part) * layout.height();
+    shapes += element("g", {{"class", "row"}},
+                      row_of(chart.rows[i], y, area, x) + name_of(chart.rows[i], y, area, layout));
     texts += (i == 0 ? "" : "; ") + text_of(chart.rows[i]);
   }
   const PlotTitle title{chart.title, texts};

@@ -101,7 +101,7 @@ Html line_of(const Board& board, const ParallelChart::Line& line) {
 
 Html parallel_chart(const ParallelChart& chart) {
   if (chart.axes.size() < 2 || chart.lines.empty()) return {};
-  const double width = std::max(480.0, 110.0 * static_cast<double>(chart.axes.size()));
+  const double width = std::max(760.0, 110.0 * static_cast<double>(chart.axes.size()));
   Board board{
       chart, {.width = width, .height = 300, .left = 60, .right = 60, .top = 14, .bottom = 50}, {}};
   for (std::size_t axis = 0; axis < chart.axes.size(); ++axis)
