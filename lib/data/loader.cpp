@@ -196,7 +196,8 @@ void Loader::Impl::work(TileMaker::Scratch& scratch) {
 void Loader::Impl::finish_tile(const Ring::Ticket& ticket, TileMaker::Scratch& scratch) {
   std::exception_ptr error;
   try {
-    run_tile(ticket, AheadTile(ahead_.get(), ticket.batch), scratch);
+    const AheadTile ahead(ahead_.get(), ticket.batch);  // it may wait, until the loader stops
+    if (!ring_.closed()) run_tile(ticket, ahead, scratch);
   } catch (...) {
     error = std::current_exception();
   }

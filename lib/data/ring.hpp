@@ -44,6 +44,8 @@ class Ring {
 
   /// Wakes every worker and lets none take a further ticket.
   void close();
+  /// What is made now, nobody will take.
+  [[nodiscard]] bool closed() const { return closed_.load(std::memory_order_acquire); }
   /// Begins again at batch 0. No worker may be between take() and finish().
   void open();
 
