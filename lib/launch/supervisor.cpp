@@ -218,8 +218,11 @@ void Watch::check_pulses() {
     rank->feel_pulse(now);
     if (rank->is_saving()) ending_.extend(rank->pulse().seen_at());
   }
+  // Once a rank has failed, the others are silent because of it.
+  const bool failed =
+      std::ranges::any_of(job_.all(), [](const auto* rank) { return rank->has_failed(); });
   const auto silent = silent_rank(job_.all(), now);
-  if (!silent || ending_.has_begun() || hangs_) return;
+  if (!silent || failed || ending_.has_begun() || hangs_) return;
   blame_for_hang(*silent->rank, sentence_of(silent->silence));
 }
 

@@ -28,7 +28,7 @@ TEST_CASE("a list of cores is read as the kernel writes it, and nothing else") {
   }
 }
 
-TEST_CASE("nodes are read from /sys by number; one without cores is left out") {
+TEST_CASE("nodes are read from /sys by number, one without cores is left out") {
   const TempFolder root;
   CHECK(numa_nodes(root.path()).empty());
   const auto nodes = root / "sys/devices/system/node";

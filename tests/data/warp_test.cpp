@@ -80,7 +80,7 @@ const std::map<std::string, AugmentOp> kOps{{"identity", AugmentOp::identity},
 }  // namespace
 
 TEST_CASE(
-    "nearest warps are torchvision's bytes; bilinear ones differ by a level in at most one byte of "
+    "nearest warps are torchvision's bytes, bilinear ones differ by a level in at most one byte of "
     "a hundred") {
   check_golden(
       "warp",

@@ -25,7 +25,7 @@ pid_t start_churning() {
 }  // namespace
 
 TEST_CASE(
-    "orphans are buried while other processes come and go; children of before are left alone") {
+    "orphans are buried while other processes come and go, children of before are left alone") {
   const pid_t churning = start_churning();
   for (int i = 0; i < 100; ++i) {
     const OrphanKeeper keeper;

@@ -196,7 +196,7 @@ TEST_CASE("a supervisor that was stopped itself looks again before it blames") {
   CHECK_FALSE(rank.is_silent(5001));
 }
 
-TEST_CASE("a job whose rank hangs ends with 8 and names it; one that goes on is left alone") {
+TEST_CASE("a job whose rank hangs ends with 8 and names it, one that goes on is left alone") {
   const FastClock clock;
   Job job({"catch_term", "hello", "1:step=41", "1:wait", "train"}, 2);
   job.spec.grace_s = 20;
@@ -252,7 +252,7 @@ TEST_CASE(
   CHECK(job.survivors() == 0);
 }
 
-TEST_CASE("a rank that waits for one that saves is not blamed; one that saves for ever is") {
+TEST_CASE("a rank that waits for one that saves is not blamed, one that saves for ever is") {
   const FastClock clock(300);
   Job job({"catch_term", "hello", "0:step=41", "1:save=41", "wait"}, 2);
   job.spec.grace_s = 20;
@@ -266,7 +266,7 @@ TEST_CASE("a rank that waits for one that saves is not blamed; one that saves fo
   CHECK_THAT(outcome.message, Contains("while saving"));
 }
 
-TEST_CASE("a rank whose loading stands still hangs; one that waits for slow loading does not") {
+TEST_CASE("a rank whose loading stands still hangs, one that waits for slow loading does not") {
   const FastClock clock(300);
   Job stuck({"catch_term", "hello", "load", "wait"});
   stuck.spec.grace_s = 20;
@@ -278,7 +278,9 @@ TEST_CASE("a rank whose loading stands still hangs; one that waits for slow load
   Job slow({"catch_term", "hello", "0:load", "0:wait", "1:load_for=4000", "1:fail=9"}, 2);
   slow.spec.grace_s = 20;
   slow.spec.init_timeout_s = 60'000;
-  CHECK(slow.run({}, clock).exit_code == 9);
+  const Outcome failed = slow.run({}, clock);
+  INFO(failed.message);
+  CHECK(failed.exit_code == 9);
 }
 
 }  // namespace trainctl::launch

@@ -184,7 +184,7 @@ TEST_CASE("a node whose connection closes takes its ranks with it and may come a
   CHECK(nodes.remote.missing().at(0) == "node 1 (ranks 2 to 3) has left and not joined again");
 }
 
-TEST_CASE("a node that is silent for three beats is lost; one that beats is not") {
+TEST_CASE("a node that is silent for three beats is lost, one that beats is not") {
   Nodes nodes;
   NodeLink silent = nodes.joined(1);
   NodeLink loud = nodes.joined(2);

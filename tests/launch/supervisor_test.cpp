@@ -262,7 +262,7 @@ TEST_CASE("a worker that closes its pipe has not finished") {
   CHECK_THAT(outcome.message, Contains("without saying that it had finished"));
 }
 
-TEST_CASE("ranks meet through the store; one that spoils it is cut off and named") {
+TEST_CASE("ranks meet through the store, one that spoils it is cut off and named") {
   for (const int world : {2, 4}) {
     Job job({"hello", "meet", "finish"}, world);
     CHECK(job.run().exit_code == 0);

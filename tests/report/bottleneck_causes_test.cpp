@@ -6,12 +6,7 @@
 #include <functional>
 #include <string>
 
-using namespace trainctl;
-using namespace trainctl::report;
-using judged::context;
-using judged::kAtWork;
-using judged::kStarved;
-using judged::timing;
+using namespace judged;
 
 namespace {
 

@@ -13,12 +13,7 @@
 #include <string>
 #include <vector>
 
-using namespace trainctl;
-using namespace trainctl::report;
-using judged::context;
-using judged::kAtWork;
-using judged::kStarved;
-using judged::timing;
+using namespace judged;
 
 namespace {
 

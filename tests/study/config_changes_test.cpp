@@ -176,7 +176,7 @@ TEST_CASE("a section that comes or goes is told by what is in it") {
   CHECK(refusal(changes({}, {"profiler={}"})) == "accepted");
 }
 
-TEST_CASE("a default that an older version did not write is no change; a choice of it is") {
+TEST_CASE("a default that an older version did not write is no change, a choice of it is") {
   std::string old = spec::dump_resolved(load_sound({}));
   const std::string key = "  accumulate_grad_batches: 1  # default\n";
   const std::size_t at = old.find(key);

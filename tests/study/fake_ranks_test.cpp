@@ -89,7 +89,7 @@ TEST_CASE("ranks without a sample in the last batch are told, and a short window
 }
 
 TEST_CASE(
-    "the model adds its buckets; gradients that stay are counted where one rank was measured") {
+    "the model adds its buckets, gradients that stay are counted where one rank was measured") {
   const auto alone =
       experiment("trainer: { accelerator: cpu, devices: 1 }\ndistributed: { bucket_cap_mb: 2 }\n");
   auto fake = plan_ranks(alone, {.train = 1000, .val = {}}, 4);

@@ -85,7 +85,7 @@ TEST_CASE("a file that a dead head has left is not read, and its successor repla
   CHECK(read_meeting(path)->token == meeting.token);
 }
 
-TEST_CASE("a head of another host is read; it cannot be told whether it lives") {
+TEST_CASE("a head of another host is read, it cannot be told whether it lives") {
   const TempFolder folder;
   const fs::path path = folder / ".rendezvous-7";
   LockHolder head = dead_head();

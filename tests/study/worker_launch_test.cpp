@@ -42,7 +42,7 @@ TEST_CASE("the watchdog of NCCL ends a collective within distributed.timeout_s, 
   CHECK(std::ranges::find(launch.keep_users, kLimit) != launch.keep_users.end());
 }
 
-TEST_CASE("trainer.hang_timeout is the supervisor's limit; auto leaves it to the steps") {
+TEST_CASE("trainer.hang_timeout is the supervisor's limit, auto leaves it to the steps") {
   spec::Trainer trainer;
   Machine machine;
   machine.cores = 2;

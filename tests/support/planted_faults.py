@@ -55,15 +55,19 @@ def pictures(folder):
     return made
 
 
+def heavy(size):
+    """Transforms that take far longer than a step of a small network."""
+    return (f"[{{type: random_resized_crop, size: {size}}}, "
+            f"{{type: color_jitter, brightness: 0.4, contrast: 0.4, saturation: 0.4}}, {NORMALIZE}]")
+
+
 def no_workers(folder, plugin):
     """Heavy augmentation in the training thread."""
-    transforms = ("[{type: random_resized_crop, size: 64}, {type: color_jitter, brightness: 0.4, contrast: 0.4, saturation: 0.4}, " +
-                  NORMALIZE + "]")
     return Fault("0 workers, heavy augmentation", f"""\
 name: no-workers
 seed: 1
 dataset:
-  train: {{type: synthetic_images, height: 256, width: 256, classes: 10, samples: 2000, transforms: {transforms}}}
+  train: {{type: synthetic_images, height: 256, width: 256, classes: 10, samples: 2000, transforms: {heavy(64)}}}
   cache: {{mode: none}}
 loader: {{batch_size: 16, num_workers: 0}}
 model: {{type: mlp, hidden: [512]}}
@@ -127,13 +131,11 @@ trainer: {accelerator: cpu, devices: 1, num_threads: 1, detect_anomaly: true}
 def spinning_threads(folder, plugin):
     """A variable lets idle threads of the step burn the cores that load; with one thread there is none to spin."""
     cores = len(os.sched_getaffinity(0))
-    transforms = ("[{type: random_resized_crop, size: 32}, {type: color_jitter, brightness: 0.4, contrast: 0.4, saturation: 0.4}, " +
-                  NORMALIZE + "]")
     return Fault("spinning threads", f"""\
 name: spinning-threads
 seed: 1
 dataset:
-  train: {{type: synthetic_images, height: 256, width: 256, classes: 10, samples: 4000, transforms: {transforms}}}
+  train: {{type: synthetic_images, height: 256, width: 256, classes: 10, samples: 4000, transforms: {heavy(32)}}}
   cache: {{mode: none}}
 loader: {{batch_size: 16, num_workers: {cores}}}
 model: {{type: mlp, hidden: [64]}}

@@ -147,7 +147,7 @@ TEST_CASE("ranks that freeze or type their parameters differently are told, too"
                                 "'buffer batches: Long [], not trained'"));
 }
 
-TEST_CASE("each of several ranks tells its share of an epoch; one alone tells none") {
+TEST_CASE("each of several ranks tells its share of an epoch, one alone tells none") {
   const FakeRun::Sizes sizes{.samples = 24, .batch = 4, .val_samples = 8};
   CHECK(run_alone(sizes).shares.empty());
   const auto ranks = run_ranks(3, sizes, {});

@@ -31,7 +31,7 @@ struct Probe final : stage::Model {
 
 }  // namespace
 
-TEST_CASE("a mixed precision computes in 16 bits; logits and gradients have 32") {
+TEST_CASE("a mixed precision computes in 16 bits, logits and gradients have 32") {
   Probe model;
   const at::Tensor inputs = torch::randn({2, 3, 4, 4});
   const at::Tensor exact = train::forward(model, inputs, {});

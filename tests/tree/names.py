@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A type's name stands once in its namespace, over all headers of lib: two of one name are one to the linker."""
+"""A type's name stands once in its namespace, over all headers of lib: two of one name are one to the linker. No test's name
+has a semicolon: CTest cuts it there, and then runs nothing."""
 
 import re
 
@@ -9,6 +10,17 @@ TOKEN = re.compile(r"\bnamespace\s+([\w:]*)\s*\{"
                    r"|\b(?:enum\s+(?:class\s+|struct\s+)?|struct\s+|class\s+|union\s+)(?:alignas\([^)]*\)\s*|\[\[[^\]]*\]\]\s*)?"
                    r"(\w+)(?:\s+final)?\s*(?::(?!:)[^;{}()]*)?\{"
                    r"|[{}]")
+
+
+TEST = re.compile(r'TEST_CASE\(\s*((?:"(?:[^"\\]|\\.)*"\s*)+)')
+
+
+def cut_tests(root):
+    for path in tree.files(root, ".cpp"):
+        text = tree.read(root, path) if path.parts[0] == "tests" else ""
+        for match in TEST.finditer(text):
+            if ";" in match[1]:
+                yield f"{path}:{text.count(chr(10), 0, match.start()) + 1}: a test's name has a semicolon, where CTest cuts it"
 
 
 def types(text):
@@ -28,7 +40,7 @@ def types(text):
 
 
 def check(root):
-    places, violations = {}, []
+    places, violations = {}, list(cut_tests(root))
     for path in tree.files(root, ".hpp"):
         if path.parts[0] != "lib":
             continue

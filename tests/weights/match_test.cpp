@@ -130,7 +130,7 @@ TEST_CASE("what wrappers put in front of every name is removed, and said") {
   CHECK(complaint(with(renamed(kModel, "module."), {"x", "F32", {1}})) != "accepted");
 }
 
-TEST_CASE("a prefix chooses and is removed; where it lacks, it is proposed") {
+TEST_CASE("a prefix chooses and is removed, where it lacks, it is proposed") {
   const auto file = with(renamed(kModel, "model."), {"loss.weight", "F32", {3}});
   CHECK_THAT(complaint(file), EndsWith("Write weights.prefix: \"model.\""));
   MatchOptions options = kOptions;
