@@ -1,5 +1,6 @@
 # What plug-ins are built from: the headers of plugin_headers.txt, and a header that stamps them. The stamp changes with any
 # of them, so a plug-in that was built against others is refused and not run.
+set(TRAINCTL_PLUGIN_LIBRARIES base config data spec stage)
 set(TRAINCTL_PLUGIN_LIST "${CMAKE_SOURCE_DIR}/cmake/plugin_headers.txt")
 file(STRINGS "${TRAINCTL_PLUGIN_LIST}" TRAINCTL_PLUGIN_HEADERS)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${TRAINCTL_PLUGIN_LIST}")
@@ -22,7 +23,7 @@ function(trainctl_install_plugin_kit)
     install(FILES "${CMAKE_SOURCE_DIR}/lib/${header}" DESTINATION "${include}/${folder}" COMPONENT plugin)
   endforeach()
   install(FILES "${CMAKE_BINARY_DIR}/generated/spec/plugin_abi.hpp" DESTINATION "${include}/spec" COMPONENT plugin)
-  foreach(name IN ITEMS base config data spec stage)
+  foreach(name IN LISTS TRAINCTL_PLUGIN_LIBRARIES)
     install(FILES "$<TARGET_FILE:trainctl_${name}>" DESTINATION "${CMAKE_INSTALL_LIBDIR}/trainctl" COMPONENT plugin)
   endforeach()
   include(CMakePackageConfigHelpers)

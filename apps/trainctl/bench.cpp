@@ -11,6 +11,7 @@
 #include "context.hpp"
 #include "report/scaling.hpp"
 #include "spec/duration.hpp"
+#include "standard_streams.hpp"
 #include "study/baseline.hpp"
 #include "study/trial.hpp"
 #include "terminal.hpp"
@@ -87,6 +88,7 @@ int code_of(const BenchOutcome& bench, const BenchFlags& flags) {
 }
 
 int bench(const BenchFlags& flags, Context& context) {
+  keep_running_without_output(flags.save.empty() ? LostOutput::is_error : LostOutput::is_tolerated);
   const double began = steady_clock().now();
   const auto budget = budget_of(flags);
   BenchPlan plan = plan_bench(flags, context);
@@ -111,6 +113,12 @@ int bench(const BenchFlags& flags, Context& context) {
                                .config_hash = study::config_hash(base, varied_keys(plan)),
                                .config_resolved = study::resolved_config(base)});
   document["num_threads"] = warm_up.threads ? Json(*warm_up.threads) : Json(nullptr);
+  document["num_threads_contended"] = warm_up.taken > 0;
+  if (warm_up.taken > 0)
+    writer_for(stderr)(
+        fmt::format("warning: the number of CPU threads was chosen while other processes took "
+                    "{:.0f} % of the cores: set trainer.num_threads, or run the bench again\n",
+                    100 * warm_up.taken));
   print_bench(outcome, document, flags, context);
   write_bench(outcome, document, flags);
   return code_of(outcome, flags);
@@ -123,7 +131,7 @@ void add_bench(CLI::App& program, Context& context) {
   CLI::App& verb = add_verb(program, context,
                             {"bench", "compare settings in fresh, interleaved runs", kTrainGroup},
                             [flags, &context] { return bench(*flags, context); });
-  add_bench_flags(verb, *flags);
+  add_bench_flags(verb, *flags, context);
 }
 
 }  // namespace trainctl::app

@@ -50,7 +50,7 @@ void add_gate(CLI::App& verb, BenchFlags& flags) {
                   "rss_mb>+10%, val/accuracy<-0.5pt; against the baseline, else the first row")
       ->type_name("CONDITIONS");
   verb.add_option("--baseline", flags.baseline,
-                  "file of an earlier --save, or a run folder, that --fail-on compares with")
+                  "file of an earlier --save, or a run, that --fail-on compares with")
       ->type_name("PATH");
   verb.add_flag("--force-baseline", flags.force_baseline,
                 "compare also where machine or config are others");
@@ -77,8 +77,8 @@ report::Scaling mode_of(const BenchFlags& flags) {
   return flags.scaling == "strong" ? report::Scaling::strong : report::Scaling::weak;
 }
 
-void add_bench_flags(CLI::App& verb, BenchFlags& flags) {
-  add_config_arguments(verb, flags.config);
+void add_bench_flags(CLI::App& verb, BenchFlags& flags, Context& context) {
+  add_config_arguments(verb, flags.config, context, Builtin::photographs);
   add_axes(verb, flags);
   verb.add_option("--repeats", flags.repeats, "runs of each setting")
       ->type_name("N")

@@ -53,6 +53,6 @@ struct BenchFlags {
 report::Scaling mode_of(const BenchFlags& flags);
 
 /// All flags of `bench`.
-void add_bench_flags(CLI::App& verb, BenchFlags& flags);
+void add_bench_flags(CLI::App& verb, BenchFlags& flags, Context& context);
 
 }  // namespace trainctl::app

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "run_words.hpp"
 #include "study/baseline.hpp"
 #include "study/run.hpp"
 
@@ -44,7 +45,7 @@ void ensure_rows(const report::Baseline& baseline, const BenchFlags& flags, cons
 
 report::Baseline checked_baseline(const BenchFlags& flags, const BenchPlan& plan,
                                   const Json& machine, const Context& context) {
-  report::Baseline baseline = study::load_baseline(flags.baseline);
+  report::Baseline baseline = study::load_baseline(run_word(flags.baseline));
   const std::vector<std::string> differences = study::baseline_differences(
       baseline, plan.requests.front().loaded, machine, varied_keys(plan));
   ENSURE(config, differences.empty() || flags.force_baseline,

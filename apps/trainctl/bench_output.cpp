@@ -94,6 +94,8 @@ void print_bench(const BenchOutcome& bench, const Json& document, const BenchFla
   } else {
     print_tables(bench, flags, context);
   }
+  if (const std::string warning = report::contention_warning(bench.rows); !warning.empty())
+    writer_for(stderr)(fmt::format("warning: {}\n", warning));
   for (const report::BenchRow& row : bench.rows) {
     if (row.failure)
       writer_for(stderr)(fmt::format("error: {}\n", printable(row.failure->message)));

@@ -107,6 +107,18 @@ bool chooses_threads(const study::RunRequest& request) {
   return request.loaded.experiment.trainer.num_threads.is_auto();
 }
 
+/// Whatever the rule of trainer.channels_last=auto depends on.
+std::string layout_inputs(const spec::Loaded& loaded) {
+  const auto values = study::resolved_values(spec::dump_resolved(loaded));
+  std::string text;
+  for (const auto& [path, value] : values) {
+    if (path.starts_with("model") || path.starts_with("dataset.train") ||
+        path == "trainer.precision" || path == "trainer.accelerator")
+      text += path + "=" + value + "\n";
+  }
+  return text;
+}
+
 int devices_in(const study::RunRequest& request) {
   return request.loaded.experiment.trainer.devices.value_or(1);
 }
@@ -134,22 +146,33 @@ class Threads {
     if (failed_.contains(devices)) return std::nullopt;
     if (const auto known = found_.find(devices); known != found_.end()) return known->second;
     added.emplace_back("trainer.fast_dev_run=true");
-    const study::WarmUp tried =
-        study::warm_up(request_for(flags_, added, context_), steady_clock(), ends_at_);
+    const study::WarmUp tried = quiet_warm_up(added);
     if (tried.stopped || tried.overdue) {
       first_.stopped = tried.stopped;
       first_.overdue = tried.overdue;
       if (tried.overdue) say(context_, "warm-up  ended: the budget is over");
       return std::nullopt;
     }
+    if (tried.channels_last)
+      layouts_[layout_inputs(request_for(flags_, added, context_).loaded)] = *tried.channels_last;
     if (!tried.threads) {
       failed_.insert(devices);
       say(context_, no_threads_line(devices));
       return std::nullopt;
     }
     if (!first_.threads) first_.threads = tried.threads;
+    first_.taken = std::max(first_.taken, tried.taken);
     say(context_, threads_line(*tried.threads, devices, differs));
     return found_[devices] = *tried.threads;
+  }
+
+  /// The override that pins the layout of images of a run with these overrides, if `auto` chose it
+  /// in a warm-up.
+  [[nodiscard]] Overrides layout_of(const study::RunRequest& request) const {
+    if (!request.loaded.experiment.trainer.channels_last.is_auto()) return {};
+    const auto known = layouts_.find(layout_inputs(request.loaded));
+    if (known == layouts_.end()) return {};
+    return {fmt::format("++trainer.channels_last={}", known->second)};
   }
 
   /// The number of the baseline.
@@ -164,10 +187,24 @@ class Threads {
   [[nodiscard]] const study::WarmUp& first() const { return first_; }
 
  private:
+  /// Repeats a choice that was made while others took the cores.
+  study::WarmUp quiet_warm_up(const Overrides& added) {
+    constexpr int kMostRuns = 3;
+    study::WarmUp tried;
+    for (int i = 0; i < kMostRuns; ++i) {
+      tried = study::warm_up(request_for(flags_, added, context_), steady_clock(), ends_at_);
+      if (tried.stopped || tried.overdue || !tried.threads || tried.taken == 0) return tried;
+      say(context_, fmt::format("warm-up  others took {:.0f} % of the cores: {}", 100 * tried.taken,
+                                i + 1 < kMostRuns ? "repeated" : "the number may be wrong"));
+    }
+    return tried;
+  }
+
   const BenchFlags& flags_;
   Context& context_;
   std::optional<double> ends_at_;
-  std::map<int, int> found_;  // by the number of devices
+  std::map<int, int> found_;             // by the number of devices
+  std::map<std::string, bool> layouts_;  // by layout_inputs()
   std::set<int> failed_;
   study::WarmUp first_;
 };
@@ -210,6 +247,7 @@ study::WarmUp pin_threads(const BenchFlags& flags, BenchPlan& plan, const Pinnin
     if (threads.were_ended()) break;
     if (!number) continue;
     added.push_back(fmt::format("trainer.num_threads={}", *number));
+    for (const std::string& pin : threads.layout_of(plan.requests[i])) added.push_back(pin);
     plan.requests[i] = request_for(flags, added, context);
   }
   return threads.first();

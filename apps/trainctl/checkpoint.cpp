@@ -57,7 +57,7 @@ report::Table table_of(const std::vector<Surveyed>& rows) {
        {"links", report::Align::left}});
   for (const Surveyed& row : rows) {
     table.add({printable(row.name),
-               row.moment ? std::to_string(row.moment->epoch + 1) : std::string("-"),
+               row.moment ? std::to_string(row.moment->epoch_number()) : std::string("-"),
                row.moment ? with_thousands(row.moment->global_step) : std::string("-"),
                human_bytes(static_cast<double>(row.bytes)), value_text(row), name_of(row.state),
                join(links_of(row), ", ")});
@@ -66,13 +66,10 @@ report::Table table_of(const std::vector<Surveyed>& rows) {
 }
 
 Json json_of(const Surveyed& row) {
-  const auto moment = [&](std::int64_t checkpoint::Moment::*member) {
-    return row.moment ? Json((*row.moment).*member) : Json(nullptr);
-  };
   const bool has_value = row.manifest && row.manifest->value;
   return {{"name", row.name},
-          {"epoch", moment(&checkpoint::Moment::epoch)},
-          {"step", moment(&checkpoint::Moment::global_step)},
+          {"epoch", row.moment ? Json(row.moment->epoch_number()) : Json(nullptr)},
+          {"step", row.moment ? Json(row.moment->global_step) : Json(nullptr)},
           {"bytes", row.bytes},
           {"monitor", row.manifest ? Json(row.manifest->monitor) : Json(nullptr)},
           {"value", has_value ? report::json_number(*row.manifest->value) : Json(nullptr)},

@@ -74,7 +74,7 @@ class Facts {
 };
 
 std::string step_text(std::int64_t step, std::int64_t epoch, std::int64_t step_in_epoch) {
-  return fmt::format("{} (epoch {}, {} step{} of it done)", step, epoch + 1, step_in_epoch,
+  return fmt::format("{} (epoch {}, {} step{} of it done)", step, epoch, step_in_epoch,
                      step_in_epoch == 1 ? "" : "s");
 }
 
@@ -110,7 +110,7 @@ std::string facts_text(const fs::path& path, const Manifest& manifest, const rep
   std::uint64_t bytes = 0;
   for (const Manifest::Part& part : manifest.parts) bytes += part.bytes;
   fact(path.filename() == checkpoint::kManifestName ? "manifest" : "checkpoint", path.string());
-  fact("step", step_text(manifest.global_step, manifest.epoch, manifest.step_in_epoch));
+  fact("step", step_text(manifest.global_step, manifest.epoch + 1, manifest.step_in_epoch));
   fact("saved", manifest.written_at + (manifest.reason.empty() ? "" : ", " + manifest.reason));
   if (!manifest.monitor.empty())
     fact("monitor", manifest.monitor + " " +

@@ -4,6 +4,7 @@
 #include "base/strings.hpp"
 #include "checkpoint/folders.hpp"
 #include "checkpoint/store.hpp"
+#include "run_words.hpp"
 
 #include <algorithm>
 #include <system_error>
@@ -14,7 +15,7 @@ namespace {
 /// Without links and "..", so that its name is the checkpoint's.
 fs::path found_folder(const std::string& path) {
   std::error_code failure;
-  const fs::path found = fs::canonical(path, failure);
+  const fs::path found = fs::canonical(run_word(path), failure);
   ENSURE(checkpoint, !failure, "cannot find {}: {}", printable(path), failure.message());
   ENSURE(checkpoint, checkpoint::is_folder(found), "{} is no folder, as checkpoints are",
          printable(path));

@@ -118,9 +118,6 @@ void print_text(const report::Compared& compared, const std::optional<CompareGat
                 const Context& context) {
   const report::Style style = style_for(context, stdout);
   if (!context.quiet) {
-    for (const report::Group& group : compared.groups) {
-      for (const report::RunFiles& run : group.runs) tell_notes(run, context);
-    }
     writer_for(stdout)(report::compare_text(compared, style));
   }
   for (const std::string& warning : report::machines_apart(compared))
@@ -141,6 +138,9 @@ Json document_of(const report::Compared& compared,
 
 int compare(const CompareFlags& flags, const Context& context) {
   const report::Compared compared = compared_of(flags);
+  for (const report::Group& group : compared.groups) {
+    for (const report::RunFiles& run : group.runs) tell_notes(run, context);
+  }
   const std::optional<report::LossComparison> losses = losses_of(flags, compared);
   const std::optional<CompareGate> gate = gate_of(flags, compared);
   if (!flags.html.empty()) write_atomically(flags.html, report::comparison_page(compared));
@@ -165,9 +165,10 @@ void add_compare(CLI::App& program, Context& context) {
   CLI::App& verb = add_verb(
       program, context, {"compare", "runs, groups of runs or benches side by side", kTrainGroup},
       [flags, &context] { return compare(*flags, context); });
-  verb.add_option("runs", flags->words,
-                  "run folders or files of 'bench --save'; runs that differ in their seed with "
-                  "commas between")
+  verb.add_option(
+          "runs", flags->words,
+          "runs (a folder, latest or an experiment's name) or files of 'bench --save'; runs "
+          "that differ in their seed with commas between")
       ->type_name("PATH...")
       ->required();
   verb.add_flag("--group", flags->group, "runs whose configs differ in the seed only are a group");

@@ -65,9 +65,13 @@ std::vector<std::string> schema_words() {
   return words;
 }
 
+bool names_experiments(const std::string& argument) {
+  return argument.find("CONFIG") != std::string::npos;
+}
+
 std::vector<std::string> argument_words(const std::string& argument) {
-  if (argument.starts_with("CONFIG")) return override_words();
-  if (argument.starts_with("KEY")) return key_words();
+  if (names_experiments(argument)) return override_words();
+  if (argument.starts_with("NAME")) return key_words();
   if (argument.starts_with("[KIND[/")) return schema_words();
   if (argument.starts_with("[KIND")) return spec::builtin_vocabulary().kinds();
   if (argument.starts_with("SHELL")) return {"bash", "zsh", "fish"};
@@ -94,7 +98,7 @@ VerbWords words_of(const CLI::App& verb, const std::string& name) {
       continue;
     }
     const std::string& type = option->get_type_name();
-    words.takes_experiments = words.takes_experiments || type.starts_with("CONFIG");
+    words.takes_experiments = words.takes_experiments || names_experiments(type);
     words.takes_files = words.takes_files || words.takes_experiments || type.starts_with("PATH") ||
                         type.starts_with("FILE");
     for (const std::string& word : argument_words(option->get_type_name()))

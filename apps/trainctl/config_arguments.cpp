@@ -5,6 +5,7 @@
 #include "data/remote/mount.hpp"
 #include "data_checks.hpp"
 #include "log/log.hpp"
+#include "spec/builtin.hpp"
 #include "spec/capture.hpp"
 #include "spec/check_loggers.hpp"
 #include "weights_check.hpp"
@@ -36,11 +37,6 @@ void log_files(const spec::Loaded& loaded) {
   }
 }
 
-void ensure_file(const ConfigArguments& arguments) {
-  ENSURE(config, !arguments.file.empty(),
-         "no experiment file is given: write its path after the verb");
-}
-
 }  // namespace
 
 bool is_override(std::string_view word) {
@@ -53,7 +49,28 @@ bool is_override(std::string_view word) {
          !std::filesystem::is_regular_file(word, ignored);
 }
 
-void add_config_arguments(CLI::App& verb, ConfigArguments& arguments) {
+std::string default_config(const Context& context, Builtin builtin) {
+  constexpr const char* kFile = "config.yaml";
+  const bool prints = !context.quiet && !context.json;
+  std::error_code ignored;
+  if (fs::exists(fs::symlink_status(kFile, ignored))) {
+    if (prints) put(stderr, fmt::format("no CONFIG given: using ./{}\n", kFile));
+    return kFile;
+  }
+  const std::string name(spec::kBuiltinPrefix);
+  const std::string chosen = name + (builtin == Builtin::quickstart ? "quickstart" : "photographs");
+  if (prints)
+    put(stderr, fmt::format("no CONFIG given: using the built-in experiment {0} (to see it: "
+                            "trainctl show-config {0})\n",
+                            chosen));
+  return chosen;
+}
+
+void add_config_arguments(CLI::App& verb, ConfigArguments& arguments, Context& context,
+                          Builtin builtin) {
+  context.complete_arguments[&verb] = [&arguments, &context, builtin] {
+    if (arguments.file.empty()) arguments.file = default_config(context, builtin);
+  };
   const auto take = [&arguments](const std::vector<std::string>& words) {
     for (const std::string& word : words) take_word(arguments, word);
   };
@@ -62,13 +79,13 @@ void add_config_arguments(CLI::App& verb, ConfigArguments& arguments) {
       ->type_name("FILE");
   verb.add_option_function<std::vector<std::string>>(
           "words", take,
-          "the experiment file; then overrides: a.b=c sets, +a.b=c adds, ++a.b=c either, ~a.b "
+          "the experiment file (absent: ./config.yaml, else a built-in one); then overrides: a.b=c "
+          "sets, +a.b=c adds, ++a.b=c either, ~a.b "
           "deletes")
-      ->type_name("CONFIG [key=value ...]");
+      ->type_name("[CONFIG] [key=value ...]");
 }
 
 spec::Loaded load_config(const ConfigArguments& arguments, Context& context) {
-  ensure_file(arguments);
   spec::Loaded loaded =
       spec::load_experiment(arguments.file, arguments.overrides, context.diagnostics);
   log_files(loaded);
@@ -76,7 +93,6 @@ spec::Loaded load_config(const ConfigArguments& arguments, Context& context) {
 }
 
 spec::Loaded load_checked(const ConfigArguments& arguments, Context& context, Purpose purpose) {
-  ensure_file(arguments);
   spec::Loaded loaded =
       spec::read_experiment(arguments.file, arguments.overrides, context.diagnostics);
   log_files(loaded);

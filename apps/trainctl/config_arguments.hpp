@@ -25,8 +25,17 @@ struct ConfigArguments {
 /// begins with '.' or '/', has a '/' before its '=', or is there.
 bool is_override(std::string_view word);
 
-/// Adds CONFIG, the overrides and -c/--config.
-void add_config_arguments(CLI::App& verb, ConfigArguments& arguments);
+/// The built-in experiment of a verb that is called without CONFIG: a first network, or one that
+/// spends its time loading images.
+enum class Builtin { quickstart, photographs };
+
+/// The experiment that a verb uses without CONFIG: ./config.yaml if it exists, else the built-in
+/// one. Prints a line that says which.
+std::string default_config(const Context& context, Builtin builtin);
+
+/// Adds CONFIG, the overrides and -c/--config. Without CONFIG the verb uses default_config().
+void add_config_arguments(CLI::App& verb, ConfigArguments& arguments, Context& context,
+                          Builtin builtin = Builtin::quickstart);
 
 /// Loads and checks the experiment, its data files included; its warnings are in
 /// `context.diagnostics`, and the names of its classes in `context.class_names`. Throws

@@ -1,6 +1,7 @@
 #include "console.hpp"
 
 #include "log/log.hpp"
+#include "standard_streams.hpp"
 #include "terminal.hpp"
 
 namespace trainctl::app {
@@ -18,6 +19,7 @@ report::ConsoleOptions console_options(const Context& context, std::vector<std::
   options.results_style = style_for(context, stdout);
   options.messages_style = style_for(context, stderr);
   options.progress = progress_for(context);
+  options.take_notice = take_lost_output_notice;
   return options;
 }
 

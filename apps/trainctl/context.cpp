@@ -1,6 +1,10 @@
 #include "context.hpp"
 
+#include "base/bounded_text.hpp"
+#include "base/exception.hpp"
 #include "base/strings.hpp"
+#include "config/secret_text.hpp"
+#include "standard_streams.hpp"
 
 #include <CLI/CLI.hpp>
 #include <unistd.h>
@@ -69,7 +73,13 @@ CLI::App& add_verb(CLI::App& program, Context& context, const VerbText& text,
                    std::function<int()> action) {
   CLI::App& verb = *program.add_subcommand(text.name, text.summary)->group(text.group);
   add_global_flags(verb, context);
-  verb.callback([&context, run = std::move(action)] { context.action = run; });
+  verb.callback([&context, &verb, run = std::move(action)] {
+    context.action = [&context, &verb, run] {
+      const auto complete = context.complete_arguments.find(&verb);
+      if (complete != context.complete_arguments.end()) complete->second();
+      return run();
+    };
+  });
   return verb;
 }
 
@@ -83,9 +93,7 @@ config::Color color_for(const Context& context, std::FILE* stream) {
   return ::isatty(::fileno(stream)) != 0 ? config::Color::on : config::Color::off;
 }
 
-void put(std::FILE* stream, const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stream);
-}
+void put(std::FILE* stream, const std::string& text) { write_text(stream, text, Flush::later); }
 
 void print(const std::string& text) { put(stdout, text + "\n"); }
 
@@ -100,7 +108,8 @@ Json problems_json(const config::Diagnostics& diagnostics) {
   Json problems = Json::array();
   for (const config::Diagnostic& one : diagnostics.sorted()) {
     const config::Position& at = one.position;
-    problems.push_back({{"file", at.source ? Json(at.source->name) : Json(nullptr)},
+    problems.push_back({{"file", at.source ? Json(bounded(config::without_secrets(at.source->name)))
+                                           : Json(nullptr)},
                         {"line", at.line},
                         {"column", at.column},
                         {"severity", one.severity == config::Severity::error ? "error" : "warning"},
@@ -118,25 +127,43 @@ Json problems_json(const config::Diagnostics& diagnostics) {
   return problems;
 }
 
+namespace {
+
+/// Adds what explains most failures there, if the working directory is gone.
+std::string with_folder_hint(std::string message) {
+  if (working_directory_is_deleted())
+    message += "; the working directory has been deleted: change to one that exists";
+  return message;
+}
+
+}  // namespace
+
+void print_error(const Context& context, const std::string& message) {
+  const bool colored = color_for(context, stderr) == config::Color::on;
+  put(stderr, fmt::format("{}error:{} {}\n", colored ? "\x1b[1;31m" : "", colored ? "\x1b[0m" : "",
+                          with_folder_hint(bounded(message))));
+}
+
 int report_error(const Context& context, const Error& error) {
   std::string message = error.what();
   if (error.kind() == ErrorKind::unexpected) {
     message += fmt::format(" ({}; this is a bug of trainctl: please report it)",
                            source_location_text(error.where()));
   }
-  std::fflush(stdout);
+  const bool is_config = !context.json && context.diagnostics.error_count() > 0;
   if (context.json) {
     print_json({{"schema", "trainctl.error/1"},
                 {"exit_code", error.exit_code()},
-                {"message", message},
+                {"message", with_folder_hint(message)},
                 {"errors", problems_json(context.diagnostics)}});
-  } else if (context.diagnostics.error_count() > 0) {
+  } else if (is_config) {
     put(stderr, context.diagnostics.render(color_for(context, stderr)));
-  } else {
-    const bool colored = color_for(context, stderr) == config::Color::on;
-    put(stderr, fmt::format("{}error:{} {}\n", colored ? "\x1b[1;31m" : "",
-                            colored ? "\x1b[0m" : "", message));
   }
+  write_text(stdout, "", Flush::now);
+  const bool is_printed =
+      (context.json && !is_lost(stdout)) || (is_config && !working_directory_is_deleted());
+  // Whoever sees exit code 11 finds the cause on stderr: stdout may be what has failed.
+  if (!is_printed || error.kind() == ErrorKind::resource) print_error(context, message);
   return error.exit_code();
 }
 

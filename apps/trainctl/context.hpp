@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ struct Context {
       diagnostics;  // a verb that reads a config collects here; the JSON of an error lists them
   std::vector<std::string> class_names;  // of dataset.train, as load_checked() found them last
   std::function<int()> action;           // of the chosen verb; returns the exit code
+  /// Completes the parsed arguments of a verb, before its action.
+  std::map<const CLI::App*, std::function<void()>> complete_arguments;
 };
 
 /// The headings of `trainctl --help`.
@@ -60,8 +63,7 @@ std::function<std::string(const std::string&)> whole_number(std::int64_t least, 
 /// Whether to colour what goes to `stream`: --color, else NO_COLOR and whether it is a terminal.
 config::Color color_for(const Context& context, std::FILE* stream);
 
-/// Text as it is. A stream that cannot be written is remembered by the stream, and told at the end
-/// by main.
+/// Writes text as it is. main reports a stdout that could not be written.
 void put(std::FILE* stream, const std::string& text);
 /// Text and newline to stdout.
 void print(const std::string& text);
@@ -72,8 +74,10 @@ void print_json(const Json& document);
 void print_warnings(const Context& context);
 /// The config problems as a JSON list: file, line, column, severity, message, hint.
 Json problems_json(const config::Diagnostics& diagnostics);
-/// Prints the error (stderr, or the JSON document trainctl.error/1 on stdout) and returns its exit
-/// code.
+/// Prints "error: MESSAGE" on stderr.
+void print_error(const Context& context, const std::string& message);
+/// Prints the error (stderr, or the JSON document trainctl.error/1 on stdout; one of exit code 11
+/// always on stderr) and returns its exit code.
 int report_error(const Context& context, const Error& error);
 
 }  // namespace trainctl::app

@@ -77,7 +77,7 @@ void add_hash(CLI::App& data, Context& context) {
   const auto arguments = std::make_shared<HashArguments>();
   CLI::App& verb = add_verb(data, context, {"hash", "digest of the training batches", kConfigGroup},
                             [arguments, &context] { return hash(*arguments, context); });
-  add_config_arguments(verb, arguments->config);
+  add_config_arguments(verb, arguments->config, context, Builtin::photographs);
   add_auto_option(verb, "--workers", arguments->workers,
                   "loader threads instead of loader.num_workers", 0, 256);
   add_auto_option(verb, "--prefetch-factor", arguments->prefetch_factor,

@@ -195,7 +195,7 @@ void add_data_bench(CLI::App& data, Context& context) {
       add_verb(data, context,
                {"bench", "samples a second of the loader alone, beside its limit", kConfigGroup},
                [arguments, &context] { return data_bench(*arguments, context); });
-  add_config_arguments(verb, arguments->config);
+  add_config_arguments(verb, arguments->config, context, Builtin::photographs);
   verb.add_option("--workers", arguments->workers,
                   "loader threads to compare: 0,2,auto (default: loader.num_workers)")
       ->type_name("LIST");

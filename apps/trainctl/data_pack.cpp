@@ -11,6 +11,7 @@
 #include "data_skipped.hpp"
 #include "spec/task.hpp"
 #include "split_argument.hpp"
+#include "standard_streams.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -122,6 +123,7 @@ void tell(const data::PackReport& report, const PackArguments& arguments,
 }
 
 int pack(const PackArguments& arguments, Context& context) {
+  keep_running_without_output(LostOutput::is_tolerated);
   data::PackOptions options = options_of(arguments);
   const spec::Loaded loaded = load_checked(arguments.config, context, Purpose::reading);
   print_warnings(context);
@@ -129,9 +131,8 @@ int pack(const PackArguments& arguments, Context& context) {
   options.on_error = loaded.experiment.dataset.on_error;
   options.max_skipped = loaded.experiment.dataset.max_skipped.value;
   options.origin = data::record_origin(split.dataset);
-  const data::Pipeline pipeline = data::build_pipeline(split);
-  const data::PackReport report =
-      pack_until_stopped(*pipeline.dataset, arguments, options, context);
+  const auto dataset = data::build_dataset(split, data::catalogue_in_use());
+  const data::PackReport report = pack_until_stopped(*dataset, arguments, options, context);
   tell(report, arguments, options, context);
   return 0;
 }
@@ -143,7 +144,7 @@ void add_data_pack(CLI::App& data, Context& context) {
   CLI::App& verb =
       add_verb(data, context, {"pack", "put the images of a split into one file", kConfigGroup},
                [arguments, &context] { return pack(*arguments, context); });
-  add_config_arguments(verb, arguments->config);
+  add_config_arguments(verb, arguments->config, context, Builtin::photographs);
   verb.add_option("--out", arguments->out, "the pack file to write")->required()->type_name("FILE");
   add_split_argument(verb, arguments->split);
   verb.add_option("--mode", arguments->mode, "keep, baseline, resize or raw; see below")

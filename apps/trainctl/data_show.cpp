@@ -142,7 +142,7 @@ void add_data_show(CLI::App& data, Context& context) {
   CLI::App& verb = add_verb(data, context,
                             {"show", "samples as the model sees them, in a picture", kConfigGroup},
                             [arguments, &context] { return show(*arguments, context); });
-  add_config_arguments(verb, arguments->config);
+  add_config_arguments(verb, arguments->config, context, Builtin::photographs);
   verb.add_option("--out", arguments->out, "PNG file to write")->type_name("FILE")->required();
   verb.add_option("--samples", arguments->samples, "how many: the first ones of the epoch's order")
       ->check(CLI::Range(1, 1024).description(""))

@@ -173,15 +173,16 @@ int stats(const StatsArguments& arguments, Context& context) {
   print_warnings(context);
   spec::DataSplit split = spec::split_called(loaded.experiment, arguments.split);
   split.transforms.clear();
-  const auto dataset = data::build_pipeline(split).dataset;
+  const auto dataset = data::build_dataset(split, data::catalogue_in_use());
   const spec::Dataset& wish = loaded.experiment.dataset;
   data::SplitStats stats = data::split_stats(
       *dataset, {arguments.workers.value_or(usable_cores()), wish.on_error, wish.max_skipped.value},
       progress_of(dataset->size(), context));
-  // A table's columns as they are stored; its samples have them filled in and standardised.
+  // A table's columns as they are stored; its samples have them filled in and standardized. The
+  // columns of one part of a divided table are not stored separately.
   const auto columns = data::catalogue_in_use().columns;
   const auto stored = columns.find(split.dataset.type);
-  if (stored != columns.end()) stats.features = stored->second(split.dataset);
+  if (stored != columns.end() && !split.part) stats.features = stored->second(split.dataset);
   const std::vector<std::string> class_names = dataset->class_names();
   if (context.json) {
     print_json(document(arguments, stats, class_names));
@@ -199,7 +200,7 @@ void add_data_stats(CLI::App& data, Context& context) {
   CLI::App& verb = add_verb(
       data, context, {"stats", "mean, deviation, classes and sizes of a split", kConfigGroup},
       [arguments, &context] { return stats(*arguments, context); });
-  add_config_arguments(verb, arguments->config);
+  add_config_arguments(verb, arguments->config, context, Builtin::photographs);
   add_split_argument(verb, arguments->split);
   verb.add_option("--workers", arguments->workers, "threads that read (default: every core)")
       ->check(CLI::Range(0, 256).description(""))

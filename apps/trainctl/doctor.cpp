@@ -134,11 +134,20 @@ std::string grade_text(const std::vector<Finding>& findings, Health worst) {
                      count(Health::bad), count(Health::broken));
 }
 
+std::string broken_text(const std::vector<Finding>& findings) {
+  std::vector<std::string> names;
+  for (const Finding& one : findings) {
+    if (one.health == Health::broken) names.push_back(one.name);
+  }
+  return "broken: " + shortened(names);
+}
+
 void print_document(Json all, const LinkProbe& link) {
   if (link.measured) all["link"] = report::link_json(*link.measured);
   if (link.error) {
     all["link"] = nullptr;
     all["link_error"] = link.error->what();
+    writer_for(stderr)(fmt::format("error: {}\n", printable(link.error->what())));
   }
   print_json(all);
 }
@@ -173,6 +182,7 @@ int doctor(const DoctorFlags& flags, const Context& context) {
     print(grade_text(findings, worst));
   }
   if (link.error) return link.error->exit_code();
+  if (worst == Health::broken) print_error(context, broken_text(findings));
   return worst == Health::broken ? static_cast<int>(ErrorKind::resource) : 0;
 }
 

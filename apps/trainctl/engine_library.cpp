@@ -12,6 +12,23 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* kLibraryName = "libtrainctl_engine.so";
 
+[[noreturn]] void refuse(const fs::path& library, const char* cause) {
+  throw Error(ErrorKind::resource,
+              fmt::format("cannot load {}: {}; install libtorch with scripts/setup, or set "
+                          "TRAINCTL_TORCH_ROOT to the "
+                          "'torch' folder of torch 2.11",
+                          library.string(), cause == nullptr ? "unknown cause" : cause));
+}
+
+/// What the initializers of libtorch throw is a failure to load it, too.
+void* open_library(const fs::path& library) {
+  try {
+    return ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  } catch (const std::exception& exception) {
+    refuse(library, exception.what());
+  }
+}
+
 }  // namespace
 
 fs::path executable_path() { return fs::read_symlink("/proc/self/exe"); }
@@ -32,15 +49,8 @@ TrainctlEngineRun load_engine() {
   ENSURE(resource, library.has_value(),
          "{} was not found beside {}; build it with: cmake --build --preset release", kLibraryName,
          executable_path().string());
-  void* handle = ::dlopen(library->c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    const char* cause = ::dlerror();
-    throw Error(ErrorKind::resource,
-                fmt::format("cannot load {}: {}; install libtorch with scripts/setup, or set "
-                            "TRAINCTL_TORCH_ROOT to the "
-                            "'torch' folder of torch 2.11",
-                            library->string(), cause == nullptr ? "unknown cause" : cause));
-  }
+  void* handle = open_library(*library);
+  if (handle == nullptr) refuse(*library, ::dlerror());
   void* symbol = ::dlsym(handle, TRAINCTL_ENGINE_SYMBOL);
   ENSURE(resource, symbol != nullptr,
          "{} does not offer {}: it belongs to another version of trainctl", library->string(),

@@ -2,6 +2,7 @@
 #include "context.hpp"
 #include "launch/signals.hpp"
 #include "report/evaluation.hpp"
+#include "standard_streams.hpp"
 #include "task_arguments.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
@@ -21,6 +22,7 @@ struct EvalFlags {
 };
 
 int evaluate(const EvalFlags& flags, Context& context) {
+  keep_running_without_output(LostOutput::is_error);
   const study::RunRequest request = task_request(flags.task, spec::TaskKind::evaluate, context);
   print_warnings(context);
   const launch::SignalGuard guard;  // from here to the end of the scratch folder
@@ -46,7 +48,7 @@ void add_eval(CLI::App& program, Context& context) {
   CLI::App& verb = add_verb(program, context,
                             {"eval", "loss and metrics of a checkpoint on one split", kTrainGroup},
                             [flags, &context] { return evaluate(*flags, context); });
-  add_task_arguments(verb, flags->task);
+  add_task_arguments(verb, flags->task, context);
   verb.add_option("--out", flags->out,
                   "keep result.json, tables and logs in this folder, which must be empty or new")
       ->type_name("DIR");

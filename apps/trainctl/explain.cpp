@@ -1,7 +1,11 @@
 #include "config/explain.hpp"
 
 #include "base/error.hpp"
+#include "base/strings.hpp"
+#include "config/wording.hpp"
 #include "context.hpp"
+#include "explain_names.hpp"
+#include "help.hpp"
 #include "plugin_option.hpp"
 #include "report/bottleneck_page.hpp"
 #include "spec/load.hpp"
@@ -12,16 +16,98 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace trainctl::app {
 namespace {
 
 struct ExplainArguments {
-  std::string key;
+  std::vector<std::string> words;
   std::vector<std::string> plugins;
   bool bottlenecks = false;
 };
+
+/// One meaning of a name: a text for people and a document.
+struct Meaning {
+  std::string text;
+  Json json;
+};
+
+Meaning meaning_of(const config::Explanation& found) {
+  return {config::to_text(found), config::to_json(found)};
+}
+
+Meaning meaning_of(const char* what, const NamedFact& fact, const std::string& name) {
+  Json json = {
+      {"schema", "trainctl.explain/1"}, {"key", name}, {"type", what}, {"help", fact.meaning}};
+  return {fmt::format("{}: {}\n  {:<9}{}\n", printable(name), fact.meaning, "type", what),
+          std::move(json)};
+}
+
+Meaning meaning_of(const CLI::App& verb) {
+  const std::string usage = usage_line(verb);
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : verb.get_options()) {
+    if (!option->get_lnames().empty() && option->get_group() != "Global options")
+      flags.push_back("--" + option->get_lnames().front());
+  }
+  std::vector<std::string> below;
+  for (const CLI::App* one : verb.get_subcommands([](const CLI::App*) { return true; }))
+    below.push_back(one->get_name());
+  const std::string name = verb.get_name();
+  std::string text = fmt::format("{}: {}\n  {:<9}{}\n  {:<9}{}\n", name, verb.get_description(),
+                                 "type", "verb", "usage", usage);
+  if (!below.empty()) text += fmt::format("  {:<9}{}\n", "verbs", join(below, ", "));
+  if (!flags.empty()) text += fmt::format("  {:<9}{}\n", "flags", join(flags, ", "));
+  return {text,
+          {{"schema", "trainctl.explain/1"},
+           {"key", name},
+           {"type", "verb"},
+           {"help", verb.get_description()},
+           {"usage", usage},
+           {"below", below},
+           {"flags", flags}}};
+}
+
+/// Returns the verb of that name or alias, such as "data hash"; null if there is no such verb.
+const CLI::App* verb_called(const CLI::App& program, const std::vector<std::string>& words) {
+  const CLI::App* at = &program;
+  for (const std::string& word : words) {
+    const auto verbs = at->get_subcommands(
+        [&](const CLI::App* one) { return one->check_name(word) && !one->get_group().empty(); });
+    if (verbs.empty()) return nullptr;
+    at = verbs.front();
+  }
+  return at;
+}
+
+/// `val/accuracy` is a value of the metric `accuracy`.
+std::string without_split(const std::string& name) {
+  for (const std::string_view prefix : {"train/", "val/", "test/"}) {
+    if (name.starts_with(prefix)) return name.substr(prefix.size());
+  }
+  return name;
+}
+
+std::vector<Meaning> meanings_of(const std::vector<std::string>& words, const CLI::App& program) {
+  const std::string name = join(words, " ");
+  std::vector<Meaning> all;
+  if (const auto code = exit_code_called(name))
+    all.push_back(meaning_of("exit code", *code, std::string(code->name)));
+  for (const config::Explanation& found : config::explain_name(
+           without_split(name), spec::experiment_schema(), spec::vocabulary_in_use()))
+    all.push_back(meaning_of(found));
+  if (const auto value = value_called(name)) all.push_back(meaning_of("value", *value, name));
+  if (const CLI::App* verb = verb_called(program, words)) all.push_back(meaning_of(*verb));
+  if (!all.empty()) return all;
+  if (const auto near = nearest(name, fact_names()))
+    throw Error(ErrorKind::config,
+                fmt::format("unknown key {}: did you mean '{}'?", config::quote(name), *near));
+  return {meaning_of(
+      config::explain(name, spec::experiment_schema(), spec::vocabulary_in_use()))};  // throws
+}
 
 int explain_bottlenecks(const Context& context) {
   if (context.json) {
@@ -32,19 +118,20 @@ int explain_bottlenecks(const Context& context) {
   return 0;
 }
 
-int explain(const ExplainArguments& arguments, const Context& context) {
-  ENSURE(config, arguments.key.empty() == arguments.bottlenecks,
-         "explain takes one KEY, as in 'trainctl explain optimizer.adam.lr', or --bottlenecks");
+int explain(const ExplainArguments& arguments, const CLI::App& program, const Context& context) {
+  ENSURE(config, arguments.words.empty() == arguments.bottlenecks,
+         "explain takes one NAME, as in 'trainctl explain optimizer.adam.lr', or --bottlenecks");
   if (arguments.bottlenecks) return explain_bottlenecks(context);
   use_plugin_files(arguments.plugins);
-  const config::Explanation found =
-      config::explain(arguments.key, spec::experiment_schema(), spec::vocabulary_in_use());
+  const std::vector<Meaning> meanings = meanings_of(arguments.words, program);
   if (!context.json) {
-    put(stdout, config::to_text(found));
+    for (const Meaning& meaning : meanings)
+      put(stdout, (&meaning == &meanings.front() ? "" : "\n") + meaning.text);
     return 0;
   }
-  Json document = {{"schema", "trainctl.explain/1"}};
-  document.update(config::to_json(found));
+  Json document = meanings.front().json;
+  document["also"] = Json::array();
+  for (std::size_t i = 1; i < meanings.size(); ++i) document["also"].push_back(meanings[i].json);
   print_json(document);
   return 0;
 }
@@ -55,11 +142,12 @@ void add_explain(CLI::App& program, Context& context) {
   const auto arguments = std::make_shared<ExplainArguments>();
   CLI::App& verb =
       add_verb(program, context,
-               {"explain", "a key's type, default, bounds, meaning and an example", kConfigGroup},
-               [arguments, &context] { return explain(*arguments, context); });
-  verb.add_option("key", arguments->key,
-                  "trainer.max_epochs, optimizer, optimizer.adam, optimizer.adam.lr ...")
-      ->type_name("KEY");
+               {"explain", "what a key, stage, verb, exit code or metric means", kConfigGroup},
+               [arguments, &program, &context] { return explain(*arguments, program, context); });
+  verb.add_option("name", arguments->words,
+                  "trainer.max_epochs, lr, optimizer.adam, mixup, bench, 'exit code 6', "
+                  "samples_per_s ...")
+      ->type_name("NAME");
   verb.add_flag("--bottlenecks", arguments->bottlenecks,
                 "what holds runs up: symptoms, diagnoses, fixes");
   add_plugin_option(verb, arguments->plugins);

@@ -2,6 +2,7 @@
 
 #include "base/clock.hpp"
 #include "base/strings.hpp"
+#include "standard_streams.hpp"
 
 #include <poll.h>
 #include <signal.h>
@@ -36,10 +37,7 @@ void handle(int signal, void (*handler)(int)) {
   ::sigaction(signal, &action, nullptr);
 }
 
-void put_bytes(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
-}
+void put_bytes(std::string_view text) { write_text(stdout, text, Flush::now); }
 
 winsize size_of_screen() {
   winsize size{};

@@ -8,6 +8,7 @@
 #include "report/summary.hpp"
 #include "run_request.hpp"
 #include "spec/load.hpp"
+#include "standard_streams.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
 
@@ -30,7 +31,6 @@ struct LrFindFlags {
 /// Of the experiment as it is, before the sweep sets its rates; nothing where it cannot be read.
 /// What is wrong with it the sweep's own reading tells.
 std::optional<study::SecondRate> second_rate_of(const ConfigArguments& config) {
-  if (config.file.empty()) return std::nullopt;
   config::Diagnostics unheard;
   const spec::Loaded loaded = spec::read_experiment(config.file, config.overrides, unheard);
   if (unheard.error_count() > 0) return std::nullopt;
@@ -103,6 +103,7 @@ bool failed(const study::LrFinding& finding) {
 }
 
 int lr_find(const LrFindFlags& flags, Context& context) {
+  keep_running_without_output(LostOutput::is_error);
   const std::optional<study::SecondRate> second = second_rate_of(flags.config);
   const study::RunRequest request = request_for(flags, second, context);
   print_warnings(context);
@@ -113,6 +114,8 @@ int lr_find(const LrFindFlags& flags, Context& context) {
   const study::LrFinding finding = study::find_lr(request, second, steady_clock());
   if (context.json) {
     print_json(document(flags, finding));
+    if (study::exit_code_of(finding) == static_cast<int>(ErrorKind::resource))
+      print_error(context, printable(finding.run.ending.message));
   } else if (failed(finding)) {
     writer_for(stderr)(
         report::failure_text(finding.run.record, finding.run.ending, style_for(context, stderr)));
@@ -130,7 +133,7 @@ void add_lr_find(CLI::App& program, Context& context) {
       program, context,
       {"lr-find", "a short run whose learning rate rises: which rate to train with", kTrainGroup},
       [flags, &context] { return lr_find(*flags, context); });
-  add_config_arguments(verb, flags->config);
+  add_config_arguments(verb, flags->config, context);
   verb.add_option("--min", flags->range.low, "the rate of the first step")
       ->type_name("LR")
       ->capture_default_str();
@@ -145,8 +148,9 @@ void add_lr_find(CLI::App& program, Context& context) {
       ->type_name("DIR")
       ->capture_default_str();
   verb.footer(
-      "The suggestion is where the smoothed loss falls fastest (Smith 2015). Exit codes: 0 a rate\n"
-      "is suggested; 4 the loss falls nowhere; 6 it was out of hand from the start.");
+      "The suggestion lies below the rate at which the smoothed loss has made most of its fall,\n"
+      "and well below the one at which it is lowest. Exit codes: 0 a rate is suggested; 4 the\n"
+      "loss does not clearly fall; 6 it diverged from the start.");
 }
 
 }  // namespace trainctl::app

@@ -1,9 +1,11 @@
+#include "base/exception.hpp"
 #include "build_info.hpp"
 #include "console.hpp"
 #include "context.hpp"
 #include "data/lost_pages.hpp"
 #include "help.hpp"
 #include "plugin_option.hpp"
+#include "standard_streams.hpp"
 #include "study/placement.hpp"
 #include "verbs.hpp"
 
@@ -13,8 +15,8 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
+#include <sstream>
 
 namespace trainctl::app {
 namespace {
@@ -51,13 +53,31 @@ void reject_lone_plus(const Context& context) {
 
 int usage_failure(const CLI::App& program, const CLI::ParseError& error, Context& context) {
   for (const std::string& word : context.argv) context.json = context.json || word == "--json";
-  return report_error(context, Error(ErrorKind::config, usage_error(program, error)));
+  return report_error(context, Error(ErrorKind::config, usage_error(program, error, context.argv)));
 }
 
 // Output that could not be written is not success: trainctl show-config x.yaml > /dev/full.
-void finish_output() {
-  ENSURE(resource, std::fflush(stdout) == 0 && std::ferror(stdout) == 0,
-         "cannot write to stdout: {}", std::strerror(errno));
+template <class Body>
+int run_reporting_errors(const Context& context, const Body& body) {
+  try {
+    const int exit_code = body();
+    finish_output();
+    if (exit_code == static_cast<int>(ErrorKind::resource) && !has_output(stderr))
+      print_error(context, "something that is needed is missing or broken: see the output above");
+    return exit_code;
+  } catch (const std::exception& error) {
+    return report_error(context, to_error(error));
+  }
+}
+
+int print_help_or_version(const CLI::App& program, const CLI::ParseError& request,
+                          const Context& context) {
+  return run_reporting_errors(context, [&] {
+    std::ostringstream text;
+    const int exit_code = program.exit(request, text, text);
+    put(stdout, text.str());
+    return exit_code;
+  });
 }
 
 int run_action(const Context& context) {
@@ -66,15 +86,7 @@ int run_action(const Context& context) {
   if (context.json)
     data::report_lost_pages(
         {"", R"({"schema":"trainctl.error/1","exit_code":9,"message":")", "\",\"errors\":[]}\n"});
-  try {
-    const int exit_code = context.action();
-    finish_output();
-    return exit_code;
-  } catch (const Error& error) {
-    return report_error(context, error);
-  } catch (const std::exception& error) {
-    return report_error(context, Error(ErrorKind::unexpected, error.what()));
-  }
+  return run_reporting_errors(context, [&] { return context.action(); });
 }
 
 void take_token(Context& context) {
@@ -85,6 +97,7 @@ void take_token(Context& context) {
 }
 
 int run_program(int argc, char** argv) {
+  prepare_standard_streams();
   Context context;
   context.argv.assign(argv, argv + argc);
   take_token(context);
@@ -99,7 +112,7 @@ int run_program(int argc, char** argv) {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) return usage_failure(program, error, context);
-    return program.exit(error);
+    return print_help_or_version(program, error, context);
   }
   return run_action(context);
 }

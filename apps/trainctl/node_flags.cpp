@@ -121,6 +121,8 @@ int take_part(const study::RunRequest& request, const Context& context) {
                 {"exit_code", run.exit_code},
                 {"message", run.message},
                 {"run_dir", run.folder.string()}});
+    if (run.exit_code == static_cast<int>(ErrorKind::resource))
+      print_error(context, fmt::format("node {}: {}", node, printable(run.message)));
   } else if (run.exit_code != 0) {
     writer_for(stderr)(fmt::format("node {}: the run ended as {} (exit code {}){}{}\n", node,
                                    printable(run.verdict), run.exit_code,

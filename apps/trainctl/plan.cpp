@@ -1,18 +1,21 @@
 #include "report/plan.hpp"
 
 #include "base/error.hpp"
+#include "base/strings.hpp"
 #include "config_arguments.hpp"
 #include "context.hpp"
 #include "engine_library.hpp"
 #include "launch/verdict.hpp"
 #include "plan_loading.hpp"
 #include "plan_ranks.hpp"
+#include "standard_streams.hpp"
 #include "study/fake_ranks.hpp"
 #include "study/model_cost.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include <memory>
 #include <string>
@@ -82,7 +85,15 @@ int exit_code_of(const report::Plan& plan, int measured) {
   return measured;
 }
 
+/// Returns why the plan does not end with 0; empty where problems of --fake-ranks are listed in it.
+std::string reason_of(const report::Plan& plan, int measured) {
+  if (!plan.refusal.empty()) return "a run would not start: " + plan.refusal;
+  if (measured != 0) return "the model could not be measured: " + plan.no_model;
+  return plan.no_scaling.empty() ? "" : "the link could not be measured: " + plan.no_scaling;
+}
+
 int plan(const PlanArguments& arguments, Context& context) {
+  keep_running_without_output(LostOutput::is_error);
   check_ranks_options(arguments.ranks, arguments.no_model);
   const spec::Loaded loaded = load(arguments, context);
   const spec::Loaded written = written_experiment(arguments);
@@ -93,12 +104,20 @@ int plan(const PlanArguments& arguments, Context& context) {
   if (arguments.ranks.fake_ranks > 0) plan.refused_here = std::exchange(plan.refusal, {});
   const int measured = add_model(arguments, loaded, plan);
   const int scaled = add_ranks(arguments.ranks, written, loaded, plan);
+  if (plan.model && plan.model->taken_cores > 0)
+    writer_for(stderr)(
+        fmt::format("warning: other processes took {:.0f} % of the cores while the step was timed: "
+                    "the times are too long; run it again on a quiet machine\n",
+                    100 * plan.model->taken_cores));
   if (context.json) {
     print_json(report::plan_document(plan));
   } else {
     put(stdout, report::plan_text(plan, style_for(context, stdout)));
   }
-  return exit_code_of(plan, measured != 0 ? measured : scaled);
+  const int exit_code = exit_code_of(plan, measured != 0 ? measured : scaled);
+  const std::string reason = reason_of(plan, measured);
+  if (exit_code != 0 && !reason.empty()) print_error(context, printable(reason));
+  return exit_code;
 }
 
 }  // namespace
@@ -109,7 +128,7 @@ void add_plan(CLI::App& program, Context& context) {
       program, context,
       {"plan", "what a run would take: memory, work and time, beside what there is", kConfigGroup},
       [arguments, &context] { return plan(*arguments, context); });
-  add_config_arguments(verb, arguments->config);
+  add_config_arguments(verb, arguments->config, context);
   verb.add_flag("--probe", arguments->probe,
                 "make some batches and take some steps, and say what loader.num_workers=auto makes "
                 "of their time, and how long a run would take");

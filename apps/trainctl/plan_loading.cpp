@@ -131,8 +131,10 @@ class Planner {
     limits_.helped = cost->whole;
     const data::LoadingChoice choice = data::choose_loading(
         experiment_.loader, {cost->seconds, cost->spread, 0}, limits_, slot_bytes);
-    plan_.probe = {
-        .batch_s = cost->seconds, .prefetch_factor = choice.prefetch_factor, .workers = {}};
+    plan_.probe = {.batch_s = cost->seconds,
+                   .prefetch_factor = choice.prefetch_factor,
+                   .workers = {},
+                   .spread = cost->spread};
     if (!plan_.auto_workers) return;
     for (const auto& [step_s, workers] :
          data::auto_workers_by_step(cost->seconds, limits_, slot_bytes))

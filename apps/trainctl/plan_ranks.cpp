@@ -9,10 +9,12 @@
 #include "engine_library.hpp"
 #include "launch/verdict.hpp"
 #include "report/link.hpp"
+#include "report/plan_model.hpp"
 #include "spec/capture.hpp"
 #include "spec/checker.hpp"
 #include "study/fake_ranks.hpp"
 #include "study/link_probe.hpp"
+#include "study/model_cost.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -81,6 +83,32 @@ std::string device_of(const events::Measured& model) {
   return fmt::format("cpu with {} thread{}", model.num_threads, model.num_threads == 1 ? "" : "s");
 }
 
+/// Whether a run of so many ranks would share the cores of this machine, and fits into its memory.
+bool shares_cores(const RanksArguments& arguments, const spec::Loaded& loaded,
+                  const report::Plan& plan) {
+  const spec::Experiment& experiment = loaded.experiment;
+  const bool for_gpus = experiment.trainer.accelerator == spec::Accelerator::gpu ||
+                        experiment.distributed.backend == spec::Backend::nccl ||
+                        plan.model->device != "cpu";
+  const bool elsewhere = names_link(arguments) || experiment.trainer.num_nodes > 1;
+  const bool fits = report::host_bytes(*plan.model, arguments.devices) <= plan.available_bytes;
+  return !for_gpus && !elsewhere && fits && arguments.devices <= std::max(plan.cores, 2);
+}
+
+/// In place of the foretold step, the one that so many processes of this machine take together.
+void add_shared_step(const RanksArguments& arguments, const spec::Loaded& loaded,
+                     report::Plan& plan) {
+  const events::Measured shared = study::measure_shared_steps(
+      {loaded, executable_path(), /*times_steps=*/true}, *plan.model, arguments.devices);
+  report::PlannedScaling& scaling = *plan.scaling;
+  const bool averages = scaling.step.exchange == report::Exchange::weights;
+  const double averaging_s =
+      averages ? report::foretell(scaling.step, scaling.link, arguments.devices).exposed_s : 0;
+  scaling.shared = study::shared_step(*plan.model, shared, scaling.step.batches, averaging_s);
+  report::use_measured(*scaling.shared, scaling.step, scaling.rows);
+  plan.model->taken_cores = std::max(plan.model->taken_cores, shared.taken_cores);
+}
+
 void add_scaling(const RanksArguments& arguments, const spec::Loaded& loaded, report::Plan& plan) {
   const auto step = study::exchanged_step(loaded.experiment, *plan.model);
   ENSURE(unexpected, step.has_value(), "the model was measured without a time");
@@ -93,6 +121,7 @@ void add_scaling(const RanksArguments& arguments, const spec::Loaded& loaded, re
                              .device = device_of(*plan.model),
                              .backward_from = on_gpus ? "by the operations of the passes" : "timed",
                              .rows = report::foretell_growth(*step, link, arguments.devices)};
+  if (shares_cores(arguments, loaded, plan)) add_shared_step(arguments, loaded, plan);
 }
 
 /// The plan stays worth its time without a link. Returns the exit code.

@@ -7,6 +7,7 @@
 #include "launch/signals.hpp"
 #include "launch/supervisor.hpp"
 #include "launch/verdict.hpp"
+#include "standard_streams.hpp"
 #include "study/predictions.hpp"
 #include "task_arguments.hpp"
 #include "verbs.hpp"
@@ -108,12 +109,14 @@ void warn_of_labels(const study::RunRequest& request, Context& context) {
 
 /// Decides on the file by what the headers tell, before anything is computed.
 study::PredictionPlan plan_for(const PredictFlags& flags, const study::RunRequest& request,
-                               const data::Facts& predicted) {
+                               const Headers& headers) {
+  const data::Facts& predicted = headers.predicted;
   const spec::Learnt& learnt = *request.task.learnt;
   study::PredictionWish wish{flags.out, {}, flags.format, flags.force};
   if (!flags.outputs.empty()) wish.outputs = trainctl::split(flags.outputs, ',');
   study::PredictionPlan plan =
       plan_predictions(wish, study::meaning_of(request.loaded.experiment.loss, learnt.targets));
+  plan.class_names = study::distinct_names(headers.train.class_names, learnt.outputs);
   const data::Field& target = predicted.layout[data::roles_of(predicted.layout).target];
   const std::uint64_t target_bytes = learnt.labelled ? target.bytes() : 0;
   study::check_room(plan.file,
@@ -149,6 +152,7 @@ void tell(const study::PredictionPlan& plan, const study::RunOutcome& outcome,
     document["out"] = plan.file.string();
     document["format"] = enum_names(plan.format).at(static_cast<std::size_t>(plan.format));
     document["outputs"] = outputs;
+    document["classes"] = plan.class_names;
     document["rows"] = rows;
     print_json(document);
   } else {
@@ -159,12 +163,13 @@ void tell(const study::PredictionPlan& plan, const study::RunOutcome& outcome,
 }
 
 int predict(const PredictFlags& flags, Context& context) {
+  keep_running_without_output(LostOutput::is_tolerated);
   ENSURE(config, !flags.out.empty(),
          "--out is missing: name the file to write, with .csv, .npy or .jsonl at its end");
   study::RunRequest request = task_request(flags.task, spec::TaskKind::predict, context);
   const Headers headers = read_headers(request);
   request.task.learnt = learnt_of(headers, request.task);
-  const study::PredictionPlan plan = plan_for(flags, request, headers.predicted);
+  const study::PredictionPlan plan = plan_for(flags, request, headers);
   warn_of_labels(request, context);
   print_warnings(context);
   launch::SignalGuard guard;  // from here to the end of the scratch folder
@@ -195,7 +200,7 @@ void add_predict(CLI::App& program, Context& context) {
       add_verb(program, context,
                {"predict", "a file with the outputs of a checkpoint for each sample", kTrainGroup},
                [flags, &context] { return predict(*flags, context); });
-  add_task_arguments(verb, flags->task);
+  add_task_arguments(verb, flags->task, context);
   verb.add_option("--input", flags->task.input,
                   "in place of a split: a folder of pictures, a list of them, or one")
       ->check([](const std::string& path) { return path.empty() ? "it is empty" : ""; })

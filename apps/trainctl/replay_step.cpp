@@ -138,8 +138,12 @@ spec::Loaded for_replay(spec::Loaded loaded) {
 int replay_step(const ConfigArguments& config, const std::string& path, Context& context) {
   const fs::path dump = dump_at(path);
   // Before the experiment: the plug-ins of the file that was read last are in use.
-  const std::optional<Leaves> then = recorded_leaves(recorded_config(dump));
-  spec::Loaded loaded = load_config(config, context);
+  const std::string recorded = recorded_config(dump);
+  const std::optional<Leaves> then = recorded_leaves(recorded);
+  spec::Loaded loaded = config.file.empty()
+                            ? spec::load_experiment_text(dump.string(), recorded, config.overrides,
+                                                         context.diagnostics)
+                            : load_config(config, context);
   report::Replay told;
   told.dump = dump.string();
   if (then) told.changed = differences(*then, leaves_of(loaded.experiment));

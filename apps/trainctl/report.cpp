@@ -107,7 +107,10 @@ Made made_of(const ReportFlags& flags, Context& context) {
   return made_of_run(flags, context);
 }
 
-int make_report(const ReportFlags& flags, Context& context) {
+int make_report(ReportFlags flags, Context& context) {
+  for (std::string& word : flags.words) {
+    if (!sweep_file(word)) word = run_word(word);
+  }
   Made made = made_of(flags, context);
   if (!flags.out.empty()) made.file = flags.out;
   write_atomically(made.file, made.page);
@@ -136,7 +139,7 @@ void add_report(CLI::App& program, Context& context) {
                {"report", "a page of a run, of several, of a bench or a sweep", kTrainGroup},
                [flags, &context] { return make_report(*flags, context); });
   verb.add_option("runs", flags->words,
-                  "a run folder; several of them; a file of 'bench --save'; a sweep's folder")
+                  "runs: a folder, latest or an experiment's name; a 'bench --save' file; a sweep")
       ->type_name("PATH...")
       ->required();
   verb.add_option("--out", flags->out,

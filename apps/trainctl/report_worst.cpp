@@ -55,7 +55,7 @@ std::vector<std::string> pictures_of(const std::vector<report::Mistake>& mistake
   if (mistakes.empty() || data::find_field(whole, "image") == whole.size()) return {};
   std::vector<std::int64_t> indices;
   for (const report::Mistake& mistake : mistakes) indices.push_back(mistake.index);
-  pipeline.dataset = data::chosen(std::move(pipeline.dataset), std::move(indices));
+  pipeline.dataset = data::subset(std::move(pipeline.dataset), std::move(indices));
   data::LoaderOptions options;
   options.batch_size = std::ssize(mistakes);
   options.order = data::Order::sequential;

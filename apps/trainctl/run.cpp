@@ -5,12 +5,18 @@
 #include "config_arguments.hpp"
 #include "context.hpp"
 #include "launch/signals.hpp"
+#include "log/log.hpp"
+#include "model_check.hpp"
 #include "node_flags.hpp"
 #include "replay_step.hpp"
 #include "report/summary.hpp"
 #include "run_loggers.hpp"
 #include "run_request.hpp"
+#include "run_words.hpp"
+#include "standard_streams.hpp"
 #include "study/batch_search.hpp"
+#include "study/model_check.hpp"
+#include "study/repair.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
 
@@ -148,6 +154,10 @@ study::RunRequest with_found_batch(const Unsized& run, Context& context) {
 
 void print_ending(const study::RunOutcome& run, const Context& context) {
   if (context.json) print_json(run.result);
+  if (!run.complete.empty()) {
+    if (!context.json) print(context.quiet ? run.folder.string() : printable(run.complete));
+    return;
+  }
   if (!run.unwritten.empty()) {
     writer_for(stderr)(fmt::format("result.json was not written ({}); it is:\n{}\n",
                                    printable(run.unwritten), to_pretty(run.result)));
@@ -155,6 +165,8 @@ void print_ending(const study::RunOutcome& run, const Context& context) {
   const bool failed = run.ending.exit_code != 0;
   if (failed && !context.json) {
     writer_for(stderr)(report::failure_text(run.record, run.ending, style_for(context, stderr)));
+  } else if (failed && run.ending.exit_code == static_cast<int>(ErrorKind::resource)) {
+    print_error(context, printable(run.ending.message));
   } else if (!context.json) {
     writer_for(stdout)(
         context.quiet ? run.folder.string() + "\n"
@@ -162,11 +174,21 @@ void print_ending(const study::RunOutcome& run, const Context& context) {
   }
 }
 
-/// Without an experiment file, or with a run folder in its place, the run of that folder goes on by
-/// its own resolved file.
-RunFlags with_config(RunFlags flags) {
+/// Without an experiment file, or with a run folder in its place, the run of that folder resumes by
+/// its own resolved file; where no folder is named, the run has the default experiment.
+RunFlags with_config(RunFlags flags, const Context& context) {
   std::error_code ignored;
+  if (!flags.resume.empty() && !flags.config.file.empty())
+    flags.config.file = run_word(flags.config.file, flags.out);
+  const bool resumes_by_link =
+      flags.resume == "auto" || flags.resume == "last" || flags.resume == "best";
+  if (!resumes_by_link) flags.resume = run_word(flags.resume, flags.out);
   const bool is_folder = fs::is_directory(flags.config.file, ignored);
+  const bool names_folder =
+      !flags.resume.empty() &&
+      (!flags.run_dir.empty() || study::parse_resume(flags.resume).from == study::ResumeFrom::path);
+  if (flags.config.file.empty() && !names_folder)
+    flags.config.file = default_config(context, Builtin::quickstart);
   if (flags.resume.empty() || !(flags.config.file.empty() || is_folder)) return flags;
   std::string& folder = flags.run_dir;
   if (is_folder) {
@@ -180,18 +202,21 @@ RunFlags with_config(RunFlags flags) {
   const fs::path resolved = fs::canonical(folder, ignored);  // `latest` may move meanwhile
   if (!ignored) folder = resolved.string();
   flags.config.file = (fs::path(folder) / "config.resolved.yaml").string();
+  if (const std::string said = study::restore_resolved_config(folder); !said.empty())
+    log::get().warn("{}", said);
   ENSURE(config, fs::is_regular_file(flags.config.file, ignored),
          "{} is no run folder: it has no config.resolved.yaml", printable(folder));
   return flags;
 }
 
 int run(const RunFlags& typed, Context& context) {
+  keep_running_without_output(LostOutput::is_tolerated);
   launch::end_on_stop_signals();  // nothing has begun that could be saved
   if (!typed.replay_step.empty()) return replay_step(typed.config, typed.replay_step, context);
   ENSURE(config, !typed.accept_data_change || !typed.resume.empty(),
          "--accept-data-change is for a run that goes on: add --resume auto, last, best or a "
          "folder");
-  const RunFlags flags = with_config(typed);
+  const RunFlags flags = with_config(typed, context);
   std::vector<std::string> of_place;
   const auto reload = [&](const std::vector<std::string>& overrides) {
     context.diagnostics = {};
@@ -203,6 +228,10 @@ int run(const RunFlags& typed, Context& context) {
   if (request.nodes && !request.nodes->is_head()) return take_part(request, context);
   if (request.loaded.experiment.loader.batch_size.automatic)
     request = with_found_batch({flags, request, of_place}, context);
+  if (!request.resume && study::names_parameters(request.loaded)) {
+    check_model(request.loaded, context.diagnostics);
+    context.diagnostics.throw_if_errors();
+  }
   print_warnings(context);
   const study::RunOutcome outcome =
       study::run_experiment(request, loggers_of(request, context), steady_clock());
@@ -217,17 +246,17 @@ void add_run(CLI::App& program, Context& context) {
   CLI::App& verb = add_verb(
       program, context, {"run", "train; writes a run folder, prints the epoch table", kTrainGroup},
       [flags, &context] { return run(*flags, context); });
-  add_config_arguments(verb, flags->config);
+  add_config_arguments(verb, flags->config, context);
+  context.complete_arguments.erase(&verb);  // a run folder may name the experiment
   verb.add_option("--out", flags->out, "folder that holds the runs")
       ->type_name("DIR")
       ->capture_default_str();
   verb.add_option("--run-dir", flags->run_dir,
                   "write into this folder, which must be empty or new, or be resumed")
       ->type_name("DIR");
-  verb.add_option(
-          "--resume", flags->resume,
-          "go on with a run: auto (from its newest checkpoint if there is one), last, best, "
-          "or the folder of a run or a checkpoint; CONFIG may be left out before a folder")
+  verb.add_option("--resume", flags->resume,
+                  "resume from a checkpoint: auto (the newest, if any), last, best, or a run or "
+                  "checkpoint by folder or name; CONFIG may be left out before a run")
       ->type_name("WHICH");
   verb.add_flag(
       "--accept-data-change", flags->accept_data_change,

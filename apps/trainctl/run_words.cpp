@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "context.hpp"
+#include "study/run_names.hpp"
 
 #include <algorithm>
 #include <set>
@@ -41,13 +42,23 @@ std::vector<std::string> runs_of_folder(const std::string& folder) {
 
 }  // namespace
 
+std::string run_word(const std::string& word, const fs::path& root) {
+  std::error_code ignored;
+  if (fs::is_regular_file(word, ignored) || report::is_run_folder(word)) return word;
+  const auto run = study::run_called(word, root);
+  return run ? run->string() : word;
+}
+
 std::vector<std::string> runs_of_word(const std::string& word) {
   std::error_code ignored;
-  if (fs::exists(word, ignored)) return runs_of_folder(word);
+  if (fs::exists(word, ignored)) return runs_of_folder(run_word(word));
   std::vector<std::string> folders;
-  for (const std::string& one : split(word, ',')) {
-    if (one.empty()) continue;
-    ENSURE(config, fs::exists(one, ignored), "there is no {}", printable(one));
+  for (const std::string& name : split(word, ',')) {
+    if (name.empty()) continue;
+    const std::string one = run_word(name);
+    ENSURE(config, fs::exists(one, ignored),
+           "there is no run '{}': it is neither a folder nor an experiment with runs below runs/",
+           printable(one));
     for (std::string& folder : runs_of_folder(one)) folders.push_back(std::move(folder));
   }
   ENSURE(config, !folders.empty(), "'{}' names no run", printable(word));
@@ -77,9 +88,13 @@ std::vector<std::string> short_labels(const std::vector<std::string>& words) {
 }
 
 void tell_notes(const report::RunFiles& run, const Context& context) {
-  if (context.quiet || context.json) return;
-  for (const std::string& note : run.notes)
-    put(stderr, fmt::format("warning: {}: {}\n", printable(run.folder.string()), printable(note)));
+  for (const std::string& note : run.notes) {
+    const bool is_damage =
+        note.find("damaged") != std::string::npos || note.find(": line ") != std::string::npos;
+    if (is_damage || !(context.quiet || context.json))
+      put(stderr,
+          fmt::format("warning: {}: {}\n", printable(run.folder.string()), printable(note)));
+  }
 }
 
 }  // namespace trainctl::app

@@ -9,6 +9,10 @@ namespace trainctl::app {
 
 struct Context;
 
+/// The run folder that the word means, see study::run_called(); the word itself where it names a
+/// file or another folder, or no run.
+std::string run_word(const std::string& word, const fs::path& root = "runs");
+
 /// The run folders of a word of the command line: itself where it exists, or the runs of a sweep's
 /// folder, else what stands between its commas. Throws Error(config) where one does not exist.
 std::vector<std::string> runs_of_word(const std::string& word);
@@ -17,7 +21,8 @@ std::vector<std::string> runs_of_word(const std::string& word);
 /// "runs/b/1"; unique.
 std::vector<std::string> short_labels(const std::vector<std::string>& words);
 
-/// What is missing or damaged in a run's folder, to stderr; nothing under --quiet or --json.
+/// What is missing or damaged in a run's folder, to stderr; under --quiet or --json, whose document
+/// has all notes, what is damaged alone.
 void tell_notes(const report::RunFiles& run, const Context& context);
 
 }  // namespace trainctl::app

@@ -1,4 +1,5 @@
 #include "base/strings.hpp"
+#include "base/url.hpp"
 #include "config/dump.hpp"
 #include "config/json_schema.hpp"
 #include "config_arguments.hpp"
@@ -49,6 +50,13 @@ Json document(const spec::Loaded& loaded, const config::Node& tree) {
           {"origins", origins}};
 }
 
+/// Covers `user:password@` of URLs, which no other place of a config may hold either.
+void cover_passwords(config::Node& node) {
+  node.text = without_userinfo(std::move(node.text));
+  for (config::Entry& entry : node.entries) cover_passwords(entry.value);
+  for (config::Node& item : node.items) cover_passwords(item);
+}
+
 int show_config(const ShowArguments& arguments, Context& context) {
   const spec::Loaded loaded = load_config(arguments.config, context);
   print_warnings(context);
@@ -56,6 +64,7 @@ int show_config(const ShowArguments& arguments, Context& context) {
   const config::Vocabulary& vocabulary = spec::vocabulary_in_use();
   config::Node tree = spec::resolved_tree(loaded);
   if (arguments.minimal) tree = config::without_defaults(tree, schema, vocabulary);
+  cover_passwords(tree);
   if (context.json) {
     print_json(document(loaded, tree));
     return 0;
@@ -76,7 +85,7 @@ void add_show_config(CLI::App& program, Context& context) {
       add_verb(program, context,
                {"show-config", "the resolved experiment, each value with its origin", kConfigGroup},
                [arguments, &context] { return show_config(*arguments, context); });
-  add_config_arguments(verb, arguments->config);
+  add_config_arguments(verb, arguments->config, context);
   CLI::Option* minimal =
       verb.add_flag("--minimal", arguments->minimal, "only what differs from the defaults");
   verb.add_flag("--full", arguments->full, "every key with what it means, as a file to start from")

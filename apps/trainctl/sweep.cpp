@@ -9,6 +9,7 @@
 #include "launch/signals.hpp"
 #include "log/log.hpp"
 #include "report/table.hpp"
+#include "standard_streams.hpp"
 #include "study/folder_lock.hpp"
 #include "study/run_folder.hpp"
 #include "study/sweep_process.hpp"
@@ -37,13 +38,6 @@ namespace {
 
 constexpr const char* kLedger = "sweep.sqlite";
 
-fs::path folder_of(const SweepFlags& flags, const PlannedSweep& sweep) {
-  const fs::path folder = flags.out.empty()
-                              ? fs::path("runs") / "sweep" / study::folder_name(sweep.name)
-                              : fs::path(flags.out);
-  return fs::absolute(folder).lexically_normal();
-}
-
 /// Two sweeps on one ledger would start its runs twice.
 study::FolderLock lock_of(const fs::path& folder) {
   constexpr std::uint64_t kMostBytes = 4096;
@@ -64,11 +58,26 @@ study::FolderLock lock_of(const fs::path& folder) {
   }
 }
 
-std::string resume_command(const Context& context) {
+std::string resume_command(const Context& context, const SweepFlags& flags,
+                           const fs::path& folder) {
   std::vector<std::string> words = context.argv;
+  if (flags.out.empty()) words.insert(words.end(), {"--out", folder.string()});
   if (std::ranges::find(words, "--resume") == words.end()) words.emplace_back("--resume");
   for (std::string& word : words) word = shell_word(word);
   return join(words, " ");
+}
+
+/// --out; else that of the newest sweep of this name where it is to be resumed, or a new one.
+study::RunFolder folder_for(const SweepFlags& flags, const PlannedSweep& sweep) {
+  const study::FolderRequest request{.name = sweep.name, .root = fs::path("runs") / "sweep"};
+  std::optional<fs::path> folder;
+  if (!flags.out.empty()) {
+    folder = fs::absolute(flags.out).lexically_normal();
+  } else if (flags.resume || flags.retry_failed) {
+    folder = study::newest_folder(request);
+  }
+  if (!folder) return study::make_run_folder(request);
+  return {*folder, lock_of(*folder)};
 }
 
 study::SweepPlan plan_of(const SweepFlags& flags, const PlannedSweep& sweep,
@@ -148,13 +157,14 @@ study::SweepEnd make_runs(const Making& making, const Context& context) {
   return study::run_sweep(making.ledger, plan_of(making.flags, making.sweep, folder), hooks);
 }
 
-void say_end(const study::SweepEnd& end, const report::Sweep& sweep, const Context& context) {
+void say_end(const study::SweepEnd& end, const report::Sweep& sweep, const std::string& command,
+             const Context& context) {
   if (context.quiet || context.json || (!end.signal && !end.failed_fast)) return;
   const std::size_t open = runs_with(sweep, report::SweepStatus::pending) +
                            runs_with(sweep, report::SweepStatus::running);
   writer_for(stderr)(fmt::format("{}: {} of {} runs are left; go on with: {}\n",
                                  end.signal ? "stopped" : "a run failed", open, sweep.runs.size(),
-                                 printable(resume_command(context))));
+                                 printable(command)));
 }
 
 /// Each task of a launcher would start the same sweep.
@@ -166,13 +176,14 @@ void expect_one_task() {
 }
 
 int sweep(const SweepFlags& flags, Context& context) {
+  keep_running_without_output(LostOutput::is_tolerated);
   launch::end_on_stop_signals();  // nothing has begun that could be saved
   expect_one_task();
   const PlannedSweep planned = plan_sweep(flags, context);
   print_warnings(context);
   if (const fs::path csv = fs::path(flags.csv).parent_path(); !csv.empty()) make_folder(csv);
-  const fs::path folder = folder_of(flags, planned);
-  const study::FolderLock lock = lock_of(folder);
+  const study::RunFolder taken = folder_for(flags, planned);
+  const fs::path& folder = taken.path;
   study::Ledger ledger(folder / kLedger);
   const Todo todo = prepare(ledger, planned, flags, folder);
   launch::SignalGuard guard;  // a signal after the last run must not cost the table
@@ -185,7 +196,7 @@ int sweep(const SweepFlags& flags, Context& context) {
   if (!flags.csv.empty()) write_atomically(flags.csv, report::to_csv(report::sweep_results(told)));
   page.write(told);
   print_sweep(told, exit_code, page, context);
-  say_end(end, told, context);
+  say_end(end, told, resume_command(context, flags, folder), context);
   return exit_code;
 }
 
@@ -197,7 +208,7 @@ void add_sweep(CLI::App& program, Context& context) {
       program, context,
       {"sweep", "many settings as runs of one ledger, which survives being killed", kTrainGroup},
       [flags, &context] { return sweep(*flags, context); });
-  add_config_arguments(verb, flags->config);
+  add_config_arguments(verb, flags->config, context);
   add_sweep_flags(verb, *flags);
 }
 

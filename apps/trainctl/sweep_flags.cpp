@@ -51,7 +51,7 @@ void add_course(CLI::App& verb, SweepFlags& flags) {
   CLI::Option* fast = verb.add_flag("--fail-fast", flags.fail_fast, "a run that fails ends all");
   verb.add_flag("--keep-going", flags.keep_going, "it does not: the default")->excludes(fast);
   verb.add_flag("--resume", flags.resume,
-                "go on with the sweep of the folder; another definition adds to its runs");
+                "resume the sweep of --out, else the newest of that name; more settings are added");
   verb.add_flag("--retry-failed", flags.retry_failed, "run again what has failed");
 }
 
@@ -76,7 +76,8 @@ void add_sweep_flags(CLI::App& verb, SweepFlags& flags) {
       ->type_name("WHICH")
       ->check(one_of({"best", "first"}));
   add_course(verb, flags);
-  verb.add_option("--out", flags.out, "folder of the sweep; runs/sweep/NAME")->type_name("DIR");
+  verb.add_option("--out", flags.out, "folder of the sweep (default: runs/sweep/NAME/TIME)")
+      ->type_name("DIR");
   verb.add_option("--csv", flags.csv, "write a line a run to this file")->type_name("FILE");
   verb.footer(
       "Keys that vary:  optimizer.lr=0.1,0.01  model.hidden=[32],[64]  "

@@ -27,7 +27,7 @@ struct SweepFlags {
   std::string monitor;  // empty: the experiment's
   std::string mode;     // min, max; empty: by the monitor
   std::string against = "best";
-  std::string out;  // empty: runs/sweep/NAME
+  std::string out;  // empty: runs/sweep/NAME/TIME
   bool resume = false;
   bool retry_failed = false;
   int jobs = 1;

@@ -10,25 +10,32 @@
 #include "launch/verdict.hpp"
 #include "report/summary.hpp"
 #include "run_request.hpp"
+#include "run_words.hpp"
 #include "split_argument.hpp"
+#include "study/run_names.hpp"
 #include "terminal.hpp"
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace trainctl::app {
 namespace {
 
 constexpr const char* kResolved = "config.resolved.yaml";
+constexpr const char* kRuns = "runs";  // where `run` makes its folders
 
-/// `latest` may come to name another run while this one is read. As it was where there is none.
-std::string resolved(const std::string& folder) {
+/// Returns the run that a word means, without links: `latest` may lead to another run while this
+/// one is read. Returns the word itself if no run has that name.
+std::string resolved(const std::string& word) {
   std::error_code failure;
-  const fs::path found = fs::canonical(folder, failure);
-  return failure ? folder : found.string();
+  const std::string run = run_word(word);
+  const fs::path found = fs::canonical(run, failure);
+  return failure ? run : found.string();
 }
 
 /// A run folder stands for its experiment and its checkpoints.
@@ -64,19 +71,39 @@ std::string checkpoints_in(const fs::path& folder) {
   return names.empty() ? "none" : shortened(names);
 }
 
-fs::path of_run(const TaskArguments& arguments) {
-  ENSURE(config, !arguments.run_dir.empty(),
-         "--checkpoint {0} is one of a run: name the run's folder in the place of the experiment "
-         "file (runs/NAME/latest --checkpoint {0}), or beside it with --run-dir",
-         arguments.checkpoint);
-  const fs::path folder = fs::path(arguments.run_dir) / "checkpoints";
-  const fs::path file = folder / (arguments.checkpoint + ".safetensors");
+/// `best` or `last` of a run folder; nothing where it has none.
+std::optional<fs::path> named_checkpoint(const fs::path& run_dir, const std::string& name) {
+  const fs::path file = run_dir / "checkpoints" / (name + ".safetensors");
   std::error_code ignored;
   if (fs::is_regular_file(file, ignored)) return file;
-  const auto linked = linked_checkpoint(arguments.run_dir, arguments.checkpoint);
-  ENSURE(config, linked.has_value(), "{} does not exist; the run's checkpoints: {}",
-         printable(file.string()), checkpoints_in(folder));
-  return *linked;
+  return linked_checkpoint(run_dir, name);
+}
+
+/// Of the newest run of the experiment that has it.
+fs::path of_newest_run(const TaskArguments& arguments, const std::string& experiment,
+                       const Context& context) {
+  const std::string& name = arguments.checkpoint;
+  for (const fs::path& run : study::training_runs(kRuns, experiment)) {
+    const std::optional<fs::path> found = named_checkpoint(run, name);
+    if (!found) continue;
+    if (!context.quiet)
+      put(stderr, fmt::format("--checkpoint {}: of the run {}\n", name, printable(run.string())));
+    return *found;
+  }
+  throw Error(ErrorKind::config,
+              fmt::format("--checkpoint {0}: no run of '{1}' below {2} has one; train it with "
+                          "'trainctl run', or name a run folder in the place of the experiment "
+                          "file or with --run-dir",
+                          name, printable(experiment), printable((fs::absolute(kRuns)).string())));
+}
+
+fs::path of_run(const TaskArguments& arguments) {
+  const auto found = named_checkpoint(arguments.run_dir, arguments.checkpoint);
+  const fs::path folder = fs::path(arguments.run_dir) / "checkpoints";
+  ENSURE(config, found.has_value(), "{} does not exist; the run's checkpoints: {}",
+         printable((folder / (arguments.checkpoint + ".safetensors")).string()),
+         checkpoints_in(folder));
+  return *found;
 }
 
 fs::path of_folder(const std::string& wish) {
@@ -87,18 +114,37 @@ fs::path of_folder(const std::string& wish) {
   }
 }
 
-fs::path checkpoint_file(const TaskArguments& arguments) {
+fs::path checkpoint_file(const TaskArguments& arguments, const std::string& experiment,
+                         const Context& context) {
   const std::string& wish = arguments.checkpoint;
   ENSURE(config, !wish.empty(),
          "--checkpoint is missing: write best or last, of a run folder, or the path of a "
          "checkpoint's folder, or of a safetensors or .pth file");
-  if (wish == "best" || wish == "last") return fs::absolute(of_run(arguments));
+  if (wish == "best" || wish == "last") {
+    return fs::absolute(arguments.run_dir.empty() ? of_newest_run(arguments, experiment, context)
+                                                  : of_run(arguments));
+  }
   std::error_code ignored;
   if (fs::is_directory(wish, ignored)) return of_folder(wish);
   ENSURE(config, fs::is_regular_file(wish, ignored),
          "--checkpoint: there is no file {}; write its path, or best or last of a run folder",
          printable(wish));
   return fs::absolute(wish);
+}
+
+/// Whether the checkpoint is found without the name of the experiment.
+bool needs_no_experiment(const TaskArguments& arguments) {
+  const bool is_named = arguments.checkpoint == "best" || arguments.checkpoint == "last";
+  return !is_named || !arguments.run_dir.empty();
+}
+
+void expect_selectable(const fs::path& checkpoint, const weights::Selection& selection) {
+  std::error_code ignored;
+  const bool is_plain = selection.section.empty() && selection.renaming.is_empty();
+  ENSURE(config, is_plain || !fs::is_directory(checkpoint, ignored),
+         "--section, --prefix and --key-map are for files of weights, and {} is a checkpoint of "
+         "trainctl: leave them out",
+         printable(checkpoint.string()));
 }
 
 /// As the paths of data sets are; empty where there is none.
@@ -109,24 +155,37 @@ fs::path input_of(const TaskArguments& arguments) {
 
 }  // namespace
 
-void add_task_arguments(CLI::App& verb, TaskArguments& arguments) {
-  add_config_arguments(verb, arguments.config);
+void add_task_arguments(CLI::App& verb, TaskArguments& arguments, Context& context) {
+  add_config_arguments(verb, arguments.config, context);
+  context.complete_arguments[&verb] = [&arguments, &context] {
+    if (!arguments.config.file.empty()) return;
+    const bool of_run = !arguments.run_dir.empty();
+    arguments.config.file = of_run ? std::exchange(arguments.run_dir, {})
+                                   : default_config(context, Builtin::quickstart);
+  };
   verb.add_option("--checkpoint", arguments.checkpoint,
                   "best or last of the run, a checkpoint's folder, or a safetensors or .pth file")
       ->type_name("WHICH");
   verb.add_option("--run-dir", arguments.run_dir,
-                  "the run whose best or last is meant; CONFIG may be that folder itself")
+                  "the run of --checkpoint best or last; default: the newest of that name in runs/")
       ->type_name("DIR");
+  add_selection_flags(verb, arguments.selection);
   add_split_argument(verb, arguments.split);
 }
 
 study::RunRequest task_request(TaskArguments arguments, spec::TaskKind kind, Context& context) {
   take_run_folder(arguments);
-  const spec::Task task{kind, arguments.split, checkpoint_file(arguments), input_of(arguments)};
+  const weights::Selection selection = selection_of(arguments.selection);
+  if (needs_no_experiment(arguments)) checkpoint_file(arguments, "", context);  // fail early
   const auto purpose = kind == spec::TaskKind::predict ? Purpose::predicting : Purpose::evaluating;
   study::RunRequest request =
       request_of(load_checked(arguments.config, context, purpose), arguments.config, context);
+  const spec::Task task{kind, arguments.split,
+                        checkpoint_file(arguments, request.loaded.experiment.name, context),
+                        input_of(arguments)};
   request.task = task;
+  request.weights = selection;
+  expect_selectable(task.weights, selection);
   if (task.input.empty()) spec::split_called(request.loaded.experiment, task.split);  // there is
   return request;
 }
@@ -153,6 +212,8 @@ int report_failed_task(study::RunOutcome& outcome, study::ScratchFolder* scratch
   }
   if (context.json) {
     print_json(outcome.result);
+    if (outcome.ending.exit_code == static_cast<int>(ErrorKind::resource))
+      print_error(context, printable(outcome.ending.message));
   } else {
     writer_for(stderr)(
         report::failure_text(outcome.record, outcome.ending, style_for(context, stderr)));

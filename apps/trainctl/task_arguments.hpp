@@ -1,6 +1,7 @@
 #pragma once
 
 #include "config_arguments.hpp"
+#include "selection_flags.hpp"
 #include "spec/task.hpp"
 #include "study/run.hpp"
 #include "study/scratch_folder.hpp"
@@ -23,10 +24,11 @@ struct TaskArguments {
   std::string run_dir;
   std::string split = "val";
   std::string input;  // in its place; of `predict` only
+  SelectionFlags selection;
 };
 
 /// Adds CONFIG, the overrides, --checkpoint, --run-dir and --split.
-void add_task_arguments(CLI::App& verb, TaskArguments& arguments);
+void add_task_arguments(CLI::App& verb, TaskArguments& arguments, Context& context);
 
 /// The task as a run to be started, all of it checked but for its folder. Throws Error(config) that
 /// says which checkpoints there are.

@@ -1,5 +1,7 @@
 #include "terminal.hpp"
 
+#include "standard_streams.hpp"
+
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -61,10 +63,7 @@ report::ProgressMode progress_for(const Context& context) {
 }
 
 report::Write writer_for(std::FILE* stream) {
-  return [stream](std::string_view text) {
-    std::fwrite(text.data(), 1, text.size(), stream);
-    std::fflush(stream);
-  };
+  return [stream](std::string_view text) { write_text(stream, text, Flush::now); };
 }
 
 }  // namespace trainctl::app

@@ -4,6 +4,7 @@
 #include "context.hpp"
 #include "full_screen.hpp"
 #include "study/live_run.hpp"
+#include "study/run_names.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
 

@@ -8,6 +8,7 @@
 #include "launch/signals.hpp"
 #include "launch/verdict.hpp"
 #include "spec/duration.hpp"
+#include "standard_streams.hpp"
 #include "study/tune_run.hpp"
 #include "terminal.hpp"
 #include "tune_requests.hpp"
@@ -73,15 +74,17 @@ std::variant<report::TuneBaseline, report::TrialFailure> find_length(const study
   const Clock& clock = steady_clock();
   const double ends_at = clock.now() + wish.budget_s;
   say(context, "scouting how long runs have to be");
-  const auto result = study::scout(requests.experiment(), study::epoch_target_s(wish.budget_s),
-                                   [&](const study::TuneLength& length) {
-                                     requests.use_length(length);
-                                     study::TuneResult one = requests.run(
-                                         {}, study::TuneScope::lean, ends_at - clock.now());
-                                     if (const auto* sample = std::get_if<study::TuneSample>(&one))
-                                       requests.pin_threads(sample->facts.num_threads);
-                                     return one;
-                                   });
+  const auto result = study::scout(
+      requests.experiment(), study::epoch_target_s(wish.budget_s),
+      [&](const study::TuneLength& length) {
+        requests.use_length(length);
+        study::TuneResult one = requests.run({}, study::TuneScope::lean, ends_at - clock.now());
+        if (const auto* sample = std::get_if<study::TuneSample>(&one)) {
+          requests.pin_threads(sample->facts.num_threads);
+          requests.pin_layout(sample->facts.channels_last);
+        }
+        return one;
+      });
   if (const auto* failure = std::get_if<report::TrialFailure>(&result)) {
     if (failure->overdue || launch::is_stop_code(failure->exit_code)) return *failure;
     throw Error(static_cast<ErrorKind>(failure->exit_code),
@@ -123,14 +126,13 @@ report::TuneReport search(const study::TuneWish& asked, TuneRequests& requests,
 }
 
 /// A search that did not come to its end and found nothing tells nothing against an older patch.
-bool keeps_patch(const TuneFlags& flags, const report::TuneReport& report) {
+bool keeps_patch(const fs::path& patch, const report::TuneReport& report) {
   std::error_code ignored;
-  return report.exit_code != 0 && report.patch.empty() && fs::exists(flags.patch, ignored);
+  return report.exit_code != 0 && report.patch.empty() && fs::exists(patch, ignored);
 }
 
-void write_files(const TuneFlags& flags, const report::TuneReport& report,
+void write_files(const fs::path& patch, const report::TuneReport& report,
                  const report::TuneCommands& commands, bool keeps) {
-  const fs::path patch = flags.patch;
   if (!keeps) write_atomically(patch, report::patch_text(report, commands));
   write_atomically(patch.parent_path() / "tune.json",
                    to_pretty(report::tune_document(report, commands)) + "\n");
@@ -148,22 +150,25 @@ void print_report(const report::TuneReport& report, const report::TuneCommands& 
 }
 
 int tune(const TuneFlags& flags, Context& context) {
+  keep_running_without_output(LostOutput::is_tolerated);
   const study::TuneWish wish = wish_of(flags);
   TuneRequests requests(flags, context);
-  if (const fs::path folder = fs::path(flags.patch).parent_path(); !folder.empty())
-    make_folder(folder);  // known before minutes of runs rather than after them
+  const fs::path folder = requests.make_folder();
+  const fs::path patch = flags.patch.empty() ? folder / "tuned.patch.yaml" : fs::path(flags.patch);
+  if (!patch.parent_path().empty())
+    make_folder(patch.parent_path());  // known before minutes of runs rather than after them
   report::TuneReport report = search(wish, requests, context);
   report.config = flags.config.file;
   report.overrides = flags.config.overrides;
-  const report::TuneCommands commands = requests.commands(report);
-  const bool keeps = keeps_patch(flags, report);
-  write_files(flags, report, commands, keeps);
+  const report::TuneCommands commands = requests.commands(report, patch);
+  const bool keeps = keeps_patch(patch, report);
+  write_files(patch, report, commands, keeps);
   print_report(report, commands, context);
   if (!context.json && !context.quiet)
-    say(context, keeps ? "kept     " + flags.patch +
+    say(context, keeps ? "kept     " + patch.string() +
                              " as it was, since nothing was decided; "
-                             "tune.json is written beside it"
-                       : "written  " + flags.patch + " and tune.json beside it");
+                             "tune.json is written next to it"
+                       : "written  " + patch.string() + " and tune.json next to it");
   return report.exit_code;
 }
 
@@ -175,11 +180,11 @@ void add_tune(CLI::App& program, Context& context) {
       program, context,
       {"tune", "find out what makes a run slow, try keys, prove and write what helps", kTrainGroup},
       [flags, &context] { return tune(*flags, context); });
-  add_config_arguments(verb, flags->config);
+  add_config_arguments(verb, flags->config, context, Builtin::photographs);
   verb.add_option("--budget", flags->budget, "longest time for all runs together: 90s, 5m, 1h")
       ->type_name("TIME")
       ->capture_default_str();
-  verb.add_option("--repeats", flags->repeats, "pairs of runs for each change")
+  verb.add_option("--repeats", flags->repeats, "pairs of runs that decide about a change")
       ->check(whole_number(3, 100))
       ->type_name("N")
       ->capture_default_str();
@@ -195,13 +200,13 @@ void add_tune(CLI::App& program, Context& context) {
       ->type_name("DIR")
       ->capture_default_str();
   verb.add_option("--patch", flags->patch,
-                  "the changes as a file to extend; tune.json is written beside it")
-      ->type_name("FILE")
-      ->capture_default_str();
+                  "write the changes, as a file to extend, and tune.json next to it "
+                  "(default: OUT/tune/NAME/TIME/tuned.patch.yaml)")
+      ->type_name("FILE");
   verb.footer(
       "A change is accepted where the 95 % interval of its gain lies above 1.01 and the losses\n"
-      "stay the same. Exit codes: 0 it was decided, with a patch or without; 4 something looked\n"
-      "faster and the runs were too noisy to tell, or the budget did not do for one comparison.");
+      "stay the same. Exit codes: 0 it was decided, with a patch or without; 4 noise or the end\n"
+      "of the budget left changes open, and there is no patch.");
 }
 
 }  // namespace trainctl::app

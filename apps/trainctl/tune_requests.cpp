@@ -67,6 +67,22 @@ void TuneRequests::pin_threads(int threads) {
   if (experiment().trainer.num_threads.is_auto() && threads > 0) threads_ = threads;
 }
 
+void TuneRequests::pin_layout(bool channels_last) {
+  if (experiment().trainer.channels_last.is_auto()) channels_last_ = channels_last;
+}
+
+// In another number format `auto` may choose another layout: the run with the patch will have that.
+Words TuneRequests::pins(const report::TuneChanges& changes) const {
+  Words words;
+  if (threads_) words.push_back(fmt::format("++trainer.num_threads={}", *threads_));
+  const bool same_format = std::ranges::none_of(changes, [](const report::TuneChange& change) {
+    return change.key == "trainer.precision" || change.key == "trainer.channels_last";
+  });
+  if (channels_last_ && same_format)
+    words.push_back(fmt::format("++trainer.channels_last={}", *channels_last_));
+  return words;
+}
+
 TuneRequests::Made TuneRequests::read(const Words& added) {
   const std::string key = join(added, "\n");
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
@@ -76,7 +92,8 @@ TuneRequests::Made TuneRequests::read(const Words& added) {
   Made made;
   try {
     study::RunRequest request = request_of(load_checked(config, context_), config, context_);
-    request.folder.root = fs::path(flags_.out) / "tune";
+    if (folder_) request.folder.root = folder_->path;
+    request.folder.name = "runs";
     made = std::move(request);
   } catch (const Error& error) {
     made = first_problem(context_.diagnostics, error);
@@ -87,7 +104,7 @@ TuneRequests::Made TuneRequests::read(const Words& added) {
 
 TuneRequests::Made TuneRequests::make(const report::TuneChanges& changes, study::TuneScope scope) {
   Words words = study::tuning_run(experiment(), length_, scope);
-  if (threads_) words.push_back(fmt::format("++trainer.num_threads={}", *threads_));
+  append(words, pins(changes));
   append(words, overrides_of(changes, "++"));
   Made made = read(words);
   if (std::holds_alternative<study::RunRequest>(made)) return made;
@@ -114,7 +131,14 @@ std::variant<spec::Experiment, std::string> TuneRequests::check(
   return std::get<study::RunRequest>(whole).loaded.experiment;
 }
 
-report::TuneCommands TuneRequests::commands(const report::TuneReport& report) const {
+const fs::path& TuneRequests::make_folder() {
+  folder_.emplace(
+      study::make_run_folder({.name = experiment().name, .root = fs::path(flags_.out) / "tune"}));
+  return folder_->path;
+}
+
+report::TuneCommands TuneRequests::commands(const report::TuneReport& report,
+                                            const fs::path& patch) const {
   if (report.patch.empty()) return {};
   const std::string& program = context_.argv.front();
   Words run{program, "run", flags_.config.file};
@@ -122,7 +146,7 @@ report::TuneCommands TuneRequests::commands(const report::TuneReport& report) co
   append(run, flags_.config.overrides);
   append(check, flags_.config.overrides);
   Words runs = study::tuning_run(experiment(), length_, study::scope_of(changes_of(report)));
-  if (threads_) runs.push_back(fmt::format("++trainer.num_threads={}", *threads_));
+  append(runs, pins(changes_of(report)));
   append(check, has_constant_rate_ ? study::without_schedule(runs) : runs);
   for (const report::TunePatchEntry& entry : report.patch) {
     const report::TuneChange& change = entry.change;
@@ -130,7 +154,7 @@ report::TuneCommands TuneRequests::commands(const report::TuneReport& report) co
     if (report.patch.size() == 1)
       append(check, {"--grid", change.key + "=" + change.before + "," + change.value});
   }
-  if (report.patch.size() > 1) append(check, {"--against", flags_.patch});
+  if (report.patch.size() > 1) append(check, {"--against", patch.string()});
   return {command(run), command(check)};
 }
 

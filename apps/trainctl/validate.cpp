@@ -1,6 +1,8 @@
+#include "base/bounded_text.hpp"
 #include "base/strings.hpp"
 #include "config_arguments.hpp"
 #include "context.hpp"
+#include "model_check.hpp"
 #include "verbs.hpp"
 
 #include <CLI/CLI.hpp>
@@ -15,6 +17,7 @@ namespace {
 
 struct ValidateArguments {
   std::vector<std::string> words;
+  bool model = false;
 };
 
 struct Verdict {
@@ -24,11 +27,14 @@ struct Verdict {
   config::Diagnostics diagnostics;
 };
 
-Verdict judge(const std::string& file, const std::vector<std::string>& overrides) {
+Verdict judge(const std::string& file, const std::vector<std::string>& overrides,
+              const ValidateArguments& arguments) {
   Context own;
   Verdict verdict{.file = file};
   try {
-    load_checked({file, overrides}, own);
+    const spec::Loaded loaded = load_checked({file, overrides}, own);
+    if (arguments.model) check_model(loaded, own.diagnostics);
+    own.diagnostics.throw_if_errors();
   } catch (const Error& error) {
     verdict.exit_code = error.exit_code();
     verdict.message = error.what();
@@ -45,14 +51,14 @@ Json document(const std::vector<Verdict>& verdicts, int exit_code) {
   for (const Verdict& verdict : verdicts) {
     Json problems = problems_json(verdict.diagnostics);
     if (verdict.exit_code != 0 && verdict.diagnostics.error_count() == 0) {
-      problems.push_back({{"file", verdict.file},
+      problems.push_back({{"file", bounded(verdict.file)},
                           {"line", 0},
                           {"column", 0},
                           {"severity", "error"},
                           {"message", verdict.message},
                           {"hint", ""}});
     }
-    files.push_back({{"file", verdict.file},
+    files.push_back({{"file", bounded(verdict.file)},
                      {"ok", verdict.exit_code == 0},
                      {"exit_code", verdict.exit_code},
                      {"errors", problems}});
@@ -71,7 +77,7 @@ void print_verdict(const Verdict& verdict, const Context& context) {
   if (verdict.exit_code == 0) {
     print(printable(verdict.file) + ": OK");
   } else if (verdict.diagnostics.error_count() == 0) {
-    put(stderr, "error: " + verdict.message + "\n");
+    print_error(context, verdict.message);
   }
 }
 
@@ -82,11 +88,11 @@ int validate(const ValidateArguments& arguments, const Context& context) {
                             }).begin();
   const std::vector<std::string> overrides(overrides_at, files.end());
   files.erase(overrides_at, files.end());
-  ENSURE(config, !files.empty(), "no experiment file is given: write its path after the verb");
+  if (files.empty()) files.push_back(default_config(context, Builtin::quickstart));
   std::vector<Verdict> verdicts;
   int exit_code = 0;
   for (const std::string& file : files) {
-    verdicts.push_back(judge(file, overrides));
+    verdicts.push_back(judge(file, overrides, arguments));
     exit_code = worse(exit_code, verdicts.back().exit_code);
     if (!context.json) print_verdict(verdicts.back(), context);
   }
@@ -105,8 +111,10 @@ void add_validate(CLI::App& program, Context& context) {
   verb.alias("check");
   verb.add_option("words", arguments->words,
                   "experiment files, and overrides that are laid over each of them")
-      ->type_name("CONFIG... [key=value ...]");
+      ->type_name("[CONFIG...] [key=value ...]");
   verb.add_option("-c,--config", arguments->words, "an experiment file, too")->type_name("FILE");
+  verb.add_flag("--model", arguments->model,
+                "also build the model and compare weights, freeze and parameter patterns with it");
   verb.footer(
       "Example: trainctl validate configs/quickstart.yaml optimizer.lr=0.01\n"
       "Of the data it reads what tells how many samples there are and of what kind: lists, heads "

@@ -6,6 +6,7 @@
 #include "context.hpp"
 #include "launch/verdict.hpp"
 #include "run_request.hpp"
+#include "standard_streams.hpp"
 #include "study/scratch_folder.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
@@ -48,6 +49,7 @@ report::ResumeCheck checked(const study::RunRequest& request, const study::Verif
 }
 
 int verify(const VerifyResumeFlags& flags, Context& context) {
+  keep_running_without_output(LostOutput::is_error);
   const study::RunRequest request = request_for(flags, context);
   print_warnings(context);
   study::ScratchFolder scratch(study::temporary_folder());
@@ -76,7 +78,7 @@ void add_verify_resume(CLI::App& program, Context& context) {
                {"verify-resume", "kill runs at random steps, resume them, compare them bit by bit",
                 kTrainGroup},
                [flags, &context] { return verify(*flags, context); });
-  add_config_arguments(verb, flags->config);
+  add_config_arguments(verb, flags->config, context);
   verb.add_option("--kills", flags->kills, "runs that are killed, each at a step of its own")
       ->check(whole_number(1, 10'000))
       ->type_name("N")

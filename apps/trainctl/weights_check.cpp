@@ -73,7 +73,9 @@ void check_weights(const spec::Loaded& loaded, config::Diagnostics& diagnostics)
   }
   if (!check_place(weights->path, checker)) return;
   try {
-    weights::check_weights_file(weights->path);
+    (void)weights::entries_of(
+        weights->path,
+        {.section = {}, .renaming = {.prefix = weights->prefix, .key_map = weights->key_map}});
   } catch (const Error& error) {
     diagnostics.add({.position = place_of(checker),
                      .message = std::string("weights: ") + error.what(),

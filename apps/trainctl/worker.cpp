@@ -1,3 +1,4 @@
+#include "base/exception.hpp"
 #include "base/files.hpp"
 #include "context.hpp"
 #include "engine_library.hpp"
@@ -57,11 +58,11 @@ int work(const std::string& run_dir) {
   launch::answer_with_stacks(environment.stacks_fd);  // the engine's threads are still to come
   try {
     return start_engine(run_dir, environment);
-  } catch (const Error& error) {
-    // The engine tells its own errors; this one, from before it ran, has to reach the supervisor,
-    // too.
+  } catch (const std::exception& exception) {
+    // The engine reports its own errors; this one is from before it ran.
+    const Error error = to_error(exception);
     launch::write_error_file(fs::path(run_dir) / "logs", environment.rank, error);
-    throw;
+    throw error;
   }
 }
 

@@ -1,9 +1,11 @@
 #include "base/files.hpp"
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -21,14 +23,16 @@ namespace {
   const char* hint = "";
   if (cause == ENOSPC || cause == EDQUOT)
     hint = "; free some space or choose another folder with --out";
+  if (cause == EFBIG) hint = "; raise the limit of file sizes (ulimit -f)";
   if (cause == EROFS || cause == EACCES || cause == EPERM || cause == ENOTDIR)
     hint = "; choose a writable folder with --out";
   throw Error(ErrorKind::resource, fmt::format("cannot {} {}: {}{}", what, printable(label),
                                                std::strerror(cause), hint));
 }
 
+// O_NONBLOCK: a pipe without a reader is an error and not a wait.
 Fd open_or_fail(const fs::path& path, int flags) {
-  Fd fd(::open(path.c_str(), flags | O_CLOEXEC, 0644));
+  Fd fd(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0644));
   if (!fd.valid()) fail("write", path.string(), errno);
   return fd;
 }
@@ -73,6 +77,16 @@ class TemporaryName {
   fs::path path_;
   bool published_ = false;
 };
+
+// For all of a pipe, as `trainctl validate <(command)` gives one.
+constexpr double kPipePatienceS = 3;
+
+/// Returns false where the deadline passes first.
+bool wait_for_data(int fd, double deadline) {
+  const double left_ms = (deadline - steady_clock().now()) * 1000;
+  pollfd readable{fd, POLLIN, 0};
+  return left_ms > 0 && (::poll(&readable, 1, static_cast<int>(left_ms) + 1) > 0 || errno == EINTR);
+}
 
 fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
@@ -174,22 +188,28 @@ bool tells_what_is_there(int cause) {
 
 std::string read_file(const fs::path& path, std::uint64_t max_bytes, ReadFailure on_failure) {
   const auto kind = static_cast<ErrorKind>(on_failure);
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid())
-    throw Error(kind,
-                fmt::format("cannot read {}: {}", printable(path.string()), std::strerror(errno)));
+  const auto expect = [&](bool condition, const char* cause) {
+    if (!condition)
+      throw Error(kind, fmt::format("cannot read {}: {}", printable(path.string()), cause));
+  };
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  expect(fd.valid(), std::strerror(errno));
   struct stat info {};
-  if (::fstat(fd.get(), &info) == 0 && S_ISDIR(info.st_mode)) {
-    throw Error(kind, fmt::format("cannot read {}: it is a folder", printable(path.string())));
-  }
+  expect(::fstat(fd.get(), &info) == 0, std::strerror(errno));
+  expect(!S_ISDIR(info.st_mode), "it is a folder");
+  expect(S_ISREG(info.st_mode) || S_ISFIFO(info.st_mode), "it is not a regular file");
+  const double deadline = steady_clock().now() + kPipePatienceS;
   std::string text;
   char buffer[1 << 16];
   while (true) {
     const ssize_t count = ::read(fd.get(), buffer, sizeof buffer);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0)
-      throw Error(
-          kind, fmt::format("cannot read {}: {}", printable(path.string()), std::strerror(errno)));
+    if (count < 0 && errno == EAGAIN && S_ISFIFO(info.st_mode)) {
+      expect(wait_for_data(fd.get(), deadline), "the pipe has not ended within 3 s");
+      continue;
+    }
+    expect(count >= 0 || errno != EAGAIN, "it is not a regular file on a disk");
+    expect(count >= 0, std::strerror(errno));
     if (count == 0) return text;
     text.append(buffer, static_cast<std::size_t>(count));
     if (text.size() > max_bytes) {

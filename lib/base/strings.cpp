@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <cstdlib>
 
 namespace trainctl {
 namespace {
@@ -62,6 +63,9 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
   int best = std::max(2, static_cast<int>(word.size()) / 3) + 1;
   std::optional<std::string> found;
   for (const std::string& candidate : candidates) {
+    // At least one edit for each character that one word has more than the other.
+    const std::ptrdiff_t longer = std::ssize(candidate) - std::ssize(word);
+    if (std::abs(longer) >= best) continue;
     const int distance = edit_distance(word, candidate);
     if (distance < best && distance < static_cast<int>(word.size())) {
       best = distance;

@@ -16,4 +16,7 @@ std::string identity_of(const std::filesystem::path& path);
 /// may be credentials. Of the same length.
 std::string without_credentials(std::string text);
 
+/// The same for user and password alone.
+std::string without_userinfo(std::string text);
+
 }  // namespace trainctl

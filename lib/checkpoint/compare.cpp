@@ -3,6 +3,7 @@
 #include "base/container.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/contents.hpp"
+#include "checkpoint/shared.hpp"
 #include "checkpoint/verify.hpp"
 
 #include <fmt/format.h>
@@ -27,7 +28,7 @@ bool is_in(const container::Entry& entry, const std::vector<std::string>& groups
   return std::ranges::find(groups, group_of(entry.name)) != groups.end();
 }
 
-Difference of_tensors(const container::File& expected, const container::File& found,
+Difference of_tensors(const PartReader& expected, const PartReader& found,
                       const std::vector<std::string>& groups) {
   for (const container::Entry& entry : expected.entries()) {
     if (!is_in(entry, groups)) continue;
@@ -43,14 +44,14 @@ Difference of_tensors(const container::File& expected, const container::File& fo
   return std::nullopt;
 }
 
-Json memo_of(const container::File& file, const std::string& key) {
+Json memo_of(const PartReader& file, const std::string& key) {
   const Json& meta = file.meta();
   if (!meta.is_object() || !meta.contains("training")) return nullptr;
   const Json& training = meta.at("training");
   return training.is_object() && training.contains(key) ? training.at(key) : Json();
 }
 
-Difference of_memos(const container::File& expected, const container::File& found,
+Difference of_memos(const PartReader& expected, const PartReader& found,
                     const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
     const Json wanted = memo_of(expected, key);
@@ -73,8 +74,8 @@ std::optional<std::string> first_difference(const fs::path& expected, const fs::
   if (wanted.parts.size() != got.parts.size())
     return fmt::format("it is of {} ranks and not of {}", got.parts.size(), wanted.parts.size());
   for (std::size_t rank = 0; rank < wanted.parts.size(); ++rank) {
-    const container::File a = read_part(expected, wanted.parts[rank]);
-    const container::File b = read_part(found, got.parts[rank]);
+    const PartReader a(expected, wanted, static_cast<int>(rank));
+    const PartReader b(found, got, static_cast<int>(rank));
     Difference difference = of_tensors(a, b, section.groups);
     if (!difference) difference = of_memos(a, b, section.memos);
     if (difference) return wanted.parts[rank].file + ": " + *difference;

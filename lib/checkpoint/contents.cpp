@@ -1,6 +1,7 @@
 #include "checkpoint/contents.hpp"
 
 #include "base/strings.hpp"
+#include "checkpoint/shared.hpp"
 #include "checkpoint/verify.hpp"
 
 #include <utility>
@@ -14,9 +15,13 @@ Tensor tensor_of(const std::string& part, const container::Entry& entry) {
   return {part, group, std::move(name), entry.dtype, entry.shape, entry.bytes.size()};
 }
 
-void add_tensors(const std::string& part, const container::File& file, Contents& contents) {
-  for (const container::Entry& entry : file.entries())
-    contents.tensors.push_back(tensor_of(part, entry));
+/// The file that stores the tensor.
+const std::string& file_of(const std::string& tensor, const std::string& part,
+                           const Manifest& manifest) {
+  for (const Manifest::SharedGroup& shared : manifest.shared) {
+    if (shared.same_as.empty() && tensor.starts_with(shared.group)) return shared.file;
+  }
+  return part;
 }
 
 Json training_of(const Json& meta) {
@@ -33,10 +38,12 @@ std::string_view group_of(std::string_view name) {
 Contents contents_of(const fs::path& checkpoint) {
   Contents contents;
   const Manifest& manifest = contents.manifest.emplace(read_manifest(checkpoint));
-  for (const Manifest::Part& part : manifest.parts) {
-    const container::File file = read_part(checkpoint, part);
-    add_tensors(part.file, file, contents);
-    if (&part == &manifest.parts.front()) contents.training = training_of(file.meta());
+  for (int rank = 0; rank < manifest.world_size; ++rank) {
+    const std::string& part = manifest.parts[static_cast<std::size_t>(rank)].file;
+    const PartReader file(checkpoint, manifest, rank);
+    for (const container::Entry& entry : file.entries())
+      contents.tensors.push_back(tensor_of(file_of(entry.name, part, manifest), entry));
+    if (rank == 0) contents.training = training_of(file.meta());
   }
   return contents;
 }
@@ -49,7 +56,8 @@ Contents contents_of_file(const fs::path& file) {
     contents.manifest = from_json(meta, printable(file.string()));
     return contents;
   }
-  add_tensors(file.filename().string(), read, contents);
+  for (const container::Entry& entry : read.entries())
+    contents.tensors.push_back(tensor_of(file.filename().string(), entry));
   contents.training = training_of(meta);
   contents.meta = meta;
   if (meta.is_object()) contents.meta.erase("training");

@@ -14,7 +14,7 @@ namespace trainctl::checkpoint {
 
 /// A tensor as the part of a rank lists it.
 struct Tensor {
-  std::string part;   // "rank_0.part"
+  std::string part;   // the file that stores it: "rank_0.part", "best.safetensors"
   std::string group;  // "model" of "model/fc1.weight"; empty: its name has none
   std::string name;   // "fc1.weight"
   std::string dtype;

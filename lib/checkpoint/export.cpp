@@ -1,8 +1,8 @@
 #include "checkpoint/export.hpp"
 
 #include "base/error.hpp"
-#include "base/safetensors.hpp"
 #include "base/strings.hpp"
+#include "checkpoint/shared.hpp"
 #include "checkpoint/verify.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ std::string_view prefix_of(Weights weights) {
   return weights == Weights::best ? "keeper/best." : "model/";
 }
 
-std::vector<safetensors::View> views_of(const container::File& file, Weights weights) {
+std::vector<safetensors::View> views_of(const PartReader& file, Weights weights) {
   const std::string_view prefix = prefix_of(weights);
   std::vector<safetensors::View> views;
   for (const container::Entry& entry : file.entries()) {
@@ -30,7 +30,7 @@ std::vector<safetensors::View> views_of(const container::File& file, Weights wei
 }
 
 /// Before its first update an average is nobody's weights.
-bool has_average(const container::File& file) {
+bool has_average(const PartReader& file) {
   const Json* at = &file.meta();
   for (const char* key : {"training", "averager", "updates"}) {
     if (!at->is_object() || !at->contains(key)) return !views_of(file, Weights::ema).empty();
@@ -51,22 +51,27 @@ std::string lacks(Weights weights) {
 
 }  // namespace
 
-Exported export_weights(const fs::path& checkpoint, Weights weights, const fs::path& to) {
+Exported export_weights(const fs::path& checkpoint, Weights weights, const WriteWeights& write) {
   Exported exported;
   exported.manifest = read_manifest(checkpoint);
-  const container::File file = read_part(checkpoint, exported.manifest.parts.front());
+  const PartReader file(checkpoint, exported.manifest, 0);
   if (weights == Weights::validated) weights = has_average(file) ? Weights::ema : Weights::model;
   const std::vector<safetensors::View> views = views_of(file, weights);
   ENSURE(checkpoint, !views.empty(), "{} has {}", printable(checkpoint.string()), lacks(weights));
   exported.weights = weights;
   exported.tensors = views.size();
   for (const safetensors::View& view : views) exported.bytes += view.bytes.size();
-  safetensors::write(to, views,
-                     {{"format", "pt"},
-                      {"weights", name_of(weights)},
-                      {"epoch", std::to_string(exported.manifest.epoch)},
-                      {"global_step", std::to_string(exported.manifest.global_step)}});
+  write(views, {{"format", "pt"},
+                {"weights", name_of(weights)},
+                {"epoch", std::to_string(exported.manifest.moment().epoch_number())},
+                {"global_step", std::to_string(exported.manifest.global_step)}});
   return exported;
+}
+
+Exported export_weights(const fs::path& checkpoint, Weights weights, const fs::path& to) {
+  return export_weights(checkpoint, weights, [&](const auto& tensors, const auto& metadata) {
+    safetensors::write(to, tensors, metadata);
+  });
 }
 
 }  // namespace trainctl::checkpoint

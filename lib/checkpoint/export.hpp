@@ -1,11 +1,16 @@
 #pragma once
 
 #include "base/files.hpp"
+#include "base/safetensors.hpp"
 #include "checkpoint/manifest.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
 
 namespace trainctl::checkpoint {
 
@@ -25,10 +30,16 @@ struct Exported {
   Manifest manifest;
 };
 
-/// Writes weights of a checkpoint as safetensors under the model's own names, `to` appearing
-/// complete or not at all. The checkpoint is verified as far as it is read. Throws
-/// Error(checkpoint) where it is damaged or has no such weights, Error(resource) where the file
-/// cannot be written.
+/// Writes tensors under the model's names, and metadata where the format has a place for it.
+using WriteWeights = std::function<void(std::span<const safetensors::View> tensors,
+                                        const std::map<std::string, std::string>& metadata)>;
+
+/// Gives weights of a checkpoint to `write`. The checkpoint is verified as far as it is read.
+/// Throws Error(checkpoint) where it is damaged or has no such weights, and what `write` throws.
+Exported export_weights(const fs::path& checkpoint, Weights weights, const WriteWeights& write);
+
+/// The same into a safetensors file, `to` appearing complete or not at all. Throws Error(resource)
+/// where it cannot be written.
 Exported export_weights(const fs::path& checkpoint, Weights weights, const fs::path& to);
 
 }  // namespace trainctl::checkpoint

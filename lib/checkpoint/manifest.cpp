@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -14,12 +15,16 @@
 namespace trainctl::checkpoint {
 namespace {
 
-constexpr std::int64_t kFormat = 1;
+constexpr std::int64_t kFormat = 2;
+constexpr std::int64_t kOldestFormat = 1;  // without "shared"
 constexpr int kMostRanks = 65'536;
-constexpr std::array<std::string_view, 13> kKeys{
+constexpr std::array<std::string_view, 14> kKeys{
     "format",  "epoch", "step_in_epoch", "global_step", "world_size", "reason", "value",
-    "monitor", "parts", "config_hash",   "written_at",  "version",    "facts"};
+    "monitor", "parts", "config_hash",   "written_at",  "version",    "facts",  "shared"};
 constexpr std::array<std::string_view, 3> kPartKeys{"file", "bytes", "checksum"};
+constexpr std::array<std::string_view, 2> kAliasKeys{"group", "same_as"};
+constexpr std::array<std::string_view, 4> kSharedFileKeys{"group", "file", "bytes", "checksum"};
+constexpr std::string_view kWeightsSuffix = ".safetensors";
 
 void expect_keys(const Json& object, std::span<const std::string_view> keys) {
   ENSURE(checkpoint, object.is_object(), "it is no JSON object");
@@ -75,6 +80,45 @@ std::vector<Manifest::Part> parts_of(const Json& object) {
   return parts;
 }
 
+std::vector<Manifest::SharedGroup> shared_of(const Json& object) {
+  const Json& list = object.at("shared");
+  ENSURE(checkpoint, list.is_array(), "'shared' is not a list");
+  std::vector<Manifest::SharedGroup> shared;
+  for (const Json& one : list) {
+    in_context(fmt::format("shared group {}", shared.size()), [&] {
+      if (one.is_object() && one.contains("same_as")) {
+        expect_keys(one, kAliasKeys);
+        shared.push_back({.group = text(one, "group"), .same_as = text(one, "same_as")});
+        ENSURE(checkpoint, !shared.back().same_as.empty(), "'same_as' is empty");
+        return;
+      }
+      expect_keys(one, kSharedFileKeys);
+      shared.push_back({text(one, "group"), "", text(one, "file"),
+                        whole_as<std::uint64_t>(one, "bytes"),
+                        whole_as<std::uint32_t>(one, "checksum")});
+    });
+  }
+  return shared;
+}
+
+/// A plain name: a manifest may come from others, and must not lead out of its folder.
+bool is_weights_name(std::string_view name) {
+  return name.size() > kWeightsSuffix.size() && name.ends_with(kWeightsSuffix) &&
+         !name.starts_with('.') && name.find('/') == std::string_view::npos &&
+         name.find('\0') == std::string_view::npos;
+}
+
+void check_shared(const std::vector<Manifest::SharedGroup>& shared) {
+  std::set<std::string_view> groups;
+  for (const Manifest::SharedGroup& one : shared) {
+    ENSURE(checkpoint, !one.group.empty() && groups.insert(one.group).second,
+           "the shared group '{}' must have a name and occur once", printable(one.group));
+    ENSURE(checkpoint, !one.same_as.empty() || is_weights_name(one.file),
+           "the file of the shared group '{}' must be a name that ends in {}, got '{}'",
+           printable(one.group), kWeightsSuffix, printable(one.file));
+  }
+}
+
 std::map<std::string, std::string> facts_of(const Json& object) {
   const Json& facts = object.at("facts");
   ENSURE(checkpoint, facts.is_object(), "'facts' is no JSON object");
@@ -92,7 +136,27 @@ void expect_format(const Json& document) {
   const std::int64_t format = whole(document, "format");
   ENSURE(checkpoint, format <= kFormat, "was written by a newer trainctl (manifest format {})",
          format);
-  ENSURE(checkpoint, format == kFormat, "'format' is {}", format);
+  ENSURE(checkpoint, format >= kOldestFormat, "'format' is {}", format);
+}
+
+std::span<const std::string_view> keys_of_format(std::int64_t format) {
+  const std::span<const std::string_view> keys(kKeys);
+  return format == kOldestFormat ? keys.first(keys.size() - 1) : keys;
+}
+
+Json json_of(const Manifest::SharedGroup& shared) {
+  if (!shared.same_as.empty()) return {{"group", shared.group}, {"same_as", shared.same_as}};
+  return {{"group", shared.group},
+          {"file", shared.file},
+          {"bytes", shared.bytes},
+          {"checksum", shared.checksum}};
+}
+
+/// People and files count epochs from 1.
+std::int64_t epoch_index(const Json& document) {
+  const std::int64_t epoch = whole(document, "epoch");
+  ENSURE(checkpoint, epoch >= 1, "'epoch' must be at least 1, got {}", epoch);
+  return epoch - 1;
 }
 
 }  // namespace
@@ -113,6 +177,7 @@ void check(const Manifest& manifest) {
     ENSURE(checkpoint, file == part_name(rank), "the part of rank {} is named '{}', not '{}'", rank,
            printable(file), part_name(rank));
   }
+  check_shared(manifest.shared);
 }
 
 Json to_json(const Manifest& manifest) {
@@ -120,11 +185,13 @@ Json to_json(const Manifest& manifest) {
   for (const Manifest::Part& part : manifest.parts) {
     parts.push_back(Json{{"file", part.file}, {"bytes", part.bytes}, {"checksum", part.checksum}});
   }
+  Json shared = Json::array();
+  for (const Manifest::SharedGroup& one : manifest.shared) shared.push_back(json_of(one));
   const bool finite = manifest.value && std::isfinite(*manifest.value);
   Json facts = Json::object();
   for (const auto& [key, value] : manifest.facts) facts[key] = value;
   return {{"format", kFormat},
-          {"epoch", manifest.epoch},
+          {"epoch", manifest.epoch + 1},
           {"step_in_epoch", manifest.step_in_epoch},
           {"global_step", manifest.global_step},
           {"world_size", manifest.world_size},
@@ -135,15 +202,16 @@ Json to_json(const Manifest& manifest) {
           {"config_hash", manifest.config_hash},
           {"written_at", manifest.written_at},
           {"version", manifest.version},
-          {"facts", facts}};
+          {"facts", facts},
+          {"shared", shared}};
 }
 
 Manifest from_json(const Json& document, const std::string& label) {
   return in_context(label, [&] {
     expect_format(document);
-    expect_keys(document, kKeys);
+    expect_keys(document, keys_of_format(document.at("format").get<std::int64_t>()));
     Manifest manifest;
-    manifest.epoch = whole(document, "epoch");
+    manifest.epoch = epoch_index(document);
     manifest.step_in_epoch = whole(document, "step_in_epoch");
     manifest.global_step = whole(document, "global_step");
     manifest.world_size = whole_as<int>(document, "world_size");
@@ -155,6 +223,7 @@ Manifest from_json(const Json& document, const std::string& label) {
     manifest.written_at = text(document, "written_at");
     manifest.version = text(document, "version");
     manifest.facts = facts_of(document);
+    if (document.contains("shared")) manifest.shared = shared_of(document);
     check(manifest);
     return manifest;
   });

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/json.hpp"
+#include "checkpoint/names.hpp"
 
 #include <cstdint>
 #include <map>
@@ -19,19 +20,31 @@ struct Manifest {
     std::uint64_t bytes = 0;
     std::uint32_t checksum = 0;  // container::File::header_checksum(), which covers all the rest
   };
+  /// A group of rank 0's tensors that its part does not store: either the bytes of `same_as`,
+  /// another group of rank 0 with the same names, or a safetensors file in the checkpoint's folder.
+  struct SharedGroup {
+    std::string group = {};      // how the names begin: "keeper/best."
+    std::string same_as = {};    // "model/"; empty: the tensors are in `file`
+    std::string file = {};       // "best.safetensors"
+    std::uint64_t bytes = 0;     // of the file
+    std::uint32_t checksum = 0;  // CRC-32C of the file
+  };
 
-  std::int64_t epoch = 0;          // from 0
-  std::int64_t step_in_epoch = 0;  // of that epoch, with which a resumed run starts
+  std::int64_t epoch = 0;          // with which a resumed run starts: from 0 here, from 1 in JSON
+  std::int64_t step_in_epoch = 0;  // batches of that epoch that are trained on
   std::int64_t global_step = 0;
   int world_size = 1;
   std::string reason;           // "every_n_epochs", "best", "signal", ...
   std::optional<double> value;  // of the monitor; nothing where it was not finite
   std::string monitor;
-  std::vector<Part> parts;  // by rank
+  std::vector<Part> parts;               // by rank
+  std::vector<SharedGroup> shared = {};  // a group comes after the one that `same_as` names
   std::string config_hash;
   std::string written_at;
   std::string version;
   std::map<std::string, std::string> facts;  // "torch", "threads", "cpu": is a resume bitwise?
+
+  [[nodiscard]] Moment moment() const { return {global_step, epoch, step_in_epoch > 0}; }
 };
 
 /// Throws Error(checkpoint) naming the number or the part that cannot be.

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace trainctl::checkpoint {
 
@@ -13,12 +15,20 @@ inline constexpr const char* kManifestName = "manifest";
 /// When a checkpoint was made, as its folder is named. The order is that of age: step, then epoch.
 struct Moment {
   std::int64_t global_step = 0;
-  std::int64_t epoch = 0;
+  std::int64_t epoch = 0;  // complete ones: the index, from 0, of the epoch that comes next
+  bool mid_epoch = false;  // batches of that epoch are trained on
 
-  auto operator<=>(const Moment&) const = default;
+  /// The epoch, from 1, that the last step belongs to; 0 before the first one.
+  [[nodiscard]] std::int64_t epoch_number() const { return mid_epoch ? epoch + 1 : epoch; }
+
+  bool operator==(const Moment& other) const { return (*this <=> other) == 0; }
+  std::strong_ordering operator<=>(const Moment& other) const {
+    return std::pair(global_step, epoch) <=> std::pair(other.global_step, other.epoch);
+  }
 };
 
-/// "epoch=0003-step=000938".
+/// "epoch=0003-step=000938" at the end of epoch 3, "epoch=0004-mid-step=001200" in the middle of
+/// epoch 4.
 std::string folder_name(const Moment& moment);
 /// Nothing for a name that folder_name() does not give.
 std::optional<Moment> parse_folder_name(std::string_view name);

@@ -59,9 +59,9 @@ Store::Store(fs::path folder) : folder_(std::move(folder)) {
   if (!folder_.has_filename()) folder_ = folder_.parent_path();  // of "checkpoints/"
 }
 
-fs::path Store::begin(std::int64_t epoch, std::int64_t global_step) {
-  ASSERT(epoch >= 0 && global_step >= 0);
-  const fs::path checkpoint = folder_ / folder_name({global_step, epoch});
+fs::path Store::begin(const Moment& moment) {
+  ASSERT(moment.epoch >= 0 && moment.global_step >= 0);
+  const fs::path checkpoint = folder_ / folder_name(moment);
   if (!is_folder(folder_)) {
     make_folder(folder_);
     sync_folder(folder_.has_parent_path() ? folder_.parent_path() : fs::path("."));
@@ -90,7 +90,7 @@ void Store::clear_place(const fs::path& checkpoint) {
 fs::path Store::part(const fs::path& checkpoint, int rank) { return checkpoint / part_name(rank); }
 
 void Store::commit(const fs::path& checkpoint, const Manifest& manifest) {
-  ASSERT(checkpoint.filename() == folder_name({manifest.global_step, manifest.epoch}));
+  ASSERT(checkpoint.filename() == folder_name(manifest.moment()));
   begun_.clear();  // from here on it is a checkpoint, or something to remove
   check(manifest);
   const fs::path path = checkpoint / kManifestName;

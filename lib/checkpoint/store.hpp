@@ -43,7 +43,7 @@ class Store {
   /// Makes the folder of a new checkpoint, empty and known to the disk; what earlier saves left
   /// unfinished is removed, and a damaged checkpoint of that name is moved aside. Throws
   /// Error(resource), and Error(checkpoint) where a whole one of that name is there.
-  fs::path begin(std::int64_t epoch, std::int64_t global_step);
+  fs::path begin(const Moment& moment);
   /// The file of a rank.
   static fs::path part(const fs::path& checkpoint, int rank);
   /// Writes the manifest, then reads everything back from the disk. Where that fails the manifest

@@ -4,23 +4,32 @@
 #include "checkpoint/store.hpp"
 #include "checkpoint/verify.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
-#include <system_error>
+#include <set>
 #include <utility>
 
 namespace trainctl::checkpoint {
 namespace {
 
-std::uint64_t bytes_in(const fs::path& folder) {
-  std::uint64_t sum = 0;
-  std::error_code failure;
-  for (const std::string& name : names_in(folder)) {
-    if (!fs::is_regular_file(fs::symlink_status(folder / name, failure))) continue;
-    const std::uint64_t bytes = fs::file_size(folder / name, failure);
-    if (!failure) sum += bytes;
+/// Counts the bytes of files; one that has several names counts under the first, as in `du`.
+class DiskUse {
+ public:
+  std::uint64_t add_files_in(const fs::path& folder) {
+    std::uint64_t sum = 0;
+    for (const std::string& name : names_in(folder)) {
+      struct stat info {};
+      if (::lstat((folder / name).c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+      if (counted_.emplace(info.st_dev, info.st_ino).second)
+        sum += static_cast<std::uint64_t>(info.st_size);
+    }
+    return sum;
   }
-  return sum;
-}
+
+ private:
+  std::set<std::pair<dev_t, ino_t>> counted_;
+};
 
 /// "epoch=0001-step=000020" of "corrupt-epoch=0001-step=000020-2".
 std::optional<Moment> moment_of_aside(std::string_view name) {
@@ -31,11 +40,11 @@ std::optional<Moment> moment_of_aside(std::string_view name) {
                                           : parse_folder_name(name.substr(0, number));
 }
 
-Surveyed surveyed(Found found, Depth depth) {
+Surveyed surveyed(Found found, Depth depth, DiskUse& use) {
   Surveyed row;
   row.name = found.name;
   row.moment = found.moment;
-  row.bytes = bytes_in(found.path);
+  row.bytes = use.add_files_in(found.path);
   row.why = found.why;
   row.manifest = std::move(found.manifest);
   row.state = row.manifest ? State::committed : State::damaged;
@@ -46,12 +55,12 @@ Surveyed surveyed(Found found, Depth depth) {
   return row;
 }
 
-Surveyed moved_aside(const fs::path& folder, const std::string& name) {
+Surveyed moved_aside(const fs::path& folder, const std::string& name, DiskUse& use) {
   Surveyed row;
   row.name = name;
   row.state = State::aside;
   row.moment = moment_of_aside(name);
-  row.bytes = bytes_in(folder / name);
+  row.bytes = use.add_files_in(folder / name);
   row.why = "it was found damaged and moved aside";
   return row;
 }
@@ -62,10 +71,12 @@ std::vector<Surveyed> survey(const fs::path& folder, Depth depth) {
   const Store store(folder);
   const auto last = store.pointed(Link::last);
   const auto best = store.pointed(Link::best);
+  DiskUse use;
+  use.add_files_in(folder);  // best.safetensors
   std::vector<Surveyed> rows;
   for (Found& found : store.list()) {
     const fs::path path = found.path;
-    rows.push_back(surveyed(std::move(found), depth));
+    rows.push_back(surveyed(std::move(found), depth, use));
     rows.back().is_last = last && *last == path;
     rows.back().is_best = best && *best == path;
   }
@@ -73,7 +84,7 @@ std::vector<Surveyed> survey(const fs::path& folder, Depth depth) {
   std::ranges::sort(names);
   for (const std::string& name : names) {
     if (name.starts_with(kAsidePrefix) && is_folder(folder / name))
-      rows.push_back(moved_aside(folder, name));
+      rows.push_back(moved_aside(folder, name, use));
   }
   return rows;
 }

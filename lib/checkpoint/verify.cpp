@@ -1,15 +1,19 @@
 #include "checkpoint/verify.hpp"
 
 #include "base/container.hpp"
+#include "base/crc32c.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/names.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <span>
+#include <vector>
 
 namespace trainctl::checkpoint {
 namespace {
@@ -34,11 +38,38 @@ std::uint64_t readable_bytes(const fs::path& path) {
   return static_cast<std::uint64_t>(info.st_size);
 }
 
-void expect_size(const fs::path& checkpoint, const Manifest::Part& part) {
-  const fs::path path = checkpoint / part.file;
+void expect_bytes(const fs::path& path, std::uint64_t committed) {
   const std::uint64_t bytes = readable_bytes(path);
-  ENSURE(checkpoint, bytes == part.bytes, "{} has {} bytes, and {} were committed",
-         printable(path.string()), bytes, part.bytes);
+  ENSURE(checkpoint, bytes == committed, "{} has {} bytes, and {} were committed",
+         printable(path.string()), bytes, committed);
+}
+
+void expect_size(const fs::path& checkpoint, const Manifest::Part& part) {
+  expect_bytes(checkpoint / part.file, part.bytes);
+}
+
+/// Calls `take` with each shared group that has a file.
+template <class Take>
+void each_shared_file(const Manifest& manifest, Take take) {
+  for (const Manifest::SharedGroup& shared : manifest.shared) {
+    if (shared.same_as.empty()) take(shared);
+  }
+}
+
+/// CRC-32C of a file, read a few megabytes at a time.
+std::uint32_t checksum_of_file(const fs::path& path) {
+  const std::string label = printable(path.string());
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  ENSURE(resource, fd.valid(), "cannot read {}: {}", label, std::strerror(errno));
+  std::vector<std::byte> buffer(std::size_t{4} << 20);
+  std::uint32_t checksum = 0;
+  while (true) {
+    const ssize_t count = ::read(fd.get(), buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    ENSURE(resource, count >= 0, "cannot read {}: {}", label, std::strerror(errno));
+    if (count == 0) return checksum;
+    checksum = crc32c(std::span(buffer).first(static_cast<std::size_t>(count)), checksum);
+  }
 }
 
 void expect_checksum(const fs::path& checkpoint, const Manifest::Part& part, std::uint32_t found) {
@@ -59,9 +90,9 @@ Manifest read_manifest(const fs::path& checkpoint) {
   ENSURE(checkpoint, file.entries().empty(), "{} holds data, which no manifest does", label);
   Manifest manifest = from_json(file.meta(), label);
   const auto named = parse_folder_name(checkpoint.filename().string());
-  const Moment said{manifest.global_step, manifest.epoch};
-  ENSURE(checkpoint, !named || *named == said, "{} is the manifest of {}", label,
-         folder_name(said));
+  const std::string own_name = folder_name(manifest.moment());
+  ENSURE(checkpoint, !named || folder_name(*named) == own_name, "{} is the manifest of {}", label,
+         own_name);
   return manifest;
 }
 
@@ -72,12 +103,22 @@ container::File read_part(const fs::path& checkpoint, const Manifest::Part& part
   return file;
 }
 
+void check_shared_file(const fs::path& checkpoint, const Manifest::SharedGroup& shared) {
+  const fs::path path = checkpoint / shared.file;
+  expect_bytes(path, shared.bytes);
+  const std::uint32_t found = checksum_of_file(path);
+  ENSURE(checkpoint, found == shared.checksum,
+         "{} is damaged: its CRC-32C is {:08x}, and {:08x} was committed", printable(path.string()),
+         found, shared.checksum);
+}
+
 Manifest verify(const fs::path& checkpoint) {
   Manifest manifest = read_manifest(checkpoint);
   for (const Manifest::Part& part : manifest.parts) {
     expect_size(checkpoint, part);
     expect_checksum(checkpoint, part, container::check_file(checkpoint / part.file));
   }
+  each_shared_file(manifest, [&](const auto& shared) { check_shared_file(checkpoint, shared); });
   return manifest;
 }
 
@@ -88,8 +129,11 @@ std::uint32_t seal_of(const fs::path& checkpoint) {
 bool is_as_sealed(const fs::path& checkpoint, std::uint32_t seal) {
   try {
     if (seal_of(checkpoint) != seal) return false;
-    for (const Manifest::Part& part : read_manifest(checkpoint).parts)
-      expect_size(checkpoint, part);
+    const Manifest manifest = read_manifest(checkpoint);
+    for (const Manifest::Part& part : manifest.parts) expect_size(checkpoint, part);
+    each_shared_file(manifest, [&](const auto& shared) {
+      expect_bytes(checkpoint / shared.file, shared.bytes);
+    });
     return true;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::checkpoint) throw;
@@ -114,6 +158,7 @@ void drop_from_cache(const fs::path& checkpoint, const Manifest& manifest) {
   };
   drop(checkpoint / kManifestName);
   for (const Manifest::Part& part : manifest.parts) drop(checkpoint / part.file);
+  each_shared_file(manifest, [&](const auto& shared) { drop(checkpoint / shared.file); });
 }
 
 }  // namespace trainctl::checkpoint

@@ -17,6 +17,9 @@ Manifest read_manifest(const fs::path& checkpoint);
 /// A rank's file, whole and the one that was committed. Throws as verify().
 container::File read_part(const fs::path& checkpoint, const Manifest::Part& part);
 
+/// Checks length and checksum of a file of weights that the checkpoint shares. Throws as verify().
+void check_shared_file(const fs::path& checkpoint, const Manifest::SharedGroup& shared);
+
 /// Reads everything, and keeps little of it. Throws Error(checkpoint) naming the file and what is
 /// wrong with it, Error(resource) where it may not be read, which says nothing of the checkpoint.
 Manifest verify(const fs::path& checkpoint);

@@ -1,5 +1,6 @@
 #include "config/diagnostics.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/strings.hpp"
 #include "config/excerpt.hpp"
 
@@ -48,7 +49,8 @@ std::string summary(const std::vector<Diagnostic>& all) {
   std::vector<std::string> names;
   for (const Source* source : source_order(all)) {
     std::string name = "the config";
-    if (source != nullptr) name = source->is_override ? "the overrides" : printable(source->name);
+    if (source != nullptr)
+      name = source->is_override ? "the overrides" : printable(bounded(source->name));
     if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   }
   std::string where = names.back();
@@ -94,6 +96,8 @@ void Diagnostics::add(Diagnostic diagnostic) {
   truncated_ = truncated_ || count == static_cast<int>(kMostCollected);
   if (count == static_cast<int>(kMostCollected)) return;
   ++count;
+  for (std::string* text : {&diagnostic.message, &diagnostic.hint, &diagnostic.earlier.text})
+    *text = bounded(*text);
   all_.push_back(std::move(diagnostic));
 }
 

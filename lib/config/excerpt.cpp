@@ -1,7 +1,8 @@
 #include "config/excerpt.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/strings.hpp"
-#include "base/url.hpp"
+#include "config/secret_text.hpp"
 
 #include <fmt/format.h>
 
@@ -109,7 +110,7 @@ std::size_t zero_based(int column) { return static_cast<std::size_t>(std::max(co
 
 std::string place(const Position& position) {
   if (!position.source) return "";
-  const std::string name = printable(without_credentials(position.source->name));
+  const std::string name = printable(bounded(without_secrets(position.source->name)));
   if (position.line < 1) return name;
   const std::string* line = line_of(position);
   const std::size_t byte = zero_based(position.column);
@@ -124,8 +125,9 @@ std::string place(const Position& position) {
 std::string excerpt(const Position& position, const std::string& hint, Color color) {
   const std::string* line = line_of(position);
   if (line == nullptr) return hint.empty() ? "" : fmt::format("      | {}\n", printable(hint));
-  const View view = view_of(without_credentials(*line), zero_based(position.column),
-                            static_cast<std::size_t>(std::max(position.length, 1)));
+  const View view =
+      view_of(line_without_secrets(position.source->lines, zero_based(position.line)),
+              zero_based(position.column), static_cast<std::size_t>(std::max(position.length, 1)));
   std::string caret = "^" + std::string(static_cast<std::size_t>(view.length - 1), '~');
   if (color == Color::on) caret = "\x1b[1;32m" + caret + "\x1b[0m";
   if (!hint.empty()) caret += " " + printable(hint);

@@ -5,6 +5,7 @@
 #include "config/dump.hpp"
 #include "config/fields.hpp"
 #include "config/tree_path.hpp"
+#include "config/usual_stage.hpp"
 #include "config/wording.hpp"
 
 #include <fmt/format.h>
@@ -26,7 +27,17 @@ struct Place {
   const StageType* stage = nullptr;
   std::string kind;
   std::vector<std::string> same;
+  std::vector<std::pair<std::string, std::vector<std::string>>> defaults;
 };
+
+std::string default_text(const Field& field, const Schema& owner) {
+  const std::shared_ptr<void> options = owner.make_default();
+  Node usual = field.write(options.get());
+  if (usual.find("type") != nullptr) usual = *usual.find("type");
+  std::string text = dump(usual);
+  text.pop_back();
+  return text;
+}
 
 class Finder {
  public:
@@ -84,14 +95,21 @@ class Finder {
     }
     std::optional<Place> found;
     std::vector<std::string> holders;
+    std::vector<std::pair<std::string, std::vector<std::string>>> defaults;
     for (const std::string& name : vocabulary_.names(kind)) {
       const StageType* stage = vocabulary_.find(kind, name);
       const Field* field = stage->schema.find(part);
       if (field == nullptr) continue;
       holders.push_back(name);
       if (!found) found = place_of(*field, field->type, &stage->schema);
+      const std::string usual = field->required ? "required" : default_text(*field, stage->schema);
+      auto same = std::ranges::find(defaults, usual, [](const auto& one) { return one.first; });
+      if (same == defaults.end()) same = defaults.insert(same, {usual, {}});
+      same->second.push_back(name);
     }
-    if (found) found->same = holders;
+    if (!found) return found;
+    found->same = holders;
+    if (defaults.size() > 1) found->defaults = std::move(defaults);
     return found;
   }
 
@@ -117,13 +135,7 @@ class Finder {
 std::string default_text(const Place& place) {
   const bool shown = place.owner != nullptr && &place.field->type == place.type &&
                      !place.field->required && !place.type->object;
-  if (!shown) return "";
-  const std::shared_ptr<void> options = place.owner->make_default();
-  Node usual = place.field->write(options.get());
-  if (usual.find("type") != nullptr) usual = *usual.find("type");
-  std::string text = dump(usual);
-  text.pop_back();
-  return text;
+  return shown ? default_text(*place.field, *place.owner) : "";
 }
 
 // Whole words that end alike come first: `lr` is found as optimizer.adam.lr.
@@ -244,7 +256,8 @@ std::optional<Explanation> explain_special(const std::string& key, const Finder&
   result.type = "one of " + join(names, ", ");
   result.help = fmt::format("Which {}.", kind);
   result.required = true;
-  result.example = "type: " + (owner->stage != nullptr ? owner->stage->name : names.front());
+  result.example =
+      "type: " + (owner->stage != nullptr ? owner->stage->name : usual_stage(vocabulary, kind));
   return result;
 }
 
@@ -254,7 +267,89 @@ std::string example_line(const Place& place, const std::string& usual) {
   return usual.empty() || usual == "~" ? "" : fmt::format("{}: {}", field.key, usual);
 }
 
+// Dotted keys that a name may stand for, each once.
+class NameFinder {
+ public:
+  NameFinder(const Schema& schema, const Vocabulary& vocabulary)
+      : schema_(schema), vocabulary_(vocabulary), finder_(schema, vocabulary) {}
+
+  std::vector<std::string> find(const std::string& name) {
+    if (finder_.find(name) || explain_special(name, finder_, vocabulary_)) add(name);
+    add_stages(name);
+    if (name.find('.') == std::string::npos) {
+      add_fields(schema_, "", name);
+      add_options(name);
+    }
+    if (keys_.empty()) add_synonyms(name);
+    return std::move(keys_);
+  }
+
+ private:
+  void add(const std::string& key) {
+    if (std::ranges::find(keys_, key) == keys_.end()) keys_.push_back(key);
+  }
+
+  // `mixup` and `mixup.alpha`.
+  void add_stages(const std::string& name) {
+    const std::string stage = split_path(name).front();
+    for (const std::string& kind : vocabulary_.kinds()) {
+      if (vocabulary_.find(kind, stage) != nullptr && finder_.find(kind + "." + name))
+        add(kind + "." + name);
+    }
+  }
+
+  // `max_epochs` of the sections.
+  void add_fields(const Schema& schema, const std::string& prefix, const std::string& name) {
+    for (const Field& field : schema.fields) {
+      const std::string key = prefix + field.key;
+      if (field.key == name) add(key);
+      if (field.type.object) add_fields(*field.type.object, key + ".", name);
+    }
+  }
+
+  // `lr` of the stages.
+  void add_options(const std::string& name) {
+    for (const std::string& kind : vocabulary_.kinds()) {
+      const bool known = std::ranges::any_of(vocabulary_.names(kind), [&](const auto& stage) {
+        return vocabulary_.find(kind, stage)->schema.find(name) != nullptr;
+      });
+      if (known) add(kind + "." + name);
+    }
+  }
+
+  void add_synonyms(const std::string& name) {
+    const Alias* alias = find_alias(name);
+    if (alias != nullptr && !alias->key.empty() && finder_.find(std::string(alias->key)))
+      return add(std::string(alias->key));
+    for (const std::string& kind : vocabulary_.kinds()) {
+      const std::string same = same_name(name, vocabulary_.names(kind));
+      if (!same.empty()) add(kind + "." + same);
+    }
+  }
+
+  const Schema& schema_;
+  const Vocabulary& vocabulary_;
+  Finder finder_;
+  std::vector<std::string> keys_;
+};
+
 }  // namespace
+
+std::vector<Explanation> explain_name(const std::string& name, const Schema& schema,
+                                      const Vocabulary& vocabulary) {
+  std::vector<Explanation> found;
+  for (const std::string& key : NameFinder(schema, vocabulary).find(name))
+    found.push_back(explain(key, schema, vocabulary));
+  if (!found.empty()) return found;
+  if (const Alias* alias = find_alias(name); alias != nullptr && !alias->note.empty()) {
+    Explanation note;
+    note.key = name;
+    note.type = "key of another program";
+    note.help = std::string(alias->note);
+    found.push_back(std::move(note));
+  }
+  return found;
+}
 
 Explanation explain(const std::string& key, const Schema& schema, const Vocabulary& vocabulary) {
   const Finder finder(schema, vocabulary);
@@ -289,6 +384,11 @@ Explanation explain(const std::string& key, const Schema& schema, const Vocabula
   result.help = place->field->help;
   result.required = place->field->required;
   result.same = place->same;
+  result.defaults = place->defaults;
+  if (!result.defaults.empty()) {
+    result.default_value.clear();
+    result.required = false;
+  }
   result.example = example_line(*place, result.default_value);
   return result;
 }
@@ -300,19 +400,34 @@ std::string to_text(const Explanation& explanation) {
   };
   row("type", explanation.type);
   row("default", explanation.required ? "none: required" : explanation.default_value);
+  const char* label = "default";
+  for (const auto& [usual, stages] : explanation.defaults) {
+    row(label, fmt::format("{} in {}", usual, join(stages, ", ")));
+    label = "";
+  }
   row("bounds", explanation.bounds);
-  row("of", join(explanation.same, ", "));
+  if (explanation.defaults.empty()) row("of", join(explanation.same, ", "));
   row("below", join(explanation.below, ", "));
   row("example", explanation.example);
   return text;
 }
 
 Json to_json(const Explanation& explanation) {
-  return {{"schema", "trainctl.explain/1"},   {"key", explanation.key},
-          {"type", explanation.type},         {"default", explanation.default_value},
-          {"required", explanation.required}, {"bounds", explanation.bounds},
-          {"help", explanation.help},         {"example", explanation.example},
-          {"below", explanation.below},       {"of", explanation.same}};
+  Json defaults = Json::object();
+  for (const auto& [usual, stages] : explanation.defaults) {
+    for (const std::string& stage : stages) defaults[stage] = usual;
+  }
+  return {{"schema", "trainctl.explain/1"},
+          {"key", explanation.key},
+          {"type", explanation.type},
+          {"default", explanation.default_value},
+          {"required", explanation.required},
+          {"bounds", explanation.bounds},
+          {"help", explanation.help},
+          {"example", explanation.example},
+          {"below", explanation.below},
+          {"of", explanation.same},
+          {"defaults", defaults}};
 }
 
 std::vector<KnownKey> known_keys(const Schema& schema, const Vocabulary& vocabulary) {

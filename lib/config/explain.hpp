@@ -4,6 +4,7 @@
 #include "config/schema.hpp"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trainctl::config {
@@ -19,12 +20,20 @@ struct Explanation {
   std::vector<std::string> below;  // keys or stages one level down
   std::vector<std::string> same;   // other stages with this option
   bool required = false;
+  /// Of an option whose default differs between stages: each default with its stages.
+  std::vector<std::pair<std::string, std::vector<std::string>>> defaults = {};
 };
 
 /// Finds a dotted key: `trainer.max_epochs`, `optimizer`, `optimizer.lr` (any optimizer's),
 /// `optimizer.adam`, `optimizer.adam.lr`, `transform.normalize.mean`, `optimizer.type`, `extends`.
 /// Throws Error(config) with the nearest key where there is none.
 Explanation explain(const std::string& key, const Schema& schema, const Vocabulary& vocabulary);
+
+/// Everything that `name` may mean: a key as in explain(), the last part of keys (`lr`), a stage
+/// (`mixup`) or an option of one (`mixup.alpha`) without its kind, or another program's word for
+/// one of these (`cosine`, `epochs`). Empty where there is nothing.
+std::vector<Explanation> explain_name(const std::string& name, const Schema& schema,
+                                      const Vocabulary& vocabulary);
 
 /// A paragraph for people, with a line break at its end.
 std::string to_text(const Explanation& explanation);

@@ -1,11 +1,14 @@
 #include "config/fields.hpp"
 
+#include "base/error.hpp"
 #include "base/strings.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
+#include <utility>
 
 namespace trainctl::config {
 namespace {
@@ -36,7 +39,8 @@ std::string plain_type_text(const FieldType& type, const Vocabulary& vocabulary)
   switch (type.type) {
     case ValueType::boolean: return "true or false";
     case ValueType::integer: return "integer";
-    case ValueType::number: return "number";
+    case ValueType::number:
+      return type.choices.empty() ? "number" : "number or text such as " + type.choices.front();
     case ValueType::string: return type.accepts_map ? "text or map" : "text";
     case ValueType::path: return "path, relative to the file that names it";
     case ValueType::choice: return "one of " + join(type.choices, ", ");
@@ -84,6 +88,30 @@ std::vector<std::string> values_of(const FieldType& type, const Vocabulary& voca
   }
   if (type.accepts_auto) values.emplace_back("auto");
   return values;
+}
+
+std::string short_form_key(const FieldType& type) {
+  if (type.type == ValueType::stage) return "type";
+  if (type.type != ValueType::object) return "";
+  if (type.object->inline_stage) return "type";
+  if (!type.accepts_one) return "";
+  const auto required = std::ranges::find_if(type.object->fields, &Field::required);
+  ASSERT(required != type.object->fields.end());
+  return required->key;
+}
+
+void expand_short_form(Node& value, const FieldType& type) {
+  if (value.type != Node::Type::scalar) return;
+  const std::string key = short_form_key(type);
+  const bool is_list = type.type == ValueType::list && type.accepts_one;
+  if (key.empty() && !is_list) return;
+  Node wrapped = key.empty() ? Node::list() : Node::map();
+  wrapped.position = value.position;
+  if (is_list)
+    wrapped.items.push_back(std::move(value));
+  else
+    wrapped.entries.push_back({key, wrapped.position, std::move(value)});
+  value = std::move(wrapped);
 }
 
 const Field* FieldsOfMap::find(std::string_view key) const {

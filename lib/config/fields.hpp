@@ -24,6 +24,14 @@ std::string type_text(const FieldType& type, const Vocabulary& vocabulary);
 /// The words a value may be, for completion: choices, stages, true and false, auto.
 std::vector<std::string> values_of(const FieldType& type, const Vocabulary& vocabulary);
 
+/// The key that a short form stands for: `type` of a stage (`adam`), the one required key of a
+/// section (`file.pth` of weights). Empty where the type has no such short form.
+std::string short_form_key(const FieldType& type);
+
+/// Turns a short form into the long one: `adam` into {type: adam}, `file.pth` into {path:
+/// file.pth}, 28 into [28]. Any other value stays as it is.
+void expand_short_form(Node& value, const FieldType& type);
+
 /// The fields that one map of the tree may hold: those of a struct, of a stage, or of a stage and a
 /// struct beside it.
 class FieldsOfMap {

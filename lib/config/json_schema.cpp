@@ -53,10 +53,13 @@ class Writer {
   Writer(const Vocabulary& vocabulary, Form form) : vocabulary_(vocabulary), form_(form) {}
 
   [[nodiscard]] Json of_struct(const Schema& schema) const {
-    if (schema.inline_stage) return of_kind(schema.inline_stage->type.stage_kind, &schema);
     Json object = empty_object(schema.summary);
     add_fields(object, schema);
-    return object;
+    if (!schema.inline_stage) return object;
+    // Also without a stage: dataset.split gives `val` and `test` the data set of `train`.
+    Json json = of_kind(schema.inline_stage->type.stage_kind, &schema);
+    json["anyOf"].push_back(std::move(object));
+    return json;
   }
 
   // `beside`: a schema whose fields share the map with those of the stage; null for none.
@@ -132,6 +135,8 @@ class Writer {
     if (type.accepts_one) any.push_back(of_type(*type.item, field));
     if (type.accepts_auto) any.push_back({{"const", "auto"}});
     if (type.accepts_map) any.push_back({{"type", "object"}});
+    if (type.type == ValueType::number && !type.choices.empty())  // texts such as these as well
+      any.push_back({{"type", "string"}, {"examples", type.choices}});
     if (!is_text) any.push_back(def_ref("reference"));
     return {{"anyOf", std::move(any)}};
   }

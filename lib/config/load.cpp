@@ -2,8 +2,11 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/nearest_file.hpp"
 #include "base/strings.hpp"
+#include "config/fields.hpp"
 #include "config/interpolate.hpp"
+#include "config/merge.hpp"
 #include "config/override.hpp"
 #include "config/tree_path.hpp"
 #include "config/wording.hpp"
@@ -12,6 +15,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -34,7 +38,8 @@ bool changes_type(const Node& base, const Node& overlay) {
 
 class Loader {
  public:
-  explicit Loader(Diagnostics& diagnostics) : diagnostics_(diagnostics) {}
+  Loader(Diagnostics& diagnostics, const Grammar& grammar)
+      : diagnostics_(diagnostics), grammar_(grammar) {}
 
   Node load_file(const fs::path& path) {
     const std::string text = read_file(path, kMaxFileBytes, ReadFailure::config);
@@ -62,7 +67,7 @@ class Loader {
     const Node bases = *extends;
     std::erase_if(tree.entries, [](const Entry& entry) { return entry.key == "extends"; });
     Node base = load_bases(bases, folder);
-    return base.broken ? base : merge(std::move(base), std::move(tree));
+    return base.broken ? base : merge(std::move(base), std::move(tree), grammar_);
   }
 
   std::vector<ConfigFile> take_files() { return std::move(files_); }
@@ -90,7 +95,7 @@ class Loader {
     for (const Node& name : names) {
       Node one = load_base(name, folder);
       failed = failed || one.broken;
-      if (!failed) merged = merge(std::move(merged), std::move(one));
+      if (!failed) merged = merge(std::move(merged), std::move(one), grammar_);
     }
     merged.broken = failed;
     return merged;
@@ -111,8 +116,9 @@ class Loader {
     const fs::path path = (folder / name.text).lexically_normal();
     std::error_code ignored;
     if (!fs::is_regular_file(path, ignored)) {
+      const std::string near = nearest_file_hint(path);
       return broken(name.position, fmt::format("there is no file {}", quote(path.string())),
-                    "base files are relative to the file that names them");
+                    near.empty() ? "base files are relative to the file that names them" : near);
     }
     if (is_open(path))
       return broken(name.position, "a file extends itself: " + chain_text(path),
@@ -142,39 +148,98 @@ class Loader {
   }
 
   Diagnostics& diagnostics_;
+  const Grammar& grammar_;
   std::vector<fs::path> chain_;
   std::vector<ConfigFile> files_;
   std::size_t loaded_ = 0;
 };
 
-}  // namespace
+/// Lays maps over maps. Where the schema describes the value, short forms count as long ones.
+class Merger {
+ public:
+  explicit Merger(const Grammar& grammar) : grammar_(grammar) {}
 
-Node merge(Node base, Node overlay) {
-  if (overlay.type == Node::Type::map && overlay.find("type") == nullptr && is_stage_name(base))
-    promote_stage(base);
-  const bool both_maps = base.type == Node::Type::map && overlay.type == Node::Type::map;
-  if (!both_maps || changes_type(base, overlay)) return overlay;
-  base.position = overlay.position;
-  for (Entry& entry : overlay.entries) {
-    const auto found = std::ranges::find(base.entries, entry.key, &Entry::key);
-    if (found == base.entries.end()) {
-      base.entries.push_back(std::move(entry));
-    } else {
+  // `type` is that of the values; null: not known.
+  [[nodiscard]] Node merge(Node base, Node overlay, const FieldType* type) const {
+    expand(base, overlay, type);
+    const bool both_maps = base.type == Node::Type::map && overlay.type == Node::Type::map;
+    if (!both_maps || changes_type(base, overlay)) return overlay;
+    const Node& named = overlay.find("type") != nullptr ? overlay : base;
+    return merge_maps(std::move(base), overlay,
+                      type == nullptr || grammar_.vocabulary == nullptr
+                          ? std::nullopt
+                          : fields_below(named, *type, *grammar_.vocabulary));
+  }
+
+  [[nodiscard]] Node merge_maps(Node base, Node overlay,
+                                const std::optional<FieldsOfMap>& fields) const {
+    base.position = overlay.position;
+    for (Entry& entry : overlay.entries) {
+      const auto found = std::ranges::find(base.entries, entry.key, &Entry::key);
+      if (found == base.entries.end()) {
+        base.entries.push_back(std::move(entry));
+        continue;
+      }
+      const Field* field = fields ? fields->find(entry.key) : nullptr;
       found->key_position = entry.key_position;
-      found->value = merge(std::move(found->value), std::move(entry.value));
+      found->value = merge(std::move(found->value), std::move(entry.value),
+                           field == nullptr ? nullptr : &field->type);
+    }
+    return base;
+  }
+
+ private:
+  // A short form below or above a map without the key that it stands for is a part of that map.
+  static void expand(Node& base, Node& overlay, const FieldType* type) {
+    const std::string key = type == nullptr ? "type" : short_form_key(*type);
+    if (key.empty()) return;
+    const auto lacks_key = [&](const Node& node) {
+      return node.type == Node::Type::map && node.find(key) == nullptr;
+    };
+    if (type != nullptr) {
+      if (lacks_key(overlay)) expand_short_form(base, *type);
+      if (lacks_key(base)) expand_short_form(overlay, *type);
+    } else if (lacks_key(overlay) && is_stage_name(base)) {
+      promote_stage(base);
     }
   }
-  return base;
+
+  const Grammar& grammar_;
+};
+
+}  // namespace
+
+Node merge(Node base, Node overlay, const Grammar& grammar) {
+  const Merger merger(grammar);
+  if (base.type != Node::Type::map || overlay.type != Node::Type::map)
+    return merger.merge(std::move(base), std::move(overlay), nullptr);
+  std::optional<FieldsOfMap> fields;
+  if (grammar.schema != nullptr)
+    fields = fields_of_struct(base, *grammar.schema, *grammar.vocabulary);
+  return merger.merge_maps(std::move(base), std::move(overlay), fields);
 }
 
+Node merge(Node base, Node overlay) { return merge(std::move(base), std::move(overlay), {}); }
+
 LoadedTree load_files(const fs::path& file, Diagnostics& diagnostics) {
-  Loader loader(diagnostics);
+  return load_files(file, diagnostics, {});
+}
+
+LoadedTree load_files(const fs::path& file, Diagnostics& diagnostics, const Grammar& grammar) {
+  std::error_code failure;
+  if (!fs::exists(file, failure) && !failure) {
+    const std::string hint = nearest_file_hint(file);
+    throw Error(ErrorKind::config,
+                fmt::format("cannot read {}: there is no such file{}{}", printable(file.string()),
+                            hint.empty() ? "" : "; ", hint));
+  }
+  Loader loader(diagnostics, grammar);
   Node tree = loader.load_file(file);
   return {std::move(tree), loader.take_files()};
 }
 
 Node load_text(const std::string& name, std::string_view text, Diagnostics& diagnostics) {
-  return Loader(diagnostics).load(name, without_bom(text), {});
+  return Loader(diagnostics, {}).load(name, without_bom(text), {});
 }
 
 Node finish_tree(Node tree, const std::vector<std::string>& overrides, Diagnostics& diagnostics,
@@ -185,7 +250,7 @@ Node finish_tree(Node tree, const std::vector<std::string>& overrides, Diagnosti
 
 LoadedTree load_tree(const fs::path& file, const std::vector<std::string>& overrides,
                      Diagnostics& diagnostics, const Grammar& grammar) {
-  LoadedTree loaded = load_files(file, diagnostics);
+  LoadedTree loaded = load_files(file, diagnostics, grammar);
   loaded.tree = finish_tree(std::move(loaded.tree), overrides, diagnostics, grammar);
   return loaded;
 }

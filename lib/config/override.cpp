@@ -135,7 +135,7 @@ class Applier {
 
   void apply(Node& tree) {
     Node* at = &tree;
-    if (change_.action != Action::remove) seed_defaults(tree);
+    prepare(tree);
     for (std::size_t i = 0; i + 1 < change_.parts.size(); ++i) {
       at = enter(*at, i);
       if (at == nullptr) return;
@@ -150,29 +150,44 @@ class Applier {
   }
 
  private:
-  // Stages and lists of the defaults, as far as the way leads through them.
-  void seed_defaults(Node& tree) {
+  // Makes the way to the last part ready, as far as the schema describes it: short forms become
+  // long ones, and stages and lists of the defaults are written into the tree. Notes the type of
+  // the value that the last part names.
+  void prepare(Node& tree) {
     if (grammar_.schema == nullptr) return;
     Node* at = &tree;
-    std::optional<FieldsOfMap> fields =
-        fields_of_struct(tree, *grammar_.schema, *grammar_.vocabulary);
-    for (std::size_t i = 0; i + 1 < change_.parts.size() && fields; ++i) {
+    const FieldType* type = nullptr;  // of `at`; null: the whole file
+    for (std::size_t i = 0; i < change_.parts.size(); ++i) {
       const Part& part = change_.parts[i];
-      const Field* field = fields->find(part.name);
-      if (field == nullptr) return;
-      if (is_stage_name(*at)) promote_stage(*at);
-      if (!at->find(part.name) || at->find(part.name)->is_null()) {
-        Node usual = default_of(*fields, part);
-        if (at->type != Node::Type::map ||
-            (usual.type != Node::Type::map && usual.type != Node::Type::list))
-          return;
-        std::erase_if(at->entries, [&](const Entry& entry) { return entry.key == part.name; });
-        at->entries.push_back({part.name, part.position, std::move(usual)});
+      const bool is_last = i + 1 == change_.parts.size();
+      if (at->type == Node::Type::list && type != nullptr && type->item) {
+        type = type->item.get();
+      } else {
+        const auto fields = type == nullptr
+                                ? fields_of_struct(*at, *grammar_.schema, *grammar_.vocabulary)
+                                : fields_below(*at, *type, *grammar_.vocabulary);
+        const Field* field = fields ? fields->find(part.name) : nullptr;
+        if (field == nullptr) return;
+        type = &field->type;
+        if (!is_last && change_.action != Action::remove) seed_default(*at, *fields, part);
+      }
+      if (is_last) {
+        last_type_ = type;
+        return;
       }
       at = child(*at, part.name);
-      if (is_stage_name(*at) && field->type.type == ValueType::stage) promote_stage(*at);
-      fields = fields_below(*at, field->type, *grammar_.vocabulary);
+      if (at == nullptr) return;
+      expand_short_form(*at, *type);
     }
+  }
+
+  static void seed_default(Node& map, const FieldsOfMap& fields, const Part& part) {
+    const Node* found = map.find(part.name);
+    if (found != nullptr && !found->is_null()) return;
+    Node usual = default_of(fields, part);
+    if (usual.type != Node::Type::map && usual.type != Node::Type::list) return;
+    std::erase_if(map.entries, [&](const Entry& entry) { return entry.key == part.name; });
+    map.entries.push_back({part.name, part.position, std::move(usual)});
   }
 
   // Of a map only its `type`: its other defaults stay defaults.
@@ -235,8 +250,33 @@ class Applier {
       return;
     }
     if (part.name == "type") drop_options(parent, found);
+    Node value = found == nullptr ? change_.value : completed(*found);
     std::erase_if(parent.entries, [&](const Entry& entry) { return entry.key == part.name; });
-    parent.entries.push_back({part.name, part.position, change_.value});
+    parent.entries.push_back({part.name, part.position, std::move(value)});
+  }
+
+  // The value that is set; a short form keeps the keys below it that earlier overrides set, so that
+  // `weights.prefix=model. weights=file.ckpt` has the same effect in any order.
+  [[nodiscard]] Node completed(const Node& before) const {
+    Node value = change_.value;
+    if (last_type_ == nullptr || value.type != Node::Type::scalar ||
+        before.type != Node::Type::map || short_form_key(*last_type_).empty())
+      return value;
+    Node expanded = value;
+    expand_short_form(expanded, *last_type_);
+    for (const Entry& entry : before.entries) {
+      if (is_set_alone(entry.key_position) && expanded.find(entry.key) == nullptr)
+        expanded.entries.push_back(entry);
+    }
+    return expanded.entries.size() > 1 ? expanded : value;
+  }
+
+  // Whether an override named this key before its '=', and did not give it as part of a map.
+  static bool is_set_alone(const Position& key) {
+    if (key.source == nullptr || !key.source->is_override || key.source->lines.empty())
+      return false;
+    const std::size_t equals = key.source->lines.front().find('=');
+    return equals == std::string::npos || static_cast<std::size_t>(key.column) <= equals;
   }
 
   // Another type has other options; those that earlier overrides gave are meant for it.
@@ -280,6 +320,7 @@ class Applier {
   const Override& change_;
   Diagnostics& diagnostics_;
   const Grammar& grammar_;
+  const FieldType* last_type_ = nullptr;  // of the value that is set; null: not known
 };
 
 }  // namespace

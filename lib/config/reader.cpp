@@ -1,10 +1,12 @@
 #include "config/reader.hpp"
 
 #include "base/strings.hpp"
+#include "config/usual_stage.hpp"
 #include "config/wording.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace trainctl::config {
@@ -15,6 +17,13 @@ std::string spoken(std::string kind) {
     if (c == '_') c = ' ';
   }
   return kind;
+}
+
+// Whether the map has only keys of the struct around the stage, and so names no stage.
+bool names_no_stage(const Node& map, const Schema& schema) {
+  return map.type == Node::Type::map && std::ranges::all_of(map.entries, [&](const Entry& entry) {
+           return schema.find(entry.key) != nullptr;
+         });
 }
 
 // The key that holds `key` one level down: 'max_epochs' at the top belongs to 'trainer'.
@@ -30,7 +39,9 @@ const Field* section_with(const Schema& schema, const std::string& key) {
 void Reader::object(const Node& node, const Schema& schema, const std::string& subject,
                     void* options) {
   if (node.broken) return;
-  if (schema.inline_stage) {
+  if (schema.inline_stage && names_no_stage(node, schema)) {
+    // Whether it needs one is for the checks of the experiment.
+  } else if (schema.inline_stage) {
     beside_ = &schema;
     schema.inline_stage->read(*this, node, *schema.inline_stage, options);
     if (node.type != Node::Type::map) return;
@@ -77,7 +88,10 @@ void Reader::reject_unknown(const Node& map, const Schema& schema, const std::st
     const bool known = schema.find(entry.key) != nullptr ||
                        (beside != nullptr && beside->find(entry.key) != nullptr);
     if (known) continue;
-    std::string hint = unknown_key_hint(entry.key, keys);
+    std::string hint = find_alias(entry.key) == nullptr
+                           ? stage_elsewhere_hint(vocabulary_, entry.key)
+                           : std::string();
+    if (hint.empty()) hint = unknown_key_hint(entry.key, keys);
     if (const Field* section = section_with(schema, entry.key)) {
       hint = fmt::format("it belongs below '{0}': write '{0}.{1}'", section->key, entry.key);
     }
@@ -131,8 +145,7 @@ bool Reader::stage(const Node& node, const Field& field, const std::string& kind
 }
 
 std::string Reader::example_name(const std::string& kind) const {
-  const std::vector<std::string> names = vocabulary_.names(kind);
-  return names.empty() ? "name" : names.front();
+  return usual_stage(vocabulary_, kind);
 }
 
 const StageType* Reader::type_of(const Node& map, const std::string& kind) {
@@ -155,17 +168,21 @@ const StageType* Reader::type_of(const Node& map, const std::string& kind) {
                        fmt::format("write 'type: ...', one of: {}", list_some(names)));
     return nullptr;
   }
-  diagnostics_.error(
-      map.position, fmt::format("{} has no 'type'", spoken(kind)),
-      fmt::format("add 'type: {}'; one of: {}", example_name(kind), list_some(names)));
+  std::vector<std::string> keys;
+  for (const Entry& entry : map.entries) keys.push_back(entry.key);
+  diagnostics_.error(map.position, fmt::format("{} has no 'type'", spoken(kind)),
+                     fmt::format("add 'type: {}'; one of: {}", usual_stage(vocabulary_, kind, keys),
+                                 list_some(names)));
   return nullptr;
 }
 
 const StageType* Reader::known_type(const Node& name, const std::string& kind) {
   const StageType* type = vocabulary_.find(kind, name.text);
   if (type == nullptr) {
+    std::string hint = stage_elsewhere_hint(vocabulary_, name.text, kind);
+    if (hint.empty()) hint = unknown_name_hint(name.text, vocabulary_.names(kind));
     diagnostics_.error(name.position, fmt::format("unknown {} {}", spoken(kind), quote(name.text)),
-                       unknown_name_hint(name.text, vocabulary_.names(kind)));
+                       std::move(hint));
   }
   return type;
 }

@@ -26,6 +26,10 @@ const Alias* find_alias(std::string_view word);
 /// The hint under an unknown key: an alias, else the nearest of `keys`, else all of them.
 std::string unknown_key_hint(const std::string& key, const std::vector<std::string>& keys);
 
+/// Returns the one of `names` that is spelled alike (`AdamW`) or has `name` as a common short form
+/// (`cosine`); "" where there is none.
+std::string same_name(const std::string& name, const std::vector<std::string>& names);
+
 /// The hint under an unknown name out of `names`: knows CamelCase and common short names, else the
 /// nearest, else all.
 std::string unknown_name_hint(const std::string& name, const std::vector<std::string>& names);

@@ -2,6 +2,8 @@
 
 #include "base/error.hpp"
 #include "base/machine.hpp"
+#include "data/divided_set.hpp"
+#include "data/same_size.hpp"
 #include "data/tiles.hpp"
 #include "spec/placement.hpp"
 
@@ -46,17 +48,36 @@ void TransformList::add(const config::Stage& stage, const Catalogue& catalogue) 
   });
 }
 
+TransformList TransformList::of_common_size(const ImageShape& common, const spec::DataSplit& split,
+                                            const Catalogue& catalogue) {
+  TransformList list{common, {same_size(common)}, {"same_size"}};
+  for (const config::Stage& stage : split.transforms) list.add(stage, catalogue);
+  return list;
+}
+
+std::shared_ptr<const Dataset> build_dataset(const spec::DataSplit& split,
+                                             const Catalogue& catalogue) {
+  return in_context(named(split.dataset), [&] {
+    return split.part ? part_of_set(split, catalogue)
+                      : stage_of(catalogue.datasets, split.dataset)(split.dataset);
+  });
+}
+
 Pipeline build_pipeline(const spec::DataSplit& split, const Catalogue& catalogue) {
   Pipeline pipeline;
-  in_context(named(split.dataset), [&] {
-    pipeline.dataset = stage_of(catalogue.datasets, split.dataset)(split.dataset);
-  });
-  if (split.transforms.empty()) return pipeline;
+  pipeline.dataset = build_dataset(split, catalogue);
   const Facts facts{.layout = pipeline.dataset->layout()};
-  ENSURE(config, facts.image() != nullptr, "{} has no images, so 'transforms' must be empty",
-         named(split.dataset));
+  if (facts.image() == nullptr) {
+    ENSURE(config, split.transforms.empty(), "{} has no images, so 'transforms' must be empty",
+           named(split.dataset));
+    return pipeline;
+  }
   TransformList list{image_shape(*facts.image()), {}, {}};
   for (const config::Stage& stage : split.transforms) list.add(stage, catalogue);
+  if (!list.shape.fixed()) {
+    const ImageShape common = common_size(*pipeline.dataset).shape;
+    if (common.fixed()) list = TransformList::of_common_size(common, split, catalogue);
+  }
   pipeline.transforms = std::move(list.steps);
   pipeline.names = std::move(list.names);
   pipeline.normalization = std::move(list.normalization);

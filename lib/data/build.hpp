@@ -14,8 +14,13 @@ namespace trainctl::data {
 enum class Role { train, evaluate };
 enum class TrainsOn { cpu, gpu };
 
-/// Builds the split's data set and transforms from the registry of data stages. Throws Error(data)
-/// or Error(config).
+/// Opens the split's data set, or its part of one. Throws Error(data) or Error(config).
+std::shared_ptr<const Dataset> build_dataset(const spec::DataSplit& split,
+                                             const Catalogue& catalogue);
+
+/// Builds the split's data set and transforms from the registry of data stages. Images that no
+/// transform gives a size keep theirs, if a probe finds only one. Throws Error(data) or
+/// Error(config).
 Pipeline build_pipeline(const spec::DataSplit& split);
 Pipeline build_pipeline(const spec::DataSplit& split, const Catalogue& catalogue);
 
@@ -40,6 +45,11 @@ struct TransformList {
   /// Throws Error(config) naming the transform, and stays as it was, where it does not fit or
   /// stands behind `normalize`.
   void add(const config::Stage& stage, const Catalogue& catalogue);
+
+  /// The transforms of the split behind a check that each image has the size `common`. Throws as
+  /// add().
+  static TransformList of_common_size(const ImageShape& common, const spec::DataSplit& split,
+                                      const Catalogue& catalogue);
 };
 
 }  // namespace trainctl::data

@@ -25,14 +25,9 @@ struct Prefix {
   Record body;
 };
 
-fs::path cache_folder() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/') {
-    return fs::path(cache) / "trainctl" / "manifests";
-  }
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/') {
-    return fs::path(home) / ".cache" / "trainctl" / "manifests";
-  }
-  return {};
+fs::path manifest_folder() {
+  const fs::path root = cache_root();
+  return root.empty() ? root : root / "manifests";
 }
 
 std::uint64_t digest_of(std::string_view bytes) {
@@ -66,7 +61,14 @@ auto read_cache(const fs::path& path, Read&& read)
 
 }  // namespace
 
-CacheFile::CacheFile(std::string_view identity) : CacheFile(cache_folder(), identity) {}
+fs::path cache_root() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache == '/') return fs::path(cache) / "trainctl";
+  const char* home = std::getenv("HOME");
+  return home != nullptr && *home == '/' ? fs::path(home) / ".cache" / "trainctl" : fs::path();
+}
+
+CacheFile::CacheFile(std::string_view identity) : CacheFile(manifest_folder(), identity) {}
 
 CacheFile::CacheFile(const fs::path& folder, std::string_view identity) {
   if (!folder.empty()) path_ = folder / to_hex(digest_of(identity));

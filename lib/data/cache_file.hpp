@@ -7,6 +7,9 @@
 
 namespace trainctl::data {
 
+/// ${XDG_CACHE_HOME:-~/.cache}/trainctl; empty where neither variable is an absolute path.
+std::filesystem::path cache_root();
+
 /// A file that saves work and may vanish at any time: a short head that tells whether it is still
 /// right, and a body. Both carry a digest; what is damaged, cut off or of another version reads as
 /// absent. Lies in

@@ -3,7 +3,9 @@
 #include "data/build.hpp"
 #include "data/cache/planned_tail.hpp"
 #include "data/cache/prefix.hpp"
+#include "data/divided_set.hpp"
 #include "data/mixer.hpp"
+#include "data/same_size.hpp"
 #include "data/tiles.hpp"
 
 #include <utility>
@@ -36,6 +38,33 @@ void check_tail(TransformList list, const ImageShape& image, const spec::DataSpl
       {split.dataset.position, "dataset.cache.mode=device: " + obstacle, ErrorKind::config});
 }
 
+/// Replaces the list by one that begins with the size of all images. Throws Error(config) naming
+/// two that differ.
+void take_common_size(TransformList& list, const spec::DataSplit& split,
+                      const Catalogue& catalogue) {
+  const CommonSize common = common_size(*build_dataset(split, catalogue));
+  ENSURE(config, common.difference.empty(), "the images differ in size: {}; {}", common.difference,
+         kSizeHint);
+  if (common.shape.fixed()) list = TransformList::of_common_size(common.shape, split, catalogue);
+}
+
+/// A part that has the transforms of train because the file names none for it.
+void check_copied_transforms(const spec::DataSplit& split, const TransformList& list,
+                             SplitCheck& check) {
+  if (!split.part || !split.part->copies_transforms) return;
+  for (std::size_t i = 0; i < list.steps.size(); ++i) {
+    if (!list.steps[i]->random()) continue;
+    const char* part = enum_names(split.part->part)[static_cast<std::size_t>(split.part->part)];
+    check.problems.push_back(
+        {split.part->position,
+         fmt::format("the transforms must be written, because '{}' of dataset.train is random; for "
+                     "example dataset.{}: {{transforms: [...]}}",
+                     list.names[i], part),
+         ErrorKind::config});
+    return;
+  }
+}
+
 }  // namespace
 
 SplitCheck check_dataset(const spec::DataSplit& split, const Catalogue& catalogue) {
@@ -47,6 +76,11 @@ SplitCheck check_dataset(const spec::DataSplit& split, const Catalogue& catalogu
     in_context(split.dataset.kind + " '" + split.dataset.type + "'",
                [&] { check.facts = facts->second(split.dataset); });
   });
+  if (!split.part || !check.facts) return check;
+  config::Stage at_split;
+  at_split.position = split.part->position;
+  collect(check, at_split, [&] { keep_part(*check.facts, split, catalogue); });
+  if (!check.problems.empty()) check.facts.reset();
   return check;
 }
 
@@ -70,9 +104,12 @@ SplitCheck check_split(const spec::DataSplit& split, const Catalogue& catalogue,
   for (const config::Stage& stage : split.transforms) {
     collect(check, stage, [&] { list.add(stage, catalogue); });
   }
+  check_copied_transforms(split, list, check);
   const std::size_t before = check.problems.size();
-  collect(check, split.dataset,
-          [&] { check.facts->layout = transformed(check.facts->layout, list.steps); });
+  collect(check, split.dataset, [&] {
+    if (before == 0 && !list.shape.fixed()) take_common_size(list, split, catalogue);
+    check.facts->layout = transformed(check.facts->layout, list.steps);
+  });
   if (before > 0)
     check.problems.resize(before);  // a missing size is no news where a transform fell out
   if (cache == spec::CacheMode::device && check.problems.empty())

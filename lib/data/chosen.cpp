@@ -1,6 +1,8 @@
 #include "data/chosen.hpp"
 
 #include "base/error.hpp"
+#include "base/hash.hpp"
+#include "data/image_ranges.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -8,9 +10,9 @@
 namespace trainctl::data {
 namespace {
 
-class Chosen final : public Dataset, public ImageStore, public Fetchable {
+class Subset final : public Dataset, public ImageStore, public ImageRanges, public Fetchable {
  public:
-  Chosen(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> indices)
+  Subset(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> indices)
       : dataset_(std::move(dataset)), indices_(std::move(indices)) {}
 
   [[nodiscard]] std::int64_t size() const override { return std::ssize(indices_); }
@@ -19,10 +21,21 @@ class Chosen final : public Dataset, public ImageStore, public Fetchable {
   [[nodiscard]] std::vector<std::string> class_names() const override {
     return dataset_->class_names();
   }
+  [[nodiscard]] std::int64_t tile_rows() const override { return dataset_->tile_rows(); }
+  [[nodiscard]] bool in_memory() const override { return dataset_->in_memory(); }
+  /// Its share of the whole, so that the subsets of one data set add up to it.
+  [[nodiscard]] Footprint footprint() const override {
+    const Footprint whole = dataset_->footprint();
+    const double share = static_cast<double>(size()) / static_cast<double>(dataset_->size());
+    return {static_cast<std::uint64_t>(static_cast<double>(whole.memory) * share) +
+                indices_.size() * sizeof(std::int64_t),
+            static_cast<std::uint64_t>(static_cast<double>(whole.mapped) * share)};
+  }
   void fill(std::span<const std::int64_t> indices, Rows rows) const override {
-    std::vector<std::int64_t> theirs;
-    for (const std::int64_t index : indices) theirs.push_back(at(index));
-    dataset_->fill(theirs, rows);
+    std::vector<std::int64_t> of_whole;
+    of_whole.reserve(indices.size());
+    for (const std::int64_t index : indices) of_whole.push_back(at(index));
+    dataset_->fill(of_whole, rows);
   }
   [[nodiscard]] const ImageStore* images() const override {
     return dataset_->images() == nullptr ? nullptr : this;
@@ -30,7 +43,12 @@ class Chosen final : public Dataset, public ImageStore, public Fetchable {
   [[nodiscard]] const Fetchable* fetchable() const override {
     return dataset_->fetchable() == nullptr ? nullptr : this;
   }
-  [[nodiscard]] std::string fingerprint() const override { return dataset_->fingerprint(); }
+  [[nodiscard]] std::string fingerprint() const override {
+    Hasher hasher;
+    hasher.add(dataset_->fingerprint());
+    hasher.add(std::as_bytes(std::span(indices_)));
+    return hasher.hex();
+  }
 
   [[nodiscard]] StoredImage read(std::int64_t index,
                                  std::vector<std::byte>& scratch) const override {
@@ -39,6 +57,26 @@ class Chosen final : public Dataset, public ImageStore, public Fetchable {
   [[nodiscard]] std::string name(std::int64_t index) const override {
     return dataset_->images()->name(at(index));
   }
+  void prefetch(std::int64_t index) const override { dataset_->images()->prefetch(at(index)); }
+  [[nodiscard]] const ImageRanges* ranges() const override {
+    return dataset_->images()->ranges() == nullptr ? nullptr : this;
+  }
+
+  [[nodiscard]] std::uint64_t bytes() const override {
+    const double share = static_cast<double>(size()) / static_cast<double>(dataset_->size());
+    return static_cast<std::uint64_t>(static_cast<double>(whole_ranges().bytes()) * share);
+  }
+  [[nodiscard]] FileRange range(std::int64_t index) const override {
+    return whole_ranges().range(at(index));
+  }
+  [[nodiscard]] FileReader open(std::size_t file) const override {
+    return whole_ranges().open(file);
+  }
+  [[nodiscard]] StoredImage image(std::int64_t index,
+                                  std::span<const std::byte> bytes) const override {
+    return whole_ranges().image(at(index), bytes);
+  }
+
   std::uint64_t fetch(std::int64_t index) const override {
     return dataset_->fetchable()->fetch(at(index));
   }
@@ -50,6 +88,7 @@ class Chosen final : public Dataset, public ImageStore, public Fetchable {
   [[nodiscard]] std::int64_t at(std::int64_t index) const {
     return indices_.at(static_cast<std::size_t>(index));
   }
+  [[nodiscard]] const ImageRanges& whole_ranges() const { return *dataset_->images()->ranges(); }
 
   std::shared_ptr<const Dataset> dataset_;
   std::vector<std::int64_t> indices_;
@@ -57,12 +96,12 @@ class Chosen final : public Dataset, public ImageStore, public Fetchable {
 
 }  // namespace
 
-std::shared_ptr<const Dataset> chosen(std::shared_ptr<const Dataset> dataset,
+std::shared_ptr<const Dataset> subset(std::shared_ptr<const Dataset> dataset,
                                       std::vector<std::int64_t> indices) {
   for (const std::int64_t index : indices)
     ENSURE(data, index >= 0 && index < dataset->size(),
            "there is no sample {}: the split has {} samples", index, dataset->size());
-  return std::make_shared<Chosen>(std::move(dataset), std::move(indices));
+  return std::make_shared<Subset>(std::move(dataset), std::move(indices));
 }
 
 std::vector<std::uint8_t> shrunk(const ImageView& image, std::int64_t most, ImageShape& shape) {

@@ -77,7 +77,11 @@ CsvField CsvReader::quoted(CsvField start) {
 }
 
 bool CsvReader::ends_record() {
-  if (at_ == text_.size()) cut_off("its last line, which has no end");
+  if (at_ == text_.size()) {  // the last line needs no line break
+    ++line_;
+    line_start_ = at_;
+    return true;
+  }
   const char c = text_[at_];
   if (c == delimiter_) return ++at_, false;
   if (c == '\r') {

@@ -16,9 +16,8 @@ struct CsvField {
 };
 
 /// Records of comma- or tab-separated text as RFC 4180 says: quotes, doubled quotes, line breaks
-/// within quotes, LF or CRLF, and a byte-order mark in front. Blank lines are passed over. A last
-/// line without an end is an error: it may be half of one. Throws Error(data) naming file, line and
-/// column.
+/// within quotes, LF or CRLF, and a byte-order mark in front. Blank lines are passed over. The last
+/// line needs no line break. Throws Error(data) naming file, line and column.
 class CsvReader {
  public:
   /// `text` must outlive the reader; `name` is what errors call the file.

@@ -13,6 +13,7 @@
 #include "data/remote/stop_scope.hpp"
 #include "data/ring.hpp"
 #include "data/tiles.hpp"
+#include "spec/run_length.hpp"
 
 #include <algorithm>
 #include <condition_variable>
@@ -29,6 +30,14 @@ namespace {
 Arena near_arena(std::size_t bytes, const LoaderOptions& options) {
   const CoreGuard guard(options.cores);
   return Arena(bytes);
+}
+
+/// With no room for rows that no batch has.
+LoaderOptions fitted(LoaderOptions options, const Dataset& dataset) {
+  if (options.last_batch == LastBatch::keep && !options.sampling)
+    options.batch_size =
+        spec::rows_of_batch(options.batch_size, dataset.size(), options.shard.world_size);
+  return options;
 }
 
 /// As people count.
@@ -116,7 +125,7 @@ class Loader::Impl {
 };
 
 Loader::Impl::Impl(Pipeline pipeline, LoaderOptions options)
-    : options_(std::move(options)),
+    : options_(fitted(std::move(options), *pipeline.dataset)),
       maker_(std::move(pipeline), options_),
       orders_(*maker_.pipeline().dataset, options_),
       plan_(orders_.positions(), options_),

@@ -35,6 +35,7 @@ Catalogue catalogue_in_use() {
 void Catalogue::merge(Catalogue other) {
   datasets.merge(other.datasets);
   facts.merge(other.facts);
+  groups.merge(other.groups);
   columns.merge(other.columns);
   transforms.merge(other.transforms);
   batch_transforms.merge(other.batch_transforms);

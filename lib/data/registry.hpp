@@ -8,6 +8,7 @@
 #include "data/sampling.hpp"
 #include "data/transform.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -23,6 +24,9 @@ struct Catalogue {
       datasets;
   /// What a data set holds, from its headers, for `validate`: under 10 ms.
   std::map<std::string, std::function<Facts(const config::Stage&)>> facts;
+  /// The group of each sample, numbered from 0, by the column that dataset.split.group_by names;
+  /// for data sets that have columns.
+  std::map<std::string, std::function<std::vector<std::uint32_t>(const config::Stage&)>> groups;
   /// The feature columns of a table as they are stored, for `data stats`.
   std::map<std::string, std::function<std::vector<ColumnStats>(const config::Stage&)>> columns;
   std::map<std::string, std::function<std::shared_ptr<const Transform>(const config::Stage&)>>

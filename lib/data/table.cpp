@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/machine.hpp"
 #include "base/strings.hpp"
+#include "data/divided_set.hpp"
 #include "data/labels.hpp"
 #include "data/rows_dataset.hpp"
 #include "data/table_columns.hpp"
@@ -143,6 +144,64 @@ Labels labels_of(const Table& options, const TableColumns& columns, const Gather
   return labels;
 }
 
+/// The groups of the rows that are samples.
+std::vector<std::uint32_t> read_groups(const TableColumns& columns, TableRows& rows) {
+  GroupColumn groups;
+  const std::size_t column = columns.group_column(rows);
+  while (rows.next()) {
+    if (columns.dropped(rows)) continue;
+    const std::optional<std::string> text = rows.text(column);
+    ENSURE(data, text, "{}: the group is missing", rows.place(column));
+    groups.add(*text);
+  }
+  return groups.take();
+}
+
+/// The class of each row that is a sample; what its features hold is not looked at.
+std::vector<std::int64_t> read_classes(const Table& options, const TableColumns& columns,
+                                       TableRows& rows, std::vector<std::string>& names) {
+  Gathered gathered;
+  const std::size_t column = columns.label_column();
+  while (rows.next()) {
+    if (columns.dropped(rows)) continue;
+    const std::optional<std::string> label = rows.text(column);
+    ENSURE(data, label, "{}: the label is missing", rows.place(column));
+    gathered.labels.add(*label, rows, column);
+  }
+  Labels labels = labels_of(options, columns, gathered, rows);
+  std::vector<std::int64_t> classes(static_cast<std::size_t>(gathered.labels.size()));
+  std::memcpy(classes.data(), labels.rows.data(), labels.rows.size());
+  names = std::move(labels.class_names);
+  return classes;
+}
+
+std::int64_t count_samples(const TableColumns& columns, TableRows& rows) {
+  std::int64_t samples = 0;
+  while (rows.next()) samples += columns.dropped(rows) ? 0 : 1;
+  return samples;
+}
+
+/// Whether each sample is in train, for a table that dataset.split divides: no other is learned
+/// from. The same parts as those of the finished data set.
+std::vector<bool> training_samples(const Table& options, const TableColumns& columns,
+                                   const OpenTable& open) {
+  const spec::SplitOptions& split = *options.split;
+  std::vector<std::int64_t> classes;
+  std::vector<std::uint32_t> groups;
+  std::vector<std::string> names;
+  ENSURE(config, !split.stratify || options.label_type == LabelType::category,
+         "dataset.split.stratify needs labels that are classes, and 'label_type' is number; remove "
+         "'stratify'");
+  if (split.stratify) classes = read_classes(options, columns, *open(options.path), names);
+  if (split.group_by) groups = read_groups(columns, *open(options.path));
+  const std::int64_t samples = count_samples(columns, *open(options.path));
+  std::vector<bool> learned(static_cast<std::size_t>(samples));
+  const Parts parts = divide(split, samples, classes, groups, names);
+  for (const std::int64_t sample : parts[static_cast<std::size_t>(spec::Part::train)])
+    learned[static_cast<std::size_t>(sample)] = true;
+  return learned;
+}
+
 struct LoadedTable {
   std::shared_ptr<const Dataset> dataset;
   std::vector<std::string> feature_names;
@@ -151,7 +210,10 @@ struct LoadedTable {
 LoadedTable load(const Table& options, const OpenTable& open) {
   const std::unique_ptr<TableRows> rows = open(options.path);
   TableColumns columns(options, *rows);
-  if (options.statistics_from) columns.learn(*open(*options.statistics_from));
+  if (options.statistics_from)
+    columns.learn(*open(*options.statistics_from));
+  else if (options.split && columns.learns())
+    columns.learn(*open(options.path), training_samples(options, columns, open));
   Gathered gathered = gather_rows(options, columns, *rows);
   ENSURE(data, gathered.samples() > 0, "{} has no rows{}", rows->name(),
          options.missing == spec::dataset::Missing::drop ? " without a missing value" : "");
@@ -178,6 +240,11 @@ Facts table_facts(const Table& options, const OpenTable& open) {
   const LoadedTable table = load(options, open);
   return {table.dataset->size(), table.dataset->classes(), table.dataset->layout(),
           table.dataset->class_names(), table.feature_names};
+}
+
+std::vector<std::uint32_t> table_groups(const Table& options, const OpenTable& open) {
+  const std::unique_ptr<TableRows> rows = open(options.path);
+  return read_groups(TableColumns(options, *rows), *rows);
 }
 
 std::vector<ColumnStats> table_columns(const Table& options, const OpenTable& open) {

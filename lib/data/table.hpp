@@ -54,6 +54,8 @@ std::shared_ptr<const Dataset> load_table(const spec::dataset::Table& options,
 /// The facts of the same. Rows are known once every one has been read; a table that fits memory
 /// takes a moment.
 Facts table_facts(const spec::dataset::Table& options, const OpenTable& open);
+/// The group of each sample, by the column that dataset.split.group_by names.
+std::vector<std::uint32_t> table_groups(const spec::dataset::Table& options, const OpenTable& open);
 /// The feature columns of all rows as they are stored: before anything is standardised, filled in
 /// or dropped.
 std::vector<ColumnStats> table_columns(const spec::dataset::Table& options, const OpenTable& open);

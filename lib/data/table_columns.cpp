@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 
 namespace trainctl::data {
 namespace {
@@ -16,25 +18,28 @@ using spec::dataset::Table;
 
 constexpr std::size_t kMostCategories = 10'000;  // of one column; more is a column of texts
 
-bool contains(const std::vector<std::string>& list, const std::string& name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
-}
+using NameSet = std::unordered_set<std::string_view>;  // of names that outlive it
+
+NameSet set_of(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 
+bool learns_from_data(const Table& options) {
+  return options.standardize || options.missing == Missing::mean || !options.categorical.empty();
+}
+
 void check_options(const Table& options) {
-  const bool learns =
-      options.standardize || options.missing == Missing::mean || !options.categorical.empty();
-  ENSURE(config, !learns || options.statistics_from,
-         "'{}' is learnt from data; write 'statistics_from' with the path of the training table, "
+  ENSURE(config, !learns_from_data(options) || options.statistics_from || options.split,
+         "'{}' is learned from data; write 'statistics_from' with the path of the training table, "
          "in every split",
          options.standardize           ? "standardize"
          : options.categorical.empty() ? "missing: mean"
                                        : "categorical");
-  ENSURE(config, !contains(options.features, options.label), "the label '{}' is among the features",
+  const NameSet features = set_of(options.features);
+  ENSURE(config, !features.contains(options.label), "the label '{}' is among the features",
          options.label);
   for (const std::string& name : options.categorical) {
-    ENSURE(config, options.features.empty() || contains(options.features, name),
+    ENSURE(config, features.empty() || features.contains(name),
            "the categorical column '{}' is not among the features", name);
     ENSURE(config, name != options.label,
            "the label '{}' is among the categorical features; it needs no such mark", name);
@@ -58,29 +63,38 @@ void FeatureColumn::learn(double value) {
 TableColumns::TableColumns(const Table& options, const TableRows& rows)
     : options_(options), names_(rows.columns()) {
   check_options(options);
-  std::set<std::string> seen;
+  std::unordered_map<std::string_view, std::size_t> places;
+  places.reserve(names_.size());
   for (const std::string& name : names_) {
-    ENSURE(data, seen.insert(name).second, "{} has two columns '{}'", rows.name(), printable(name));
+    ENSURE(data, places.emplace(name, places.size()).second, "{} has two columns '{}'", rows.name(),
+           printable(name));
   }
-  label_ = index_of(options.label, rows);
+  const auto place_of = [&](const std::string& name) {
+    const auto found = places.find(name);
+    if (found == places.end()) throw_missing_column(name, rows);
+    return found->second;
+  };
+  label_ = place_of(options.label);
   std::vector<std::string> wanted = options.features;
   if (wanted.empty()) {
     std::copy_if(names_.begin(), names_.end(), std::back_inserter(wanted),
-                 [&](const std::string& name) { return name != options.label; });
+                 [&](const std::string& name) {
+                   const bool groups = options.split && options.split->group_by == name;
+                   return name != options.label && !groups;
+                 });
   }
   ENSURE(data, !wanted.empty(), "{} has no column but its label", rows.name());
-  for (const std::string& name : options.categorical) (void)index_of(name, rows);
+  const NameSet categorical = set_of(options.categorical);
+  for (const std::string& name : options.categorical) (void)place_of(name);
   for (const std::string& name : wanted) {
-    at_.push_back(index_of(name, rows));
+    at_.push_back(place_of(name));
     FeatureColumn& column = features_.emplace_back();
     column.name = name;
-    column.categorical = contains(options.categorical, name);
+    column.categorical = categorical.contains(name);
   }
 }
 
-std::size_t TableColumns::index_of(const std::string& name, const TableRows& rows) const {
-  const auto found = std::find(names_.begin(), names_.end(), name);
-  if (found != names_.end()) return static_cast<std::size_t>(found - names_.begin());
+void TableColumns::throw_missing_column(const std::string& name, const TableRows& rows) const {
   const auto same = std::find_if(names_.begin(), names_.end(), [&](const std::string& other) {
     return std::ranges::equal(other, name, {}, lower, lower);
   });
@@ -97,26 +111,50 @@ void TableColumns::learn(TableRows& rows) {
          "{} has other columns than the table itself; expected the same in one order", rows.name());
   while (rows.next()) {
     if (dropped(rows)) continue;
-    for (std::size_t i = 0; i < features_.size(); ++i) {
-      FeatureColumn& column = features_[i];
-      if (!column.categorical) {
-        if (const auto value = rows.number(at_[i])) column.learn(*value);
-      } else if (auto text = rows.text(at_[i])) {
-        column.categories.emplace(*std::move(text), 0);
-        ENSURE(data, column.categories.size() <= kMostCategories,
-               "{}: column '{}' has more than {} different texts; that is no category",
-               rows.place(at_[i]), printable(column.name), kMostCategories);
-      }
-    }
+    learn_row(rows, true);
     if (options_.label_type == LabelType::number) continue;
     if (auto label = rows.text(label_)) labels_.emplace(*std::move(label), 0);
   }
+  number_categories(rows);
+}
+
+void TableColumns::learn(TableRows& rows, const std::vector<bool>& learned) {
+  for (std::size_t sample = 0; rows.next();) {
+    if (!dropped(rows)) learn_row(rows, learned.at(sample++));
+  }
+  number_categories(rows);
+}
+
+void TableColumns::learn_row(const TableRows& rows, bool with_numbers) {
+  for (std::size_t i = 0; i < features_.size(); ++i) {
+    FeatureColumn& column = features_[i];
+    if (!column.categorical) {
+      const auto value = with_numbers ? rows.number(at_[i]) : std::nullopt;
+      if (value) column.learn(*value);
+    } else if (auto text = rows.text(at_[i])) {
+      column.categories.emplace(*std::move(text), 0);
+      ENSURE(data, column.categories.size() <= kMostCategories,
+             "{}: column '{}' has more than {} different texts; that is no category",
+             rows.place(at_[i]), printable(column.name), kMostCategories);
+    }
+  }
+}
+
+void TableColumns::number_categories(const TableRows& rows) {
   for (FeatureColumn& column : features_) {
     std::size_t feature = 0;
     for (auto& [name, at] : column.categories) at = feature++;
     ENSURE(data, column.categorical ? !column.categories.empty() : column.count > 0,
            "{} has no value in column '{}' to learn from", rows.name(), printable(column.name));
   }
+}
+
+bool TableColumns::learns() const { return learns_from_data(options_); }
+
+std::size_t TableColumns::group_column(const TableRows& rows) const {
+  const auto found = std::find(names_.begin(), names_.end(), *options_.split->group_by);
+  if (found == names_.end()) throw_missing_column(*options_.split->group_by, rows);
+  return static_cast<std::size_t>(found - names_.begin());
 }
 
 std::size_t TableColumns::width() const {
@@ -178,9 +216,10 @@ void TableColumns::take_category(const FeatureColumn& column, const TableRows& r
   out.resize(begin + column.width());
   if (!text) return;
   const auto found = column.categories.find(*text);
-  ENSURE(data, found != column.categories.end(), "{}: '{}' is none of the {} names of '{}' in {}",
-         rows.place(at), printable(*text), column.categories.size(), printable(column.name),
-         printable(options_.statistics_from->string()));
+  ENSURE(
+      data, found != column.categories.end(), "{}: '{}' is none of the {} names of '{}' in {}",
+      rows.place(at), printable(*text), column.categories.size(), printable(column.name),
+      printable((options_.statistics_from ? *options_.statistics_from : options_.path).string()));
   out[begin + found->second] = 1;
 }
 

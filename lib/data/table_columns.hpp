@@ -33,8 +33,18 @@ class TableColumns {
   /// Error(data) for a column that is not there.
   TableColumns(const spec::dataset::Table& options, const TableRows& rows);
 
-  /// Passes over the whole table.
+  /// Passes over the whole table, which must have the same columns.
   void learn(TableRows& rows);
+  /// The same, but numbers are learned only from the kept rows whose entry in `learned` is true,
+  /// and labels not at all.
+  void learn(TableRows& rows, const std::vector<bool>& learned);
+  /// Whether options such as `standardize` need learn().
+  [[nodiscard]] bool learns() const;
+  /// Whether this row is left out, because it lacks a value.
+  [[nodiscard]] bool dropped(const TableRows& rows) const;
+  [[nodiscard]] std::size_t label_column() const { return label_; }
+  /// The column that dataset.split.group_by names.
+  [[nodiscard]] std::size_t group_column(const TableRows& rows) const;
 
   [[nodiscard]] const std::vector<FeatureColumn>& features() const { return features_; }
   /// Where a feature column stands in the table.
@@ -50,8 +60,9 @@ class TableColumns {
   [[nodiscard]] const std::map<std::string, std::size_t>& labels() const { return labels_; }
 
  private:
-  [[nodiscard]] std::size_t index_of(const std::string& name, const TableRows& rows) const;
-  [[nodiscard]] bool dropped(const TableRows& rows) const;
+  [[noreturn]] void throw_missing_column(const std::string& name, const TableRows& rows) const;
+  void learn_row(const TableRows& rows, bool with_numbers);
+  void number_categories(const TableRows& rows);
   void take_number(const FeatureColumn& column, const TableRows& rows, std::size_t at,
                    std::vector<float>& out) const;
   void take_category(const FeatureColumn& column, const TableRows& rows, std::size_t at,

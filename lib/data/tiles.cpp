@@ -5,6 +5,7 @@
 #include "data/changed_file.hpp"
 #include "data/planned_image.hpp"
 #include "data/remote/local_copy.hpp"
+#include "data/same_size.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -56,11 +57,7 @@ Layout transformed(Layout layout, const std::vector<std::shared_ptr<const Transf
   }
   ImageShape shape = image_shape(layout[image]);
   for (const auto& transform : transforms) shape = transform->output(shape);
-  ENSURE(config, shape.fixed(),
-         "the images differ in size, and a batch needs one size; add a transform that gives it, "
-         "such as "
-         "{{type: random_resized_crop, size: 224}}, or {{type: resize, size: 256}} and {{type: "
-         "center_crop, size: 224}}");
+  ENSURE(config, shape.fixed(), "the images have no common size; {}", kSizeHint);
   layout[image] = image_field(shape);
   return layout;
 }

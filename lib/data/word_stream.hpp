@@ -7,7 +7,7 @@
 namespace trainctl::data {
 
 /// What the draws of a whole epoch are for; each purpose has a stream of its own.
-enum class EpochStream : std::uint32_t { shuffle = 0, sampling = 1 };
+enum class EpochStream : std::uint32_t { shuffle = 0, sampling = 1, split = 2 };
 
 /// Random words of one (seed, epoch), one after the other. No sample has this upper half of a
 /// position, so they are nobody else's.

@@ -3,6 +3,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "engine/layout.hpp"
 #include "engine/loading.hpp"
 #include "engine/part_writer.hpp"
 #include "engine/parts.hpp"
@@ -61,7 +62,7 @@ Judged build_judged(const ThreadContext& run, const fs::path& run_dir, const fs:
   judged.model = run.catalogue.models.build(experiment.model, run.model);
   judged.model->to(run.device);
   load_checkpoint(*judged.model, run_dir, checkpoint);
-  if (experiment.trainer.channels_last) train::lay_out_channels_last(*judged.model);
+  if (experiment.trainer.channels_last.value_or(false)) train::lay_out_channels_last(*judged.model);
   judged.loss = run.catalogue.losses.build(experiment.loss,
                                            {run.model.outputs, run.device, run.model.kind.targets});
   for (const config::Stage& metric : experiment.metrics) {
@@ -93,7 +94,7 @@ int Worker::run_evaluation() {
   const fs::path run_dir = request_.run_dir;
   const spec::Task task = spec::read_task(run_dir);
   const Place place = take_place();
-  const spec::Experiment experiment = for_whole_split(place.experiment, task);
+  spec::Experiment experiment = for_whole_split(place.experiment, task);
   const RunData data = open_split(experiment, task, {request_.rank, request_.world_size});
   const stage::Catalogue catalogue = catalogue_in_use();
   const stage::ModelContext shape = data.model_context();
@@ -102,6 +103,8 @@ int Worker::run_evaluation() {
          "predict writes one row for each sample, and this model gives one for each token");
   const auto communicator =
       build_communicator(request_, experiment.distributed, place.device, heartbeat_);
+  experiment.trainer.channels_last.value =
+      choose_layout({experiment, catalogue, shape, place.device}, *communicator).channels_last;
   const ThreadContext run{experiment, catalogue, shape, place.device, request_.local_world_size};
   const train::ThreadChoice threads = choose_threads(run, *communicator);
   const LoadingContext batches{run, data, threads.step_s, request_.local_rank};

@@ -1,5 +1,6 @@
 #include "engine/loading.hpp"
 
+#include "base/core_use.hpp"
 #include "base/error.hpp"
 #include "base/gpus.hpp"
 #include "base/machine.hpp"
@@ -9,6 +10,7 @@
 #include "engine/failure.hpp"
 
 #include <ATen/ops/empty.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -66,8 +68,13 @@ data::LoadingChoice probe(const LoadingContext& context) {
     step_s = context.step_s > 0 ? context.step_s : time_of_step(context);
   data::LoaderOptions options = options_for(context, data::Role::train);
   options.memory_budget = ring_bytes(context);
-  return data::decide_loading(wish, context.data.train, options, limits_of(context, options.cores),
-                              step_s, steady_clock());
+  const CoreUseMeter others;
+  data::LoadingChoice choice = data::decide_loading(
+      wish, context.data.train, options, limits_of(context, options.cores), step_s, steady_clock());
+  const double taken = wish.num_workers.is_auto() ? others.taken() : 0;
+  if (taken > 0)
+    choice.why += fmt::format(", while others took {:.0f} % of the cores", 100 * taken);
+  return choice;
 }
 
 }  // namespace

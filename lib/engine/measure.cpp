@@ -1,11 +1,14 @@
 #include "engine/measure.hpp"
 
+#include "base/core_use.hpp"
 #include "base/error.hpp"
 #include "base/machine.hpp"
 #include "data/build.hpp"
 #include "data/remote/mount.hpp"
 #include "device/cuda.hpp"
+#include "engine/layout.hpp"
 #include "engine/model_meter.hpp"
+#include "engine/plugins.hpp"
 #include "engine/recompute.hpp"
 #include "engine/threads.hpp"
 #include "spec/placement.hpp"
@@ -74,26 +77,54 @@ bool is_cheap(const StepCost& cost, const KeptBytes& kept, std::int64_t bytes, d
   return needed <= bytes && kSteps * cost.seconds <= seconds;
 }
 
-/// The run's own batch where that is cheap, else a small one and its double. They grow as long as
-/// they stay cheap: of few rows, the gradients hide what the activations take.
-Steps measure_steps(ModelMeter& meter, std::int64_t batch_size, std::int64_t most_bytes) {
-  if (batch_size <= 2 * kFewRows) return {meter.step(batch_size), {batch_size}};
-  StepCost less = meter.stacked_step(kFewRows);
-  StepCost more = meter.stacked_step(2 * kFewRows);
-  for (;;) {
-    const StepCost whole = meter.extrapolated(less, more, batch_size);
-    if (is_cheap(whole, meter.kept(), most_bytes, kLongestS)) {
-      forget_peak();
-      return {meter.step(batch_size), {batch_size}};
+/// Takes steps of several batches, and reads the memory of the process after each.
+class StepSeries {
+ public:
+  /// `before`: resident bytes of the process before any model was built.
+  StepSeries(ModelMeter& meter, at::Device device, std::int64_t before)
+      : meter_(meter), device_(device), before_(before), most_bytes_(budget(device)) {}
+
+  /// The run's own batch where that is cheap, else a small one and its double. They grow as long as
+  /// they stay cheap: of few rows, the gradients hide what the activations take.
+  Steps measure(std::int64_t batch_size) {
+    if (batch_size <= 2 * kFewRows) return {single(batch_size), {batch_size}};
+    StepCost less = stacked(kFewRows);
+    StepCost more = stacked(2 * kFewRows);
+    for (;;) {
+      const StepCost whole = meter_.extrapolated(less, more, batch_size);
+      if (is_cheap(whole, meter_.kept(), most_bytes_, kLongestS))
+        return {single(batch_size), {batch_size}};
+      const std::int64_t rows = 2 * more.rows;
+      const bool grows =
+          rows < batch_size && is_cheap(meter_.extrapolated(less, more, rows), meter_.kept(),
+                                        most_bytes_ / 4, kLongestS / 4);
+      if (!grows) return {whole, {less.rows, more.rows}};
+      less = more;
+      more = stacked(rows);
     }
-    const std::int64_t rows = 2 * more.rows;
-    const bool grows = rows < batch_size && is_cheap(meter.extrapolated(less, more, rows),
-                                                     meter.kept(), most_bytes / 4, kLongestS / 4);
-    if (!grows) return {whole, {less.rows, more.rows}};
-    less = more;
-    more = meter.stacked_step(rows);
   }
-}
+
+ private:
+  StepCost single(std::int64_t rows) {
+    forget_peak();
+    return with_kernels(meter_.step(rows));
+  }
+  StepCost stacked(std::int64_t rows) {
+    forget_peak();
+    return with_kernels(meter_.stacked_step(rows));
+  }
+  /// Batches grow, so that the most bytes of all tensors are those of the last one.
+  StepCost with_kernels(StepCost cost) const {
+    const std::int64_t taken = device_.is_cuda() ? meter_.reserved() : resident("VmHWM:") - before_;
+    cost.kernel_bytes = std::max<std::int64_t>(taken - meter_.most_bytes(), 0);
+    return cost;
+  }
+
+  ModelMeter& meter_;
+  at::Device device_;
+  std::int64_t before_;
+  std::int64_t most_bytes_;
+};
 
 void count_parameters(const stage::Model& model, events::Measured& measured) {
   for (const auto& [name, tensor] : model.parameters()) {
@@ -137,22 +168,23 @@ void time_steps(const TaskSetup& setup, ModelMeter& meter, events::Measured& mea
   measured.num_threads =
       choose_threads({experiment, meter.catalogue(), meter.shape(), setup.device, ranks}, *alone)
           .threads;
+  const CoreUseMeter others;
   const TimedStep step = meter.time(rows);
+  measured.taken_cores = others.taken();
   measured.step_s = step.seconds;
+  measured.step_rounds_s = step.rounds;
   measured.backward_s =
       step.seconds * (setup.device.is_cuda() ? backward_share(measured) : step.backward_share);
 }
 
-events::Measured measured_on(const TaskSetup& setup, const data::Pipeline& pipeline) {
+/// `before`: resident bytes of the process before any model was built.
+events::Measured measured_on(const TaskSetup& setup, const data::Pipeline& pipeline,
+                             std::int64_t before) {
   const spec::Experiment& experiment = setup.experiment;
-  const std::int64_t before = resident("VmRSS:");
   ModelMeter meter(setup, pipeline);
   const std::int64_t batch_size = experiment.loader.batch_size;
-  const Steps steps = measure_steps(meter, batch_size, budget(setup.device));
-  const std::int64_t grown = resident("VmHWM:") - before;
+  const Steps steps = StepSeries(meter, setup.device, before).measure(batch_size);
   const bool on_gpu = setup.device.is_cuda();
-  const std::int64_t taken = on_gpu ? meter.reserved() : grown;
-  const std::int64_t tensors = meter.most_bytes();
   const SampleFlops flops = meter.flops(steps.measured.back());
 
   events::Measured measured;
@@ -170,7 +202,7 @@ events::Measured measured_on(const TaskSetup& setup, const data::Pipeline& pipel
       saved_bytes(measured, train::options_from(experiment, setup.device).saving);
   measured.activation_bytes = steps.cost.activation_bytes;
   measured.batch_bytes = steps.cost.batch_bytes;
-  measured.kernel_bytes = std::max<std::int64_t>(taken - tensors, 0);
+  measured.kernel_bytes = steps.cost.kernel_bytes;
   // CUDA and its libraries, and the model, which is built on the host before it is moved.
   if (on_gpu) measured.process_bytes = settled_growth(before) + measured.weight_bytes;
   measured.forward_flops = flops.forward;
@@ -180,6 +212,15 @@ events::Measured measured_on(const TaskSetup& setup, const data::Pipeline& pipel
   if (spec::kind_called(setup.request.mode) == spec::TaskKind::probe)
     time_steps(setup, meter, measured);
   return measured;
+}
+
+/// As a run would choose it.
+bool layout_of(const TaskSetup& setup, const data::Pipeline& pipeline) {
+  const stage::Catalogue catalogue = catalogue_in_use();
+  RunData data;
+  data.train = pipeline;
+  return choose_layout({setup.experiment, catalogue, data.model_context(), setup.device})
+      .channels_last;
 }
 
 }  // namespace
@@ -193,13 +234,15 @@ int measure(const TaskSetup& setup) {
   const spec::DataSplit& split = experiment.dataset.train;  // of single samples, none mixed
   const data::Pipeline pipeline =
       in_context("dataset.train", [&] { return data::build_pipeline(split); });
+  const std::int64_t before = resident("VmRSS:");
+  experiment.trainer.channels_last.value = layout_of(setup, pipeline);
+  const TaskSetup resolved{setup.request, experiment, setup.device, setup.emit};
   const int ranks = spec::placement_of(experiment.trainer, read_machine()).ranks_here;
   const train::RecomputeChoice recompute =
-      decide_recompute({.setup = setup, .train = pipeline, .ranks_here = ranks});
+      decide_recompute({.setup = resolved, .train = pipeline, .ranks_here = ranks});
   experiment.trainer.activation_checkpointing = mode_of(recompute);
   forget_peak();
-  events::Measured measured =
-      measured_on({setup.request, experiment, setup.device, setup.emit}, pipeline);
+  events::Measured measured = measured_on(resolved, pipeline, before);
   measured.recomputes = recompute.recomputes;
   measured.recomputes_why = recompute.why;
   measured.process_bytes += process_bytes;

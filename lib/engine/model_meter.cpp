@@ -3,15 +3,17 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/machine.hpp"
+#include "base/stats.hpp"
+#include "data/progress.hpp"
 #include "engine/plugins.hpp"
 #include "engine/threads.hpp"
 #include "spec/placement.hpp"
 #include "train/flops.hpp"
-#include "train/threads.hpp"
 #include "train/trainer.hpp"
 #include "train/weights.hpp"
 
 #include <ATen/Context.h>
+#include <ATen/ops/full.h>
 
 #include <algorithm>
 #include <utility>
@@ -40,12 +42,14 @@ stage::ModelContext shape_of(const data::Pipeline& pipeline) {
 }
 
 RunStages stages_of(const TaskSetup& setup, const stage::Catalogue& catalogue,
-                    const stage::ModelContext& shape, std::int64_t samples) {
+                    const data::Pipeline& pipeline, dist::Communicator& communicator) {
   spec::Experiment experiment = setup.experiment;
   experiment.weights.reset();  // their values change nothing
   at::manual_seed(experiment.seed);
-  return build_stages({experiment, catalogue, shape, setup.device,
-                       spec::schedule_length(experiment, samples, 1), setup.request.run_dir});
+  const std::int64_t samples = pipeline.dataset->size();
+  return build_stages({experiment, catalogue, shape_of(pipeline), setup.device,
+                       spec::schedule_length(experiment, samples, 1), setup.request.run_dir,
+                       &communicator});
 }
 
 /// Each step stands for itself: one that is recorded holds its memory.
@@ -67,8 +71,8 @@ bool may_leave_out(const spec::Trainer& trainer) {
          trainer.skip_nonfinite_steps.value_or(0) > 0;
 }
 
-train::Session session_of(RunStages& stages, data::Loader& loader,
-                          dist::Communicator& communicator) {
+train::Session session_of(RunStages& stages, data::Loader& loader, dist::Communicator& communicator,
+                          const spec::Distributed& exchange) {
   return {.model = *stages.model,
           .loss = *stages.loss,
           .optimizer = *stages.optimizer,
@@ -79,7 +83,7 @@ train::Session session_of(RunStages& stages, data::Loader& loader,
           .validation = nullptr,
           .batch_size = 1,
           .communicator = communicator,
-          .buckets = {},
+          .buckets = buckets_of(exchange),
           .clock = steady_clock(),
           .emit = [](const events::Event&) {},
           .heartbeat = nullptr,
@@ -89,18 +93,19 @@ train::Session session_of(RunStages& stages, data::Loader& loader,
 
 }  // namespace
 
-ModelMeter::ModelMeter(const TaskSetup& setup, const data::Pipeline& pipeline)
+ModelMeter::ModelMeter(const TaskSetup& setup, const data::Pipeline& pipeline,
+                       std::unique_ptr<dist::Communicator> communicator)
     : device_(setup.device),
       memory_(std::make_unique<train::MemoryMeter>(setup.device)),
       loader_(pipeline, {.batch_size = 1}),
       shape_(shape_of(pipeline)),
       catalogue_(catalogue_in_use()),
-      stages_(stages_of(setup, catalogue_, shape_, pipeline.dataset->size())),
-      communicator_(dist::make_single()),
+      communicator_(std::move(communicator)),
+      stages_(stages_of(setup, catalogue_, pipeline, *communicator_)),
       options_(options_of(setup)),
-      session_(session_of(stages_, loader_, *communicator_)),
+      session_(session_of(stages_, loader_, *communicator_, setup.experiment.distributed)),
       timer_(steady_clock(), nullptr),
-      sync_(communicator_->sync_gradients(train::trainable(*stages_.model), session_.buckets)),
+      sync_(train::synchronise(session_, options_)),
       runner_(session_, options_, timer_, *sync_),
       gradients_stay_(keeps_gradients(setup.experiment.trainer)),
       may_leave_out_(may_leave_out(setup.experiment.trainer)) {
@@ -120,6 +125,7 @@ void ModelMeter::run_one(const train::MicroBatch& micro) {
   ENSURE(diverged, runner_.run(micro, /*lr=*/0) == train::StepRunner::Result::ok,
          "the loss or the gradient of made-up samples is not finite, so that the model cannot be "
          "measured");
+  data::note_progress();
 }
 
 void ModelMeter::run(const device::DeviceBatch& batch, Window window) {
@@ -194,6 +200,7 @@ StepCost ModelMeter::extrapolated(const StepCost& less, const StepCost& more,
   cost.stacked_bytes = on_line(less.stacked_bytes, more.stacked_bytes);
   const std::int64_t absent = gradients_stay_ ? 0 : kept_.gradients;
   cost.activation_bytes = std::max(more.activation_bytes, cost.stacked_bytes - absent);
+  cost.kernel_bytes = std::max(more.kernel_bytes, on_line(less.kernel_bytes, more.kernel_bytes));
   cost.seconds = std::max(less.seconds + part * (more.seconds - less.seconds), more.seconds);
   return cost;
 }
@@ -212,20 +219,40 @@ SampleFlops ModelMeter::flops(std::int64_t rows) {
   return flops;
 }
 
+double ModelMeter::mean_step_s(const train::MicroBatch& micro, std::int64_t steps) {
+  const double begin = steady_clock().now();
+  for (std::int64_t i = 0; i < steps; ++i) {
+    run_one(micro);
+    (void)runner_.meter().total();  // waits for the work of the step
+  }
+  const double mine = (steady_clock().now() - begin) / static_cast<double>(steps);
+  const at::Tensor all = at::full({1}, mine, at::kDouble);
+  communicator_->sum(all, "sum of the times of steps");
+  return *all.const_data_ptr<double>() / communicator_->place().world_size;
+}
+
 TimedStep ModelMeter::time(std::int64_t rows) {
+  constexpr double kRoundS = 0.2;  // of a round, if a step is shorter
+  constexpr double kMostSteps = 50;
+  constexpr double kLongStepS = 1;
   memory_.reset();  // its reports take time
-  const device::DeviceBatch batch = batch_of(rows);
-  const train::MicroBatch micro{.batch = batch, .window_rows = rows};
+  const std::int64_t global_rows = rows * communicator_->place().world_size;
+  device::DeviceBatch batch = batch_of(rows);
+  batch.global_valid = global_rows;
+  const train::MicroBatch micro{.batch = batch, .window_rows = global_rows};
+  (void)mean_step_s(micro, 1);  // allocates
+  const double last_s = mean_step_s(micro, 1);
+  const int rounds = last_s > kLongStepS ? 3 : 5;
+  const auto steps =
+      static_cast<std::int64_t>(std::clamp(kRoundS / std::max(last_s, 1e-9), 1.0, kMostSteps));
   timer_.begin_epoch();
-  const double seconds = train::time_steps(
-      [&] {
-        run_one(micro);
-        (void)runner_.meter().total();
-      },
-      steady_clock());
+  TimedStep timed;
+  for (int i = 0; i < rounds; ++i) timed.rounds.push_back(mean_step_s(micro, steps));
   const events::Timing parts = timer_.end_epoch(rows);
-  const double share = parts.wall_s > 0 ? parts.backward_s / parts.wall_s : 0;
-  return {seconds, share};
+  timed.seconds = median(timed.rounds);
+  timed.backward_share = parts.wall_s > 0 ? parts.backward_s / parts.wall_s : 0;
+  timed.exposed_s = parts.allreduce_exposed_s / static_cast<double>(rounds * steps);
+  return timed;
 }
 
 }  // namespace trainctl::engine

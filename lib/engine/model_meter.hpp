@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace trainctl::engine {
 
@@ -21,6 +22,9 @@ struct StepCost {
   /// The same where gradients of the batch before are there in the forward pass, too. It grows with
   /// the rows along a line; without them small batches have their peak where the gradients are.
   std::int64_t stacked_bytes = 0;
+  /// What kernels, allocators and gaps of the heap took beyond the tensors; filled by whoever reads
+  /// the memory of the process, and extrapolated like the tensors.
+  std::int64_t kernel_bytes = 0;
   double seconds = 0;
 };
 
@@ -30,9 +34,12 @@ struct SampleFlops {
   std::int64_t step = 0;  // forward and backward
 };
 
+/// Times of the steps of a batch, as means over the ranks that take them together.
 struct TimedStep {
-  double seconds = 0;
-  double backward_share = 0;  // of it: by the host's clock, which tells nothing of a GPU's work
+  std::vector<double> rounds;  // seconds of a step: the mean of each round of steps
+  double seconds = 0;          // the median of the rounds
+  double backward_share = 0;   // of a step: by the host's clock, which does not see a GPU's work
+  double exposed_s = 0;        // of a step: what it waits for the exchange of gradients
 };
 
 /// What stays from step to step.
@@ -46,8 +53,10 @@ struct KeptBytes {
 /// each tensor from the first one on. Learns nothing: the rate is 0.
 class ModelMeter {
  public:
-  /// Throws what a run would where model and data do not fit.
-  ModelMeter(const TaskSetup& setup, const data::Pipeline& pipeline);
+  /// The ranks of `communicator` exchange gradients as those of a run. Throws what a run would
+  /// where model and data do not fit.
+  ModelMeter(const TaskSetup& setup, const data::Pipeline& pipeline,
+             std::unique_ptr<dist::Communicator> communicator = dist::make_single());
 
   StepCost step(std::int64_t rows);
   /// With `stacked_bytes`, too.
@@ -56,7 +65,7 @@ class ModelMeter {
   [[nodiscard]] StepCost extrapolated(const StepCost& less, const StepCost& more,
                                       std::int64_t rows) const;
   SampleFlops flops(std::int64_t rows);
-  /// A step, the median of a few. From here on no memory is counted.
+  /// Times a few rounds of steps, as many on every rank. From here on no memory is counted.
   TimedStep time(std::int64_t rows);
 
   /// As of the last step.
@@ -80,6 +89,8 @@ class ModelMeter {
   void run_one(const train::MicroBatch& micro);
   /// The peak of a step beyond what stays behind it.
   std::int64_t peak_of(const device::DeviceBatch& batch, Window window);
+  /// Seconds of a step, the mean of so many and of all ranks.
+  double mean_step_s(const train::MicroBatch& micro, std::int64_t steps);
   [[nodiscard]] device::DeviceBatch batch_of(std::int64_t rows) const;
   void count_kept(std::int64_t batch_bytes);
 
@@ -88,8 +99,8 @@ class ModelMeter {
   data::Loader loader_;                         // the session has one; it is never started
   stage::ModelContext shape_;
   stage::Catalogue catalogue_;
+  std::unique_ptr<dist::Communicator> communicator_;  // before the optimizer, which may use it
   RunStages stages_;
-  std::unique_ptr<dist::Communicator> communicator_;
   train::Options options_;
   train::Session session_;
   train::PartTimer timer_;

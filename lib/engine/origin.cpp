@@ -65,6 +65,7 @@ checkpoint::Manifest origin_of(const OriginContext& context) {
   origin.config_hash = to_hex(hash_bytes(std::as_bytes(std::span(config))));
   origin.facts = {{"torch", TORCH_VERSION},
                   {"threads", std::to_string(context.threads)},
+                  {"channels_last", context.channels_last ? "true" : "false"},
                   {"device", at::DeviceTypeName(context.device.type(), /*lower_case=*/true)},
                   {"cpu", machine.cpu_model},
                   {"cpu_features", fmt::format("{}", fmt::join(machine.cpu_features, " "))},
@@ -89,6 +90,11 @@ std::optional<int> threads_of(const checkpoint::Manifest& saved) {
   return is_number ? std::optional(threads) : std::nullopt;
 }
 
+std::optional<bool> channels_last_of(const checkpoint::Manifest& saved) {
+  const std::string text = fact(saved, "channels_last");
+  return text.empty() ? std::nullopt : std::optional(text == "true");
+}
+
 std::string changed_data(const checkpoint::Manifest& saved, const checkpoint::Manifest& now) {
   std::string text;
   for (const char* split : {"train", "val"}) {
@@ -108,6 +114,9 @@ std::string why_not_bitwise(const checkpoint::Manifest& saved, const Standing& n
   differences.compare("trainctl", saved.version, now.origin.version);
   for (const Fact& one : kFacts)
     differences.compare(one.called, fact(saved, one.key), fact(now.origin, one.key));
+  if (channels_last_of(saved))
+    differences.compare("trainer.channels_last", fact(saved, "channels_last"),
+                        fact(now.origin, "channels_last"));
   if (saved.world_size == now.world_size)
     differences.compare("the exchange of gradients", fact(saved, "buckets"), now.buckets);
   if (now.local_sgd && saved.reason == "max_steps")

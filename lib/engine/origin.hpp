@@ -15,17 +15,22 @@ struct OriginContext {
   const std::filesystem::path& run_dir;
   at::Device device = at::kCPU;
   int threads = 1;
+  bool channels_last = false;
   const std::map<std::string, std::string>& data_fingerprints;
 };
 
 /// What the manifests of a run tell of it: version, config_hash, and as facts "torch", "threads",
-/// "device", "cpu" (the model), "cpu_features", on a GPU "gpu" (name and compute capability) and
-/// "cuda" (the libraries), "data.train", "data.val" and "config", the text of config.resolved.yaml.
-/// The trainer adds "buckets", "samples_in_epoch" and "weights_only".
+/// "channels_last", "device", "cpu" (the model), "cpu_features", on a GPU "gpu" (name and compute
+/// capability) and "cuda" (the libraries), "data.train", "data.val" and "config", the text of
+/// config.resolved.yaml. The trainer adds "buckets", "samples_in_epoch" and "weights_only".
 checkpoint::Manifest origin_of(const OriginContext& context);
 
 /// The threads with which a checkpoint was computed; nothing where it does not tell.
 std::optional<int> threads_of(const checkpoint::Manifest& saved);
+
+/// The memory format of images in that run: whether it had the channels last; nothing where the
+/// checkpoint does not record it.
+std::optional<bool> channels_last_of(const checkpoint::Manifest& saved);
 
 /// A run as it stands, for the comparison with a checkpoint.
 struct Standing {

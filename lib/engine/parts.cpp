@@ -14,6 +14,7 @@
 #include "dist/group.hpp"
 #include "launch/store.hpp"
 #include "log/log.hpp"
+#include "spec/momentum.hpp"
 #include "spec/monitor.hpp"
 #include "spec/task.hpp"
 #include "train/precision.hpp"
@@ -65,8 +66,7 @@ void load_weights(const StageSetup& setup, const spec::Weights& wish, const stag
   }
   train::load_weights(model, file,
                       {.strict = wish.strict,
-                       .prefix = wish.prefix,
-                       .key_map = wish.key_map,
+                       .renaming = {.prefix = wish.prefix, .key_map = wish.key_map},
                        .last_layer = {},
                        .outputs = setup.model.outputs},
                       told);
@@ -91,9 +91,9 @@ std::unique_ptr<stage::Optimizer> build_optimizer(const StageSetup& setup,
   for (const stage::NamedTensor& parameter : model.parameters()) {
     if (parameter.tensor.requires_grad()) trained.parameters.push_back(parameter);
   }
-  const auto build = [&] {
-    return setup.catalogue.optimizers.build(experiment.optimizer, trained);
-  };
+  const config::Stage optimizer =
+      spec::with_scheduled_momentum(experiment.optimizer, experiment.scheduler);
+  const auto build = [&] { return setup.catalogue.optimizers.build(optimizer, trained); };
   const dist::Place place = setup.communicator ? setup.communicator->place() : dist::Place{};
   if (experiment.distributed.type != spec::Strategy::zero1 || place.world_size == 1) return build();
   trained.owned =
@@ -174,7 +174,7 @@ RunStages build_stages(const StageSetup& setup) {
            "trainer.activation_checkpointing: '{}' is not made of blocks; leave the key out",
            experiment.model.type);
   }
-  if (experiment.trainer.channels_last) train::lay_out_channels_last(*stages.model);
+  if (experiment.trainer.channels_last.value_or(false)) train::lay_out_channels_last(*stages.model);
   stages.loss = catalogue.losses.build(
       experiment.loss, {setup.model.outputs, setup.device, setup.model.kind.targets});
   stages.optimizer = build_optimizer(setup, *stages.model);

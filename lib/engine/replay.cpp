@@ -59,7 +59,8 @@ class Subject {
     if (experiment.trainer.activation_checkpointing == spec::ActivationCheckpointing::blocks)
       model_->checkpoint_activations();
     take_weights(numerics);
-    if (experiment.trainer.channels_last) train::lay_out_channels_last(*model_);
+    if (experiment.trainer.channels_last.value_or(numerics.record.channels_last))
+      train::lay_out_channels_last(*model_);
     model_->set_mode(stage::RunMode::train);
     loss_ = catalogue_.losses.build(experiment.loss,
                                     {shape_.outputs, setup.device, shape_.kind.targets});
@@ -189,7 +190,9 @@ int replay(const TaskSetup& setup) {
   set_random(setup, numerics, told.notes);
 
   const device::DeviceBatch batch = moved(numerics.batch, setup.device);
-  const train::ForwardOptions forward = train::forward_options(setup.experiment.trainer);
+  train::ForwardOptions forward = train::forward_options(setup.experiment.trainer);
+  forward.channels_last =
+      setup.experiment.trainer.channels_last.value_or(numerics.record.channels_last);
   const bool scales = forward.precision == spec::Precision::fp16_mixed;
   const train::RepeatedStep step = train::repeat_step({subject.model(), subject.loss()}, batch,
                                                       {forward, scales ? record.loss_scale : 1});

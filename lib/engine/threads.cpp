@@ -1,6 +1,8 @@
 #include "engine/threads.hpp"
 
+#include "base/core_use.hpp"
 #include "base/machine.hpp"
+#include "data/progress.hpp"
 #include "engine/failure.hpp"
 #include "train/precision.hpp"
 
@@ -9,6 +11,7 @@
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -23,13 +26,26 @@ train::ThreadChoice fixed(int threads, std::string why, double step_s = 0) {
   return {threads, std::move(why), step_s};
 }
 
+/// Probes again where others took the cores meanwhile; a choice that stays so is marked.
+train::ThreadChoice probe_when_quiet(const train::ThreadProbe& probe) {
+  constexpr int kMostProbes = 3;
+  train::ThreadChoice choice;
+  for (int i = 0; i < kMostProbes; ++i) {
+    const CoreUseMeter others;
+    choice = train::probe_threads(probe, steady_clock());
+    choice.taken = others.taken();
+    if (choice.taken == 0) return choice;
+  }
+  choice.why += fmt::format(", while others took {:.0f} % of the cores", 100 * choice.taken);
+  return choice;
+}
+
 train::ThreadChoice probe(const ThreadContext& context) {
   const int cores = cores_of_rank(context.local_world_size);
   // Another number would change the order of additions, and so the numbers.
   if (context.before && *context.before <= cores) return {*context.before, "as the run began"};
   if (cores == 1) return {1, "one core for each process"};
-  return train::probe_threads(
-      {cores, throwaway_step(context), [](int n) { at::set_num_threads(n); }}, steady_clock());
+  return probe_when_quiet({cores, throwaway_step(context), [](int n) { at::set_num_threads(n); }});
 }
 
 /// Training says better than a probe that the memory does not suffice.
@@ -82,6 +98,7 @@ std::function<void()> throwaway_step(const ThreadContext& context) {
     const at::Tensor value = loss->forward(train::forward(*model, inputs, options), targets).value;
     value.backward();
     (void)value.item<float>();  // behind all work of the step
+    data::note_progress();
   };
 }
 
@@ -94,7 +111,10 @@ train::ThreadChoice choose_threads(const ThreadContext& context, dist::Communica
   if (communicator.place().rank == 0) choice = probe_that_fits(context);
   const at::Tensor threads = at::full({1}, choice.threads, at::kInt);
   communicator.broadcast(threads, "broadcast of the number of threads");
-  return fixed(*threads.const_data_ptr<std::int32_t>(), std::move(choice.why), choice.step_s);
+  train::ThreadChoice taken =
+      fixed(*threads.const_data_ptr<std::int32_t>(), std::move(choice.why), choice.step_s);
+  taken.taken = choice.taken;
+  return taken;
 }
 
 }  // namespace trainctl::engine

@@ -2,15 +2,19 @@
 
 #include "base/allocator.hpp"
 #include "base/clock.hpp"
+#include "base/files.hpp"
 #include "base/machine.hpp"
 #include "base/philox.hpp"
 #include "checkpoint/verify.hpp"
+#include "data/divided_set.hpp"
 #include "data/progress.hpp"
 #include "data/remote/stop_scope.hpp"
 #include "device/choose.hpp"
 #include "device/cuda.hpp"
 #include "device/probes.hpp"
+#include "engine/check_model.hpp"
 #include "engine/failure.hpp"
+#include "engine/layout.hpp"
 #include "engine/link.hpp"
 #include "engine/loading.hpp"
 #include "engine/measure.hpp"
@@ -19,9 +23,12 @@
 #include "engine/plugins.hpp"
 #include "engine/recompute.hpp"
 #include "engine/replay.hpp"
+#include "engine/script.hpp"
+#include "engine/shared_steps.hpp"
 #include "engine/threads.hpp"
 #include "events/codec.hpp"
 #include "spec/load.hpp"
+#include "spec/run_length.hpp"
 #include "spec/task.hpp"
 #include "train/layer_outputs.hpp"
 #include "train/memory_report.hpp"
@@ -44,6 +51,13 @@ namespace fs = std::filesystem;
 spec::Experiment load(const fs::path& run_dir) {
   config::Diagnostics diagnostics;  // warnings were printed before the worker was started
   return spec::load_experiment(run_dir / "config.resolved.yaml", {}, diagnostics).experiment;
+}
+
+/// A batch size above the number of samples gives one short batch, and no room for more is taken.
+void fit_batch(spec::Experiment& experiment, std::int64_t samples, int ranks) {
+  spec::Loader& loader = experiment.loader;
+  if (!loader.drop_last && !loader.sampler)
+    loader.batch_size = spec::rows_of_batch(loader.batch_size, samples, ranks);
 }
 
 /// The number of ranks rests on what the supervisor found: a worker that finds something else must
@@ -101,11 +115,27 @@ void set_up_libtorch(const spec::Trainer& trainer) {
           .at(static_cast<std::size_t>(trainer.float32_matmul_precision)));
 }
 
-/// Of the run that goes on here, if one does.
-std::optional<int> threads_before(const fs::path& run_dir) {
+/// Lists the samples of train, val and test in the run folder, if dataset.split divides them.
+void write_split(const TrainctlEngineRequest& request, const spec::Experiment& experiment) {
+  if (request.rank != 0 || !experiment.dataset.train.part) return;
+  write_atomically(fs::path(request.run_dir) / spec::kSplitFile,
+                   to_line(data::split_document(experiment.dataset.train)) + "\n");
+}
+
+/// The choices of a run that decide the order of additions, and so the bits of its numbers.
+struct EarlierChoices {
+  std::optional<int> threads;
+  std::optional<bool> channels_last;
+};
+
+/// Those of the run that is resumed here, if one is.
+EarlierChoices choices_before(const fs::path& run_dir) {
   const spec::Task task = spec::read_task(run_dir);
-  if (task.resume.empty()) return std::nullopt;
-  return in_context("--resume", [&] { return threads_of(checkpoint::read_manifest(task.resume)); });
+  if (task.resume.empty()) return {};
+  return in_context("--resume", [&] {
+    const checkpoint::Manifest saved = checkpoint::read_manifest(task.resume);
+    return EarlierChoices{threads_of(saved), channels_last_of(saved)};
+  });
 }
 
 /// Every rank draws the same weights; what comes after (dropout) is a stream of its own for each
@@ -119,22 +149,6 @@ std::int64_t count(const std::vector<stage::NamedTensor>& tensors) {
   std::int64_t elements = 0;
   for (const auto& [name, tensor] : tensors) elements += tensor.numel();
   return elements;
-}
-
-events::RunStarted describe(const spec::Experiment& experiment, const RunLoaders& loaders,
-                            const stage::Model& model) {
-  events::RunStarted started;
-  started.parameters = count(model.parameters());
-  for (const at::Tensor& tensor : train::trainable(model))
-    started.trainable_parameters += tensor.numel();
-  started.train_samples = loaders.train->samples();
-  started.val_samples = loaders.validation ? loaders.validation->samples() : 0;
-  started.steps_per_epoch = loaders.train->batches_per_epoch();
-  started.precision = enum_names(
-      experiment.trainer.precision)[static_cast<std::size_t>(experiment.trainer.precision)];
-  if (loaders.train->held())
-    started.no_data_digest = "the images are on the GPU; 'trainctl data hash' tells the digest";
-  return started;
 }
 
 /// Of a start that --accept-data-change allows.
@@ -159,15 +173,71 @@ double memory_mb(at::Device device) {
   return device::cuda_memory_mb(device).value_or(device::rss_mb());
 }
 
-void tell(const train::ThreadChoice& threads, const data::LoadingChoice& loading,
-          const train::RecomputeChoice& recompute, events::RunStarted& started) {
+/// What `auto` became at the start of a run.
+struct StartChoices {
+  const train::ThreadChoice& threads;
+  const train::LayoutChoice& layout;
+  const data::LoadingChoice& loading;
+  const train::RecomputeChoice& recompute;
+};
+
+void record_choices(const StartChoices& choices, events::RunStarted& started) {
+  const auto& [threads, layout, loading, recompute] = choices;
+  started.channels_last = layout.channels_last;
+  started.channels_last_why = layout.why;
   started.num_threads = threads.threads;
   started.num_threads_why = threads.why;
+  started.num_threads_taken = threads.taken;
   started.num_workers = loading.num_workers;
   started.prefetch_factor = loading.prefetch_factor;
   started.num_workers_why = loading.why;
   started.recomputes = recompute.recomputes;
   started.recomputes_why = recompute.why;
+}
+
+/// What a run computes.
+struct StartedRun {
+  const spec::Experiment& experiment;
+  const RunData& data;
+  const RunLoaders& loaders;
+  const stage::Model& model;
+  const spec::RunLength& schedule;
+  int world_size = 1;
+};
+
+events::RunStarted describe(const StartedRun& run, const train::Options& options,
+                            const StartChoices& choices) {
+  const spec::Experiment& experiment = run.experiment;
+  events::RunStarted started;
+  started.parameters = count(run.model.parameters());
+  for (const at::Tensor& tensor : train::trainable(run.model))
+    started.trainable_parameters += tensor.numel();
+  started.train_samples = run.loaders.train->samples();
+  started.val_samples = run.loaders.validation ? run.loaders.validation->samples() : 0;
+  started.steps_per_epoch = run.loaders.train->batches_per_epoch();
+  started.precision = enum_names(
+      experiment.trainer.precision)[static_cast<std::size_t>(experiment.trainer.precision)];
+  if (run.loaders.train->held())
+    started.no_data_digest = "the images are on the GPU; 'trainctl data hash' tells the digest";
+  started.data_fingerprints = run.data.fingerprints;
+  started.max_epochs = experiment.trainer.fast_dev_run ? 1 : run.schedule.epochs;
+  started.world_size = run.world_size;
+  started.global_batch = experiment.loader.batch_size * run.world_size;
+  started.monitor = options.monitor;
+  record_choices(choices, started);
+  return started;
+}
+
+/// With a warning where the number of threads was chosen on a busy machine.
+void emit_start(const events::RunStarted& started, const train::EventSink& emit) {
+  emit(started);
+  if (!(started.num_threads_taken > 0)) return;
+  emit(events::Warning{
+      fmt::format("trainer.num_threads: auto chose {} while other processes took {:.0f} % of the "
+                  "cores, in the last of three probes; 'trainer.num_threads=N' sets the number, "
+                  "and the verdict at the end of a run of one process compares it again",
+                  started.num_threads, 100 * started.num_threads_taken),
+      ""});
 }
 
 train::Options options_of(const spec::Experiment& experiment, at::Device device,
@@ -215,11 +285,14 @@ bool Worker::interrupted() const {
 }
 
 int Worker::run() {
+  const data::ProgressCount progress(heartbeat_ != nullptr ? &heartbeat_->loaded : nullptr);
   enter(events::Phase::startup);
   using spec::TaskKind;
   const TaskKind kind = spec::kind_called(request_.mode);
   if (kind == TaskKind::train) return run_training();
   if (kind == TaskKind::replay) return run_replay();
+  if (kind == TaskKind::script) return run_script();
+  if (kind == TaskKind::check) return run_check();
   if (kind == TaskKind::link) return run_link();
   const bool judges = kind == TaskKind::evaluate || kind == TaskKind::predict;
   return judges ? run_evaluation() : run_measurement();
@@ -237,12 +310,23 @@ Worker::Place Worker::take_place() {
 
 int Worker::run_measurement() {
   const Place place = take_place();
-  return measure({request_, place.experiment, place.device, emit_});
+  const TaskSetup setup{request_, place.experiment, place.device, emit_};
+  return request_.world_size > 1 ? measure_shared_steps(setup) : measure(setup);
 }
 
 int Worker::run_replay() {
   const Place place = take_place();
   return replay({request_, place.experiment, place.device, emit_});
+}
+
+int Worker::run_script() {
+  const Place place = take_place();
+  return export_script({request_, place.experiment, place.device, emit_});
+}
+
+int Worker::run_check() {
+  const Place place = take_place();
+  return check_model({request_, place.experiment, place.device, emit_});
 }
 
 int Worker::run_link() {
@@ -255,19 +339,23 @@ int Worker::run_link() {
 }
 
 int Worker::run_training() {
-  const data::ProgressCount loading_counts(heartbeat_ != nullptr ? &heartbeat_->loaded : nullptr);
   const fs::path run_dir = request_.run_dir;
   Place place = take_place();
   const spec::Experiment& experiment = place.experiment;
   const at::Device device = place.device;
   const RunData data = open_data(experiment, {request_.rank, request_.world_size},
                                  request_.local_world_size, device);
+  fit_batch(place.experiment, data.train.dataset->size(), request_.world_size);
   const stage::Catalogue catalogue = catalogue_in_use();
   const stage::ModelContext shape = data.model_context();
   const auto communicator =
       build_communicator(request_, experiment.distributed, device, heartbeat_);
-  const ThreadContext probe{
-      experiment, catalogue, shape, device, request_.local_world_size, threads_before(run_dir)};
+  const EarlierChoices before = choices_before(run_dir);
+  const train::LayoutChoice layout =
+      choose_layout({experiment, catalogue, shape, device, before.channels_last}, *communicator);
+  place.experiment.trainer.channels_last.value = layout.channels_last;
+  const ThreadContext probe{experiment,    catalogue, shape, device, request_.local_world_size,
+                            before.threads};
   const train::ThreadChoice threads = choose_threads(probe, *communicator);
   const LoadingContext batches{probe, data, threads.step_s, request_.local_rank};
   const data::LoadingChoice loading = choose_loading(batches, *communicator);
@@ -284,35 +372,29 @@ int Worker::run_training() {
   if (request_.rank == 0 && built.start) emit_(*built.start);
   seed_rank(experiment.seed, request_.rank);
   const train::Options options = options_of(experiment, device, request_);
-  const train::Session session{
-      .model = *built.model,
-      .loss = *built.loss,
-      .optimizer = *built.optimizer,
-      .scheduler = *built.scheduler,
-      .stopper = built.stopper.get(),
-      .metrics = built.metrics,
-      .train = *loaders.train,
-      .validation = loaders.validation.get(),
-      .batch_size = experiment.loader.batch_size,
-      .communicator = *communicator,
-      .buckets = buckets_of(experiment.distributed),
-      .clock = steady_clock(),
-      .emit = emit_,
-      .heartbeat = heartbeat_,
-      .stop_signal = request_.stop_signal,
-      .run_dir = run_dir,
-      .origin = origin_of({run_dir, device, threads.threads, data.fingerprints}),
-      .cores = cores_of_rank(request_.local_world_size)};
+  const train::Session session{.model = *built.model,
+                               .loss = *built.loss,
+                               .optimizer = *built.optimizer,
+                               .scheduler = *built.scheduler,
+                               .stopper = built.stopper.get(),
+                               .metrics = built.metrics,
+                               .train = *loaders.train,
+                               .validation = loaders.validation.get(),
+                               .batch_size = experiment.loader.batch_size,
+                               .communicator = *communicator,
+                               .buckets = buckets_of(experiment.distributed),
+                               .clock = steady_clock(),
+                               .emit = emit_,
+                               .heartbeat = heartbeat_,
+                               .stop_signal = request_.stop_signal,
+                               .run_dir = run_dir,
+                               .origin = origin_of({run_dir, device, threads.threads,
+                                                    layout.channels_last, data.fingerprints}),
+                               .cores = cores_of_rank(request_.local_world_size)};
   train::Trainer trainer(session, options);
   if (request_.rank == 0) {
-    events::RunStarted started = describe(experiment, loaders, *built.model);
-    started.data_fingerprints = data.fingerprints;
-    started.max_epochs = experiment.trainer.fast_dev_run ? 1 : schedule.epochs;
-    started.world_size = request_.world_size;
-    started.global_batch = experiment.loader.batch_size * request_.world_size;
-    tell(threads, loading, recompute, started);
-    started.monitor = options.monitor;
-    emit_(started);
+    const StartedRun run{experiment, data, loaders, *built.model, schedule, request_.world_size};
+    emit_start(describe(run, options, {threads, layout, loading, recompute}), emit_);
   }
   go_on(trainer, session, experiment);
   const events::Finished finished =
@@ -328,7 +410,7 @@ int Worker::run_training() {
 void Worker::go_on(train::Trainer& trainer, const train::Session& session,
                    const spec::Experiment& experiment) {
   const spec::Task task = spec::read_task(request_.run_dir);
-  if (task.resume.empty()) return;
+  if (task.resume.empty()) return write_split(request_, experiment);
   using train::EpochUnderWay;
   const checkpoint::Manifest saved =
       in_context("--resume", [&] { return checkpoint::read_manifest(task.resume); });
@@ -348,6 +430,7 @@ void Worker::go_on(train::Trainer& trainer, const train::Session& session,
          "to false to go on all the same",
          why_not);
   if (request_.rank != 0) return;
+  write_split(request_, experiment);
   if (!changed.empty()) {
     emit_(events::Warning{data_change_notice(saved, changed), {}});
     why_not += (why_not.empty() ? "" : "; ") + changed;

@@ -38,6 +38,8 @@ class Worker {
   int run_evaluation();  // evaluate.cpp
   int run_measurement();
   int run_replay();
+  int run_script();
+  int run_check();
   int run_link();  // without an experiment
   /// The first steps of every task: reads the experiment, chooses the device and says Hello.
   Place take_place();

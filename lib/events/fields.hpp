@@ -50,6 +50,9 @@ void each_field(Like<Usage> auto& r, auto&& visit) {
   visit("gpu_power_limit_w", r.gpu_power_limit_w);
   visit("pcie_mb_s", r.pcie_mb_s);
   visit("gpu_throttle", r.gpu_throttle);
+  visit("outside_cores", r.outside_cores);
+  visit("stolen_cores", r.stolen_cores);
+  visit("idle_cores", r.idle_cores);
 }
 
 void each_field(Like<Hello> auto& r, auto&& visit) {
@@ -87,6 +90,9 @@ void each_field(Like<RunStarted> auto& r, auto&& visit) {
   visit("num_workers_why", r.num_workers_why);
   visit("num_threads", r.num_threads);
   visit("num_threads_why", r.num_threads_why);
+  visit("num_threads_taken", r.num_threads_taken);
+  visit("channels_last", r.channels_last);
+  visit("channels_last_why", r.channels_last_why);
   visit("recomputes", r.recomputes);
   visit("recomputes_why", r.recomputes_why);
   visit("precision", r.precision);
@@ -207,6 +213,11 @@ void each_field(Like<Finished> auto& r, auto&& visit) {
   visit("stop_reason", r.stop_reason);
   visit("replay_step_s", r.replay_step_s);
   visit("replay_steps", r.replay_steps);
+  visit("larger_batch_step_s", r.larger_batch_step_s);
+  visit("larger_batch", r.larger_batch);
+  visit("other_threads_step_s", r.other_threads_step_s);
+  visit("other_threads", r.other_threads);
+  visit("bf16_step_s", r.bf16_step_s);
 }
 
 void each_field(Like<Measured> auto& r, auto&& visit) {
@@ -232,10 +243,14 @@ void each_field(Like<Measured> auto& r, auto&& visit) {
   visit("measured_batches", r.measured_batches);
   visit("parameter_bytes", r.parameter_bytes);
   visit("step_s", r.step_s);
+  visit("step_rounds_s", r.step_rounds_s);
+  visit("exposed_s", r.exposed_s);
+  visit("ranks", r.ranks);
   visit("backward_s", r.backward_s);
   visit("num_threads", r.num_threads);
   visit("recomputes", r.recomputes);
   visit("recomputes_why", r.recomputes_why);
+  visit("taken_cores", r.taken_cores);
 }
 
 void each_field(Like<LinkMeasured> auto& r, auto&& visit) {

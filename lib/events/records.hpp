@@ -58,6 +58,10 @@ struct Usage {
   std::optional<double> gpu_power_limit_w;
   std::optional<double> pcie_mb_s;  // both ways
   std::string gpu_throttle;         // "power", "heat"; empty: its clocks were free
+  /// Shares of the time of the cores that this rank may run on.
+  std::optional<double> outside_cores;  // taken by processes outside of the run
+  std::optional<double> stolen_cores;   // taken by other guests of the host (steal time)
+  std::optional<double> idle_cores;
 };
 
 /// First event of a rank: the process is up and its libraries are loaded.
@@ -86,9 +90,12 @@ struct RunStarted {
   std::string
       num_workers_why;  // "asked", "probe: a batch takes 71 ms to make and a step 20 ms; ..."
   int num_threads = 1;
-  std::string num_threads_why;  // "asked", "probe: 2 threads take 1.70x of 1"
-  bool recomputes = false;      // blocks, in the backward pass
-  std::string recomputes_why;   // "activations take about ..."; empty: it was asked for
+  std::string num_threads_why;    // "asked", "probe: 2 threads take 1.70x of 1"
+  double num_threads_taken = 0;   // share of the cores that others took while it was chosen
+  bool channels_last = false;     // the memory format of images
+  std::string channels_last_why;  // "asked", "97 % of the operations are ..."
+  bool recomputes = false;        // blocks, in the backward pass
+  std::string recomputes_why;     // "activations take about ..."; empty: it was asked for
   std::string precision;
   std::string monitor;  // the metric that decides which weights are best
   std::map<std::string, std::string> data_fingerprints;  // split -> hex
@@ -236,6 +243,12 @@ struct Finished {
   /// With no loader beside it and no wait.
   std::optional<double> replay_step_s = {};
   std::optional<std::int64_t> replay_steps = {};  // that this is the median of
+  /// Forward and backward replayed with one setting changed; absent where it was not tried.
+  std::optional<double> larger_batch_step_s = {};
+  std::optional<std::int64_t> larger_batch = {};  // rows
+  std::optional<double> other_threads_step_s = {};
+  std::optional<int> other_threads = {};
+  std::optional<double> bf16_step_s = {};  // under bf16-mixed
 };
 
 /// Of a worker that measures in place of training: what one training step of one process takes.
@@ -264,11 +277,15 @@ struct Measured {
   std::int64_t batch_size = 0;
   std::vector<std::int64_t> measured_batches;  // without batch_size: the bytes are extrapolated
   std::vector<std::int64_t> parameter_bytes;  // gradients of those that are trained, in their order
-  std::optional<double> step_s;      // of a step with the last of them; absent: not asked for
-  std::optional<double> backward_s;  // of it: timed on a CPU, by its operations on a GPU
-  int num_threads = 0;               // that it was timed with
-  bool recomputes = false;           // blocks, in the backward pass
-  std::string recomputes_why;        // empty: it was asked for
+  std::optional<double> step_s;       // of a step with the last of them; absent: not asked for
+  std::vector<double> step_rounds_s;  // the mean step of each round, whose median is step_s
+  std::optional<double> exposed_s;    // of step_s: waits for the exchange of several ranks
+  int ranks = 1;                      // that took the timed steps together
+  std::optional<double> backward_s;   // of it: timed on a CPU, by its operations on a GPU
+  int num_threads = 0;                // that it was timed with
+  double taken_cores = 0;             // share that others took meanwhile; 0: nothing was held up
+  bool recomputes = false;            // blocks, in the backward pass
+  std::string recomputes_why;         // empty: it was asked for
 };
 
 /// Rank 0 of ranks that measure the link between them: what sums over all of them took.

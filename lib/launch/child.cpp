@@ -85,7 +85,9 @@ void close_others_on_exec(const Prepared& child) {
 void redirect(const Prepared& child) {
   const int input = ::open("/dev/null", O_RDONLY);
   if (input < 0 || ::dup2(input, STDIN_FILENO) < 0) give_up(child, Stage::input);
-  const int log = ::open(child.plan.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+  // O_NONBLOCK: a pipe that nobody reads is an error. It means nothing to a file.
+  const int log =
+      ::open(child.plan.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK, 0644);
   if (log < 0 || ::dup2(log, STDOUT_FILENO) < 0 || ::dup2(log, STDERR_FILENO) < 0)
     give_up(child, Stage::log);
 }

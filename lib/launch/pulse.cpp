@@ -17,6 +17,7 @@ constexpr double kShortestLimit = 60;
 constexpr double kSteps = 10;
 constexpr double kOtherLimit = 600;  // of what is no step
 constexpr double kLoads = 10;
+constexpr double kStarts = 10;
 constexpr std::size_t kRemembered = 64;
 
 const char* activity(Phase phase) {
@@ -38,13 +39,16 @@ bool may_load(Phase phase) { return phase == Phase::startup || phase == Phase::l
 bool takes_steps(Phase phase) { return phase == Phase::train || phase == Phase::validate; }
 
 std::string sentence_of(const Silence& silence) {
+  const bool starts = silence.phase == Phase::startup && !silence.stopped;
   const bool by_option = silence.stopped || takes_steps(silence.phase);
-  std::string text =
-      fmt::format("{} for {} {}, where the limit is {}{}",
-                  silence.stopped ? "a signal has stopped it, and it has not moved"
-                                  : "it has shown no sign of life",
-                  human_duration(silence.seconds), activity(silence.phase),
-                  human_duration(silence.limit_s), by_option ? " (trainer.hang_timeout)" : "");
+  std::string text = fmt::format("{} for {} {}, where the limit is {}{}",
+                                 silence.stopped ? "a signal has stopped it, and it has not moved"
+                                                 : "it has shown no sign of life",
+                                 human_duration(silence.seconds), activity(silence.phase),
+                                 human_duration(silence.limit_s),
+                                 by_option ? " (trainer.hang_timeout)"
+                                 : starts  ? " (it follows from trainer.hang_timeout)"
+                                           : "");
   const auto& [name, under_way] = silence.collective;
   if (name.empty()) return text;
   return text + fmt::format("; {} '{}'",
@@ -87,7 +91,8 @@ std::optional<double> Pulse::limit_s() const {
   const double least = std::max(kOtherLimit, hang_timeout_s_.value_or(0));
   if (!may_load(phase_)) return least;
   if (loaded_ == 0) return std::nullopt;
-  return phase_ == Phase::load ? std::max(least, kLoads * longest_load_s_) : least;
+  if (phase_ == Phase::load) return std::max(least, kLoads * longest_load_s_);
+  return hang_timeout_s_ ? std::min(least, kStarts * *hang_timeout_s_) : least;
 }
 
 double Pulse::silent_s(double now) const {

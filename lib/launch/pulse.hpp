@@ -30,7 +30,8 @@ std::string sentence_of(const Silence& silence);
 
 /// Whether a rank still moves, from the stamps of its shared page. Training and validation have the
 /// shortest limit; saving and the end have ten minutes, or that limit if it was set to more. So
-/// have the start, and the time till the first batch of an epoch or a validation (there ten times
+/// has the start, or ten times the limit of a step if that was set to less than a minute, and so
+/// has the time till the first batch of an epoch or a validation (there ten times
 /// the longest so far if that is more), but what is read and made of the data is a sign of life,
 /// too: that may go on as long as it likes. A rank that does not count it is not watched there.
 /// (Until it says Hello a rank has LaunchSpec::init_timeout_s.) Times are the supervisor's own, so

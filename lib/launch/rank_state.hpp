@@ -30,9 +30,10 @@ class RankState {
   [[nodiscard]] std::optional<Silence> stopped(double now) const;
   /// What it would be blamed for if it hung.
   [[nodiscard]] Silence standstill(double now) const;
-  /// It takes steps, and waits for nobody.
-  [[nodiscard]] bool is_at_work() const {
-    return alive_ && !end_.finished && takes_steps(pulse_.phase()) &&
+  /// Returns whether it starts, loads or takes steps, and waits for no other rank.
+  [[nodiscard]] bool is_busy() const {
+    const events::Phase phase = pulse_.phase();
+    return alive_ && !end_.finished && (takes_steps(phase) || may_load(phase)) &&
            !stamps_.collective().under_way;
   }
   /// It saves or loads: others that take steps may wait for it.

@@ -1,9 +1,12 @@
 #include "launch/signals.hpp"
 
 #include "base/error.hpp"
+#include "log/log.hpp"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -26,6 +29,17 @@ sigset_t watched_signals() {
 
 extern "C" void end_at_once(int signal) {
   ::_exit(static_cast<int>(signal == SIGINT ? ErrorKind::interrupted : ErrorKind::terminated));
+}
+
+/// Returns whether a standard descriptor is a terminal that has gone away.
+bool terminal_is_lost() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat info {};
+    pollfd state{fd, 0, 0};
+    if (::fstat(fd, &info) != 0 || !S_ISCHR(info.st_mode)) continue;
+    if (::poll(&state, 1, 0) == 1 && (state.revents & POLLHUP) != 0) return true;
+  }
+  return false;
 }
 
 // Of this thread.
@@ -66,6 +80,10 @@ std::vector<int> SignalGuard::take() {
   std::vector<int> signals;
   signalfd_siginfo info{};
   while (::read(fd_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+    if (info.ssi_signo == SIGHUP && terminal_is_lost()) {
+      log::get().warn("the terminal is gone: the run continues; stop it with kill {}", ::getpid());
+      continue;
+    }
     if (info.ssi_signo != SIGCHLD) signals.push_back(static_cast<int>(info.ssi_signo));
   }
   for (SignalGuard* guard = this; guard != nullptr && !signals.empty(); guard = guard->outer_)

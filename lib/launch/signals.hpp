@@ -23,7 +23,8 @@ class SignalGuard {
   SignalGuard& operator=(const SignalGuard&) = delete;
 
   [[nodiscard]] int fd() const { return fd_.get(); }
-  /// The stop signals that have arrived, in order; does not wait. SIGCHLD only wakes.
+  /// The stop signals that have arrived, in order; does not wait. SIGCHLD only wakes. A SIGHUP that
+  /// came because the terminal went away is dropped: what runs continues without it.
   std::vector<int> take();
   /// Whether a stop signal has come since it was made, here or to a guard nested in this one.
   [[nodiscard]] bool has_heard();

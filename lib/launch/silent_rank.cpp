@@ -5,7 +5,7 @@
 namespace trainctl::launch {
 namespace {
 
-/// The one whom a rank in a collective waits for has stamped about as long ago, and is in none.
+/// The one that a rank in a collective waits for has stamped about as long ago and is in none.
 RankState* awaited_by(const Silence& silence, std::span<RankState* const> ranks, double now) {
   constexpr double kAsLong = 0.5;
   if (!silence.collective.under_way) return nullptr;
@@ -13,7 +13,7 @@ RankState* awaited_by(const Silence& silence, std::span<RankState* const> ranks,
   double longest = kAsLong * silence.seconds;
   for (RankState* rank : ranks) {
     const double seconds = rank->pulse().silent_s(now);
-    if (!rank->is_at_work() || seconds <= longest) continue;
+    if (!rank->is_busy() || seconds <= longest) continue;
     longest = seconds;
     awaited = rank;
   }

@@ -15,6 +15,7 @@ namespace {
 
 constexpr int code_of(ErrorKind kind) { return static_cast<int>(kind); }
 
+constexpr int kNotLoaded = 127;  // of the dynamic loader
 constexpr int kUnexpected = code_of(ErrorKind::unexpected);
 constexpr int kRankFailed = code_of(ErrorKind::rank_failed);
 
@@ -51,6 +52,9 @@ std::string sentence(const RankEnd& end) {
     return fmt::format("it was killed by {}{}{}", signal_name(*end.signal), core, end.memory_hint);
   }
   if (end.exit_code == 0) return "it ended without saying that it had finished";
+  if (end.exit_code == kNotLoaded)
+    return "it could not be started: a shared library is missing or cannot be loaded; its log says "
+           "which";
   if (end.exit_code)
     return fmt::format("it exited with code {} and said no reason", *end.exit_code);
   return "it could not be ended: the kernel keeps it waiting, often for a disk or network file "

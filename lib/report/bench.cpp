@@ -193,6 +193,24 @@ Table epochs_table(std::span<const BenchRow> rows) {
   return table;
 }
 
+std::string contention_warning(std::span<const BenchRow> rows) {
+  std::size_t runs = 0;
+  std::size_t contended = 0;
+  double most = 0;
+  for (const BenchRow& row : rows) {
+    for (const Trial& trial : row.trials) {
+      ++runs;
+      contended += trial.taken > 0 ? 1 : 0;
+      most = std::max(most, trial.taken);
+    }
+  }
+  if (contended == 0) return {};
+  return fmt::format(
+      "other processes took up to {:.0f} % of the cores during {} of {} runs: the intervals are "
+      "wide, and speed-ups by threads or workers too small",
+      100 * most, contended, runs);
+}
+
 std::string bench_notes(std::span<const BenchRow> rows) {
   if (rows.empty()) return "";
   const std::size_t repeats = most_trials(rows);

@@ -38,6 +38,7 @@ struct Trial {
   std::optional<SlowRank> slowest;      // of several ranks
   double rss_mb = 0;                    // peak memory of rank 0; 0: not told
   std::optional<double> gpu_mem_mb;     // peak of its GPU
+  double taken = 0;                     // share of the cores that others took; 0: held nothing up
   events::Metrics metrics;              // of the last epoch: train/loss, val/accuracy
 };
 Trial trial_of(const RunRecord& record, double total_s);
@@ -94,6 +95,8 @@ Table bench_table(std::span<const BenchRow> rows);
 Table epochs_table(std::span<const BenchRow> rows);
 /// The lines below the tables: what the columns mean. Plain text with its newlines.
 std::string bench_notes(std::span<const BenchRow> rows);
+/// A warning where others took the cores during some runs; empty: none did.
+std::string contention_warning(std::span<const BenchRow> rows);
 /// A line for each run, all numbers as they are: technique, the keys that vary, repeat, times,
 /// memory, metrics, digest.
 Table trials_table(std::span<const BenchRow> rows);

@@ -43,6 +43,7 @@ Json trial_json(const Trial& trial) {
           {"rss_mb", trial.rss_mb > 0 ? json_number(trial.rss_mb) : Json(nullptr)},
           {"gpu_mem_mb", or_null(trial.gpu_mem_mb)},
           {"exposed_s", or_null(trial.exposed_s)},
+          {"taken_cores", json_number(trial.taken)},
           {"loss", numbers_json(trial.losses)},
           {"metrics", metrics},
           {"data_digest", trial.data_digest}};

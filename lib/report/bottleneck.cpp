@@ -1,6 +1,7 @@
 #include "report/bottleneck.hpp"
 
 #include "report/bottleneck_evidence.hpp"
+#include "report/bottleneck_gains.hpp"
 #include "report/bottleneck_rules.hpp"
 #include "report/format.hpp"
 
@@ -62,7 +63,8 @@ std::optional<PerfectLoader> perfect_loader(const Facts& facts) {
   const auto& ranks_wait_s = facts.context.ranks_wait_s;
   double won_s = ranks_wait_s ? batches * *ranks_wait_s : timing.data_wait_s;
   PerfectLoader perfect;
-  if (facts.context.replay_step_s) {
+  // A replay is without the checks of detect_anomaly, which are not the loader's fault.
+  if (facts.context.replay_step_s && !facts.context.levers.detect_anomaly) {
     // What the loader's threads took from the step beside it: no more than they computed.
     const double passes_s = timing.forward_s + timing.backward_s;
     const auto& usage = facts.context.usage;
@@ -77,13 +79,6 @@ std::optional<PerfectLoader> perfect_loader(const Facts& facts) {
   return perfect;
 }
 
-double headroom_of(const Facts& facts, const Split& split) {
-  const double wall_s = facts.timing.wall_s;
-  const bool needed = split.part.limit == Limit::compute || split.part.limit == Limit::balanced;
-  if (needed) return factor(wall_s, facts.timing.other_s + split.waits_s);
-  return factor(wall_s, split.part.seconds);
-}
-
 bool is_accepted(const Proposal& proposal, const Levers& levers) {
   return proposal.setting.empty() || !levers.accepts || levers.accepts(proposal.setting);
 }
@@ -92,8 +87,12 @@ void advise(const Rule& rule, const Facts& facts, Bottleneck& found) {
   const std::vector<Proposal> proposals = rule.propose(facts);
   const auto chosen = std::ranges::find_if(
       proposals, [&](const Proposal& each) { return is_accepted(each, facts.context.levers); });
-  if (chosen == proposals.end()) return;
+  if (chosen == proposals.end()) {
+    found.advice = fmt::format("{}; this experiment accepts no setting for it", rule.fix);
+    return;
+  }
   found.setting = chosen->setting;
+  found.gain = chosen->gain;
   const bool named = !chosen->setting.empty();
   found.advice =
       named ? fmt::format("try {}: {}", chosen->setting, chosen->sentence) : chosen->sentence;
@@ -106,6 +105,24 @@ Json perfect_json(const std::optional<PerfectLoader>& perfect) {
           {"now_step_s", perfect->now_s},
           {"replayed_steps", perfect->replayed},
           {"text", text_of(*perfect)}};
+}
+
+Json gain_json(const Gain& gain) {
+  return {{"low", gain.low},
+          {"high", gain.high ? Json(*gain.high) : Json(nullptr)},
+          {"replayed", gain.replayed},
+          {"text", text_of(gain)}};
+}
+
+Json checks_json(const std::vector<SettingCheck>& checks) {
+  Json list = Json::array();
+  for (const SettingCheck& each : checks) {
+    list.push_back({{"key", each.key},
+                    {"compared", each.done},
+                    {"gain", each.gain ? gain_json(*each.gain) : Json(nullptr)},
+                    {"text", each.text}});
+  }
+  return list;
 }
 
 Json evidence_json(const std::vector<Evidence>& evidence) {
@@ -122,9 +139,10 @@ Json evidence_json(const std::vector<Evidence>& evidence) {
 }  // namespace
 
 const char* name_of(Limit limit) {
-  constexpr std::array kNames{"input_bound",      "transfer_bound", "communication_bound",
-                              "checkpoint_bound", "compute_bound",  "optimizer_bound",
-                              "evaluation_bound", "host_bound",     "balanced"};
+  constexpr std::array kNames{
+      "machine_busy",     "input_bound",   "transfer_bound",  "communication_bound",
+      "checkpoint_bound", "compute_bound", "optimizer_bound", "evaluation_bound",
+      "host_bound",       "balanced"};
   return kNames[static_cast<std::size_t>(limit)];
 }
 
@@ -139,12 +157,17 @@ Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext
   found.cause = rule.cause;
   found.diagnosis = rule.diagnosis;
   found.share = split.part.seconds / timing.wall_s;
-  found.headroom = headroom_of(facts, split);
+  found.without_waits = factor(timing.wall_s, timing.other_s + split.waits_s);
+  found.next = rule.next;
   found.perfect_loader = perfect_loader(facts);
-  if (found.limit == Limit::input && found.perfect_loader)
-    found.headroom = found.perfect_loader->speedup;
+  found.checks = gains::checks_of(facts);
   found.evidence = evidence_of(facts, rule);
   advise(rule, facts, found);
+  if (found.limit == Limit::machine) {
+    BottleneckContext quiet = context;
+    quiet.usage->outside_cores.reset();
+    found.otherwise.push_back(find_bottleneck(timing, quiet));
+  }
   return found;
 }
 
@@ -164,13 +187,17 @@ Json to_json(const Bottleneck& bottleneck) {
   };
   return {{"verdict", name_of(bottleneck.limit)},
           {"share", bottleneck.share},
-          {"headroom", bottleneck.headroom},
+          {"headroom", bottleneck.gain.high ? Json(*bottleneck.gain.high) : Json(nullptr)},
+          {"gain", gain_json(bottleneck.gain)},
           {"advice", bottleneck.advice},
           {"cause", or_null(bottleneck.cause)},
           {"diagnosis", bottleneck.diagnosis},
           {"setting", or_null(bottleneck.setting)},
+          {"checks", checks_json(bottleneck.checks)},
           {"perfect_loader", perfect_json(bottleneck.perfect_loader)},
-          {"evidence", evidence_json(bottleneck.evidence)}};
+          {"evidence", evidence_json(bottleneck.evidence)},
+          {"otherwise",
+           bottleneck.otherwise.empty() ? Json(nullptr) : to_json(bottleneck.otherwise.front())}};
 }
 
 }  // namespace trainctl::report

@@ -14,6 +14,7 @@
 namespace trainctl::report {
 
 enum class Limit {
+  machine,
   input,
   transfer,
   communication,
@@ -24,8 +25,14 @@ enum class Limit {
   host,
   balanced
 };
-/// As in result.json: "input_bound", "compute_bound", ..., "balanced".
+/// As in result.json: "machine_busy", "input_bound", "compute_bound", ..., "balanced".
 const char* name_of(Limit limit);
+
+/// Forward and backward of a batch, replayed with another value of one setting.
+struct ReplayedSetting {
+  std::int64_t value = 0;
+  double step_s = 0;
+};
 
 /// What advice depends on, beside the times.
 struct BottleneckContext {
@@ -42,10 +49,13 @@ struct BottleneckContext {
   bool straggler_is_here = true;            // on the machine that `usage` is of
   /// Of a step: what all ranks would win with perfect loaders; absent for one rank.
   std::optional<double> ranks_wait_s = {};
-  std::optional<double> overlap = {};             // of the exchange with the backward pass
-  std::vector<std::int64_t> bucket_bytes = {};    // of a step's exchange
-  std::optional<double> replay_step_s = {};       // forward and backward of a batch replayed
-  std::optional<std::int64_t> replay_steps = {};  // that it is the median of
+  std::optional<double> overlap = {};                 // of the exchange with the backward pass
+  std::vector<std::int64_t> bucket_bytes = {};        // of a step's exchange
+  std::optional<double> replay_step_s = {};           // forward and backward of a batch replayed
+  std::optional<std::int64_t> replay_steps = {};      // that it is the median of
+  std::optional<ReplayedSetting> larger_batch = {};   // rows of a rank
+  std::optional<ReplayedSetting> other_threads = {};  // all cores, or one
+  std::optional<double> bf16_step_s = {};             // under bf16-mixed
 
   /// Cores that rank 0 may use; 0: not known.
   [[nodiscard]] int cores() const;
@@ -56,6 +66,10 @@ BottleneckContext context_of(const RunRecord& record, const Levers& levers);
 /// GPU's clocks as they were most of the time; nothing where no epoch has any.
 std::optional<events::Usage> sum_usage(std::span<const events::EpochEnded> epochs);
 
+/// The share of the cores that others took; 0 where it held nothing up, or was not measured over
+/// half a second.
+double taken_cores(const events::Usage& usage);
+
 /// A number that a verdict rests on.
 struct Evidence {
   std::string name;  // "data_wait_step"
@@ -63,6 +77,23 @@ struct Evidence {
   std::string unit;    // "s", "share", "samples/s", "cores", ...
   std::string text;    // half a sentence
   bool tells = false;  // it stands in the summary
+};
+
+/// How many times as fast the whole run would be after a change.
+struct Gain {
+  double low = 1;
+  std::optional<double> high = {};  // absent: no bound is known
+  bool replayed = false;            // the passes were timed with the change
+};
+/// "1.6x to 2.1x as fast (replayed)", "at most 2.00x as fast", "gain unknown until it is tried".
+std::string text_of(const Gain& gain);
+
+/// Whether a setting was compared with its alternative before the verdict says that none helps.
+struct SettingCheck {
+  std::string key;  // "loader.batch_size"
+  bool done = false;
+  std::optional<Gain> gain = {};  // of the alternative; absent: a rule excludes it
+  std::string text;               // "a batch of 512: 1.02x to 1.31x as fast (replayed)"
 };
 
 /// What the run would be with a loader that always has the next batch, and takes no core for it.
@@ -75,6 +106,9 @@ struct PerfectLoader {
   std::int64_t replayed = 0;
 };
 
+/// The command that follows a verdict without a setting.
+enum class Next { tune, more_devices, run_again, doctor };
+
 /// Where the time goes and what the user can win. A wait (input, transfer, communication,
 /// checkpoint) that takes 15 % or more is the bottleneck, since it can be hidden behind the work;
 /// then evaluation from a third on, as it can be done less often; else the largest piece of work
@@ -85,25 +119,29 @@ struct Bottleneck {
   Limit part = Limit::balanced;  // that takes `share`; the verdict, unless its cause lies elsewhere
   std::string cause;  // of the rule that holds: "few_workers"; empty: nothing was measured
   double share = 0;   // of the wall time, 0 to 1
-  /// Bound of the speed-up (a factor, 1 = nothing): wall time over the wall time without this part,
-  /// for input_bound that of the perfect loader; for compute_bound and balanced, where no setting
-  /// removes the work: without all waits and overhead.
-  double headroom = 1;
+  Gain gain = {};     // of the advice; nothing is promised below its low end
+  /// A factor: wall time over the wall time without all waits and overhead.
+  double without_waits = 1;
+  std::vector<SettingCheck> checks = {};  // batch size, threads, precision and anomaly checks
   std::optional<PerfectLoader> perfect_loader = {};  // absent: no batch was counted
+  Next next = Next::tune;  // the kind of command that follows where no setting is proposed
   std::string
       setting;  // an override that may help and that the run would accept; empty if none is known
   std::string diagnosis;  // what the cause means
   std::string
       advice;  // one sentence with the setting; it is a proposal to be measured, never a promise
   std::vector<Evidence> evidence = {};
+  /// Of a busy machine: the verdict on the same times if it were quiet. Empty or one.
+  std::vector<Bottleneck> otherwise = {};
 };
 Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext& context);
 
 /// "a perfect loader would give 1.13x ..."; below 1.05x also that loading is not worth more work.
 std::string text_of(const PerfectLoader& perfect);
 
-/// {verdict, share, headroom, advice, cause, diagnosis, setting, evidence, perfect_loader} of
-/// result.json.
+/// {verdict, share, headroom, gain, advice, cause, diagnosis, setting, checks, evidence,
+/// perfect_loader, otherwise} of result.json. `headroom` is the upper end of the gain; null:
+/// unknown.
 Json to_json(const Bottleneck& bottleneck);
 
 }  // namespace trainctl::report

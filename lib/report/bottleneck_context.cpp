@@ -15,9 +15,10 @@ void take_peak(std::optional<double>& peak, const std::optional<double>& value) 
   if (value) peak = std::max(peak.value_or(*value), *value);
 }
 
-constexpr std::array<std::optional<double> Usage::*, 7> kWeighted{
+constexpr std::array<std::optional<double> Usage::*, 10> kWeighted{
     &Usage::cpu_stalled,  &Usage::io_stalled,  &Usage::memory_stalled, &Usage::throttled,
-    &Usage::loader_cores, &Usage::gpu_power_w, &Usage::pcie_mb_s};
+    &Usage::loader_cores, &Usage::gpu_power_w, &Usage::pcie_mb_s,      &Usage::outside_cores,
+    &Usage::stolen_cores, &Usage::idle_cores};
 
 /// Usage over epochs, each of which may lack some of it.
 class UsageSum {
@@ -77,6 +78,14 @@ void tell_exchange(const RunRecord& record, BottleneckContext& context) {
     context.bucket_bytes = rank0->second.back().bucket_bytes;
 }
 
+void take_replayed_settings(const events::Finished& finished, BottleneckContext& context) {
+  if (finished.larger_batch && finished.larger_batch_step_s)
+    context.larger_batch = {*finished.larger_batch, *finished.larger_batch_step_s};
+  if (finished.other_threads && finished.other_threads_step_s)
+    context.other_threads = {*finished.other_threads, *finished.other_threads_step_s};
+  context.bf16_step_s = finished.bf16_step_s;
+}
+
 }  // namespace
 
 int BottleneckContext::cores() const {
@@ -111,6 +120,7 @@ BottleneckContext context_of(const RunRecord& record, const Levers& levers) {
   if (const auto rank0 = record.finished.find(0); rank0 != record.finished.end()) {
     context.replay_step_s = rank0->second.replay_step_s;
     context.replay_steps = rank0->second.replay_steps;
+    take_replayed_settings(rank0->second, context);
   }
   return context;
 }

@@ -35,10 +35,11 @@ class List {
   std::vector<Evidence> all_;
 };
 
-const char* words_of(Limit part) {
+const char* words_of(Limit part, const BottleneckContext& context) {
   switch (part) {
+    case Limit::machine: return "other processes";
     case Limit::input: return "waiting for batches";
-    case Limit::transfer: return "copying batches";
+    case Limit::transfer: return context.on_gpu ? "copying batches" : "converting batches";
     case Limit::communication: return "waiting for other ranks";
     case Limit::checkpoint: return "checkpoints";
     case Limit::compute: return "forward and backward";
@@ -53,8 +54,9 @@ const char* words_of(Limit part) {
 void add_time(const Facts& facts, List& list) {
   const events::Timing& timing = facts.timing;
   const double share = facts.part_s / timing.wall_s;
-  list.add({"part_share", share, "share",
-            fmt::format("{} of the time: {}", percent(share), words_of(facts.part))});
+  list.add(
+      {"part_share", share, "share",
+       fmt::format("{} of the time: {}", percent(share), words_of(facts.part, facts.context))});
   const double batches = facts.batches();
   if (batches < 1) return;
   const bool input = facts.part == Limit::input;
@@ -98,7 +100,7 @@ void add_cores(const Facts& facts, List& list) {
     text = fmt::format("{:.1f} of {} core{} busy", busy, cores, cores == 1 ? " is" : "s are");
   constexpr const char* kCauses =
       "slow_disk slow_source no_workers few_workers slow_decode threads_oversubscribed "
-      "spinning_threads";
+      "spinning_threads few_threads";
   list.add({"cpu_cores", busy, "cores", text}, kCauses);
   if (context.num_threads > 0)
     list.add({"num_threads", static_cast<double>(context.num_threads), "threads",
@@ -146,6 +148,23 @@ void add_stalls(const events::Usage& usage, List& list) {
       {"involuntary_switches", usage.involuntary_switches_s, "1/s",
        fmt::format("{} a second threads lost their core", rate_text(usage.involuntary_switches_s))},
       "threads_oversubscribed workers_oversubscribed");
+}
+
+void add_others(const events::Usage& usage, List& list) {
+  if (usage.outside_cores)
+    list.add({"outside_cores", *usage.outside_cores, "share",
+              fmt::format("processes outside of the run take {} of the cores",
+                          percent(*usage.outside_cores))},
+             "cores_taken");
+  if (usage.stolen_cores)
+    list.add(
+        {"stolen_cores", *usage.stolen_cores, "share",
+         fmt::format("the host withholds {} of the cores' time", percent(*usage.stolen_cores))},
+        *usage.stolen_cores >= kWorthTelling ? "cores_taken" : "");
+  if (usage.idle_cores)
+    list.add({"idle_cores", *usage.idle_cores, "share",
+              fmt::format("the cores are idle {} of the time", percent(*usage.idle_cores))},
+             "cores_taken few_threads");
 }
 
 void add_memory(const Facts& facts, const events::Usage& usage, List& list) {
@@ -207,6 +226,7 @@ std::vector<Evidence> evidence_of(const Facts& facts, const Rule& rule) {
   add_cores(facts, list);
   if (const auto& usage = facts.context.usage) {
     add_loader_cores(*usage, list);
+    add_others(*usage, list);
     add_stalls(*usage, list);
     add_memory(facts, *usage, list);
     add_gpu(facts, *usage, list);

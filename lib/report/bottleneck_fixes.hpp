@@ -11,7 +11,14 @@ namespace trainctl::report::fixes {
 
 using Proposals = std::vector<Proposal>;
 
-Proposals none(const Facts& facts);
+Proposals free_cores(const Facts& facts);
+Proposals inspect_rank(const Facts& facts);
+Proposals cool_gpu(const Facts& facts);
+/// The number of threads that was replayed, else all cores.
+Proposals other_threads(const Facts& facts);
+Proposals larger_steps(const Facts& facts);
+/// No setting, but the names of those that were not compared.
+Proposals untried_settings(const Facts& facts);
 Proposals less_cache(const Facts& facts);
 Proposals fewer_threads(const Facts& facts);
 Proposals fewer_workers(const Facts& facts);

@@ -25,7 +25,8 @@ constexpr std::array kQuestions{
     Question{
         Limit::input, "input",
         "Does the largest of the waits take 15 % or more, and is it that for batches (`data`)?"},
-    Question{Limit::transfer, "transfer", "Is it that for copies to the device (`h2d`)?"},
+    Question{Limit::transfer, "transfer",
+             "Is it that for copies to the device (`h2d`; on a CPU for `convert`)?"},
     Question{Limit::communication, "communication", "Is it that for other ranks (`all-reduce`)?"},
     Question{Limit::checkpoint, "checkpoint", "Is it that for checkpoints?"},
     Question{Limit::evaluation, "evaluation",
@@ -46,14 +47,26 @@ proves their gain.
 
 | field of `bottleneck` | what |
 | --- | --- |
-| `verdict` | `input_bound`, `transfer_bound`, `communication_bound`, `checkpoint_bound`, `evaluation_bound`, `compute_bound`, `optimizer_bound`, `host_bound` or `balanced` |
+| `verdict` | `machine_busy`, `input_bound`, `transfer_bound`, `communication_bound`, `checkpoint_bound`, `evaluation_bound`, `compute_bound`, `optimizer_bound`, `host_bound` or `balanced` |
 | `cause` | the row of the table below that holds; `diagnosis` is its sentence |
 | `share` | of the wall time that the part takes, 0 to 1 |
-| `headroom` | the most that could be won, as a factor: without this part; with `compute_bound` and `balanced` without all waits and overhead; with `input_bound` that of a perfect loader |
+| `gain` | of the advice, as a factor of the whole run: `low`, `high` (null: no bound is known), `replayed` (steps were timed with the change), `text` |
+| `headroom` | the upper end of `gain`, which the advice does not exceed; null: no bound is known |
 | `perfect_loader` | `speedup`, `step_s` (of a batch with a loader that always has the next one), `now_step_s` (as it was), `replayed_steps`, `text`; null where no batch was counted |
 | `setting` | the override to try, which the experiment would accept; null: there is none |
 | `advice` | one sentence, with the setting; a proposal to be measured |
+| `checks` | batch size, threads, precision and anomaly checks: `key`, `compared`, `gain` of the alternative (null: a rule excludes it), `text` |
 | `evidence` | a list of `name`, `value`, `unit`, `text` |
+
+Gains are intervals. Without a replay the upper end is an account of the time that the change can remove: a batch of n times the rows gains
+at most n times, and an effect that no measurement bounds, such as threads that take cores from one another, has no upper end. At the end of a
+run of one process on a CPU the steps are replayed with one setting changed at a time: all cores or one thread, 2, 4 or 8 times the rows, bf16
+where the CPU has instructions for it, and without `trainer.detect_anomaly`; each takes at most 1 % of the training, two seconds at most. A
+replay counts with a margin of 15 %. The verdict names the settings that were not compared, and claims nothing about them.
+
+`machine_busy` comes first: when processes outside of the run take 10 % of the cores and hardly one is idle, or the host withholds 10 % of
+their time, all times are too long, and the share says by how much to distrust them. `otherwise` then has the verdict on the same times
+as if the machine were quiet.
 
 The epochs after the first are judged, the first one where there is no other. Shares of the time are rank 0's. What the machine did comes
 from the kernel: pressure and CPU quota of the innermost control group, else of the machine, page faults, lost cores; from NVML on a GPU.
@@ -63,7 +76,7 @@ A perfect loader is measured, not guessed: when all is trained and written, a ru
 last batch through forward and backward again and again, for at most 1 % of the training and about half a second. That time takes the place
 of the passes' in the average step, whose waits are gone: what the loader's threads took from the step beside it is seen, too, as far as
 they computed. Nothing that the run leaves depends on it ([why](adr/0016-replayed-batch.md)). Ranks, GPUs, a run that is short beside its steps or was stopped, and
-`trainer.detect_anomaly` are judged by their own steps without their waits. Below 1.05x the summary says to stop: loading is not the limit.
+runs with `trainer.detect_anomaly` are judged by their own steps without their waits. Below 1.05x the summary says to stop: loading is not the limit.
 )";
 
 constexpr const char* kTree = R"(
@@ -124,7 +137,7 @@ std::string branches_of(std::optional<Limit> part) {
 
 std::string tree() {
   std::string text = kTree;
-  text += "1. Does the machine lack something? Then times mislead.\n";
+  text += "1. Does the machine lack something, or does a setting slow down whatever part it is?\n";
   text += branches_of(std::nullopt);
   int number = 2;
   for (const Question& question : kQuestions) {

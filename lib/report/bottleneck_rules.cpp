@@ -12,13 +12,24 @@ namespace {
 
 using enum Limit;
 
-// The machine first: what it lacks shows as another part's time.
+// The machine first: what it lacks shows as another part's time. Then settings that slow down
+// whatever part takes the time.
 constexpr std::array kMachine{
+    Rule{"cores_taken", std::nullopt, machine,
+         "processes outside of the run take 10 % of the cores and hardly a core is idle, or the "
+         "host withholds 10 % of their time (steal time)",
+         "other processes take the cores of the run, and every time is measured too long",
+         "free the cores and run again", "", symptoms::others_take_cores, fixes::free_cores,
+         Next::run_again},
     Rule{"memory_pressure", std::nullopt, std::nullopt,
          "threads wait for memory 10 % of the time, or 100 pages a second come back from the disk "
          "with 90 % of the memory taken",
          "memory is short: pages are thrown out and read again", "smaller caches, or more memory",
-         "dataset.cache.budget", symptoms::memory_is_short, fixes::less_cache},
+         "dataset.cache.budget", symptoms::memory_is_short, fixes::less_cache, Next::doctor},
+    Rule{"anomaly_checks", std::nullopt, std::nullopt,
+         "trainer.detect_anomaly is true, and work takes the time",
+         "every value of every operation is checked", "off, once the cause is found",
+         "trainer.detect_anomaly", symptoms::looks_for_anomalies, fixes::no_anomaly_checks},
     Rule{"threads_oversubscribed", std::nullopt, host,
          "on a CPU, more threads than cores, and threads that wait for a core or lose theirs",
          "the threads of the step take the cores from one another", "as many threads as cores",
@@ -32,7 +43,23 @@ constexpr std::array kMachine{
          "the CPU quota of the control group is used up in 25 % of its periods",
          "the control group stops the process",
          "as many threads as the quota has cores, or a larger quota", "trainer.num_threads",
-         symptoms::quota_is_short, fixes::fewer_threads},
+         symptoms::quota_is_short, fixes::fewer_threads, Next::doctor},
+    Rule{"few_threads", std::nullopt, std::nullopt,
+         "on a CPU, work takes the time, and a replayed step gains 15 % with another number of "
+         "threads; without a replay: trainer.num_threads is below the cores, of which one is idle",
+         "the step does not use the cores that it has", "as many threads as gain",
+         "trainer.num_threads", symptoms::other_threads_gain, fixes::other_threads},
+    Rule{"small_batch", std::nullopt, std::nullopt,
+         "on a CPU, forward and backward or nothing stands out, and a replayed batch of 2, 4 or 8 "
+         "times the rows gains 30 %; without a replay: a step takes less than a millisecond, or a "
+         "batch has fewer than 8 rows",
+         "what each step costs is paid for few samples", "a larger batch", "loader.batch_size",
+         symptoms::larger_batch_gains, fixes::larger_steps},
+    Rule{"bf16_unused", std::nullopt, std::nullopt,
+         "on a CPU, forward and backward or nothing stands out, and a step replayed in bf16 gains "
+         "15 %",
+         "products in 32 bits leave instructions of the CPU unused", "16-bit products",
+         "trainer.precision", symptoms::bf16_gains, fixes::half_precision},
 };
 
 constexpr std::array kInput{
@@ -45,7 +72,8 @@ constexpr std::array kInput{
     Rule{"slow_disk", input, std::nullopt,
          "the run reads from a disk, threads wait for it 20 % of the time, and cores are left",
          "the disk is slower than the step", "keep the files in memory, or read ahead",
-         "dataset.cache.mode, loader.read_ahead", symptoms::disk_is_slow, fixes::read_less},
+         "dataset.cache.mode, loader.read_ahead", symptoms::disk_is_slow, fixes::read_less,
+         Next::doctor},
     Rule{"slow_source", input, std::nullopt, "neither a core nor a disk is busy",
          "the loader waits for something else: a remote store, a lock, a plug-in",
          "more workers than cores, whose waits overlap", "loader.num_workers",
@@ -75,7 +103,7 @@ constexpr std::array kWaits{
     Rule{"slow_rank", communication, std::nullopt,
          "one rank's own work is more than 10 % beyond the median", "the others wait for one rank",
          "look at that machine: its load, clocks and disk", "", symptoms::has_straggler,
-         fixes::none},
+         fixes::inspect_rank, Next::doctor},
     Rule{"late_exchange", communication, std::nullopt,
          "all gradients, 4 MB or more, go in one bucket, and less than 30 % of the exchange runs "
          "beside the backward pass",
@@ -114,10 +142,7 @@ constexpr std::array kWork{
          "loader.batch_size", symptoms::always, fixes::fewer_updates},
     Rule{"gpu_throttled", compute, std::nullopt, "the GPU lowers its clocks",
          "heat or the power limit slows the GPU down", "cooling, or a higher power limit", "",
-         symptoms::gpu_is_throttled, fixes::none},
-    Rule{"anomaly_checks", compute, std::nullopt, "trainer.detect_anomaly is true",
-         "every value of every operation is looked at", "off, once the cause is found",
-         "trainer.detect_anomaly", symptoms::looks_for_anomalies, fixes::no_anomaly_checks},
+         symptoms::gpu_is_throttled, fixes::cool_gpu, Next::doctor},
     Rule{"full_precision", compute, std::nullopt, "on a GPU, trainer.precision is 32-true",
          "products in 32 bits leave most of the GPU unused", "16-bit products", "trainer.precision",
          symptoms::computes_in_full, fixes::half_precision},
@@ -125,9 +150,10 @@ constexpr std::array kWork{
          "a larger batch, while it fits; more devices", "loader.batch_size", symptoms::is_on_gpu,
          fixes::fill_device},
     Rule{"model_at_work", compute, std::nullopt, "", "the model itself is the work",
-         "more devices; other settings change little", "", symptoms::always, fixes::more_devices},
-    Rule{"nothing_to_fix", balanced, std::nullopt, "", "no part stands out", "", "",
-         symptoms::always, fixes::none},
+         "more devices; the settings that were not tried", "", symptoms::always,
+         fixes::more_devices, Next::more_devices},
+    Rule{"nothing_to_fix", balanced, std::nullopt, "", "no part stands out",
+         "the settings that were not tried", "", symptoms::always, fixes::untried_settings},
 };
 
 std::vector<Rule> all_rules() {

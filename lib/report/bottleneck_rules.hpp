@@ -40,6 +40,7 @@ struct Facts {
 struct Proposal {
   std::string setting;
   std::string sentence;
+  Gain gain = {};
 };
 
 struct Rule {
@@ -52,6 +53,7 @@ struct Rule {
   const char* key;  // that the fix changes; empty: none
   bool (*holds)(const Facts& facts);
   std::vector<Proposal> (*propose)(const Facts& facts);  // the best first
+  Next next = Next::tune;  // the command that follows where no setting is proposed
 };
 
 /// In the order in which they are asked; the last one of each part always holds.

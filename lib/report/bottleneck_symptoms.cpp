@@ -1,5 +1,8 @@
 #include "report/bottleneck_symptoms.hpp"
 
+#include "base/core_use.hpp"
+#include "report/bottleneck_gains.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -25,12 +28,19 @@ constexpr double kLittleOverlap = 0.3;
 constexpr double kLargeExchange = 4e6;   // bytes of a step
 constexpr std::int64_t kRareLines = 10;  // steps between two lines of the log
 constexpr double kBusyLoader = 0.25;     // of the cores
+constexpr double kShortestUsage = 0.5;   // seconds that shares of the cores are of
+constexpr double kIdleCore = 0.75;       // of a core
 
 bool is_work(Limit part) {
   constexpr std::array kWork{Limit::compute, Limit::optimizer, Limit::host, Limit::balanced,
                              Limit::communication};
   return std::ranges::find(kWork, part) != kWork.end();
 }
+
+/// Work of this rank; waits for others are none.
+bool is_own_work(Limit part) { return is_work(part) && part != Limit::communication; }
+
+bool is_compute(Limit part) { return part == Limit::compute || part == Limit::balanced; }
 
 bool at_least(const std::optional<double>& value, double bound) { return value && *value >= bound; }
 
@@ -62,9 +72,46 @@ bool Facts::cores_are_short() const {
          context.usage->involuntary_switches_s >= kSwitches;
 }
 
+double taken_cores(const events::Usage& usage) {
+  if (!usage.outside_cores || usage.span_s < kShortestUsage) return 0;
+  const CoreUse use{*usage.outside_cores, usage.stolen_cores.value_or(0),
+                    usage.idle_cores.value_or(1)};
+  return is_contended(use) ? use.outside + use.stolen : 0;
+}
+
 namespace symptoms {
 
 bool always(const Facts& /*facts*/) { return true; }
+
+bool others_take_cores(const Facts& facts) {
+  return facts.context.usage && taken_cores(*facts.context.usage) > 0;
+}
+
+bool other_threads_gain(const Facts& facts) {
+  const BottleneckContext& context = facts.context;
+  if (context.on_gpu || !is_own_work(facts.part) || context.num_threads < 1) return false;
+  if (context.other_threads && context.replay_step_s) {
+    const auto threads = static_cast<int>(context.other_threads->value);
+    return gains::of_threads(facts, threads).low >= gains::kWorthProposing;
+  }
+  const bool is_below = context.num_threads < context.cores() && !context.levers.threads_probed;
+  const bool idle =
+      facts.timing.cpu_percent > 0 && facts.timing.cpu_percent / 100 <= context.cores() - kIdleCore;
+  return is_below && idle && !gains::has_tiny_steps(facts);
+}
+
+bool larger_batch_gains(const Facts& facts) {
+  if (facts.context.on_gpu || !is_compute(facts.part)) return false;
+  const int factor = gains::batch_factor(facts);
+  if (factor == 0) return false;
+  const Gain gain = gains::of_larger_batch(facts, factor);
+  return gain.replayed ? gain.low >= gains::kWorthLargerBatch : gains::has_tiny_steps(facts);
+}
+
+bool bf16_gains(const Facts& facts) {
+  return !facts.context.on_gpu && is_compute(facts.part) && facts.context.bf16_step_s &&
+         gains::of_bf16(facts).low >= gains::kWorthProposing;
+}
 
 bool memory_is_short(const Facts& facts) {
   const auto& usage = facts.context.usage;
@@ -157,7 +204,11 @@ bool gpu_is_throttled(const Facts& facts) {
   return facts.context.usage && !facts.context.usage->gpu_throttle.empty();
 }
 
-bool looks_for_anomalies(const Facts& facts) { return facts.context.levers.detect_anomaly; }
+/// On a GPU the checks show as the host's time: see syncs_each_step.
+bool looks_for_anomalies(const Facts& facts) {
+  const bool by_host = facts.context.on_gpu && facts.part == Limit::host;
+  return facts.context.levers.detect_anomaly && is_work(facts.part) && !by_host;
+}
 
 bool computes_in_full(const Facts& facts) {
   return facts.context.on_gpu && facts.context.levers.precision == "32-true";

@@ -8,6 +8,10 @@
 namespace trainctl::report::symptoms {
 
 bool always(const Facts& facts);
+bool others_take_cores(const Facts& facts);
+bool other_threads_gain(const Facts& facts);
+bool larger_batch_gains(const Facts& facts);
+bool bf16_gains(const Facts& facts);
 bool memory_is_short(const Facts& facts);
 bool threads_exceed_cores(const Facts& facts);
 bool workers_exceed_cores(const Facts& facts);

@@ -38,6 +38,32 @@ std::vector<double> inner_values(std::span<const double> values, Scale scale) {
   return found;
 }
 
+constexpr std::size_t kFewestWithOutlier = 4;
+constexpr std::size_t kMostWithOutlier = 20;  // among more, one changes the mean little
+constexpr double kOutlierShare = 0.4;         // of what the interval leaves outside
+constexpr double kRounding = 1e-9;            // below it logarithms are the same
+
+/// Drops the value that is furthest from the others where Student's t of its distance to them is
+/// beyond what n values without an outlier reach in `(1 - level) * 0.4 / n` of all samples. Returns
+/// how many it was.
+std::size_t drop_outlier(std::vector<double>& values, double level) {
+  const std::size_t count = values.size();
+  if (count < kFewestWithOutlier || count > kMostWithOutlier) return 0;
+  const double middle = median(values);
+  const auto furthest =
+      std::ranges::max_element(values, {}, [&](double value) { return std::abs(value - middle); });
+  const double suspect = *furthest;
+  std::vector<double> others = values;
+  others.erase(others.begin() + (furthest - values.begin()));
+  const auto n = static_cast<double>(count);
+  const double deviation = std::sqrt(variance(others) * (1 + 1 / (n - 1)));
+  const double limit = student_quantile(1 - kOutlierShare * (1 - level) / (2 * n * n), n - 2);
+  const double distance = std::abs(suspect - mean(others));
+  if (!(distance > kRounding && distance > limit * deviation)) return 0;
+  values = std::move(others);
+  return 1;
+}
+
 SideNoise side_of(const std::vector<double>& values) {
   return {values.size() < 2 ? 0 : std::sqrt(variance(values)), values.size()};
 }
@@ -79,6 +105,7 @@ Change paired_change(std::span<const double> base, std::span<const double> other
       pairs.push_back(inner(other[i], scale) - inner(base[i], scale));
   }
   Change change{.repeats = pairs.size()};
+  if (scale == Scale::ratio) change.outliers = drop_outlier(pairs, level);
   if (pairs.empty()) return change;
   const double middle = mean(pairs);
   change.value = outer(middle, scale);
@@ -93,9 +120,13 @@ Change paired_change(std::span<const double> base, std::span<const double> other
 
 Change unpaired_change(std::span<const double> base, std::span<const double> other, Scale scale,
                        double level) {
-  const std::vector<double> before = inner_values(base, scale);
-  const std::vector<double> now = inner_values(other, scale);
-  Change change{.repeats = std::min(before.size(), now.size()),
+  std::vector<double> before = inner_values(base, scale);
+  std::vector<double> now = inner_values(other, scale);
+  const std::size_t repeats = std::min(before.size(), now.size());
+  std::size_t outliers = 0;
+  if (scale == Scale::ratio) outliers = drop_outlier(before, level) + drop_outlier(now, level);
+  Change change{.repeats = repeats,
+                .outliers = outliers,
                 .apart = true,
                 .base_side = side_of(before),
                 .now_side = side_of(now)};

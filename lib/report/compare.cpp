@@ -118,6 +118,14 @@ void add_repeats(Group& group, const std::string& technique, const Json& row) {
 
 }  // namespace
 
+std::vector<const RunFiles*> runs_of(const Compared& compared) {
+  std::vector<const RunFiles*> runs;
+  for (const Group& group : compared.groups) {
+    for (const RunFiles& run : group.runs) runs.push_back(&run);
+  }
+  return runs;
+}
+
 Measures measures_of(const RunFiles& run) {
   Measures measures{.seed = run.value("seed").value_or(""), .values = {}};
   Values& values = measures.values;

@@ -35,6 +35,9 @@ struct Compared {
   std::vector<Group> groups;
 };
 
+/// All runs of all groups.
+std::vector<const RunFiles*> runs_of(const Compared& compared);
+
 Measures measures_of(const RunFiles& run);
 /// A group of runs, each with its measures.
 Group group_of(std::string label, std::vector<RunFiles> runs);

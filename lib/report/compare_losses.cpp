@@ -28,7 +28,6 @@ std::int64_t whole_at(const Json& line, std::string_view key) {
 }
 
 void add_line(std::vector<LossPoint>& points, const Json& line) {
-  if (!line.is_object()) return;
   const bool of_epoch = text_at(line, "type") == "epoch";
   for (const auto& [name, value] : line.items()) {
     if (is_loss(name))
@@ -46,9 +45,14 @@ std::vector<LossPoint> losses_of(const RunFiles& run) {
   if (fs::is_regular_file(file, ignored)) {
     const std::string text = read_file(file, kMostBytes, ReadFailure::resource);
     std::string_view rest = text;
-    while (!rest.empty()) {
+    for (int number = 1; !rest.empty(); ++number) {
       const std::size_t end = std::min(rest.find('\n'), rest.size());
-      add_line(points, parse_bounded(rest.substr(0, end)));
+      const Json line = parse_bounded(rest.substr(0, end));
+      const bool is_cut_off = end == rest.size();  // a run may be writing it
+      ENSURE(data, line.is_object() || is_cut_off || end == 0,
+             "cannot compare the losses of {}: line {} of metrics.jsonl is damaged",
+             printable(run.folder.string()), number);
+      if (line.is_object()) add_line(points, line);
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
   } else {

@@ -114,7 +114,7 @@ Table time_table(const Compared& compared) {
     epochs.push_back(mean_epoch(group));
   }
   Table table(columns);
-  const auto row = [&](const char* name, double events::Timing::*seconds) {
+  const auto row = [&](const std::string& name, double events::Timing::*seconds) {
     std::vector<std::string> cells{name};
     for (const events::Timing& epoch : epochs) {
       cells.push_back(fmt::format("{:.3f} s", epoch.*seconds));
@@ -122,10 +122,11 @@ Table time_table(const Compared& compared) {
     }
     table.add(std::move(cells));
   };
+  const std::vector<const RunFiles*> runs = runs_of(compared);
   for (const TimePart& part : time_parts()) {
     const bool is_there = std::ranges::any_of(
         epochs, [&](const events::Timing& epoch) { return epoch.*part.seconds > 0; });
-    if (is_there) row(part.name, part.seconds);
+    if (is_there) row(part_name(part, runs), part.seconds);
   }
   row("all", &events::Timing::wall_s);
   return table;

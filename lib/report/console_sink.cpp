@@ -1,6 +1,8 @@
+#include "base/bounded_text.hpp"
 #include "base/strings.hpp"
 #include "report/epoch_table.hpp"
 #include "report/sink.hpp"
+#include "report/transfer_name.hpp"
 #include "report/weights.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +20,9 @@ class ConsoleSink final : public Sink {
   void on_event(int rank, const events::Event& event) override {
     if (const auto* warning = std::get_if<events::Warning>(&event)) warn(warning->message);
     if (rank != 0) return;
-    if (const auto* weights = std::get_if<events::WeightsSet>(&event)) {
+    if (const auto* hello = std::get_if<events::Hello>(&event)) {
+      table_.set_transfer_name(transfer_name(hello->device));
+    } else if (const auto* weights = std::get_if<events::WeightsSet>(&event)) {
       tell(weights_lines(*weights));
     } else if (const auto* started = std::get_if<events::RunStarted>(&event)) {
       table_.set_max_epochs(started->max_epochs);
@@ -37,12 +41,15 @@ class ConsoleSink final : public Sink {
 
   void on_tick(double now) override { bar_.tick(now); }
   void close() override { bar_.rest(); }
+  std::optional<std::string> news() override {
+    return options_.take_notice ? options_.take_notice() : std::nullopt;
+  }
 
  private:
   void warn(const std::string& message) {
     bar_.clear();
     options_.messages(paint("warning:", Ink::yellow, options_.messages_style) + " " +
-                      printable(message) + "\n");
+                      printable(bounded(message)) + "\n");
   }
 
   void say_where(const events::Resumed& resumed) {

@@ -41,6 +41,8 @@ struct Levers {
   std::optional<bool> pin_memory = {};     // absent: not known
   std::optional<int> read_ahead = {};      // absent: auto
   std::string precision = {};              // "32-true"; empty: not known
+  bool threads_probed = false;             // trainer.num_threads is auto
+  bool native_bf16 = true;                 // the CPU has instructions for it
   std::optional<double> cache_share = {};  // that caches may take of the memory; absent: not known
   std::string spin_variable = {};  // that keeps idle threads awake, "OMP_WAIT_POLICY=active"
   /// Whether the experiment would be accepted with this override, too; empty: not known.
@@ -84,7 +86,7 @@ struct Ending {
   int exit_code = 0;
   std::string message;                     // one sentence; empty for ok
   std::string started_at;                  // UTC, ISO 8601
-  double wall_s = 0;                       // from argv to the last process gone
+  double wall_s = 0;                       // all starts, each from argv to its last process
   int restarts = 0;                        // of this command
   std::optional<SavedState> resumed_from;  // by the last start; absent: it began at the first step
   std::optional<SavedState> checkpoint;    // the newest from which a run can go on

@@ -118,7 +118,7 @@ void EpochTable::choose_fields(const EpochEnded& first) {
   fields_.push_back(
       {{"time"}, 7, 0, [](const EpochEnded& e) { return time_text(e.timing.wall_s); }});
   add_part("data", [](const Timing& t) { return t.data_wait_s; });
-  add_part("h2d", [](const Timing& t) { return t.h2d_s; });
+  add_part(options_.transfer_name.c_str(), [](const Timing& t) { return t.h2d_s; });
   add_part("fwd", [](const Timing& t) { return t.forward_s; });
   add_part("bwd", [](const Timing& t) { return t.backward_s; });
   add_part("sync", [](const Timing& t) { return t.allreduce_exposed_s; });

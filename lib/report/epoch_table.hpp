@@ -15,6 +15,7 @@ struct EpochTableOptions {
   std::vector<std::string>
       metrics;  // names in the order of the columns; empty: those of the first epoch
   Style style;
+  std::string transfer_name = "h2d";  // of the column of Timing::h2d_s; see transfer_name()
 };
 
 /// The table that `run` prints as epochs end: the header once, then a line an epoch. Budget columns
@@ -29,6 +30,7 @@ class EpochTable {
 
   /// Has an effect before the first epoch only.
   void set_max_epochs(std::int64_t epochs) { options_.max_epochs = epochs; }
+  void set_transfer_name(std::string name) { options_.transfer_name = std::move(name); }
   /// One or several lines, each with its newline; the first call brings the header.
   std::string add(const events::EpochEnded& epoch);
 

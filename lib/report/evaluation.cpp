@@ -86,7 +86,7 @@ Json evaluation_document(const RunRecord& record, const Ending& ending) {
   document["metrics"] = told != nullptr ? metrics_json(told->metrics) : Json(nullptr);
   document["tables"] = tables_json(record.tables);
   document["skipped_samples"] = record.skipped.size();
-  document["world_size"] = std::max<std::size_t>(1, record.hellos.size());
+  document["world_size"] = world_size_of(record);
   document["first_failure"] = failure_document(ending.first_failure);
   return document;
 }

@@ -43,14 +43,30 @@ struct ExchangedStep {
   std::int64_t every = 1;         // steps of an exchange: more than one with `weights` alone
 };
 
+/// The shortest and the longest of the rounds in which steps were timed, in seconds of a step.
+struct StepRange {
+  double low_s = 0;
+  double high_s = 0;
+};
+
+/// A step that ranks took together on the cores of this machine.
+struct SharedStep {
+  int ranks = 2;
+  double step_s = 0;     // with all batches of an accumulation
+  double exposed_s = 0;  // of it: waits for the exchange
+  StepRange range;       // of step_s
+  int num_threads = 1;   // of each rank
+};
+
 /// A step of `ranks` ranks.
 struct ForetoldStep {
   int ranks = 1;
   double exchange_s = 0;  // of all buckets, and of the weights
   double exposed_s = 0;   // after the last gradient
   double step_s = 0;
-  double samples_per_s = 0;  // of all ranks
-  double efficiency = 1;     // of weak scaling: the step alone, over this one
+  double samples_per_s = 0;                // of all ranks
+  double efficiency = 1;                   // of weak scaling: the step alone, over this one
+  std::optional<StepRange> measured = {};  // absent: the step is foretold by the formula
 };
 
 /// Bucket after bucket: one leaves when its gradients are there and the one before it has gone. The

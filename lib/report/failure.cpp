@@ -90,11 +90,8 @@ std::string failure_text(const RunRecord& record, const Ending& ending, const St
     text = fmt::format("{} {}\n", label, printable(ending.message));
   } else {
     const FirstFailure& failure = *ending.first_failure;
-    const std::size_t world = record.started ? static_cast<std::size_t>(record.started->world_size)
-                                             : record.hellos.size();
-    text = fmt::format("{} rank {} of {} {} {}\n", label, failure.rank,
-                       std::max<std::size_t>(world, 1), how_it_ended(failure, ending.verdict),
-                       where_text(failure));
+    text = fmt::format("{} rank {} of {} {} {}\n", label, failure.rank, world_size_of(record),
+                       how_it_ended(failure, ending.verdict), where_text(failure));
     text += fact("cause", cause_text(failure), style);
     text += fact("process", process_text(failure), style);
   }

@@ -140,10 +140,11 @@ Finding judge_one(const Condition& condition, const Contest& contest, double lev
     return finding;
   }
   const Scale scale = scale_of(condition);
-  decide(finding,
-         contest.pairing == Pairing::interleaved ? paired_change(*base, *now, scale, level)
-                                                 : unpaired_change(*base, *now, scale, level),
-         level);
+  const Change change = contest.pairing == Pairing::interleaved
+                            ? paired_change(*base, *now, scale, level)
+                            : unpaired_change(*base, *now, scale, level);
+  finding.outliers = change.outliers;
+  decide(finding, change, level);
   return finding;
 }
 

@@ -42,6 +42,7 @@ struct Finding {
   std::optional<double> change;
   std::optional<Interval> interval;  // none where the numbers do not vary, or are too few
   std::optional<int> repeats;        // that would decide, of an inconclusive one
+  std::size_t outliers = 0;          // repeats or pairs that were dropped, see change.hpp
   std::string why;                   // a sentence
 };
 

@@ -54,6 +54,12 @@ std::string gate_notes(std::span<const Finding> findings, Pairing pairing) {
         "{}: {}, {}: {}.\n", finding.verdict == Verdict::fail ? "Failed" : "Inconclusive",
         finding.condition.text, printable(finding.technique), printable(finding.why));
   }
+  for (const Finding& finding : findings) {
+    if (finding.outliers > 0)
+      text += fmt::format("{}, {}: {} outlier{} left out of the interval.\n",
+                          finding.condition.text, printable(finding.technique), finding.outliers,
+                          finding.outliers == 1 ? " is" : "s are");
+  }
   if (!findings.empty())
     text += fmt::format("Compared with {}.\n", printable(findings.front().against));
   if (pairing == Pairing::apart && !findings.empty())
@@ -80,6 +86,7 @@ Json gate_json(std::span<const Finding> findings) {
                     {"change", or_null(finding.change)},
                     {"unit", unit_text(finding.condition.unit)},
                     {"interval", interval},
+                    {"outliers", finding.outliers},
                     {"repeats_needed", finding.repeats ? Json(*finding.repeats) : Json(nullptr)},
                     {"why", finding.why}});
   }

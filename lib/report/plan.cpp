@@ -161,7 +161,10 @@ std::string probe_text(const PlannedProbe& probe) {
   std::string text =
       fmt::format("a batch takes {} to make on one thread", human_duration(probe.batch_s));
   if (!probe.workers.empty()) text += threads_by_step(probe.workers);
-  return text + fmt::format("; prefetch factor {}", probe.prefetch_factor);
+  text += fmt::format("; prefetch factor {}", probe.prefetch_factor);
+  if (probe.spread > 1)
+    text += fmt::format("; the slowest batch of 100 takes {:.2f}x the mean", probe.spread);
+  return text;
 }
 
 std::string available_text(const Plan& plan) {
@@ -225,6 +228,7 @@ Json probe_json(const PlannedProbe& probe) {
   for (const auto& [least_step_s, number] : probe.workers)
     workers.push_back({{"least_step_s", least_step_s}, {"workers", number}});
   return {{"batch_s", probe.batch_s},
+          {"batch_spread", probe.spread},
           {"prefetch_factor", probe.prefetch_factor},
           {"auto_workers", probe.workers.empty() ? Json(nullptr) : workers}};
 }

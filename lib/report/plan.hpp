@@ -52,6 +52,7 @@ struct PlannedProbe {
   double batch_s = 0;  // on one thread
   int prefetch_factor = 0;
   std::vector<Workers> workers;  // from long steps to short ones; empty where they are asked for
+  double spread = 1;             // 99th percentile of the batches over their mean
 };
 
 /// What a run would take on this machine.

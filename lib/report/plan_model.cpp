@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <utility>
@@ -81,8 +82,12 @@ const char* utilisation_name(const Plan& plan) { return plan.recomputes ? "HFU" 
 
 std::string speed_text(const Plan& plan, const PlannedSpeed& speed) {
   const Measured& model = *plan.model;
-  std::string text = fmt::format("{} a step, {} samples/s, {}FLOP/s", human_duration(speed.step_s),
-                                 rate_text(speed.samples_per_s), with_prefix(speed.flops_per_s));
+  std::string text = human_duration(speed.step_s) + " a step";
+  if (speed.rounds > 1)
+    text += fmt::format(" ({} to {} in {} rounds)", human_duration(speed.range.low_s),
+                        human_duration(speed.range.high_s), speed.rounds);
+  text += fmt::format(", {} samples/s, {}FLOP/s", rate_text(speed.samples_per_s),
+                      with_prefix(speed.flops_per_s));
   if (on_cpu(model))
     text += fmt::format(" with {} thread{}", model.num_threads, model.num_threads == 1 ? "" : "s");
   if (speed.utilisation)
@@ -137,7 +142,14 @@ std::optional<PlannedSpeed> speed_of(const Plan& plan) {
   const auto rows = static_cast<double>(model.measured_batches.back());
   PlannedSpeed speed;
   speed.samples_per_s = *model.step_s > 0 ? rows / *model.step_s : 0;
-  speed.step_s = *model.step_s * static_cast<double>(model.batch_size) / rows;
+  const double batches = static_cast<double>(model.batch_size) / rows;
+  speed.step_s = *model.step_s * batches;
+  speed.rounds = model.step_rounds_s.size();
+  speed.range = {speed.step_s, speed.step_s};
+  if (speed.rounds > 0) {
+    const auto [low, high] = std::ranges::minmax(model.step_rounds_s);
+    speed.range = {low * batches, high * batches};
+  }
   speed.flops_per_s = speed.samples_per_s * static_cast<double>(model.step_flops);
   speed.epoch_s = speed.step_s * static_cast<double>(plan.batches_per_epoch);
   if (plan.steps && plan.steps_per_epoch > 0)
@@ -203,9 +215,13 @@ Json model_json(const Plan& plan) {
   if (const auto found = speed_of(plan)) {
     const Json utilisation = found->utilisation ? Json(*found->utilisation) : Json(nullptr);
     speed = {{"step_s", found->step_s},
+             {"step_low_s", found->range.low_s},
+             {"step_high_s", found->range.high_s},
+             {"rounds", found->rounds},
              {"samples_per_s", found->samples_per_s},
              {"flops_per_s", found->flops_per_s},
              {"num_threads", model.num_threads},
+             {"taken_cores", model.taken_cores},
              {"epoch_s", found->epoch_s},
              {"run_s", found->run_s ? Json(*found->run_s) : Json(nullptr)},
              {"mfu", plan.recomputes ? Json(nullptr) : utilisation},

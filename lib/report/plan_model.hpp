@@ -5,6 +5,7 @@
 #include "report/format.hpp"
 #include "report/plan.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,7 +26,9 @@ std::vector<int> gpus_that_fit(const Plan& plan);
 
 /// How fast steps were, and what follows from it; nothing without a probe.
 struct PlannedSpeed {
-  double step_s = 0;         // of the run's batch
+  double step_s = 0;  // of the run's batch: the median of the rounds of the probe
+  StepRange range;    // of the rounds
+  std::size_t rounds = 0;
   double samples_per_s = 0;  // of a process
   double flops_per_s = 0;
   double epoch_s = 0;                 // of training alone

@@ -46,6 +46,20 @@ std::string link_line(const PlannedScaling& scaling) {
                      bandwidth_text(scaling.link.bytes_per_s), printable(scaling.link_from));
 }
 
+std::string shared_line(const SharedStep& shared) {
+  return fmt::format(
+      "the step of {} ranks was timed with {} processes side by side on the cores of this machine, "
+      "with {} thread{} each; each rank of the other rows has cores of its own",
+      shared.ranks, shared.ranks, shared.num_threads, shared.num_threads == 1 ? "" : "s");
+}
+
+std::string step_text(const ForetoldStep& row) {
+  const std::string step = human_duration(row.step_s);
+  if (!row.measured) return step;
+  return fmt::format("{} ({} to {})", step, human_duration(row.measured->low_s),
+                     human_duration(row.measured->high_s));
+}
+
 std::string step_line(const PlannedScaling& scaling) {
   return fmt::format("{} alone on {}, of them {} backward ({})",
                      human_duration(scaling.step.step_s), printable(scaling.device),
@@ -61,7 +75,20 @@ std::vector<ForetoldStep> foretell_growth(const ExchangedStep& step, const Link&
   return rows;
 }
 
-std::vector<std::string> scaling_assumptions(const ExchangedStep& step) {
+void use_measured(const SharedStep& shared, const ExchangedStep& alone,
+                  std::vector<ForetoldStep>& rows) {
+  for (ForetoldStep& row : rows) {
+    if (row.ranks != shared.ranks || shared.step_s <= 0) continue;
+    row.step_s = shared.step_s;
+    row.exposed_s = shared.exposed_s;
+    row.samples_per_s = static_cast<double>(alone.samples) * row.ranks / row.step_s;
+    row.efficiency = alone.step_s / row.step_s;
+    row.measured = shared.range;
+  }
+}
+
+std::vector<std::string> scaling_assumptions(const PlannedScaling& scaling) {
+  const ExchangedStep& step = scaling.step;
   std::vector<std::string> all{
       "each rank has a device (or cores) of its own, like the one that the step was measured on",
       "one ring, whose slowest link is the one above, whatever the number of ranks",
@@ -81,6 +108,7 @@ std::vector<std::string> scaling_assumptions(const ExchangedStep& step) {
     all.emplace_back(
         "a step of several batches takes as many times the step that was timed, with an update "
         "each, which is rather too much");
+  if (scaling.shared) all.front() = shared_line(*scaling.shared);
   return all;
 }
 
@@ -94,9 +122,8 @@ std::string scaling_text(const PlannedScaling& scaling, const Style& style) {
                {"efficiency"}});
   for (const ForetoldStep& row : scaling.rows) {
     table.add({with_thousands(row.ranks), with_thousands(row.ranks * scaling.step.samples),
-               human_duration(row.exchange_s), human_duration(row.exposed_s),
-               human_duration(row.step_s), rate_text(row.samples_per_s),
-               percent_text(row.efficiency) + " %"});
+               human_duration(row.exchange_s), human_duration(row.exposed_s), step_text(row),
+               rate_text(row.samples_per_s), percent_text(row.efficiency) + " %"});
   }
   std::string text = to_text(table, style) + "\n";
   text += fact("exchange", kRingFormula, style);
@@ -107,7 +134,7 @@ std::string scaling_text(const PlannedScaling& scaling, const Style& style) {
   text += fact("link", link_line(scaling), style);
   text += fact("step", step_line(scaling), style);
   const char* label = "assumed";
-  for (const std::string& assumption : scaling_assumptions(scaling.step)) {
+  for (const std::string& assumption : scaling_assumptions(scaling)) {
     text += fact(label, assumption, style);
     label = "";
   }
@@ -123,6 +150,9 @@ Json scaling_json(const PlannedScaling& scaling) {
                     {"exchange_s", row.exchange_s},
                     {"exposed_s", row.exposed_s},
                     {"step_s", row.step_s},
+                    {"step_low_s", row.measured ? Json(row.measured->low_s) : Json(nullptr)},
+                    {"step_high_s", row.measured ? Json(row.measured->high_s) : Json(nullptr)},
+                    {"measured", row.measured.has_value()},
                     {"samples_per_s", row.samples_per_s},
                     {"efficiency", row.efficiency}});
   }
@@ -141,7 +171,7 @@ Json scaling_json(const PlannedScaling& scaling) {
           {"backward_s", scaling.step.backward_s},
           {"backward_from", scaling.backward_from},
           {"rows", rows},
-          {"assumptions", scaling_assumptions(scaling.step)}};
+          {"assumptions", scaling_assumptions(scaling)}};
 }
 
 }  // namespace trainctl::report

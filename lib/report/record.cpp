@@ -1,5 +1,7 @@
 #include "report/record.hpp"
 
+#include "base/bounded_text.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <ranges>
@@ -38,7 +40,7 @@ struct Recorder {
     if (rank == 0) record.evaluated = event;
   }
   void operator()(const events::Warning& event) {
-    record.warnings.push_back(event.message);
+    record.warnings.push_back(bounded(event.message));
     if (!event.sample.empty()) record.skipped.insert(event.sample);
   }
   void operator()(const events::Failed& event) {
@@ -71,6 +73,11 @@ void RunRecord::add(int rank, const events::Event& event) {
   std::visit(Recorder{*this, rank}, event);
 }
 
+int world_size_of(const RunRecord& record) {
+  if (record.started) return record.started->world_size;
+  return std::max({1, record.planned_ranks, static_cast<int>(record.hellos.size())});
+}
+
 std::optional<Best> best_of(const RunRecord& record) {
   const auto newest_first = record.epochs | std::views::reverse;
   const auto epoch = std::ranges::find_if(newest_first, &events::EpochEnded::improved);
@@ -100,21 +107,6 @@ std::int64_t epochs_done(const RunRecord& record) {
   return record.epochs.empty() ? 0 : record.epochs.back().epoch + 1;
 }
 
-namespace {
-
-/// Rows of the epoch that an earlier process trained on, beside the times: its own rate tells. The
-/// times of a file are rounded, so that a few rows are none.
-double trained_before(const Timing& epoch) {
-  constexpr double kRounding = 0.01;
-  const auto all = static_cast<double>(epoch.samples);
-  const double training_s = epoch.wall_s - epoch.eval_s - epoch.checkpoint_s;
-  if (!(epoch.samples_per_s > 0) || !(training_s > 0)) return 0;
-  const double missing = all - epoch.samples_per_s * training_s;
-  return missing > kRounding * all ? std::round(missing) : 0;
-}
-
-}  // namespace
-
 std::span<const events::EpochEnded> steady_epochs(const RunRecord& record) {
   const std::span<const events::EpochEnded> all = record.epochs;
   return all.size() > 1 ? all.subspan(1) : all;
@@ -127,10 +119,8 @@ Timing sum_timing(std::span<const events::EpochEnded> epochs) {
       &Timing::optimizer_s, &Timing::eval_s,       &Timing::checkpoint_s,
       &Timing::other_s,     &Timing::first_batch_s};
   Timing total;
-  double missing = 0;
   for (const events::EpochEnded& epoch : epochs) {
     const Timing& part = epoch.timing;
-    missing += trained_before(part);
     for (const auto member : kSums) total.*member += part.*member;
     total.samples += part.samples;
     total.cpu_percent += part.cpu_percent * part.wall_s;
@@ -141,8 +131,7 @@ Timing sum_timing(std::span<const events::EpochEnded> epochs) {
       total.gpu_mem_mb = std::max(total.gpu_mem_mb.value_or(0), *part.gpu_mem_mb);
   }
   const double training_s = total.wall_s - total.eval_s - total.checkpoint_s;
-  const double trained = static_cast<double>(total.samples) - missing;
-  total.samples_per_s = training_s > 0 ? trained / training_s : 0;
+  total.samples_per_s = training_s > 0 ? static_cast<double>(total.samples) / training_s : 0;
   if (total.wall_s > 0) {
     total.cpu_percent /= total.wall_s;
     total.read_mb_s /= total.wall_s;

@@ -16,6 +16,7 @@ namespace trainctl::report {
 /// functions of it. Epochs are numbered from 0 here as in the events, and from 1 in everything that
 /// a person or a script reads.
 struct RunRecord {
+  int planned_ranks = 0;                // of the whole job; 0: not known
   std::map<int, events::Hello> hellos;  // by rank
   std::optional<events::WeightsSet> weights;
   std::optional<events::RunStarted> started;
@@ -36,6 +37,9 @@ struct RunRecord {
 
   void add(int rank, const events::Event& event);
 };
+
+/// Returns the number of ranks of the job, also where some of them failed before they reported.
+int world_size_of(const RunRecord& record);
 
 /// The best epoch so far by the monitored metric.
 struct Best {

@@ -113,8 +113,7 @@ Json result_document(const RunRecord& record, const Ending& ending) {
   document["bottleneck"] = to_json(find_bottleneck(steady, context_of(record, ending.levers)));
   document["data_digest"] = data_digest(record);
   document["skipped_samples"] = record.skipped.size();
-  document["world_size"] = record.started ? record.started->world_size
-                                          : std::max(1, static_cast<int>(record.hellos.size()));
+  document["world_size"] = world_size_of(record);
   const std::vector<RankRow> ranks = rank_rows(record);
   document["ranks"] = ranks_json(ranks);
   document["straggler"] = straggler_json(ranks);

@@ -40,6 +40,7 @@ struct ConsoleOptions {
   Style messages_style;
   ProgressMode progress = ProgressMode::none;
   std::vector<std::string> metrics;  // columns of the table; empty: those of the first epoch
+  std::function<std::optional<std::string>()> take_notice = {};  // asked by news()
 };
 std::unique_ptr<Sink> make_console_sink(ConsoleOptions options);
 

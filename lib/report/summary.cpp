@@ -3,6 +3,7 @@
 #include "base/strings.hpp"
 #include "report/bottleneck.hpp"
 #include "report/ranks.hpp"
+#include "report/transfer_name.hpp"
 
 #include <fmt/format.h>
 
@@ -87,9 +88,9 @@ std::string warm_up_text(const RunRecord& record, double wall_s) {
   return join(parts, ", ");
 }
 
-std::string budget_text(const events::Timing& sum) {
+std::string budget_text(const events::Timing& sum, const RunRecord& record) {
   const std::pair<const char*, double> parts[] = {{"data", sum.data_wait_s},
-                                                  {"h2d", sum.h2d_s},
+                                                  {transfer_name(record), sum.h2d_s},
                                                   {"forward", sum.forward_s},
                                                   {"backward", sum.backward_s},
                                                   {"all-reduce", sum.allreduce_exposed_s},
@@ -111,17 +112,11 @@ std::string bottleneck_text(const Bottleneck& found) {
   const std::string verdict = name_of(found.limit);
   const std::string word = verdict.substr(0, verdict.find('_'));
   if (found.limit != found.part) return word + ": " + found.diagnosis;
-  switch (found.limit) {
-    case Limit::balanced:
-      return fmt::format("none: the largest part takes {} % of the time", percent);
-    case Limit::compute:
-      return fmt::format(
-          "compute: forward and backward take {} %; all waits and overhead gone would give {:.2f}x",
-          percent, found.headroom);
-    default: break;
-  }
-  return fmt::format("{}: {} % of the time; without it at most {:.2f}x as fast", word, percent,
-                     found.headroom);
+  if (found.limit == Limit::balanced)
+    return fmt::format("none: the largest part takes {} % of the time", percent);
+  if (found.limit == Limit::compute)
+    return fmt::format("compute: forward and backward take {} % of the time", percent);
+  return fmt::format("{}: {} % of the time", word, percent);
 }
 
 /// What the verdict rests on; empty where the time budget says it all.
@@ -139,7 +134,12 @@ std::string bottleneck_lines(const Bottleneck& found, const Style& style) {
   const std::string evidence = evidence_text(found);
   if (!evidence.empty()) text += fact("", evidence, style);
   if (!found.advice.empty()) text += fact("", found.advice, style);
-  if (found.perfect_loader) text += fact("headroom", text_of(*found.perfect_loader), style);
+  if (!found.setting.empty()) text += fact("gain", text_of(found.gain), style);
+  for (const Bottleneck& quiet : found.otherwise) {
+    text += fact("otherwise", bottleneck_text(quiet), style);
+    if (!quiet.advice.empty()) text += fact("", quiet.advice, style);
+  }
+  if (found.perfect_loader) text += fact("loading", text_of(*found.perfect_loader), style);
   return text;
 }
 
@@ -149,7 +149,7 @@ std::string key_of(std::string_view override_text) {
   return std::string(override_text.substr(first, override_text.find('=') - first));
 }
 
-// The command that was typed, without its value of the key that is now to be tried.
+// The command that was typed, without its value of the key that is to be tried now.
 std::string like_before(const Command& typed, const char* verb, const std::string& key,
                         std::initializer_list<std::string> added) {
   std::vector<std::string> words{typed.program, verb, typed.config};
@@ -172,11 +172,17 @@ std::string next_command(const Bottleneck& found, const BottleneckContext& conte
     return like_before(ending.command, "bench", key, {"--workers", values});
   }
   if (!key.empty()) return like_before(ending.command, "run", key, {found.setting});
-  const bool more_devices =
-      found.limit == Limit::compute && !context.on_gpu && context.levers.cpu_cores > 1;
-  if (more_devices)
-    return like_before(ending.command, "bench", "trainer.devices", {"--devices", "1,2"});
-  return like_before(ending.command, "bench", "loader.num_workers", {"--workers", "0,2,4"});
+  switch (found.next) {
+    case Next::more_devices:
+      if (context.on_gpu || context.levers.cpu_cores <= context.world_size) break;
+      return like_before(
+          ending.command, "bench", "trainer.devices",
+          {"--devices", fmt::format("{},{}", context.world_size, 2 * context.world_size)});
+    case Next::run_again: return like_before(ending.command, "run", "", {});
+    case Next::doctor: return shell_word(ending.command.program) + " doctor";
+    case Next::tune: break;
+  }
+  return like_before(ending.command, "tune", "", {});
 }
 
 /// Where the ranks' time went, below the facts of the run; empty for one rank.
@@ -201,7 +207,7 @@ std::string summary_text(const RunRecord& record, const Ending& ending, const St
     text += fact("last", last_text(record), style);
     text += fact("speed", speed_text(record), style);
     text += fact("warm-up", warm_up_text(record, ending.wall_s), style);
-    if (steady.wall_s > 0) text += fact("time", budget_text(steady), style);
+    if (steady.wall_s > 0) text += fact("time", budget_text(steady, record), style);
     text += bottleneck_lines(found, style);
   }
   text += ranks_text(record, style);

@@ -45,8 +45,13 @@ std::string state_line(const TopView& view, const Style& style) {
          (view.message.empty() ? "" : ": " + printable(view.message));
 }
 
+/// The epoch, from 1, that is trained; of a run that has ended the last one.
+std::int64_t current_epoch(const TopView& view) {
+  return view.epoch + (view.state == TopState::ended ? 0 : 1);
+}
+
 std::string progress_line(const TopView& view, const Style& style) {
-  std::string line = fmt::format("epoch {}", view.epoch + (view.state == TopState::ended ? 0 : 1));
+  std::string line = fmt::format("epoch {}", current_epoch(view));
   const std::int64_t total = view.max_epochs * view.steps_per_epoch;
   if (view.max_epochs > 0) line += fmt::format("/{}", view.max_epochs);
   line += fmt::format("  step {}", with_thousands(view.step));
@@ -206,7 +211,8 @@ Json top_json(const TopView& view) {
           {"host", view.host.empty() ? Json(nullptr) : Json(view.host)},
           {"pid", known(view.pid)},
           {"since", view.since.empty() ? Json(nullptr) : Json(view.since)},
-          {"epoch", view.epoch},
+          {"epoch", current_epoch(view)},
+          {"epochs_done", view.epoch},
           {"max_epochs", known(view.max_epochs)},
           {"steps_per_epoch", known(view.steps_per_epoch)},
           {"step", view.step},

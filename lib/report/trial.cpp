@@ -1,5 +1,6 @@
 #include "base/stats.hpp"
 #include "report/bench.hpp"
+#include "report/bottleneck.hpp"
 #include "report/ranks.hpp"
 
 #include <fmt/format.h>
@@ -34,6 +35,11 @@ void add_ranks(const RunRecord& record, Trial& trial) {
   if (mean(steps) > 0) trial.exposed_share = mean(exposed) / mean(steps);
 }
 
+double taken_by_others(const RunRecord& record) {
+  const auto usage = sum_usage(record.epochs);
+  return usage ? taken_cores(*usage) : 0;
+}
+
 }  // namespace
 
 Trial trial_of(const RunRecord& record, double total_s) {
@@ -59,6 +65,7 @@ Trial trial_of(const RunRecord& record, double total_s) {
     trial.num_threads = record.started->num_threads;
   }
   add_ranks(record, trial);
+  trial.taken = taken_by_others(record);
   return trial;
 }
 

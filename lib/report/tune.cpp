@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace trainctl::report {
@@ -22,7 +23,7 @@ std::string fact(const char* label, const std::string& value, const Style& style
 std::string setting_of(const TuneChange& change) { return change.key + "=" + change.value; }
 
 std::string verdict_text(const TuneVerdict& verdict) {
-  return fmt::format("{} ({} % of the time; at most {:.2f}x to be won)", verdict.name,
+  return fmt::format("{} ({} % of the time; {:.2f}x without all waits and overhead)", verdict.name,
                      percent_text(verdict.share), verdict.headroom);
 }
 
@@ -84,7 +85,7 @@ Json gain_json(const Speedup& gain) {
 Json verdict_json(const TuneVerdict& verdict) {
   return {{"verdict", verdict.name},
           {"share", json_number(verdict.share)},
-          {"headroom", json_number(verdict.headroom)},
+          {"without_waits", json_number(verdict.headroom)},
           {"advice", verdict.advice},
           {"cause", verdict.cause.empty() ? Json(nullptr) : Json(verdict.cause)},
           {"setting", verdict.setting.empty() ? Json(nullptr) : Json(verdict.setting)}};
@@ -124,6 +125,13 @@ Json left_out_json(const TuneReport& report) {
   return list;
 }
 
+Json undecided_json(const std::optional<TuneUndecided>& undecided) {
+  if (!undecided) return nullptr;
+  return {{"changes", undecided->changes},
+          {"untested", undecided->untested},
+          {"more_s", json_number(undecided->more_s)}};
+}
+
 Json baseline_json(const TuneBaseline& base) {
   return {{"samples_per_s", json_number(base.samples_per_s)},
           {"run_s", json_number(base.run_s)},
@@ -142,6 +150,15 @@ std::string gain_text(const Speedup& gain) {
   const std::string value = fmt::format("{:.2f}x", *gain.value);
   if (!gain.ci95) return value;
   return value + fmt::format(" [{:.2f}, {:.2f}]", gain.ci95->low, gain.ci95->high);
+}
+
+std::string more_time_text(double seconds) {
+  constexpr double kMinute = 60;
+  constexpr double kHour = 3600;
+  const bool in_hours = seconds >= 2 * kHour;
+  const double count = std::max(std::ceil(seconds / (in_hours ? kHour : kMinute)), 1.0);
+  return fmt::format("about {:.0f} more {}{}", count, in_hours ? "hour" : "minute",
+                     count == 1 ? "" : "s");
 }
 
 std::string tune_text(const TuneReport& report, const TuneCommands& commands, const Style& style) {
@@ -194,6 +211,7 @@ Json tune_document(const TuneReport& report, const TuneCommands& commands) {
           {"patch", patch_json(report)},
           {"entries", entries},
           {"gain", report.gain ? gain_json(*report.gain) : Json(nullptr)},
+          {"undecided", undecided_json(report.undecided)},
           {"ended", word_of(report.end)},
           {"ended_why", report.ended},
           {"budget",

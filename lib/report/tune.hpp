@@ -52,7 +52,7 @@ struct TuneLeftOut {
 struct TuneVerdict {
   std::string name = "balanced";  // name_of(Limit)
   double share = 0;
-  double headroom = 1;
+  double headroom = 1;  // wall time over that without all waits and overhead
   std::string advice;
   std::string setting = {};  // that the verdict proposes; empty: none
   std::string cause = {};    // of its rule: "few_workers"; empty: not known
@@ -77,6 +77,14 @@ struct TunePatchEntry {
   std::string reason;
 };
 
+/// The changes that were open at the end of the budget.
+struct TuneUndecided {
+  std::vector<std::string> changes;   // "key=value": tried, and neither accepted nor ruled out
+  std::vector<std::string> untested;  // "key=value": not tried at all
+  bool is_noise = false;              // noise left them open, and not only the budget
+  double more_s = 0;                  // the time beyond the budget that is likely to decide all
+};
+
 /// failed: a run that others are compared with did, after the first.
 enum class TuneEnd { nothing_to_fix, nothing_left, budget, stopped, failed };
 constexpr std::array<const char*, 5> enum_names(TuneEnd) {
@@ -98,6 +106,7 @@ struct TuneReport {
   std::vector<std::string> advice;  // what no run was made for
   std::vector<TunePatchEntry> patch;
   std::optional<Speedup> gain;  // of the whole patch over the original; absent: it was not proved
+  std::optional<TuneUndecided> undecided;
   TuneEnd end = TuneEnd::nothing_left;
   std::string ended;  // why, in words
   int exit_code = 0;
@@ -105,6 +114,9 @@ struct TuneReport {
 
 /// "1.85x [1.70, 1.99]"; "-" where nothing could be compared.
 std::string gain_text(const Speedup& gain);
+
+/// "about 3 more minutes", rounded up; from two hours on "about 3 more hours".
+std::string more_time_text(double seconds);
 
 /// The command lines that go with a report.
 struct TuneCommands {

@@ -58,7 +58,7 @@ std::string patch_text(const TuneReport& report, const TuneCommands& commands) {
     text += comment("Nothing: " + report.ended + ".");
     return text + "{}\n";
   }
-  text += comment(fmt::format("It was {}: {} % of the time, at most {:.2f}x to be won.",
+  text += comment(fmt::format("It was {}: {} % of the time, {:.2f}x without all waits.",
                               report.before.name, percent_text(report.before.share),
                               report.before.headroom));
   text += comment(whole_gain(report));

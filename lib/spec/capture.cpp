@@ -4,22 +4,12 @@
 #include "spec/checker.hpp"
 #include "spec/loss/cross_entropy.hpp"
 #include "spec/loss/nll.hpp"
-#include "spec/scheduler/one_cycle_lr.hpp"
-#include "spec/scheduler/sequential_lr.hpp"
+#include "spec/momentum.hpp"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 namespace trainctl::spec {
 namespace {
-
-bool cycles_momentum(const config::Stage& stage) {
-  if (stage.options_type == typeid(scheduler::OneCycleLr))
-    return stage.as<scheduler::OneCycleLr>().cycle_momentum;
-  if (stage.options_type != typeid(scheduler::SequentialLr)) return false;
-  return std::ranges::any_of(stage.as<scheduler::SequentialLr>().schedulers, cycles_momentum);
-}
 
 bool ignores_rows(const config::Stage& stage) {
   if (stage.options_type == typeid(loss::CrossEntropy))
@@ -61,7 +51,7 @@ std::optional<std::string> capture_obstacle(const Experiment& experiment,
     return "trainer.activation_checkpointing sets the random numbers back within a step";
   if (experiment.model.type == "torchscript")
     return "a scripted model may change its operations while it trains";
-  if (cycles_momentum(experiment.scheduler))
+  if (scheduled_momentum(experiment.scheduler))
     return "the scheduler cycles the momentum, which kernels take as a plain number";
   if (ignores_rows(experiment.loss) && !experiment.metrics.empty())
     return "metrics leave out the rows of loss.ignore_index, and the host has to count the others";

@@ -23,14 +23,21 @@ namespace {
 
 void check_batch(Checker& checker, std::int64_t samples, int ranks) {
   const std::int64_t batch = checker.experiment().loader.batch_size;
-  const bool readable = checker.sound(
-      {"loader.batch_size", "trainer.devices", "trainer.num_nodes", "trainer.accelerator"});
+  const bool readable = checker.sound({"loader.batch_size", "loader.drop_last", "trainer.devices",
+                                       "trainer.num_nodes", "trainer.accelerator"});
   if (!readable || batch * ranks <= samples) return;
   const std::string product = ranks == 1 ? "" : fmt::format(" x {} devices", ranks);
-  checker.error("loader.batch_size",
-                fmt::format("a batch of {}{} is larger than the training data: {} samples",
-                            with_thousands(batch), product, with_thousands(samples)),
-                fmt::format("write {} or less", std::max<std::int64_t>(1, samples / ranks)));
+  const std::string larger =
+      fmt::format("a batch of {}{} is larger than the training data: {} samples",
+                  with_thousands(batch), product, with_thousands(samples));
+  const std::int64_t most = std::max<std::int64_t>(1, samples / ranks);
+  if (checker.experiment().loader.drop_last) {
+    checker.error("loader.batch_size", larger + ", and drop_last leaves none",
+                  fmt::format("set loader.drop_last=false, or write {} or less", most));
+  } else {
+    checker.warning("loader.batch_size", larger + "; each epoch is one short batch",
+                    fmt::format("write {} or less for full batches", most));
+  }
 }
 
 /// The average of precision, recall and f1; null for other metrics.
@@ -219,8 +226,10 @@ void check_length(Checker& checker, std::optional<std::int64_t> samples, int ran
       checker.sound({"loader.batch_size", "loader.drop_last", "trainer.devices",
                      "trainer.num_nodes", "trainer.accelerator", "trainer.limit_train_batches",
                      "trainer.overfit_batches", "trainer.accumulate_grad_batches"});
-  check_scheduler(
-      checker, schedule_length(checker.experiment(), knows_epoch ? samples : std::nullopt, ranks));
+  const RunLength length =
+      schedule_length(checker.experiment(), knows_epoch ? samples : std::nullopt, ranks);
+  check_scheduler(checker, length);
+  check_averages(checker, length);
 }
 
 }  // namespace

@@ -3,36 +3,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <type_traits>
+#include <cmath>
 
 namespace trainctl::spec {
 namespace {
 
+using scheduler::counted;
 using scheduler::Interval;
-
-// The options as `Base` where the stage's own type derives from it.
-template <class Base, class Options>
-const Base* base_of(const config::Stage& stage) {
-  if constexpr (std::is_base_of_v<Base, Options>) {
-    if (stage.options_type == typeid(Options)) return &stage.as<Options>();
-  }
-  return nullptr;
-}
-
-const scheduler::Warmup* warmup_of(const config::Stage& stage) {
-  const scheduler::Warmup* found = nullptr;
-#define TRAINCTL_WARMUP(kind, name, Type) \
-  if (found == nullptr) found = base_of<scheduler::Warmup, kind::Type>(stage);
-  TRAINCTL_FOR_EACH_STAGE(TRAINCTL_WARMUP)
-#undef TRAINCTL_WARMUP
-  return found;
-}
-
-std::string counted(std::int64_t count, Interval interval) {
-  return fmt::format("{} {}{}", count, interval == Interval::epoch ? "epoch" : "step",
-                     count == 1 ? "" : "s");
-}
 
 void check_milestones(Checker& checker, const std::vector<std::int64_t>& milestones,
                       Interval interval, std::optional<std::int64_t> run) {
@@ -107,14 +84,6 @@ std::optional<std::int64_t> intervals(const Checker& checker, const RunLength& l
   return interval == Interval::epoch ? length.known_epochs() : length.steps;
 }
 
-/// Stages of plug-ins are asked once they are built.
-bool lacks_momentum(const config::Stage& stage) {
-  if (stage.options_type == typeid(optimizer::Sgd)) return stage.as<optimizer::Sgd>().momentum == 0;
-  if (stage.options_type == typeid(optimizer::Rmsprop))
-    return stage.as<optimizer::Rmsprop>().momentum == 0;
-  return stage.options_type == typeid(optimizer::Adagrad);
-}
-
 void check_momentum(Checker& checker, const config::Stage& stage, const std::string& path) {
   const bool is_cycle = stage.options_type == typeid(scheduler::OneCycleLr);
   if (!is_cycle || !checker.sound(path) || !checker.sound("optimizer")) return;
@@ -127,12 +96,11 @@ void check_momentum(Checker& checker, const config::Stage& stage, const std::str
                               cycle.max_momentum),
                   "write the lower one as base_momentum");
   }
-  if (!lacks_momentum(optimizer)) return;
-  const bool may_have = optimizer.options_type != typeid(optimizer::Adagrad);
+  // Optimizers of plug-ins are checked once they are built.
+  if (optimizer.options_type != typeid(optimizer::Adagrad)) return;
   checker.error(path + ".cycle_momentum",
                 fmt::format("the optimizer '{}' has no momentum to cycle", optimizer.type),
-                may_have ? "add 'momentum: 0.9' to the optimizer, or remove 'cycle_momentum'"
-                         : "remove 'cycle_momentum', or choose another optimizer");
+                "write 'cycle_momentum: false', or choose another optimizer");
 }
 
 void check_sequence(Checker& checker, const scheduler::SequentialLr& options,
@@ -155,6 +123,35 @@ void check_sequence(Checker& checker, const scheduler::SequentialLr& options,
   }
 }
 
+void check_warmup(Checker& checker, const scheduler::Warmup& options, const RunLength& length) {
+  using Unit = scheduler::WarmupLength::Unit;
+  const Trainer& trainer = checker.experiment().trainer;
+  const scheduler::WarmupLength& warmup = options.warmup;
+  if (warmup.unit == Unit::epochs && options.interval == Interval::epoch &&
+      warmup.value != std::floor(warmup.value)) {
+    checker.error("scheduler.warmup",
+                  fmt::format("a warm-up of {} epochs ends within an epoch, but the scheduler "
+                              "counts epochs",
+                              warmup.value),
+                  "write 'interval: step', or a whole number of epochs");
+    return;
+  }
+  const bool ends = trainer.epoch_limit() || trainer.max_steps;
+  if (warmup.unit == Unit::run && !ends && checker.sound("trainer")) {
+    checker.error("scheduler.warmup",
+                  "a fraction of the run has no length where max_time alone ends the run",
+                  "write a number of steps or epochs, or set 'trainer.max_epochs'");
+    return;
+  }
+  const std::optional<std::int64_t> run = intervals(checker, length, options.interval);
+  const auto rise =
+      scheduler::intervals_of(warmup, {options.interval, length.steps_per_epoch, run});
+  if (!run || !rise || *rise == 0 || *rise < *run) return;
+  checker.error("scheduler.warmup",
+                fmt::format("the warm-up of {} must be shorter than the run of {}",
+                            counted(*rise, options.interval), counted(*run, options.interval)));
+}
+
 }  // namespace
 
 void check_scheduler(Checker& checker, const RunLength& length) {
@@ -162,15 +159,10 @@ void check_scheduler(Checker& checker, const RunLength& length) {
   if (!checker.sound("scheduler")) return;
   if (stage.options_type == typeid(scheduler::SequentialLr))
     check_sequence(checker, stage.as<scheduler::SequentialLr>(), length);
-  const scheduler::Warmup* options = warmup_of(stage);
+  const scheduler::Warmup* options = scheduler::warmup_of(stage);
   if (options == nullptr) return;
   const std::optional<std::int64_t> run = intervals(checker, length, options->interval);
-  if (run && options->warmup > 0 && options->warmup >= *run) {
-    checker.error(
-        "scheduler.warmup",
-        fmt::format("the warm-up of {} must be shorter than the run of {}",
-                    counted(options->warmup, options->interval), counted(*run, options->interval)));
-  }
+  check_warmup(checker, *options, length);
   check_drops(checker, stage, run);
   check_momentum(checker, stage, "scheduler");
   check_end(checker, stage);

@@ -136,7 +136,8 @@ void check_splits(Checker& checker) {
                     "give both splits the same 'normalize'");
   }
   check_standardized(checker);
-  if (same(config::write_stage(data.train.dataset), config::write_stage(data.val->dataset))) {
+  if (!data.val->part &&
+      same(config::write_stage(data.train.dataset), config::write_stage(data.val->dataset))) {
     checker.warning("dataset.val", "validation uses the very samples that are trained on",
                     "give it another split, e.g. 'split: test'");
   }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace trainctl::spec {
 namespace {
@@ -136,7 +137,49 @@ void check_averaging(Checker& checker) {
   if (trainer.swa) check_start("swa", trainer.swa->start_epoch);
 }
 
+/// Updates of an average in a run of so many steps.
+std::int64_t updates_of(std::int64_t steps, std::int64_t first_step, std::int64_t every) {
+  return std::max<std::int64_t>(0, steps - first_step) / every;
+}
+
 }  // namespace
+
+void check_averages(Checker& checker, const RunLength& length) {
+  constexpr double kMostShare = 0.05;  // of the first weights, which have learned nothing
+  const Trainer& trainer = checker.experiment().trainer;
+  if (!checker.sound("trainer") || !length.steps || length.steps_per_epoch == 0) return;
+  if (trainer.swa) {
+    const std::int64_t every = trainer.swa->every_n_steps.value_or(length.steps_per_epoch);
+    if (updates_of(*length.steps, trainer.swa->start_epoch * length.steps_per_epoch, every) == 0)
+      checker.warning(
+          "trainer.swa",
+          fmt::format("the average is never updated: every {} steps, and the run has {}", every,
+                      *length.steps));
+  }
+  if (!trainer.ema) return;
+  const Ema& ema = *trainer.ema;
+  const std::int64_t updates =
+      updates_of(*length.steps, ema.start_epoch * length.steps_per_epoch, ema.every_n_steps);
+  if (updates == 0) {
+    checker.warning("trainer.ema",
+                    fmt::format("the average is never updated: every {} steps, and the run has {}",
+                                ema.every_n_steps, *length.steps));
+    return;
+  }
+  const double share = share_of_first(ema.exponential_decay(), updates);
+  if (share <= kMostShare) return;
+  const double fitting =
+      std::pow(kMostShare, 1 / std::max<double>(1, static_cast<double>(updates - 1)));
+  checker.warning(
+      "trainer.ema.decay",
+      fmt::format("at the end of the run, {:.0f} % of the average are the weights of its first "
+                  "update: a decay of {} averages over about {:.0f} updates, and the run has {}",
+                  100 * share, ema.decay, 1 / (1 - ema.decay), updates),
+      ema.use_warmup
+          ? fmt::format("write a decay of at most {:.3g}, or train longer", fitting)
+          : fmt::format("write 'use_warmup: true', a decay of at most {:.3g}, or train longer",
+                        fitting));
+}
 
 void check_trainer(Checker& checker) {
   const Trainer& trainer = checker.experiment().trainer;

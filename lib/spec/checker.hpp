@@ -46,6 +46,8 @@ class Checker {
   config::Diagnostics& diagnostics_;
 };
 
+/// Warns of averages that the run is too short for.
+void check_averages(Checker& checker, const RunLength& length);
 void check_distributed(Checker& checker);
 void check_monitors(Checker& checker);
 void check_scheduler(Checker& checker, const RunLength& length);

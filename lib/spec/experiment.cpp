@@ -5,7 +5,7 @@
 #include "spec/logger/html.hpp"
 #include "spec/logger/jsonl.hpp"
 #include "spec/loss/cross_entropy.hpp"
-#include "spec/scheduler/constant_lr.hpp"
+#include "spec/scheduler/constant.hpp"
 
 namespace trainctl::spec {
 
@@ -14,7 +14,7 @@ config::Stage default_loss() {
 }
 
 config::Stage default_scheduler() {
-  return config::make_stage("scheduler", "constant_lr", scheduler::ConstantLr{});
+  return config::make_stage("scheduler", "constant", scheduler::Constant{});
 }
 
 std::vector<config::Stage> default_loggers() {
@@ -53,7 +53,8 @@ void describe_numbers(config::Describe<Trainer>& options) {
       "Precision within float32 products, as torch.set_float32_matmul_precision; high and "
       "medium may use TF32 or bfloat16.");
   options.field("channels_last", &Trainer::channels_last,
-                "Lays images and convolution weights out with the channels last (NHWC).");
+                "Lays images and convolution weights out with the channels last (NHWC); auto: on a "
+                "GPU in 16 bits, for models most of whose operations are convolutions.");
   options.field(
       "activation_checkpointing", &Trainer::activation_checkpointing,
       "blocks: training keeps what enters each block of the model and computes the rest "
@@ -102,7 +103,7 @@ void describe_processes(config::Describe<Trainer>& options) {
       .field("hang_timeout", &Trainer::hang_timeout,
              "Longest time without a step, in training and validation, before the run ends with "
              "exit code 8: DD:HH:MM:SS, or 90s, 30m, 2h; auto: 60s, or ten steps if they take "
-             "longer.")
+             "longer. The start may take ten times as long.")
       .not_empty()
       .example("5m");
   options
@@ -185,6 +186,22 @@ void Ema::describe(config::Describe<Ema>& options) {
       .example("0.9999");
   options.field("every_n_steps", &Ema::every_n_steps, "Steps between two updates.").at_least(1);
   options.field("start_epoch", &Ema::start_epoch, "Epochs before the first update.").at_least(0);
+  options.field("use_warmup", &Ema::use_warmup,
+                "Starts with a small decay that grows to `decay`, as in timm: a short run is not "
+                "dominated by its first weights.");
+  options
+      .field("warmup_gamma", &Ema::warmup_gamma,
+             "The decay after n updates is 1 - (1 + n / warmup_gamma)^-warmup_power, at most "
+             "`decay`.")
+      .above(0);
+  options
+      .field("warmup_power", &Ema::warmup_power,
+             "2/3 reaches 0.999 after 31,600 updates, 0.75 after 10,000.")
+      .above(0)
+      .at_most(10);
+  options.field("min_decay", &Ema::min_decay, "Lower bound of the decay during its warm-up.")
+      .at_least(0)
+      .below(1);
 }
 
 void Swa::describe(config::Describe<Swa>& options) {
@@ -264,12 +281,18 @@ void Dataset::describe(config::Describe<Dataset>& options) {
   options.field("train", &Dataset::train, "The split that is trained on.")
       .required()
       .example("{type: synthetic_digits, split: train}");
-  options.field("val", &Dataset::val, "The split that is validated on; absent: no validation.")
+  options
+      .field("val", &Dataset::val,
+             "The split that is validated on; absent: none, or the share that split gives it.")
       .example("{type: synthetic_digits, split: test}");
   options
       .field("test", &Dataset::test,
-             "The split for a test after training; a run only checks that it can be read.")
+             "The split for a test after training; a run only checks that it can be read. Absent: "
+             "none, or the share that split gives it.")
       .example("{type: synthetic_digits, split: test}");
+  options.field("split", &Dataset::split,
+                "Divides the data set of train into train, val and test; absent: val and test name "
+                "data sets of their own.");
   options.field("cache", &Dataset::cache, "Where samples are kept between epochs.");
   options.field("remote", &Dataset::remote, "How http(s):// and s3:// paths are read.");
   options.field(

@@ -2,6 +2,7 @@
 
 #include "config/describe.hpp"
 #include "config/secret.hpp"
+#include "spec/averaging.hpp"
 #include "spec/batch_size.hpp"
 #include "spec/budget.hpp"
 #include "spec/distributed.hpp"
@@ -9,6 +10,7 @@
 #include "spec/limit.hpp"
 #include "spec/mode.hpp"
 #include "spec/on_error.hpp"
+#include "spec/split.hpp"
 #include "spec/weights.hpp"
 
 #include <array>
@@ -31,6 +33,7 @@ struct DataSplit {
 
   config::Stage dataset;
   std::vector<config::Stage> transforms;
+  std::optional<PartOfSet> part = {};  // by dataset.split; absent: the whole data set
 
   static void describe(config::Describe<DataSplit>& options) {
     options.inline_stage(&DataSplit::dataset, "dataset");
@@ -178,7 +181,8 @@ constexpr std::array<const char*, 3> enum_names(ActivationCheckpointing) {
   return {"auto", "blocks", "off"};
 }
 
-/// As torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn and use_buffers=True.
+/// As torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn and use_buffers=True; the
+/// warm-up of the decay is that of timm's ModelEmaV3, with its names.
 struct Ema {
   static constexpr auto kSummary =
       "Exponential moving average of the weights; it is validated and saved in their place.";
@@ -186,6 +190,15 @@ struct Ema {
   double decay = 0.999;
   std::int64_t every_n_steps = 1;
   std::int64_t start_epoch = 0;
+  bool use_warmup = false;
+  double warmup_gamma = DecayWarmup{}.gamma;
+  double warmup_power = DecayWarmup{}.power;
+  double min_decay = DecayWarmup{}.min_decay;
+
+  [[nodiscard]] ExponentialDecay exponential_decay() const {
+    if (!use_warmup) return {decay};
+    return {decay, DecayWarmup{warmup_gamma, warmup_power, min_decay}};
+  }
 
   static void describe(config::Describe<Ema>& options);  // experiment.cpp
 };
@@ -223,7 +236,7 @@ struct Trainer {
   Precision precision = Precision::full;
   bool allow_slow_precision = false;
   MatmulPrecision float32_matmul_precision = MatmulPrecision::highest;
-  bool channels_last = false;
+  config::Auto<bool> channels_last;
   ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::off;
   config::Auto<bool> cuda_graphs;
   std::int64_t accumulate_grad_batches = 1;
@@ -283,6 +296,7 @@ struct Dataset {
   TrainSplit train;
   std::optional<DataSplit> val;
   std::optional<DataSplit> test;
+  std::optional<SplitOptions> split;
   Cache cache;
   Remote remote;
   OnError on_error = OnError::fail;
@@ -291,7 +305,7 @@ struct Dataset {
   static void describe(config::Describe<Dataset>& options);  // experiment.cpp
 };
 
-/// cross_entropy and constant_lr, with their defaults.
+/// cross_entropy and constant, with their defaults.
 config::Stage default_loss();
 config::Stage default_scheduler();
 /// console, csv and jsonl.

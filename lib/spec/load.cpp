@@ -1,8 +1,10 @@
 #include "spec/load.hpp"
 
+#include "config/merge.hpp"
 #include "config/override.hpp"
 #include "config/reader.hpp"
 #include "config/tree_path.hpp"
+#include "spec/builtin.hpp"
 #include "spec/check_data.hpp"
 #include "spec/checker.hpp"
 #include "spec/fallback.hpp"
@@ -13,6 +15,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace trainctl::spec {
@@ -24,12 +29,20 @@ Loaded typed(config::LoadedTree tree, config::Diagnostics& diagnostics) {
   config::Reader reader(vocabulary_in_use(), diagnostics);
   reader.object(loaded.tree, experiment_schema(), "the experiment", &loaded.experiment);
   resolve_plugins(loaded.experiment);
+  apply_split(loaded.experiment, loaded.tree, diagnostics);
   Checker checker(loaded.experiment, loaded.tree, diagnostics);
   check_monitors(checker);
   check_stages(checker);
   check_trainer(checker);
   check_distributed(checker);
   return loaded;
+}
+
+config::LoadedTree files_of(const std::filesystem::path& file, config::Diagnostics& diagnostics) {
+  const std::optional<std::string_view> builtin = builtin_text(file.string());
+  if (!builtin)
+    return config::load_files(file, diagnostics, {&experiment_schema(), &vocabulary_in_use()});
+  return {config::load_text(file.string(), *builtin, diagnostics), {{file, std::string(*builtin)}}};
 }
 
 /// What can be named depends on the plug-ins of the files, so they come between the two halves.
@@ -123,7 +136,7 @@ Loaded checked(Loaded loaded, config::Diagnostics& diagnostics) {
 Loaded read_experiment(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                        config::Diagnostics& diagnostics) {
   return with_fallbacks(
-      typed(finished(config::load_files(file, diagnostics), overrides, diagnostics), diagnostics),
+      typed(finished(files_of(file, diagnostics), overrides, diagnostics), diagnostics),
       diagnostics);
 }
 

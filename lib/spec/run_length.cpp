@@ -23,6 +23,11 @@ std::int64_t train_batches(const Experiment& experiment, std::int64_t samples, i
   return experiment.trainer.fast_dev_run ? std::min<std::int64_t>(planned, 1) : planned;
 }
 
+std::int64_t rows_of_batch(std::int64_t batch_size, std::int64_t samples, int ranks) {
+  const std::int64_t share = rounded_up(samples, ranks);
+  return std::min(batch_size, std::max<std::int64_t>(1, share + share % 2));
+}
+
 RunLength schedule_length(const Experiment& experiment, std::optional<std::int64_t> samples,
                           int ranks) {
   const Trainer& trainer = experiment.trainer;

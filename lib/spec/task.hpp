@@ -16,10 +16,12 @@
 namespace trainctl::spec {
 
 /// `measure`: what a step takes, for the plan; `probe` times steps, too; `replay`: one step of a
-/// run that has diverged, once more; `link`: what sums over the ranks take, without an experiment.
-enum class TaskKind { train, evaluate, predict, measure, probe, replay, link };
-constexpr std::array<const char*, 7> enum_names(TaskKind) {
-  return {"train", "evaluate", "predict", "measure", "probe", "replay", "link"};
+/// run that has diverged, once more; `link`: what sums over the ranks take, without an experiment;
+/// `script`: exports the model with the weights as TorchScript; `check`: compares what the
+/// experiment says of parameters with the model.
+enum class TaskKind { train, evaluate, predict, measure, probe, replay, link, script, check };
+constexpr std::array<const char*, 9> enum_names(TaskKind) {
+  return {"train", "evaluate", "predict", "measure", "probe", "replay", "link", "script", "check"};
 }
 
 /// The kind as the file and the engine's request call it.
@@ -51,6 +53,11 @@ struct Task {
 };
 
 inline constexpr const char* kTaskFile = "task.json";
+/// The file of a run folder that the task `script` writes.
+inline constexpr const char* kScriptFile = "model.pt";
+/// What the task `check` reads, the tensors of the file of weights, and what it writes.
+inline constexpr const char* kOfferedFile = "offered.json";
+inline constexpr const char* kProblemsFile = "problems.json";
 
 std::string dump_task(const Task& task);
 /// Throws Error(config) for what dump_task() does not write.

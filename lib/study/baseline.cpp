@@ -113,6 +113,14 @@ report::Samples samples_of_run(const fs::path& folder, const Json& result) {
   return samples;
 }
 
+/// Of {value, why} in a manifest; empty where it is no number of threads.
+std::optional<int> thread_count(const Json& threads) {
+  constexpr double kMost = 4096;
+  const auto value = number_in(threads, "value");
+  if (!value || !(*value >= 1) || *value > kMost) return std::nullopt;
+  return static_cast<int>(*value);
+}
+
 report::Baseline run_as_baseline(const fs::path& folder) {
   const Json result = read_json(folder / "result.json");
   const std::string path = printable(folder.string());
@@ -120,7 +128,10 @@ report::Baseline run_as_baseline(const fs::path& folder) {
          "the baseline {} is a run that did not end well: give one whose exit code was 0", path);
   report::Baseline baseline;
   baseline.path = folder.string();
-  baseline.machine = report::machine_of_manifest(read_json(folder / "manifest.json"));
+  const Json manifest = read_json(folder / "manifest.json");
+  baseline.machine = report::machine_of_manifest(manifest);
+  const auto threads = manifest.find("num_threads");
+  if (threads != manifest.end()) baseline.num_threads = thread_count(*threads);
   baseline.config_resolved =
       read_file(folder / "config.resolved.yaml", kMostBytes, ReadFailure::config);
   baseline.rows.push_back({"the run", {}, samples_of_run(folder, result)});

@@ -133,7 +133,7 @@ BatchChoice choose_batch(double memory_bytes, const TryBatch& try_batch) {
 std::vector<std::string> batch_trial(std::int64_t batch) {
   std::vector<std::string> overrides = short_run(kSteps);
   overrides.push_back(fmt::format("++loader.batch_size={}", batch));
-  overrides.emplace_back("++scheduler=constant_lr");
+  overrides.emplace_back("++scheduler=constant");
   overrides.emplace_back("++trainer.limit_train_batches=1.0");
   overrides.emplace_back("++trainer.overfit_batches=0");
   return overrides;

@@ -135,7 +135,10 @@ bool takes_length(const config::Stage& stage) {
     const auto& all = stage.as<scheduler::SequentialLr>().schedulers;
     return !all.empty() && takes_length(all.back());  // milestones end the others
   }
-  return stage.options_type == typeid(scheduler::Wsd) ||
+  const scheduler::Warmup* warmup = scheduler::warmup_of(stage);
+  const bool warms_up_for_a_fraction =
+      warmup != nullptr && warmup->warmup.unit == scheduler::WarmupLength::Unit::run;
+  return warms_up_for_a_fraction || stage.options_type == typeid(scheduler::Wsd) ||
          is_open(stage, &scheduler::CosineAnnealingLr::t_max) ||
          is_open(stage, &scheduler::LinearLr::total_iters) ||
          is_open(stage, &scheduler::PolynomialLr::total_iters) ||
@@ -173,6 +176,9 @@ Effect effect_of_type(const ConfigChange& change) {
 void judge(ConfigChange& change, const spec::Experiment& now, const std::string& device) {
   if (change.path == "trainer.accelerator" || change.path == "trainer.detect_anomaly")
     change.effect = effect_on(device, change, now.trainer);
+  // Left to itself a resumed run has the layout of its checkpoint.
+  if (change.path == "trainer.channels_last" && change.now == "auto")
+    change.effect = Effect::harmless;
   if (change.path == "distributed.type") change.effect = effect_of_type(change);
   const bool is_length = change.path == "trainer.max_epochs" || change.path == "trainer.max_steps";
   if (is_length && takes_length(now.scheduler)) {
@@ -227,10 +233,13 @@ std::vector<ConfigChange> config_changes(const std::string& before, const spec::
   return changes;
 }
 
-void refuse_changes(std::span<const ConfigChange> changes, const std::string& checkpoint) {
+void refuse_changes(std::span<const ConfigChange> changes, const std::string& checkpoint,
+                    const std::string& batch_hint) {
   std::string lines;
   for (const ConfigChange& change : changes) {
-    if (change.effect == Effect::refused) lines += "\n  " + line_of(change);
+    if (change.effect != Effect::refused) continue;
+    lines += "\n  " + line_of(change);
+    if (change.path == "loader.batch_size") lines += batch_hint;
   }
   ENSURE(
       config, lines.empty(),

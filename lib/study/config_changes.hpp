@@ -39,8 +39,10 @@ std::vector<ConfigChange> config_changes(const std::string& before, const spec::
 /// read.
 std::map<std::string, std::string> resolved_values(const std::string& resolved);
 
-/// Throws Error(config) that names every change that no run can go on with; `checkpoint` is shown.
-void refuse_changes(std::span<const ConfigChange> changes, const std::string& checkpoint);
+/// Throws Error(config) that names every change that no run can go on with; `checkpoint` is shown,
+/// and `batch_hint` after a change of loader.batch_size.
+void refuse_changes(std::span<const ConfigChange> changes, const std::string& checkpoint,
+                    const std::string& batch_hint = "");
 
 /// What is to be said of the changes that pass; empty where there are none.
 std::string changes_text(std::span<const ConfigChange> changes);

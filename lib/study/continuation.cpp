@@ -9,7 +9,9 @@
 #include "study/config_changes.hpp"
 #include "study/history.hpp"
 #include "study/history_gap.hpp"
+#include "study/repair.hpp"
 #include "study/resolved_value.hpp"
+#include "study/step_samples.hpp"
 #include "study/superseded.hpp"
 
 #include <map>
@@ -42,16 +44,34 @@ std::string config_of(const Origin& origin, const fs::path& run_dir) {
              : std::string();
 }
 
+/// What was, and what is to be resumed with.
+struct Resumption {
+  const spec::Loaded& loaded;
+  const Origin& origin;
+  std::string config_before;
+  int world_size = 0;
+
+  [[nodiscard]] StepSamples samples() const {
+    return {.ranks_before = origin.manifest.world_size,
+            .ranks_now = world_size,
+            .batch_before = resolved_number(config_before, "loader.batch_size").value_or(0),
+            .batch_now = loaded.experiment.loader.batch_size};
+  }
+};
+
 /// Notes what passes; throws for the rest.
-void compare(const spec::Loaded& loaded, const Origin& origin, const fs::path& run_dir,
-             Continuation& past) {
-  const std::string before = config_of(origin, run_dir);
-  if (before.empty()) return;
-  const auto changes = config_changes(before, loaded, fact(origin, "device"));
-  refuse_changes(changes, origin.checkpoint.string());
+void compare(const Resumption& resumption, Continuation& past) {
+  if (resumption.config_before.empty()) return;
+  const Origin& origin = resumption.origin;
+  const StepSamples samples = resumption.samples();
+  auto changes =
+      config_changes(resumption.config_before, resumption.loaded, fact(origin, "device"));
+  accept_same_global_batch(changes, samples);
+  refuse_changes(changes, origin.checkpoint.string(), keeping_batch_clause(samples));
   past.not_bitwise = why_not_bitwise(changes);
-  const std::string changed = changes_text(changes);
-  if (!changed.empty()) past.notices.push_back(changed);
+  for (const std::string& notice : {changes_text(changes), global_batch_notice(samples)}) {
+    if (!notice.empty()) past.notices.push_back(notice);
+  }
 }
 
 /// Of the data that the checkpoint was trained on; manifest.json tells that of a later start.
@@ -89,7 +109,8 @@ void mark_improved(std::vector<events::EpochEnded>& epochs, const spec::Experime
 
 }  // namespace
 
-Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin) {
+Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin,
+                          int world_size) {
   Continuation past;
   past.notices = origin.damaged;
   std::error_code ignored;
@@ -98,16 +119,18 @@ Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, O
       fs::equivalent(origin.checkpoint.parent_path(), run_dir / "checkpoints", ignored);
   Point point{.of_this_run = is_own};
   if (!origin.checkpoint.empty()) {
-    compare(loaded, origin, run_dir, past);
+    compare({loaded, origin, config_of(origin, run_dir), world_size}, past);
     past.fingerprints = fingerprints_of(origin, run_dir);
     point.epoch = origin.manifest.epoch;
     point.global_step = origin.manifest.global_step;
   }
+  std::vector<std::string> damaged = damaged_history(run_dir);
   if (const auto aside = put_aside(run_dir, point)) {
     past.in_place = true;
     past.epochs = report::read_epochs(run_dir / "epochs.csv");
     mark_improved(past.epochs, loaded.experiment);
   }
+  for (std::string& note : damaged) past.notices.push_back(std::move(note));
   if (is_own) tell_gap(run_dir, point, config_of(origin, run_dir), past);
   if (origin.checkpoint.empty()) keep_aside(run_dir);  // no worker can refuse the beginning
   if (is_own)

@@ -24,6 +24,9 @@ struct Continuation {
 /// are left out, what has changed and what the tables lack, and puts aside what lies behind it;
 /// until a worker says that it has resumed, take_back() undoes that. Throws Error(config) naming
 /// the values that cannot change, before anything is touched; Error(checkpoint), Error(resource).
-Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin);
+///
+/// `world_size`: ranks of this start; 0: not known.
+Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin,
+                          int world_size = 0);
 
 }  // namespace trainctl::study

@@ -1,5 +1,6 @@
 #include "study/fake_ranks.hpp"
 
+#include "base/error.hpp"
 #include "base/machine.hpp"
 #include "spec/buckets.hpp"
 #include "spec/owners.hpp"
@@ -155,6 +156,29 @@ std::optional<report::ExchangedStep> exchanged_step(const spec::Experiment& expe
       .exchange = exchange_of(experiment.distributed.type),
       .weight_bytes = std::accumulate(weights.begin(), weights.end(), std::int64_t{0}),
       .every = experiment.distributed.sync_every.value_or(1)};
+}
+
+report::SharedStep shared_step(const events::Measured& alone, const events::Measured& shared,
+                               std::int64_t accumulated, double averaging_s) {
+  ASSERT(!shared.measured_batches.empty());
+  const double batches = static_cast<double>(alone.batch_size * accumulated) /
+                         static_cast<double>(shared.measured_batches.back());
+  const double waits = shared.exposed_s.value_or(0);
+  const auto of_run = [&](double seconds) {
+    return std::max(seconds - waits, 0.0) * batches + waits + averaging_s;
+  };
+  const double step_s = shared.step_s.value_or(0);
+  double low = step_s;
+  double high = step_s;
+  for (const double round_s : shared.step_rounds_s) {
+    low = std::min(low, round_s);
+    high = std::max(high, round_s);
+  }
+  return {.ranks = shared.ranks,
+          .step_s = of_run(step_s),
+          .exposed_s = waits + averaging_s,
+          .range = {of_run(low), of_run(high)},
+          .num_threads = shared.num_threads};
 }
 
 }  // namespace trainctl::study

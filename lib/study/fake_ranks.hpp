@@ -39,4 +39,10 @@ std::vector<std::int64_t> bucket_bytes(const spec::Experiment& experiment,
 std::optional<report::ExchangedStep> exchanged_step(const spec::Experiment& experiment,
                                                     const events::Measured& model);
 
+/// The step of a run of the ranks that took `shared` together on this machine, from the step of one
+/// rank `alone`: scaled to the run's batch and to all batches of an accumulation, which are
+/// exchanged once. `averaging_s`: what local_sgd adds to a step, whose steps exchange nothing.
+report::SharedStep shared_step(const events::Measured& alone, const events::Measured& shared,
+                               std::int64_t accumulated, double averaging_s);
+
 }  // namespace trainctl::study

@@ -120,11 +120,16 @@ struct Claim {
 };
 
 std::string content_at(const fs::path& path) {
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   return fd.valid() ? content_of(fd.get()) : "";
 }
 
 }  // namespace
+
+bool is_in_use(const fs::path& folder) {
+  const auto holder = read_lock_line(content_at(folder / FolderLock::kFileName));
+  return holder && surely_lives(*holder, this_process());
+}
 
 FolderLock::FolderLock(const fs::path& folder, IfLocked if_locked)
     : path_(fs::absolute(folder) / kFileName), line_(lock_line(this_process())) {
@@ -138,7 +143,7 @@ FolderLock::FolderLock(const fs::path& folder, IfLocked if_locked)
 
 FolderLock::~FolderLock() {
   if (path_.empty()) return;
-  const Fd fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const Fd fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd.valid()) return;
   // Whoever judges it now finds that its holder lives, and lets go.
   for (int i = 0; i < kAttempts && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0; ++i) {

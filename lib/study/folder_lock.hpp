@@ -33,6 +33,9 @@ std::optional<std::string> why_gone(const LockHolder& holder, const LockHolder& 
 /// Whether the holder is another process that lives for certain, as `here` sees it.
 bool surely_lives(const LockHolder& holder, const LockHolder& here);
 
+/// Whether another process that lives for certain holds the folder.
+bool is_in_use(const fs::path& folder);
+
 enum class IfLocked { refuse, take_over };
 
 /// While it lives the folder is one run's alone: a file `.lock` in it says whose. One whose holder

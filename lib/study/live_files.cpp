@@ -6,6 +6,7 @@
 #include "report/csv_file.hpp"
 #include "study/folder_lock.hpp"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -29,10 +30,16 @@ constexpr std::size_t kMostLosses = 400;
 constexpr std::size_t kMostWarnings = 5;
 constexpr std::uint64_t kMostDocument = 64 << 20;
 
+/// Returns a stream that fails where there is no regular file: opening a pipe would wait.
+std::ifstream open_regular(const fs::path& file, std::ios::openmode mode = std::ios::in) {
+  std::error_code ignored;
+  return fs::is_regular_file(file, ignored) ? std::ifstream(file, mode) : std::ifstream();
+}
+
 /// Whole lines at the end of a file.
 std::vector<std::string> last_lines(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary | std::ios::ate);
-  if (!in) return {};
+  std::ifstream in = open_regular(file, std::ios::binary | std::ios::ate);
+  if (!in.is_open()) return {};
   const auto size = static_cast<std::streamoff>(in.tellg());
   in.seekg(std::max<std::streamoff>(0, size - kTail));
   std::string line;
@@ -132,7 +139,7 @@ bool warns(const std::string& line) {
 }
 
 std::optional<LockHolder> holder_of(const fs::path& run_dir) {
-  std::ifstream in(run_dir / FolderLock::kFileName);
+  std::ifstream in = open_regular(run_dir / FolderLock::kFileName);
   std::string line;
   return std::getline(in, line) ? read_lock_line(line) : std::nullopt;
 }
@@ -172,8 +179,16 @@ void add_state(const fs::path& run_dir, TopView& view) {
 
 void add_metrics(const fs::path& run_dir, TopView& view) {
   History history;
-  for (const std::string& text : last_lines(run_dir / "metrics.jsonl"))
-    history.add(Json::parse(text, nullptr, false));
+  const std::vector<std::string> lines = last_lines(run_dir / "metrics.jsonl");
+  std::size_t damaged = 0;
+  for (const std::string& text : lines) {
+    const Json line = Json::parse(text, nullptr, false);
+    if (!line.is_object() && &text != &lines.back()) ++damaged;  // the last may be half written
+    history.add(line);
+  }
+  if (damaged > 0)
+    view.warnings.push_back(
+        fmt::format("metrics.jsonl: {} damaged {}", damaged, damaged == 1 ? "line" : "lines"));
   const auto& steps = history.steps;
   const std::size_t first = steps.size() > kMostLosses ? steps.size() - kMostLosses : 0;
   for (std::size_t i = first; i < steps.size(); ++i) view.losses.push_back(steps[i].loss);
@@ -197,7 +212,7 @@ void add_metrics(const fs::path& run_dir, TopView& view) {
 }
 
 void add_last_epoch(const fs::path& run_dir, TopView& view) {
-  std::ifstream in(run_dir / "epochs.csv");
+  std::ifstream in = open_regular(run_dir / "epochs.csv");
   std::string header;
   const std::vector<std::string> lines = last_lines(run_dir / "epochs.csv");
   if (!std::getline(in, header) || lines.empty() || lines.back() == header) return;

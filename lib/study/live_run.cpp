@@ -1,14 +1,10 @@
 #include "study/live_run.hpp"
 
-#include "base/error.hpp"
 #include "base/gpus.hpp"
-#include "base/strings.hpp"
 #include "study/live_files.hpp"
 #include "study/rank_process.hpp"
 
 #include <algorithm>
-#include <optional>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -16,46 +12,6 @@ namespace trainctl::study {
 
 using report::TopState;
 using report::TopView;
-
-namespace {
-
-std::optional<fs::path> newest_run(const fs::path& folder) {
-  std::optional<fs::path> newest;
-  std::string stamp;
-  std::error_code failure;
-  for (fs::directory_iterator at(folder, failure), end; !failure && at != end;
-       at.increment(failure)) {
-    std::error_code ignored;
-    const bool is_run = fs::is_regular_file(at->path() / "config.resolved.yaml", ignored);
-    if (!is_run || fs::is_symlink(at->path(), ignored)) continue;
-    if (at->path().filename().string() <= stamp) continue;
-    stamp = at->path().filename().string();
-    newest = at->path();
-  }
-  return newest;
-}
-
-}  // namespace
-
-fs::path find_run(const std::string& asked, const fs::path& root) {
-  std::error_code ignored;
-  if (fs::is_regular_file(fs::path(asked) / "config.resolved.yaml", ignored)) return asked;
-  std::optional<fs::path> found;
-  if (asked == "latest") {
-    for (const auto& entry : fs::directory_iterator(root, ignored)) {
-      const auto run = newest_run(entry.path());
-      if (run && (!found || run->filename() > found->filename())) found = run;
-    }
-  } else if (asked.find('/') == std::string::npos) {
-    found = newest_run(root / asked);
-  }
-  if (!found) found = newest_run(asked);
-  ENSURE(config, found.has_value(),
-         "there is no run '{}': it is neither a run folder (with config.resolved.yaml) nor an "
-         "experiment with runs below {}; name a folder, or another place by --out",
-         printable(asked), printable(root.string()));
-  return *found;
-}
 
 LiveRun::LiveRun(fs::path run_dir) : run_dir_(std::move(run_dir)) {}
 LiveRun::~LiveRun() = default;

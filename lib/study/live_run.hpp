@@ -11,11 +11,6 @@
 
 namespace trainctl::study {
 
-/// The run folder that is meant: the folder itself, `NAME` for the newest run of an experiment
-/// below `root`, or `latest` for the newest of all. Throws Error(config) naming what was looked
-/// for.
-fs::path find_run(const std::string& asked, const fs::path& root);
-
 /// Watches a run of another process: by the files of its folder, the pages that its ranks stamp,
 /// and /proc. Changes nothing and asks nothing of the run. What cannot be read is left out; what is
 /// damaged counts as not there.

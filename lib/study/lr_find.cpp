@@ -102,8 +102,9 @@ LrFinding find_lr(const RunRequest& request, const std::optional<SecondRate>& se
 }
 
 std::vector<std::string> overrides_of(const LrFinding& finding) {
-  if (!finding.curve.steepest) return {};
-  const double lr = *finding.curve.steepest;
+  const std::optional<double> suggested = finding.curve.suggestion();
+  if (!suggested) return {};
+  const double lr = *suggested;
   std::vector<std::string> found{"optimizer.lr=" + report::rate_of(lr)};
   if (finding.second)
     found.push_back(finding.second->key + "=" + report::rate_of(lr * finding.second->ratio));
@@ -113,7 +114,7 @@ std::vector<std::string> overrides_of(const LrFinding& finding) {
 int exit_code_of(const LrFinding& finding) {
   const int code = finding.run.ending.exit_code;
   if (code != 0 && !diverged(code)) return code;
-  if (finding.curve.steepest) return 0;
+  if (finding.curve.suggestion()) return 0;
   return code != 0 ? code : static_cast<int>(ErrorKind::inconclusive);
 }
 

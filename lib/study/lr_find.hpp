@@ -12,9 +12,9 @@ namespace trainctl::study {
 
 /// The rates that are tried: one a step, each the same multiple of the one before.
 struct LrRange {
-  double low = 1e-7;
-  double high = 1;
-  int steps = 100;
+  double low = 1e-6;
+  double high = 10;
+  int steps = 200;
 };
 
 /// A rate beside optimizer.lr, which rises with it.

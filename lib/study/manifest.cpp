@@ -109,15 +109,20 @@ GitState git_state(const fs::path& folder) {
 }
 
 Json manifest(const ManifestInput& input) {
+  std::error_code failure;  // the folder may have been deleted meanwhile
+  const std::string working_directory = fs::current_path(failure).string();
   Json document = {
       {"schema", "trainctl.manifest/1"},      {"version", input.version},
       {"started_at", input.started_at},       {"argv", input.argv},
-      {"config", input.config_file.string()}, {"working_directory", fs::current_path().string()},
+      {"config", input.config_file.string()}, {"working_directory", working_directory},
       {"libraries", input.library_versions},  {"hardware", describe(input.machine)},
       {"environment", kept_environment()},    {"data_fingerprints", input.data_fingerprints}};
+  document["split"] = input.split;
   document["num_threads"] = nullptr;
   if (input.threads.number > 0)
-    document["num_threads"] = {{"value", input.threads.number}, {"why", input.threads.why}};
+    document["num_threads"] = {{"value", input.threads.number},
+                               {"why", input.threads.why},
+                               {"contended", input.threads.contended}};
   document["thread_waiting"] =
       input.thread_waiting.empty() ? Json(nullptr) : Json(input.thread_waiting);
   document["num_workers"] = nullptr;
@@ -132,6 +137,9 @@ Json manifest(const ManifestInput& input) {
   if (const Recomputes& recomputes = input.recomputes; !recomputes.why.empty())
     document["activation_checkpointing"] = {{"value", recomputes.blocks ? "blocks" : "off"},
                                             {"why", recomputes.why}};
+  document["channels_last"] = nullptr;
+  if (const Layout& layout = input.layout; !layout.why.empty())
+    document["channels_last"] = {{"value", layout.channels_last}, {"why", layout.why}};
   document["allocator"] = input.allocator.empty() ? Json(nullptr) : Json(input.allocator);
   document["plugins"] = input.plugins;
   document["weights"] = input.weights;

@@ -15,6 +15,7 @@ namespace trainctl::study {
 struct Threads {
   int number = 0;  // 0: not known yet
   std::string why;
+  bool contended = false;  // others took the cores while the number was chosen
 };
 
 /// What `loader.batch_size: auto` became, and why.
@@ -28,6 +29,12 @@ struct Workers {
   int number = 0;
   int prefetch_factor = 0;  // 0: not known yet
   std::string why;
+};
+
+/// Whether images had the channels last in memory, and why.
+struct Layout {
+  bool channels_last = false;
+  std::string why;  // empty: not known yet
 };
 
 /// What `trainer.activation_checkpointing: auto` became, and why.
@@ -54,7 +61,9 @@ struct ManifestInput {
   Workers workers;
   FoundBatch batch_size;
   Recomputes recomputes;
+  Layout layout;
   std::string allocator;         // that answers malloc in the worker; empty: not known yet
+  Json split = nullptr;          // dataset.split and the file with its samples; null: none
   Json plugins = Json::array();  // their files, see plugin_files()
   Json weights = nullptr;        // what the training started from; null: what the seed draws
   Machine machine;

@@ -19,4 +19,10 @@ struct MeasureRequest {
 /// where model and data do not fit, and Error(resource) where the memory does not suffice.
 events::Measured measure_model(const MeasureRequest& request);
 
+/// Times steps that so many ranks take together, as processes side by side on the cores of this
+/// machine, with the exchange of their gradients. `alone`: the model as measure_model() found it.
+/// Throws as that does.
+events::Measured measure_shared_steps(const MeasureRequest& request, const events::Measured& alone,
+                                      int ranks);
+
 }  // namespace trainctl::study

@@ -10,7 +10,8 @@ namespace {
 
 using Names = std::span<const std::string_view>;
 
-constexpr std::array<std::string_view, 4> kSoftmaxLosses{"cross_entropy", "nll", "focal", "kl_div"};
+constexpr std::array<std::string_view, 4> kSoftmaxLosses{"cross_entropy", "nll", "focal",
+                                                         "kl_div_with_logits"};
 constexpr std::array<std::string_view, 4> kPlainLosses{"mse", "l1", "smooth_l1", "huber"};
 
 bool is_one_of(Names names, const std::string& loss) {

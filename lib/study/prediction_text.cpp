@@ -7,7 +7,11 @@
 
 #include <bit>
 #include <cmath>
+#include <cstdint>
 #include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace trainctl::study {
 namespace {
@@ -18,6 +22,19 @@ static_assert(std::endian::native == std::endian::little, "an NPY file of '<f4' 
 void add_names(std::vector<std::string>& names, const std::string& stem, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i)
     names.push_back(count == 1 ? stem : fmt::format("{}_{}", stem, i));
+}
+
+/// The name of a class, or its number where it has none.
+std::string class_text(const PredictionPlan& plan, std::int64_t number) {
+  const bool has_name = number >= 0 && std::cmp_less(number, plan.class_names.size());
+  return has_name ? plan.class_names[static_cast<std::size_t>(number)] : std::to_string(number);
+}
+
+/// prob_cat, prob_dog, ...
+void add_output_names(std::vector<std::string>& names, const std::string& stem,
+                      const PredictionPlan& plan, std::int64_t count) {
+  if (plan.class_names.empty()) return add_names(names, stem, count);
+  for (const std::string& name : plan.class_names) names.push_back(stem + "_" + name);
 }
 
 /// Else its targets are numbers, or it has none.
@@ -35,9 +52,11 @@ std::string csv_head(const PredictionPlan& plan, const events::Evaluated& told) 
       names.emplace_back("class");
       if (plan.meaning.scale != Scale::none) names.emplace_back("class_prob");
     } else if (output == Output::probabilities) {
-      add_names(names, "prob", told.outputs);
+      add_output_names(names, "prob", plan, told.outputs);
+    } else if (output == Output::logits) {
+      add_output_names(names, "logit", plan, told.outputs);
     } else {
-      add_names(names, output == Output::logits ? "logit" : "prediction", told.outputs);
+      add_names(names, "prediction", told.outputs);
     }
   }
   return report::csv_line(names) + '\n';
@@ -69,12 +88,12 @@ void csv_row(std::string& text, const PredictionPlan& plan, const events::Evalua
   const SampleRow& row = outputs.row;
   text += std::to_string(row.index);
   if (told.named) text += "," + report::csv_cell(row.name);
-  if (tells_label(told)) text += fmt::format(",{}", row.label);
+  if (tells_label(told)) text += "," + report::csv_cell(class_text(plan, row.label));
   for (const float target : row.targets) text += "," + number(target);
   for (const Output output : plan.outputs) {
     if (output == Output::classes) {
       const std::size_t found = largest(row.logits);
-      text += fmt::format(",{}", found);
+      text += "," + report::csv_cell(class_text(plan, static_cast<std::int64_t>(found)));
       if (plan.meaning.scale != Scale::none) text += "," + number(outputs.probabilities[found]);
       continue;
     }
@@ -93,24 +112,40 @@ std::string json_list(std::span<const float> values) {
   return '[' + text + ']';
 }
 
+/// A number, or the name as text.
+std::string json_class(const PredictionPlan& plan, std::int64_t number) {
+  return plan.class_names.empty() ? std::to_string(number)
+                                  : to_line(Json(class_text(plan, number)));
+}
+
+/// A list, or an object by the names of the classes.
+std::string json_outputs(const PredictionPlan& plan, std::span<const float> values) {
+  if (plan.class_names.size() != values.size()) return json_list(values);
+  std::string text;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    text += (text.empty() ? "" : ",") + to_line(Json(plan.class_names[i])) + ':' +
+            json_number(values[i]);
+  return '{' + text + '}';
+}
+
 // By hand: a float that passes through the double of a JSON library is written with 17 digits.
 void json_row(std::string& text, const PredictionPlan& plan, const events::Evaluated& told,
               const Outputs& outputs) {
   const SampleRow& row = outputs.row;
   text += fmt::format(R"({{"index":{})", row.index);
   if (told.named) text += R"(,"name":)" + to_line(Json(row.name));
-  if (tells_label(told)) text += fmt::format(R"(,"label":{})", row.label);
+  if (tells_label(told)) text += R"(,"label":)" + json_class(plan, row.label);
   if (told.labelled && told.target_numbers > 0) text += R"(,"target":)" + json_list(row.targets);
   for (const Output output : plan.outputs) {
     if (output == Output::classes) {
       const std::size_t found = largest(row.logits);
-      text += fmt::format(R"(,"class":{})", found);
+      text += R"(,"class":)" + json_class(plan, static_cast<std::int64_t>(found));
       if (plan.meaning.scale != Scale::none)
         text += R"(,"class_prob":)" + json_number(outputs.probabilities[found]);
       continue;
     }
     text += fmt::format(R"(,"{}":)", enum_names(output).at(static_cast<std::size_t>(output))) +
-            json_list(outputs.values(output));
+            json_outputs(plan, outputs.values(output));
   }
   text += "}\n";
 }

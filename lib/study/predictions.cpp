@@ -6,7 +6,9 @@
 #include "study/prediction_text.hpp"
 
 #include <algorithm>
+#include <map>
 #include <system_error>
+#include <utility>
 
 namespace trainctl::study {
 namespace {
@@ -113,6 +115,17 @@ PredictionPlan plan_predictions(const PredictionWish& wish, const Meaning& meani
   ENSURE(config, plan.format != Format::npy || plan.outputs.size() == 1,
          "an NPY file holds one array: name one of the --outputs, or choose another --format");
   return plan;
+}
+
+std::vector<std::string> distinct_names(const std::vector<std::string>& names,
+                                        std::int64_t outputs) {
+  if (!std::cmp_equal(names.size(), outputs)) return {};
+  std::map<std::string, int> uses;
+  for (const std::string& name : names) ++uses[name];
+  std::vector<std::string> distinct;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    distinct.push_back(uses[names[i]] == 1 ? names[i] : fmt::format("{}_{}", names[i], i));
+  return distinct;
 }
 
 std::uint64_t known_bytes(const PredictionPlan& plan, std::int64_t samples, std::int64_t outputs) {

@@ -33,7 +33,8 @@ struct PredictionPlan {
   Format format = Format::csv;
   std::vector<Output> outputs;
   Meaning meaning;
-  bool replaces = false;  // a file that is there, or comes to be
+  bool replaces = false;                      // a file that is there, or comes to be
+  std::vector<std::string> class_names = {};  // of the outputs, each once; empty: their numbers
 
   [[nodiscard]] bool has(Output output) const;
 };
@@ -42,6 +43,11 @@ struct PredictionPlan {
 /// that says nothing with such a loss, and where the file is there already (also with `replaces`
 /// where it is no regular file) or its folder is not.
 PredictionPlan plan_predictions(const PredictionWish& wish, const Meaning& meaning);
+
+/// The names of the classes for `outputs` of the model: where two classes have one name, its number
+/// is added; empty where the names are not those of the outputs.
+std::vector<std::string> distinct_names(const std::vector<std::string>& names,
+                                        std::int64_t outputs);
 
 /// Bytes of the file where its format tells them beforehand; else 0.
 std::uint64_t known_bytes(const PredictionPlan& plan, std::int64_t samples, std::int64_t outputs);

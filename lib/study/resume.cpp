@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/strings.hpp"
+#include "checkpoint/folders.hpp"
 #include "checkpoint/store.hpp"
 #include "checkpoint/verify.hpp"
 #include "config/yaml.hpp"
@@ -10,6 +11,7 @@
 #include "study/resolved_value.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <system_error>
 
 namespace trainctl::study {
@@ -37,25 +39,55 @@ std::optional<fs::path> run_of(const fs::path& checkpoint) {
   return parent.parent_path();
 }
 
-/// `latest`, or where that is gone the last by name, which is the newest by time.
-std::optional<fs::path> newest_run(const FolderRequest& asked) {
+/// The runs of that name, the newest first: the one that `latest` leads to, then by the time in
+/// their names.
+std::vector<fs::path> runs_of_name(const FolderRequest& asked) {
   const fs::path parent = fs::absolute(asked.root) / folder_name(asked.name);
+  std::vector<fs::path> runs;
   std::error_code failure;
-  const fs::path latest = fs::canonical(parent / "latest", failure);
-  if (!failure && is_run_folder(latest)) return latest;
-  std::optional<fs::path> newest;
   for (fs::directory_iterator at(parent, failure), end; !failure && at != end;
        at.increment(failure)) {
-    const fs::path& path = at->path();
-    if (!at->is_symlink() && is_run_folder(path) && (!newest || *newest < path)) newest = path;
+    if (!at->is_symlink() && is_run_folder(at->path())) runs.push_back(at->path());
   }
-  return newest;
+  std::ranges::sort(runs, std::greater());
+  const fs::path latest = fs::canonical(parent / "latest", failure);
+  if (!failure && is_run_folder(latest)) {
+    std::erase_if(runs, [&](const fs::path& run) { return fs::equivalent(run, latest, failure); });
+    runs.insert(runs.begin(), latest);
+  }
+  return runs;
+}
+
+/// Also one that was found damaged: a run that has lost all of its checkpoints is not passed over
+/// in silence.
+bool has_checkpoint(const fs::path& run_dir) {
+  const fs::path folder = run_dir / kCheckpoints;
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored)) return false;
+  return std::ranges::any_of(checkpoint::names_in(folder), [&](const std::string& name) {
+    return name.starts_with(checkpoint::kAsidePrefix) ||
+           (checkpoint::parse_folder_name(name) && checkpoint::is_committed(folder / name));
+  });
 }
 
 FolderRequest within(FolderRequest asked, const fs::path& run_dir) {
   asked.fixed = run_dir;
   asked.if_used = IfUsed::go_on;
   return asked;
+}
+
+/// As asked for where no run has a checkpoint. A run that is being trained is never passed over:
+/// its lock refuses a second one.
+FolderRequest newest_with_checkpoint(const FolderRequest& asked) {
+  FolderRequest folder = asked;
+  for (const fs::path& run : runs_of_name(asked)) {
+    if (has_checkpoint(run) || is_in_use(run)) {
+      folder = within(folder, run);
+      break;
+    }
+    folder.skipped.push_back(run);
+  }
+  return folder;
 }
 
 /// The one that each run writes before anything else.
@@ -81,6 +113,19 @@ bool is_of_a_beginning(const fs::path& path) {
   return name.starts_with(FolderLock::kFileName) || (name.starts_with('.') && is_temporary);
 }
 
+/// A damaged task.json is written again where the folder has checkpoints, as of training alone.
+bool trains_in(const fs::path& run_dir) {
+  try {
+    return spec::read_task(run_dir).kind == spec::TaskKind::train;
+  } catch (const Error& error) {
+    ENSURE(config, is_there(run_dir / kCheckpoints),
+           "{} cannot be resumed: its {} is damaged ({}) and it has no checkpoints; remove the "
+           "folder, or choose another --run-dir",
+           printable(run_dir.string()), spec::kTaskFile, error.what());
+    return true;
+  }
+}
+
 void expect_training(const fs::path& run_dir) {
   const std::string shown = printable(run_dir.string());
   std::error_code ignored;
@@ -89,7 +134,7 @@ void expect_training(const fs::path& run_dir) {
     is_new = is_of_a_beginning(at->path());
   ENSURE(config, is_new || is_run_folder(run_dir) || is_there(run_dir / kCheckpoints),
          "{} is not empty and no run folder: nothing there can be resumed", shown);
-  ENSURE(config, spec::read_task(run_dir).kind == spec::TaskKind::train,
+  ENSURE(config, trains_in(run_dir),
          "{} is the folder of an evaluation: only training can be resumed", shown);
 }
 
@@ -186,15 +231,34 @@ FolderRequest resumed_folder(const FolderRequest& asked, const ResumeWish& wish)
     folder = folder_of_path(asked, wish.path);
   } else if (asked.fixed) {
     folder = within(asked, *asked.fixed);
-  } else if (const auto newest = newest_run(asked)) {
-    folder = within(asked, *newest);
   } else {
-    ENSURE(checkpoint, wish.from == ResumeFrom::automatic,
-           "there is no run of '{}' below {}; --resume auto starts one", printable(asked.name),
-           printable(asked.root.string()));
+    folder = newest_with_checkpoint(asked);
+    ENSURE(checkpoint, folder.fixed || wish.from == ResumeFrom::automatic,
+           "no run of '{}' below {} has a checkpoint; --resume auto starts from scratch",
+           printable(asked.name), printable(asked.root.string()));
   }
   if (folder.if_used == IfUsed::go_on) expect_training(*folder.fixed);
   return folder;
+}
+
+std::string resume_notice(const FolderRequest& folder, const fs::path& run_dir,
+                          const Origin& origin) {
+  const std::string shown = printable(run_dir.string());
+  std::string skipped;
+  if (!folder.skipped.empty())
+    skipped = fmt::format("; skipped {} newer {} without a checkpoint: {}", folder.skipped.size(),
+                          folder.skipped.size() == 1 ? "run" : "runs",
+                          printable(folder.skipped.front().string()));
+  if (!origin.checkpoint.empty() && folder.if_used == IfUsed::go_on)
+    return fmt::format("resuming {} from checkpoint {}{}", shown,
+                       origin.checkpoint.filename().string(), skipped);
+  if (!origin.checkpoint.empty())
+    return fmt::format("starting {} from checkpoint {}", shown,
+                       printable(origin.checkpoint.string()));
+  if (folder.if_used == IfUsed::go_on)
+    return fmt::format("{} has no checkpoint: training starts from scratch", shown);
+  return fmt::format("no run of '{}' below {} has a checkpoint: training starts from scratch in {}",
+                     printable(folder.name), printable(folder.root.string()), shown);
 }
 
 Origin choose_checkpoint(const fs::path& run_dir, const ResumeWish& wish) {

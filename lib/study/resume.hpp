@@ -26,10 +26,10 @@ struct ResumeWish {
 ResumeWish parse_resume(const std::string& text);
 
 /// The request with the folder in which the run goes on: the one that `--run-dir` names, the one
-/// that the path lies in, or the newest run of that name. As it was where `auto` finds none, or
-/// where a checkpoint's path meets a `--run-dir` elsewhere: then a new run begins with it. Throws
-/// Error(checkpoint) where there is nothing to go on from, Error(config) where the folder is none
-/// of a training run.
+/// that the path lies in, or that of the newest run of that name with a checkpoint; `skipped` names
+/// the newer ones. As it was where `auto` finds none, or where a checkpoint's path meets a
+/// `--run-dir` elsewhere: then a new run starts from it. Throws Error(checkpoint) where there is
+/// nothing to resume, Error(config) where the folder is not that of a training run.
 FolderRequest resumed_folder(const FolderRequest& asked, const ResumeWish& wish);
 
 /// The run folder that a path means, its own or that of a checkpoint. Throws Error(config) where
@@ -46,6 +46,11 @@ struct Origin {
 /// The checkpoint of `run_dir` that the wish means, verified. Damaged ones are moved aside and
 /// named. Throws Error(checkpoint) where there is none, or none is whole, or it has weights only.
 Origin choose_checkpoint(const fs::path& run_dir, const ResumeWish& wish);
+
+/// One line for people: which run resumes, from which checkpoint, or that training starts from
+/// scratch. `folder` is what resumed_folder() returned, `run_dir` the folder that was made of it.
+std::string resume_notice(const FolderRequest& folder, const fs::path& run_dir,
+                          const Origin& origin);
 
 /// loader.batch_size of the run that goes on, for an experiment that says `auto`; nothing where no
 /// run does.

@@ -4,6 +4,7 @@
 #include "log/log.hpp"
 #include "spec/monitor.hpp"
 #include "study/attempts.hpp"
+#include "study/complete_run.hpp"
 #include "study/device_memory.hpp"
 #include "study/head_run.hpp"
 #include "study/restarts.hpp"
@@ -14,6 +15,7 @@
 #include <chrono>
 #include <optional>
 #include <thread>
+#include <utility>
 
 namespace trainctl::study {
 namespace {
@@ -55,8 +57,13 @@ report::Ending ending_of(const Error& error) {
 /// Attempt after attempt.
 class Attempting {
  public:
-  Attempting(const RunRequest& request, const RunFolder& folder, launch::SignalGuard& guard)
-      : folder_(folder.path), guard_(guard), attempts_(request, folder.path) {
+  /// `asked`: of which `folder` was made.
+  Attempting(const RunRequest& request, FolderRequest asked, const RunFolder& folder,
+             launch::SignalGuard& guard)
+      : asked_(std::move(asked)),
+        folder_(folder.path),
+        guard_(guard),
+        attempts_(request, folder.path) {
     if (request.nodes && !request.nodes->is_alone()) nodes_.emplace(request, folder.path, guard);
   }
 
@@ -74,6 +81,7 @@ class Attempting {
  private:
   RunOutcome run(const MakeSinks& make_sinks, const Clock& clock);
 
+  FolderRequest asked_;
   fs::path folder_;
   launch::SignalGuard& guard_;
   Attempts attempts_;
@@ -81,7 +89,13 @@ class Attempting {
 };
 
 RunOutcome Attempting::run(const MakeSinks& make_sinks, const Clock& clock) {
-  Start start = first_start(attempts_.current(), folder_);
+  const RunRequest first = attempts_.current();
+  Origin origin = first_origin(first, folder_);
+  if (first.resume) {
+    if (auto complete = complete_run(first, folder_, origin)) return std::move(*complete);
+    log::get().info("{}", resume_notice(asked_, folder_, origin));
+  }
+  Start start = first_start(first, folder_, std::move(origin));
   const spec::Trainer& trainer = start.request.loaded.experiment.trainer;
   Restarts restarts(trainer.max_restarts, folder_, start.past.origin);
   const FreeMemory free_before = memory_before(trainer);
@@ -124,9 +138,10 @@ RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks
   std::optional<RunFolder> folder;
   std::optional<Attempting> attempting;
   try {
-    folder.emplace(make_run_folder(request.resume ? resumed_folder(request.folder, *request.resume)
-                                                  : request.folder));
-    attempting.emplace(request, *folder, guard);
+    FolderRequest asked =
+        request.resume ? resumed_folder(request.folder, *request.resume) : request.folder;
+    folder.emplace(make_run_folder(asked));
+    attempting.emplace(request, std::move(asked), *folder, guard);
   } catch (const Error& error) {
     if (request.nodes && !request.nodes->is_alone()) tell_of_failure(request, error, guard);
     throw;

@@ -11,6 +11,7 @@
 #include "study/placement.hpp"
 #include "study/resume.hpp"
 #include "study/run_folder.hpp"
+#include "weights/import.hpp"
 
 #include <functional>
 #include <memory>
@@ -27,6 +28,7 @@ struct RunRequest {
   std::vector<std::string> overrides;  // as typed, for the command that is proposed at the end
   FolderRequest folder;
   spec::Task task;                   // training, unless told otherwise
+  weights::Selection weights;        // of the task's file of weights
   std::optional<ResumeWish> resume;  // of training: go on with the run of a folder
   std::vector<std::string> argv;     // for the manifest
   fs::path executable;               // started again as `trainctl worker`
@@ -45,6 +47,7 @@ struct RunOutcome {
   report::Ending ending;  // exit code, verdict, first failure
   Json result;            // result.json: of a run, or of an evaluation
   std::string unwritten;  // why result.json could not be written; empty where it was
+  std::string complete;   // a finished run was to be resumed: what to raise; nothing was started
 };
 
 using Sinks = std::vector<std::unique_ptr<report::Sink>>;
@@ -58,11 +61,12 @@ std::vector<std::string> metric_columns(const spec::Experiment& experiment);
 /// The one door through which every run starts: makes the run folder, starts and watches the
 /// workers, feeds their events to the sinks, and writes result.json whatever happens after. A run
 /// that goes on does so in its folder, whose files grow; one that fails or hangs is started again
-/// from its newest checkpoint, `trainer.max_restarts` times. Throws where no run folder could be
-/// made, or nothing in it can be gone on from; what goes wrong later is told by the ending. With
-/// request.nodes it is the head's: the others take part by join_run(). Throws then also where it
-/// cannot listen for them; Error(config) where a training run is to have other nodes and the
-/// request does not tell how they meet.
+/// from its newest checkpoint, `trainer.max_restarts` times. A finished run is not started: the
+/// outcome is that of its last start, and `complete` says what to raise. Throws where no run folder
+/// could be made, or nothing in it can be gone on from; what goes wrong later is told by the
+/// ending. With request.nodes it is the head's: the others take part by join_run(). Throws then
+/// also where it cannot listen for them; Error(config) where a training run is to have other nodes
+/// and the request does not tell how they meet.
 RunOutcome run_experiment(const RunRequest& request, const MakeSinks& make_sinks,
                           const Clock& clock);
 

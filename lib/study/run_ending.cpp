@@ -1,7 +1,9 @@
 #include "study/run_ending.hpp"
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/strings.hpp"
+#include "checkpoint/folders.hpp"
 #include "checkpoint/store.hpp"
 #include "log/log.hpp"
 #include "report/profile.hpp"
@@ -11,6 +13,8 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cmath>
 #include <system_error>
 #include <vector>
 
@@ -78,6 +82,12 @@ std::optional<double> cache_share(const spec::Cache& cache, const Machine& machi
   return static_cast<double>(*budget.bytes) / static_cast<double>(machine.memory_bytes);
 }
 
+bool has_native_bf16(const Machine& machine) {
+  return std::ranges::any_of(machine.cpu_features, [](const std::string& feature) {
+    return feature == "avx512_bf16" || feature == "amx_bf16";
+  });
+}
+
 std::string precision_of(const spec::Trainer& trainer) {
   return enum_names(trainer.precision).at(static_cast<std::size_t>(trainer.precision));
 }
@@ -105,6 +115,8 @@ report::Levers levers(const spec::Loaded& loaded, const Machine& machine) {
           .pin_memory = experiment.loader.pin_memory.value.value_or(true),
           .read_ahead = experiment.loader.read_ahead.value,
           .precision = precision_of(trainer),
+          .threads_probed = trainer.num_threads.is_auto(),
+          .native_bf16 = has_native_bf16(machine),
           .cache_share = cache_share(experiment.dataset.cache, machine),
           .spin_variable = spin_variable(),
           .accepts = [loaded](const std::string& setting) { return accepts(loaded, setting); }};
@@ -135,6 +147,40 @@ std::optional<report::SavedState> newest_state(const fs::path& run_dir) {
     log::get().warn("the checkpoints cannot be listed: {}", error.what());
   }
   return std::nullopt;
+}
+
+namespace {
+
+/// From the start that wrote `result` to the last line of its tables and logs.
+double seconds_until_killed(const fs::path& run_dir, const fs::path& result) {
+  std::error_code failure;
+  const fs::file_time_type begin = fs::last_write_time(result, failure);
+  if (failure) return 0;
+  fs::file_time_type end = begin;
+  const auto grew = [&](const fs::path& file) {
+    const fs::file_time_type time = fs::last_write_time(file, failure);
+    if (!failure) end = std::max(end, time);
+  };
+  for (const char* name : {"metrics.jsonl", "epochs.csv", "timing.csv"}) grew(run_dir / name);
+  for (const std::string& name : checkpoint::names_in(run_dir / "logs"))
+    grew(run_dir / "logs" / name);
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+}  // namespace
+
+double earlier_wall_s(const fs::path& run_dir) {
+  constexpr std::uint64_t kMostBytes = 16 << 20;
+  const fs::path file = run_dir / "result.json";
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) return 0;
+  const Json result =
+      Json::parse(read_file(file, kMostBytes, ReadFailure::resource), nullptr, false);
+  const Json wall = result.is_object() ? result.value("wall_s", Json()) : Json();
+  const double seconds = wall.is_number() ? wall.get<double>() : 0;
+  const bool was_killed = result.is_object() && result.value("verdict", Json()) == "unfinished";
+  const double total = seconds + (was_killed ? seconds_until_killed(run_dir, file) : 0);
+  return std::isfinite(total) && total > 0 ? total : 0;
 }
 
 bool lies_in(const fs::path& file, const fs::path& folder) {

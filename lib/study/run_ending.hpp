@@ -34,6 +34,10 @@ std::optional<report::SavedState> state_of(const Origin& origin, const fs::path&
 /// read again.
 std::optional<report::SavedState> newest_state(const fs::path& run_dir);
 
+/// Seconds that the earlier starts of the run took, by its result.json; of a start that was killed
+/// without an end, until its files last grew. 0 where the folder is new.
+double earlier_wall_s(const fs::path& run_dir);
+
 bool lies_in(const fs::path& file, const fs::path& folder);
 
 /// What goes on with a run that ended so; empty where there is nothing to go on from, or where the

@@ -68,8 +68,14 @@ void RunEvents::take(int rank, const events::Event& event) {
   }
   for (const auto& sink : sinks_) sink->on_event(rank, event);
   for (const auto& sink : sinks_) {
-    if (const auto news = sink->news()) on_event(0, events::Warning{*news, {}});
+    if (const auto news = sink->news()) warn(*news);
   }
+}
+
+// The log of rank 0 has it too, since the console may be what has failed.
+void RunEvents::warn(const std::string& message) {
+  write_if_possible([&] { log_.tell(0, "warning: " + message); });
+  on_event(0, events::Warning{message, {}});
 }
 
 void RunEvents::on_tick(const Clock& clock) {

@@ -38,6 +38,7 @@ class RunEvents {
  private:
   [[nodiscard]] events::Resumed judged(events::Resumed resumed) const;
   void take(int rank, const events::Event& event);
+  void warn(const std::string& message);
   template <class Body>
   void write_if_possible(const Body& body);
 

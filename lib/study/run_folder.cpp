@@ -68,6 +68,21 @@ std::string folder_name(const std::string& name) {
   return only_dots ? "experiment" : safe;
 }
 
+std::optional<fs::path> newest_folder(const FolderRequest& request) {
+  const fs::path parent = fs::absolute(request.root) / folder_name(request.name);
+  std::error_code failure;
+  const fs::path latest = fs::canonical(parent / "latest", failure);
+  if (!failure && fs::is_directory(latest, failure)) return latest;
+  std::optional<fs::path> newest;
+  for (fs::directory_iterator at(parent, failure), end; !failure && at != end;
+       at.increment(failure)) {
+    std::error_code ignored;
+    const bool is_candidate = at->is_directory(ignored) && !at->is_symlink(ignored);
+    if (is_candidate && (!newest || *newest < at->path())) newest = at->path();
+  }
+  return newest;
+}
+
 RunFolder make_run_folder(const FolderRequest& request) {
   if (request.fixed) return use_fixed(request);
   const fs::path parent = fs::absolute(request.root) / folder_name(request.name);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace trainctl::study {
 
@@ -18,6 +19,7 @@ struct FolderRequest {
   std::optional<fs::path> fixed;          // --run-dir: this folder, not a fresh one
   IfLocked if_locked = IfLocked::refuse;  // the fixed one
   IfUsed if_used = IfUsed::refuse;        // the fixed one
+  std::vector<fs::path> skipped = {};     // newer runs without a checkpoint, see resumed_folder()
 };
 
 struct RunFolder {
@@ -29,6 +31,10 @@ struct RunFolder {
 /// runs/<name>/latest at it. Throws Error(resource) where the root cannot be written or another run
 /// is using a fixed folder, Error(config) where that is not empty and not to be resumed.
 RunFolder make_run_folder(const FolderRequest& request);
+
+/// The newest folder that make_run_folder() made for the request: the one that `latest` leads to,
+/// else the last by time. Nothing where there is none.
+std::optional<fs::path> newest_folder(const FolderRequest& request);
 
 /// The experiment's name as a single folder name: letters, digits, '.', '-', '_'.
 std::string folder_name(const std::string& name);

@@ -42,14 +42,30 @@ FoundBatch found_batch(const RunRequest& request) {
   return {request.loaded.experiment.loader.batch_size.samples, request.batch_size_why};
 }
 
-void import_torch_file(const fs::path& file, const fs::path& folder) {
-  if (weights::format_of(file) == weights::Format::torch)
-    weights::import_torch(file, folder / weights::kImportedName);
+/// How the data set is divided, and the file of the run folder with the samples of each part.
+Json split_entry(const spec::Dataset& dataset) {
+  if (!dataset.split) return nullptr;
+  const spec::SplitOptions& split = *dataset.split;
+  return {{"file", spec::kSplitFile},
+          {"val", split.val},
+          {"test", split.test},
+          {"seed", split.seed},
+          {"stratify", split.stratify},
+          {"group_by", split.group_by ? Json(*split.group_by) : Json(nullptr)}};
+}
+
+/// Safetensors that are taken as they are need no copy.
+void import_file(const fs::path& file, const weights::Selection& selection,
+                 const fs::path& folder) {
+  const bool as_it_is = selection.section.empty() && selection.renaming.is_empty();
+  if (weights::format_of(file) == weights::Format::torch || !as_it_is)
+    weights::import_weights(file, folder / weights::kImportedName, selection);
 }
 
 // Also out of a checkpoint, which is a folder.
-void take_weights(const fs::path& path, const fs::path& folder) {
-  if (!fs::is_directory(path)) return import_torch_file(path, folder);
+void take_weights(const RunRequest& request, const fs::path& folder) {
+  const fs::path& path = request.task.weights;
+  if (!fs::is_directory(path)) return import_file(path, request.weights, folder);
   checkpoint::export_weights(path, checkpoint::Weights::validated, folder / weights::kImportedName);
 }
 
@@ -100,7 +116,9 @@ ManifestInput manifest_before(const Start& start) {
           .workers = {},
           .batch_size = found_batch(start.request),
           .recomputes = {},
+          .layout = {},
           .allocator = {},
+          .split = split_entry(start.request.loaded.experiment.dataset),
           .plugins = Json::array(),
           .weights = nullptr,
           .machine = read_machine(),
@@ -114,9 +132,11 @@ void write_manifest(ManifestInput input, const report::RunRecord& record, const 
   }
   if (const auto& started = record.started) {
     input.data_fingerprints = started->data_fingerprints;
-    input.threads = {started->num_threads, started->num_threads_why};
+    input.threads = {started->num_threads, started->num_threads_why,
+                     started->num_threads_taken > 0};
     input.workers = {started->num_workers, started->prefetch_factor, started->num_workers_why};
     input.recomputes = {started->recomputes, started->recomputes_why};
+    input.layout = {started->channels_last, started->channels_last_why};
   }
   if (const auto& weights = record.weights) input.weights = report::weights_document(*weights);
   Json document = manifest(input);
@@ -127,14 +147,15 @@ void write_manifest(ManifestInput input, const report::RunRecord& record, const 
 void import_weights(const RunRequest& request, const fs::path& folder) {
   if (request.task.kind == spec::TaskKind::replay) return;  // its weights are in the dump
   if (request.task.kind != spec::TaskKind::train) {
-    in_context("--checkpoint", [&] { take_weights(request.task.weights, folder); });
+    in_context("--checkpoint", [&] { take_weights(request, folder); });
     return;
   }
   const auto& wish = request.loaded.experiment.weights;
   if (!wish) return;
   in_context("weights", [&] {
     if (wish->sha256) weights::check_sha256(wish->path, *wish->sha256);
-    import_torch_file(wish->path, folder);
+    // The workers rename: only the model tells which names fit.
+    import_file(wish->path, {}, folder);
   });
 }
 

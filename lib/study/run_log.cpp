@@ -24,16 +24,22 @@ std::string line_of(const events::Hello& hello) {
                      human_duration(hello.startup_s), pairs(hello.versions));
 }
 
+std::string layout_text(const events::RunStarted& run) {
+  if (run.channels_last_why.empty()) return "";
+  return fmt::format("; images with the channels {} ({})", run.channels_last ? "last" : "first",
+                     printable(run.channels_last_why));
+}
+
 std::string line_of(const events::RunStarted& run) {
   return fmt::format(
       "{} CPU thread{} ({}), {} loader worker{} with prefetch factor {} ({}), global batch {}, {} "
-      "steps an epoch, {}; {} training and {} validation samples;{}{}{}",
+      "steps an epoch, {}; {} training and {} validation samples;{}{}{}{}",
       run.num_threads, run.num_threads == 1 ? "" : "s", printable(run.num_threads_why),
       run.num_workers, run.num_workers == 1 ? "" : "s", run.prefetch_factor,
       printable(run.num_workers_why), run.global_batch, run.steps_per_epoch,
       printable(run.precision), run.train_samples, run.val_samples, pairs(run.data_fingerprints),
       run.no_data_digest.empty() ? "" : "; no data_digest: " + printable(run.no_data_digest),
-      run.recomputes_why.empty() ? "" : "; " + printable(run.recomputes_why));
+      run.recomputes_why.empty() ? "" : "; " + printable(run.recomputes_why), layout_text(run));
 }
 
 }  // namespace

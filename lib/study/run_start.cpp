@@ -1,7 +1,12 @@
 #include "study/run_start.hpp"
 
+#include "base/error.hpp"
+#include "base/machine.hpp"
 #include "base/strings.hpp"
+#include "launch/gpu_probe.hpp"
 #include "log/log.hpp"
+#include "study/devices.hpp"
+#include "study/repair.hpp"
 #include "study/superseded.hpp"
 
 #include <utility>
@@ -9,24 +14,45 @@
 namespace trainctl::study {
 namespace {
 
+/// Ranks that this start will have; 0 where the devices cannot be asked: the start itself will say
+/// why.
+int world_size_of(const RunRequest& request) {
+  const spec::Trainer& trainer = request.loaded.experiment.trainer;
+  const int nodes = request.nodes ? request.nodes->nodes : 1;
+  if (trainer.devices.value) return nodes * *trainer.devices.value;
+  try {
+    return nodes *
+           choose_devices(trainer, read_machine(), [] { return launch::probe_gpus(); }).ranks;
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
 // It begins with a checkpoint, or at the first step.
 Start start_at(RunRequest request, const fs::path& folder, Origin origin) {
   request.task.resume = origin.checkpoint;
   request.task.accepts_data_change =
       !origin.checkpoint.empty() && request.resume &&
       request.resume->if_data_changed == IfDataChanged::restart_epoch;
-  Continuation past = continue_run(request.loaded, folder, std::move(origin));
+  Continuation past =
+      continue_run(request.loaded, folder, std::move(origin), world_size_of(request));
   return {std::move(request), std::move(past)};
 }
 
 }  // namespace
 
-Start first_start(const RunRequest& request, const fs::path& folder) {
-  if (!request.resume) return {request, {}};
+Origin first_origin(const RunRequest& request, const fs::path& folder) {
+  if (!request.resume) return {};
   if (take_back(folder))
     log::get().warn("{}: a start before has put checkpoints aside and not gone on; they are back",
                     printable(folder.string()));
-  return start_at(request, folder, choose_checkpoint(folder, *request.resume));
+  for (const std::string& said : move_damaged_aside(folder)) log::get().warn("{}", said);
+  return choose_checkpoint(folder, *request.resume);
+}
+
+Start first_start(const RunRequest& request, const fs::path& folder, Origin origin) {
+  if (!request.resume) return {request, {}};
+  return start_at(request, folder, std::move(origin));
 }
 
 Start restarted(const RunRequest& request, const fs::path& folder, const Restarts& restarts) {

@@ -12,9 +12,12 @@ struct Start {
   Continuation past;
 };
 
-/// The first one in this folder: at the first step, or where `--resume` goes on. Throws as
-/// choose_checkpoint() and continue_run().
-Start first_start(const RunRequest& request, const fs::path& folder);
+/// The checkpoint that `--resume` means in this folder; without the flag, the first step. Throws as
+/// choose_checkpoint().
+Origin first_origin(const RunRequest& request, const fs::path& folder);
+
+/// The first start in this folder, at its first_origin(). Throws as continue_run().
+Start first_start(const RunRequest& request, const fs::path& folder, Origin origin);
 
 /// The one that restarts.next() asks for. Throws as continue_run().
 Start restarted(const RunRequest& request, const fs::path& folder, const Restarts& restarts);

@@ -1,5 +1,6 @@
 #include "study/supervised_run.hpp"
 
+#include "base/exception.hpp"
 #include "log/log.hpp"
 #include "report/evaluation.hpp"
 #include "report/result.hpp"
@@ -36,6 +37,8 @@ SupervisedRun::SupervisedRun(const Start& start, const fs::path& folder, const C
   outcome_.ending.best_mode = best_mode(start_.request.loaded.experiment);
   outcome_.ending.resumed_from = state_of(start_.past.origin, folder);
   outcome_.ending.trains = trains();
+  if (trains()) earlier_wall_s_ = earlier_wall_s(folder);
+  outcome_.ending.wall_s = earlier_wall_s_;
 }
 
 bool SupervisedRun::trains() const { return start_.request.task.kind == spec::TaskKind::train; }
@@ -45,10 +48,8 @@ template <class Body>
 void SupervisedRun::keep_failure(const Body& body) {
   try {
     body();
-  } catch (const Error& error) {
-    fail_with(error);
   } catch (const std::exception& error) {
-    fail_with(Error(ErrorKind::unexpected, error.what()));
+    fail_with(to_error(error));
   }
 }
 
@@ -148,6 +149,7 @@ void SupervisedRun::supervise() {
   launch::LaunchSpec launch =
       launch_spec({start_.request, outcome_.folder, manifest_.machine, devices, address});
   if (nodes_ != nullptr) launch.head = &nodes_->head();
+  outcome_.record.planned_ranks = launch.world_size;
   manifest_.thread_waiting = launch.waiting == launch::Waiting::spin ? "spin" : "sleep";
   events_.log().starts(launch);
   end_as(launch::supervise(
@@ -172,7 +174,7 @@ void SupervisedRun::fail_with(const Error& error) {
 
 void SupervisedRun::write_result() {
   report::Ending& ending = outcome_.ending;
-  ending.wall_s = clock_.now() - started_;
+  ending.wall_s = earlier_wall_s_ + clock_.now() - started_;
   if (trains()) {
     const bool had_none = start_.past.origin.checkpoint.empty() || outcome_.record.resumed;
     restarts_.judge(ending, had_none ? nullptr : &start_.past.origin);

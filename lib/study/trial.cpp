@@ -41,9 +41,17 @@ WarmUp warm_up(const RunRequest& request, const Clock& clock, std::optional<doub
   const Deadline deadline(ends_at);
   const RunOutcome run = run_experiment(
       one_attempt(request), [&](const fs::path& /*run_dir*/) { return deadline.sinks(); }, clock);
-  WarmUp found{.threads = {}, .stopped = {}, .overdue = deadline.has_struck()};
+  WarmUp found{.threads = {},
+               .channels_last = {},
+               .taken = 0,
+               .stopped = {},
+               .overdue = deadline.has_struck()};
   if (launch::is_stop_code(run.ending.exit_code)) found.stopped = run.ending.exit_code;
-  if (run.record.started) found.threads = run.record.started->num_threads;
+  if (run.record.started) {
+    found.threads = run.record.started->num_threads;
+    found.channels_last = run.record.started->channels_last;
+    found.taken = run.record.started->num_threads_taken;
+  }
   return found;
 }
 

@@ -134,14 +134,18 @@ bool has_convolutions(const config::Stage& model) {
 }
 
 Offer layout(const TuneSituation& now) {
-  const bool last = now.experiment.trainer.channels_last;
-  Offer offer{.before = last ? "true" : "false"};
+  const auto& asked = now.experiment.trainer.channels_last;
+  const bool last = asked.value_or(now.facts.channels_last);
+  Offer offer{.before = text_of(asked)};
   if (!has_convolutions(now.experiment.model)) {
     offer.none = fmt::format("the model '{}' has no convolutions", now.experiment.model.type);
     return offer;
   }
   offer.values = {last ? "false" : "true"};
-  offer.reason = "kernels of convolutions may be faster in the other layout";
+  offer.reason = asked.is_auto()
+                     ? fmt::format("auto has the channels {} by a rule that measures no time",
+                                   last ? "last" : "first")
+                     : "kernels of convolutions may be faster in the other layout";
   return offer;
 }
 

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -71,13 +72,21 @@ void TuneRecord::leave_out(const report::TuneLeftOut& one) {
   }
 }
 
-void TuneRecord::note_try(const TuneCandidate& candidate, const DuelRuns& runs,
-                          const DuelRuling& ruling) {
-  report_.tried.push_back(
-      {candidate.change, candidate.reason, ruling.ruling, runs.gain(), ruling.losses, ruling.why});
+void TuneRecord::note_try(const TuneCandidate& candidate, const ComparisonRuns& runs,
+                          const ComparisonRuling& ruling) {
+  const TuneTry one{candidate.change, candidate.reason, ruling.ruling,
+                    runs.gain(),      ruling.losses,    ruling.why};
+  const auto same = std::ranges::find_if(report_.tried, [&](const TuneTry& each) {
+    return setting_of(each.change) == setting_of(one.change);
+  });
+  if (same == report_.tried.end()) {
+    report_.tried.push_back(one);
+  } else {
+    *same = one;
+  }
 }
 
-void TuneRecord::accept(const TuneCandidate& candidate, const DuelRuns& runs) {
+void TuneRecord::accept(const TuneCandidate& candidate, const ComparisonRuns& runs) {
   report_.after = runs.last->verdict;
   auto& patch = report_.patch;
   const auto same = std::ranges::find_if(
@@ -90,7 +99,7 @@ void TuneRecord::accept(const TuneCandidate& candidate, const DuelRuns& runs) {
   same->gain = product(same->gain, runs.gain());
 }
 
-void TuneRecord::note_proof(const DuelRuns& runs) {
+void TuneRecord::note_proof(const ComparisonRuns& runs) {
   report_.gain = runs.gain();
   if (runs.last) report_.after = runs.last->verdict;
 }
@@ -119,19 +128,48 @@ void TuneRecord::end(TuneEnd how, std::string why) {
 
 void TuneRecord::end_for_want_of_candidates() {
   if (!report_.patch.empty()) return end(TuneEnd::nothing_left, "nothing is left to try");
-  if (const long open = count(Ruling::unclear); open > 0)
-    return end(TuneEnd::nothing_left,
-               fmt::format("{} change(s) looked faster, but the runs are too noisy to tell; "
-                           "more --repeats and a quieter machine would",
-                           open));
   if (has_other_cure(report_.before))
     return end(TuneEnd::nothing_left,
                fmt::format("no key that may be tried helps a run that is {}", report_.before.name));
+  if (const std::string advice = untested_advice(); !advice.empty())
+    return end(
+        TuneEnd::nothing_left,
+        fmt::format("no change that was tried is a gain; the advice was not tested: {}", advice));
   const std::string tries =
       report_.tried.empty()
           ? fmt::format("no further key touches a run that is {}", report_.before.name)
           : fmt::format("none of {} change(s) is a gain", report_.tried.size());
   end(TuneEnd::nothing_to_fix, "nothing to fix: " + tries);
+}
+
+/// The setting that the verdict proposes and why it was not tried; empty: it was, or there is none.
+std::string TuneRecord::untested_advice() const {
+  const std::string& setting = report_.after.setting;
+  const bool was_tried = std::ranges::any_of(
+      report_.tried, [&](const TuneTry& each) { return setting_of(each.change) == setting; });
+  if (setting.empty() || was_tried) return {};
+  const std::string key = setting.substr(0, setting.find('='));
+  const auto reason = std::ranges::find(report_.left_out, key, &report::TuneLeftOut::key);
+  const std::string why =
+      reason == report_.left_out.end() ? "tune does not try this key" : reason->why;
+  return fmt::format("{} ({})", setting, why);
+}
+
+void TuneRecord::end_undecided(report::TuneUndecided undecided) {
+  const std::string time = report::more_time_text(undecided.more_s);
+  std::string why;
+  if (undecided.changes.empty()) {
+    why = fmt::format("the budget is over: {} are needed to try {}", time,
+                      fmt::join(undecided.untested, ", "));
+  } else {
+    why = fmt::format("{}: {} would decide {}",
+                      undecided.is_noise ? "too noisy" : "the budget is over", time,
+                      fmt::join(undecided.changes, ", "));
+    if (!undecided.untested.empty())
+      why += fmt::format("; not tried: {}", fmt::join(undecided.untested, ", "));
+  }
+  report_.undecided = std::move(undecided);
+  end(TuneEnd::budget, std::move(why));
 }
 
 report::TuneChanges TuneRecord::patch_changes() const {
@@ -148,10 +186,10 @@ report::TuneReport TuneRecord::finished(double used_s, std::optional<int> stop_c
   });
   report_.used_s = used_s;
   const bool looked_faster = count(Ruling::unclear) + count(Ruling::dropped) > 0;
-  const bool tried_nothing = report_.end == TuneEnd::budget && report_.tried.empty();
+  const bool is_undecided = report_.end == TuneEnd::budget;
   if (stop_code) {
     report_.exit_code = *stop_code;
-  } else if (report_.patch.empty() && (looked_faster || tried_nothing)) {
+  } else if (report_.patch.empty() && (looked_faster || is_undecided)) {
     report_.exit_code = static_cast<int>(ErrorKind::inconclusive);
   }
   return std::move(report_);

@@ -19,16 +19,20 @@ class TuneRecord {
   /// The last word on each key is kept; advice stays.
   void note(const TuneCandidates& found);
   void leave_out(const report::TuneLeftOut& one);
-  void note_try(const TuneCandidate& candidate, const DuelRuns& runs, const DuelRuling& ruling);
+  /// Replaces what an earlier comparison of the same change found.
+  void note_try(const TuneCandidate& candidate, const ComparisonRuns& runs,
+                const ComparisonRuling& ruling);
   /// It is part of the patch from now on.
-  void accept(const TuneCandidate& candidate, const DuelRuns& runs);
+  void accept(const TuneCandidate& candidate, const ComparisonRuns& runs);
   /// The patch as it is has won against the original.
-  void note_proof(const DuelRuns& runs);
+  void note_proof(const ComparisonRuns& runs);
   /// Takes the entry of the lowest gain out of the patch, which must have one, and returns it.
   report::TuneChange drop_weakest(const std::string& why);
 
   void end(report::TuneEnd how, std::string why);
   void end_for_want_of_candidates();
+  /// Ends a search whose budget was too short to decide all that may help.
+  void end_undecided(report::TuneUndecided undecided);
   [[nodiscard]] bool is_over() const { return is_over_; }
 
   [[nodiscard]] const report::TuneReport& report() const { return report_; }
@@ -38,6 +42,7 @@ class TuneRecord {
 
  private:
   [[nodiscard]] long count(report::Ruling ruling) const;
+  [[nodiscard]] std::string untested_advice() const;
 
   report::TuneReport report_;
   bool is_over_ = false;

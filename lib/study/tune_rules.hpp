@@ -16,6 +16,7 @@ struct TuneFacts {
   int num_workers = 0;
   int prefetch_factor = 0;
   int num_threads = 1;
+  bool channels_last = false;
   int ranks = 1;
   int cores = 1;  // for each rank here
   bool on_gpu = false;

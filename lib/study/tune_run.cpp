@@ -52,7 +52,7 @@ report::TuneVerdict verdict_of(const RunOutcome& run, const events::Timing& timi
       report::find_bottleneck(timing, report::context_of(run.record, run.ending.levers));
   return {report::name_of(found.limit),
           found.share,
-          found.headroom,
+          found.without_waits,
           found.advice,
           found.setting,
           found.cause};
@@ -65,6 +65,7 @@ TuneFacts facts_of(const RunOutcome& run, const events::Timing& timing,
     facts.num_workers = started->num_workers;
     facts.prefetch_factor = started->prefetch_factor;
     facts.num_threads = started->num_threads;
+    facts.channels_last = started->channels_last;
     facts.ranks = std::max(started->world_size, 1);
     facts.train_samples = started->train_samples;
   }
@@ -158,7 +159,7 @@ std::vector<std::string> tuning_run(const spec::Experiment& experiment, const Tu
 }
 
 std::vector<std::string> without_schedule(std::vector<std::string> overrides) {
-  overrides.emplace_back("++scheduler=constant_lr");
+  overrides.emplace_back("++scheduler=constant");
   return overrides;
 }
 

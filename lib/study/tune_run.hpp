@@ -1,7 +1,7 @@
 #pragma once
 
 #include "study/run.hpp"
-#include "study/tune_duel.hpp"
+#include "study/tune_comparison.hpp"
 
 #include <cstdint>
 #include <functional>

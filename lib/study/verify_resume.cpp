@@ -98,7 +98,9 @@ class Verification {
         overridden(request_, {fmt::format("++checkpoint.every_n_steps={}", check_.every_n_steps)});
     // What a run measures at its start to choose for itself might be chosen otherwise. One that
     // goes on takes it from its checkpoint.
-    killed_ = overridden(resumed_, {fmt::format("++trainer.num_threads={}", began.num_threads)});
+    killed_ =
+        overridden(resumed_, {fmt::format("++trainer.num_threads={}", began.num_threads),
+                              fmt::format("++trainer.channels_last={}", began.channels_last)});
   }
 
   /// One rank after the other, then all of them at once.

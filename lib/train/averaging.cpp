@@ -23,7 +23,10 @@ void exchange(std::vector<at::Tensor>& some, std::vector<at::Tensor>& others) {
 
 std::optional<Averaging> averaging_of(const spec::Trainer& trainer) {
   if (trainer.ema)
-    return Averaging{trainer.ema->decay, {trainer.ema->every_n_steps}, trainer.ema->start_epoch};
+    return Averaging{trainer.ema->decay,
+                     {trainer.ema->every_n_steps},
+                     trainer.ema->start_epoch,
+                     trainer.ema->exponential_decay().warmup};
   if (trainer.swa) return Averaging{{}, trainer.swa->every_n_steps, trainer.swa->start_epoch};
   return std::nullopt;
 }
@@ -53,7 +56,9 @@ void WeightAverager::update(std::int64_t global_step) {
   if (!is_due(global_step)) return;
   const at::NoGradGuard guard;
   ++updates_;
-  const double share = options_.decay ? 1 - *options_.decay : 1 / static_cast<double>(updates_);
+  const double share =
+      options_.decay ? 1 - spec::decay_of_update({*options_.decay, options_.decay_warmup}, updates_)
+                     : 1 / static_cast<double>(updates_);
   if (updates_ == 1) {
     at::_foreach_copy_(averages_, weights_);
   } else {
@@ -72,6 +77,7 @@ void WeightAverager::swap() {
 
 std::vector<stage::NamedTensor> WeightAverager::state() const {
   ASSERT(!swapped_in_);
+  if (updates_ == 0) return {};
   return named_;
 }
 

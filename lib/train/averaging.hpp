@@ -15,6 +15,7 @@ struct Averaging {
   std::optional<double> decay;               // of an exponential average; none: the mean of all
   config::Auto<std::int64_t> every_n_steps;  // auto: those of an epoch
   std::int64_t start_epoch = 0;
+  std::optional<spec::DecayWarmup> decay_warmup = {};
 };
 
 /// Nothing where the trainer averages nothing.
@@ -35,7 +36,8 @@ class WeightAverager {
   void swap();
   [[nodiscard]] bool swapped_in() const { return swapped_in_; }
 
-  /// The average, live, under the names of the weights. Neither this nor `memorise` while it is
+  /// The average, live, under the names of the weights; empty before the first update, so restore
+  /// the plain values first. Neither this nor `memorise` while it is
   /// swapped in: the model then holds it.
   [[nodiscard]] std::vector<stage::NamedTensor> state() const;
   void memorise(Memo& memo);

@@ -1,6 +1,7 @@
 #include "train/captured_step.hpp"
 
 #include "base/error.hpp"
+#include "stage/growing_metric.hpp"
 
 #include <c10/util/Exception.h>
 
@@ -104,6 +105,10 @@ std::optional<std::string> capture_obstacle(const Session& session, const Option
     return "trainer.log_norms measures single steps, with trainer.log_every_n_steps 1 all of them";
   if (session.loss.ignored_label() && !session.metrics.empty())
     return "metrics leave out the rows of loss.ignore_index, and the host has to count the others";
+  for (const auto& metric : session.metrics) {
+    if (stage::as_growing(*metric) != nullptr)
+      return "metric '" + metric->name() + "' keeps the scores of each batch in new memory";
+  }
   return std::nullopt;
 }
 

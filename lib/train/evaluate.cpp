@@ -1,9 +1,12 @@
 #include "train/evaluate.hpp"
 
 #include "base/error.hpp"
+#include "stage/growing_metric.hpp"
 #include "train/measure.hpp"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
@@ -25,6 +28,36 @@ class EvaluationMode {
  private:
   stage::Model& model_;
 };
+
+/// The one-dimensional tensors of all ranks, by rank, whose lengths may differ.
+std::vector<at::Tensor> gather_of_any_length(dist::Communicator& communicator,
+                                             const at::Tensor& tensor, const std::string& what) {
+  const at::Tensor length = at::full({1}, tensor.numel(), tensor.options().dtype(at::kLong));
+  std::vector<std::int64_t> lengths;
+  for (const at::Tensor& each : communicator.all_gather(length, what))
+    lengths.push_back(each.item<std::int64_t>());
+  const std::int64_t longest = *std::ranges::max_element(lengths);
+  const at::Tensor padded = at::zeros({longest}, tensor.options());
+  padded.narrow(0, 0, tensor.numel()).copy_(tensor);
+  std::vector<at::Tensor> all = communicator.all_gather(padded, what);
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    all[rank] = all[rank].narrow(0, 0, lengths[rank]);
+  return all;
+}
+
+/// Gives the metric of each rank the rows of all ranks.
+void join_over_ranks(stage::Metric& metric, dist::Communicator& communicator,
+                     const std::string& what) {
+  stage::GrowingMetric* growing = stage::as_growing(metric);
+  if (growing == nullptr) {
+    communicator.sum(metric.sums(), what);
+    return;
+  }
+  if (communicator.place().world_size == 1) return;
+  const std::vector<at::Tensor> parts = gather_of_any_length(communicator, metric.sums(), what);
+  growing->reset();
+  for (const at::Tensor& part : parts) growing->merge(part);
+}
 
 }  // namespace
 
@@ -110,7 +143,7 @@ events::Metrics collect_metrics(const Evaluation& on, const LossMeter& meter) {
   for (const auto& metric : on.metrics) {
     if (metric->table_rows() > 0) continue;
     const std::string name = on.split + "/" + metric->name();
-    on.communicator.sum(metric->sums(), name);
+    join_over_ranks(*metric, on.communicator, name);
     metrics.emplace_back(name, metric->value());
     metric->reset();
   }

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <utility>
@@ -46,30 +47,36 @@ std::int64_t extent_of(const std::vector<std::int64_t>& values, std::size_t dime
   return values.size() == 1 ? values[0] : values.at(dimension);
 }
 
-/// Places of the output: the convolution writes each from a whole filter. A transposed one reads
-/// each place of its input so.
-std::int64_t places(Inputs inputs) {
+/// The extents of the output, in each of whose places a convolution applies a whole filter. A
+/// transposed one applies it in each place of its input.
+std::vector<std::int64_t> extents(Inputs inputs) {
   const at::IntArrayRef x = inputs[0].toTensor().sizes();
   const at::IntArrayRef filter = inputs[1].toTensor().sizes();
   const bool transposed = inputs[6].toBool();
   const std::vector<std::int64_t> stride = inputs[3].toIntVector();
   const std::vector<std::int64_t> padding = inputs[4].toIntVector();
   const std::vector<std::int64_t> dilation = inputs[5].toIntVector();
-  std::int64_t count = x[0];
+  std::vector<std::int64_t> found;
   for (std::size_t i = 2; i < x.size(); ++i) {
     const std::int64_t reach = extent_of(dilation, i - 2) * (filter[i] - 1) + 1;
     const std::int64_t room = x[i] + 2 * extent_of(padding, i - 2) - reach;
-    count *= transposed ? x[i] : room / extent_of(stride, i - 2) + 1;
+    found.push_back(transposed ? x[i] : room / extent_of(stride, i - 2) + 1);
   }
-  return count;
+  return found;
+}
+
+bool has_extents(Inputs inputs) {
+  if (inputs.size() < 7 || !inputs[0].isTensor() || !inputs[1].isTensor()) return false;
+  const at::Tensor& x = inputs[0].toTensor();
+  return x.dim() >= 3 && inputs[1].toTensor().dim() == x.dim();
 }
 
 /// input, weight [out, in of a group, ...], bias, stride, padding, dilation, transposed, ...
 std::int64_t convolution(Inputs inputs) {
-  if (inputs.size() < 7 || !inputs[0].isTensor() || !inputs[1].isTensor()) return 0;
-  const at::Tensor& x = inputs[0].toTensor();
-  if (x.dim() < 3 || inputs[1].toTensor().dim() != x.dim()) return 0;
-  return 2 * places(inputs) * inputs[1].toTensor().numel();
+  if (!has_extents(inputs)) return 0;
+  std::int64_t places = inputs[0].toTensor().size(0);
+  for (const std::int64_t extent : extents(inputs)) places *= extent;
+  return 2 * places * inputs[1].toTensor().numel();
 }
 
 /// grad_output, input, weight, sizes of bias, stride, padding, dilation, transposed, output
@@ -147,6 +154,13 @@ std::int64_t flops_of(std::string_view name, Inputs inputs) {
   return 0;
 }
 
+bool is_image_convolution(std::string_view name, Inputs inputs) {
+  constexpr std::int64_t kLeast = 4;
+  if (name != "aten::convolution" || !has_extents(inputs)) return false;
+  const std::vector<std::int64_t> found = extents(inputs);
+  return found.size() == 2 && std::ranges::min(found) >= kLeast;
+}
+
 FlopCounter::FlopCounter() {
   FlopCounter* none = nullptr;
   ASSERT(current.compare_exchange_strong(none, this));
@@ -166,6 +180,7 @@ std::unique_ptr<at::ObserverContext> FlopCounter::on_start(const at::RecordFunct
   const std::int64_t flops = flops_of(call.name(), call.inputs());
   if (flops == 0) return nullptr;
   counter->count_ += flops;
+  if (is_image_convolution(call.name(), call.inputs())) counter->image_convolutions_ += flops;
   ++inside;
   return std::make_unique<Counted>();
 }

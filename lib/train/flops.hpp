@@ -21,6 +21,8 @@ class FlopCounter {
   FlopCounter& operator=(const FlopCounter&) = delete;
 
   [[nodiscard]] std::int64_t count() const { return count_; }
+  /// The part of count() that is_image_convolution() holds for.
+  [[nodiscard]] std::int64_t image_convolutions() const { return image_convolutions_; }
 
  private:
   static std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& call);
@@ -28,10 +30,16 @@ class FlopCounter {
 
   at::CallbackHandle handle_;
   std::atomic<std::int64_t> count_{0};
+  std::atomic<std::int64_t> image_convolutions_{0};
 };
 
 /// Those of one call of an operator; 0 of one that is not counted, or whose arguments are others
 /// than expected.
 std::int64_t flops_of(std::string_view name, c10::ArrayRef<const at::IValue> inputs);
+
+/// Returns whether the call is the forward pass of a two-dimensional convolution that writes (a
+/// transposed one: reads) images of at least 4x4. Of smaller ones the time is that of a matrix
+/// product, whose speed does not depend on the order of channels and places.
+bool is_image_convolution(std::string_view name, c10::ArrayRef<const at::IValue> inputs);
 
 }  // namespace trainctl::train

@@ -134,7 +134,7 @@ void Keeper::begin_best() {
     return;
   }
   std::map<std::string, std::string> metadata{
-      {"epoch", std::to_string(best_position_.epoch)},
+      {"epoch", std::to_string(best_position_.epoch + 1)},
       {"global_step", std::to_string(best_position_.global_step)},
       {"metric", options_.monitor},
       {"value", fmt::format("{}", *best_value_)}};
@@ -187,7 +187,7 @@ void Keeper::write_last(const Position& position) const {
   make_folder(session_.run_dir / "checkpoints");
   save_weights(
       session_.run_dir / "checkpoints/last.safetensors", weights_of(session_.model),
-      {{"epoch", std::to_string(at.epoch)}, {"global_step", std::to_string(at.global_step)}});
+      {{"epoch", std::to_string(at.epoch + 1)}, {"global_step", std::to_string(at.global_step)}});
   session_.emit(
       events::CheckpointSaved{"checkpoints/last.safetensors", at.epoch, at.global_step, "", 0});
 }

@@ -101,7 +101,9 @@ void StepRecord::memorise(Memo& memo) {
   memo.value("rank", &rank);
   memo.value("world_size", &world_size);
   memo.value("cause", &cause);
-  memo.value("epoch", &epoch);
+  std::int64_t number = epoch + 1;  // files count from 1
+  memo.value("epoch", &number);
+  epoch = number - 1;
   memo.value("global_step", &global_step);
   memo.value("batch", &batch);
   memo.value("rows", &rows);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace trainctl::train {
 namespace {
@@ -12,6 +13,19 @@ constexpr std::size_t index_of(Part part) { return static_cast<std::size_t>(part
 
 constexpr std::array kDeviceParts{Part::h2d, Part::forward, Part::backward, Part::allreduce,
                                   Part::optimizer};
+
+/// All seconds of an epoch but those until its first batch.
+constexpr std::array<std::pair<const char*, double events::Timing::*>, 10> kTimes{
+    {{"wall_s", &events::Timing::wall_s},
+     {"data_wait_s", &events::Timing::data_wait_s},
+     {"h2d_s", &events::Timing::h2d_s},
+     {"forward_s", &events::Timing::forward_s},
+     {"backward_s", &events::Timing::backward_s},
+     {"allreduce_exposed_s", &events::Timing::allreduce_exposed_s},
+     {"optimizer_s", &events::Timing::optimizer_s},
+     {"eval_s", &events::Timing::eval_s},
+     {"checkpoint_s", &events::Timing::checkpoint_s},
+     {"other_s", &events::Timing::other_s}}};
 
 bool on_device(Part part) {
   return std::find(kDeviceParts.begin(), kDeviceParts.end(), part) != kDeviceParts.end();
@@ -75,6 +89,13 @@ events::Timing PartTimer::end_epoch(std::int64_t samples) {
     add_late_step();
     add_late_step();
   }
+  events::Timing timing = so_far();
+  timing.samples = samples;
+  timing.samples_per_s = training_rate(timing);
+  return timing;
+}
+
+events::Timing PartTimer::so_far() const {
   events::Timing timing;
   timing.wall_s = last_ - begun_;
   const Seconds parts = line_ ? with_device_times(timing.wall_s) : host_;
@@ -87,11 +108,21 @@ events::Timing PartTimer::end_epoch(std::int64_t samples) {
   timing.eval_s = parts[index_of(Part::eval)];
   timing.checkpoint_s = parts[index_of(Part::checkpoint)];
   timing.other_s = parts[index_of(Part::other)];
-  timing.samples = samples;
-  const double training = timing.wall_s - timing.eval_s - timing.checkpoint_s;
-  timing.samples_per_s = training > 0 ? static_cast<double>(samples) / training : 0;
   timing.first_batch_s = std::max(first_batch_, 0.0);
   return timing;
+}
+
+double training_rate(const events::Timing& timing) {
+  const double training = timing.wall_s - timing.eval_s - timing.checkpoint_s;
+  return training > 0 ? static_cast<double>(timing.samples) / training : 0;
+}
+
+void add_times(events::Timing& sum, const events::Timing& more) {
+  for (const auto& [name, seconds] : kTimes) sum.*seconds += more.*seconds;
+}
+
+void memorise_times(events::Timing& timing, Memo& memo) {
+  for (const auto& [name, seconds] : kTimes) memo.value(name, &(timing.*seconds));
 }
 
 }  // namespace trainctl::train

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "base/memo.hpp"
 #include "device/cuda.hpp"
 #include "events/records.hpp"
 
@@ -58,6 +59,8 @@ class PartTimer {
   };
   /// Closes the epoch. Fills everything but the probes of the process.
   events::Timing end_epoch(std::int64_t samples);
+  /// Where the time of the epoch went until the last change.
+  [[nodiscard]] events::Timing so_far() const;
 
   /// The part that runs.
   [[nodiscard]] Part current() const { return current_; }
@@ -80,5 +83,13 @@ class PartTimer {
   Seconds host_{};
   Seconds device_{};
 };
+
+/// Training samples over the time that was spent on training.
+double training_rate(const events::Timing& timing);
+
+/// Adds the seconds of another part of the same epoch; `first_batch_s` and rates stay.
+void add_times(events::Timing& sum, const events::Timing& more);
+/// The seconds that add_times() adds.
+void memorise_times(events::Timing& timing, Memo& memo);
 
 }  // namespace trainctl::train

@@ -6,7 +6,7 @@
 
 namespace trainctl::train {
 ForwardOptions forward_options(const spec::Trainer& trainer) {
-  return {trainer.precision, trainer.channels_last};
+  return {trainer.precision, trainer.channels_last.value_or(false)};
 }
 
 at::Tensor forward(stage::Model& model, const at::Tensor& inputs, const ForwardOptions& options) {

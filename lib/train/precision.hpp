@@ -13,6 +13,7 @@ struct ForwardOptions {
   bool channels_last = false;
 };
 
+/// `auto` counts as off: a worker puts its choice in its place first.
 ForwardOptions forward_options(const spec::Trainer& trainer);
 
 /// The model's logits in float32. In a mixed precision the model runs under autocast, as

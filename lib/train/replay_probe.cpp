@@ -4,6 +4,7 @@
 #include "train/rng.hpp"
 #include "train/step.hpp"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 
@@ -89,26 +90,118 @@ void stamp(const Session& session) {
   if (page != nullptr) page->stamp(events::Phase::shutdown, page->global_step.load());
 }
 
+/// Which steps are timed, and for how long.
+struct Block {
+  const device::DeviceBatch& batch;
+  ForwardOptions forward;
+  std::int64_t steps = 0;  // at most, those for warming up included
+  double budget_s = 0;
+};
+
+/// Seconds of each step after the warm-up; empty where the run is asked to stop.
+std::vector<double> time_block(const Session& session, KeptState& kept, const Block& block) {
+  std::vector<double> seconds;
+  const double until = session.clock.now() + block.budget_s;
+  double ended = 0;
+  for (std::int64_t i = 0; i < block.steps && ended < until; ++i) {
+    if (is_stopped(session)) return {};
+    stamp(session);
+    kept.drop_gradients();
+    const double begun = session.clock.now();
+    take_step(session, block.forward, block.batch);
+    ended = session.clock.now();
+    if (i >= kWarmUps) seconds.push_back(ended - begun);
+  }
+  return seconds;
+}
+
+/// Sets the number of threads of this process, and sets it back.
+class ThreadsScope {
+ public:
+  explicit ThreadsScope(int threads) : before_(at::get_num_threads()) {
+    at::set_num_threads(threads);
+  }
+  ~ThreadsScope() { at::set_num_threads(before_); }
+  ThreadsScope(const ThreadsScope&) = delete;
+  ThreadsScope& operator=(const ThreadsScope&) = delete;
+
+ private:
+  int before_;
+};
+
+/// Times the steps of a run with one setting changed at a time.
+class SettingReplay {
+ public:
+  SettingReplay(const Session& session, const ReplayBatch& replay, KeptState& kept)
+      : session_(session), replay_(replay), kept_(kept) {}
+
+  void run(const device::DeviceBatch& batch, ReplayedBatch& found) {
+    if (!(replay_.setting_budget_s > 0)) return;
+    try_threads(batch, found);
+    try_larger_batch(found);
+    try_bf16(batch, found);
+  }
+
+ private:
+  /// Whether the fewest steps fit that tell, each of so many seconds.
+  [[nodiscard]] bool fits(double step_s) const {
+    return step_s * static_cast<double>(kFewest + kWarmUps) <= replay_.setting_budget_s;
+  }
+
+  [[nodiscard]] std::optional<double> time(const device::DeviceBatch& batch,
+                                           const ForwardOptions& forward) {
+    const std::vector<double> seconds =
+        time_block(session_, kept_, {batch, forward, kMost + kWarmUps, replay_.setting_budget_s});
+    if (seconds.size() < 3) return std::nullopt;
+    return median(seconds);
+  }
+
+  void try_threads(const device::DeviceBatch& batch, ReplayedBatch& found) {
+    const int now = at::get_num_threads();
+    const int other = now == session_.cores ? 1 : session_.cores;
+    if (session_.cores < 1 || other == now || !fits(found.step_s)) return;
+    const ThreadsScope threads(other);
+    if (const auto step_s = time(batch, replay_.forward)) found.other_threads = {other, *step_s};
+  }
+
+  void try_larger_batch(ReplayedBatch& found) {
+    for (const std::int64_t factor : {8, 4, 2}) {
+      if (!fits(found.step_s * static_cast<double>(factor))) continue;
+      const std::int64_t rows = factor * session_.batch_size;
+      if (const auto step_s = time(filled_up(replay_.batch, rows), replay_.forward))
+        found.larger_batch = {rows, *step_s};
+      return;
+    }
+  }
+
+  void try_bf16(const device::DeviceBatch& batch, ReplayedBatch& found) {
+    const bool full = replay_.forward.precision == spec::Precision::full;
+    if (!replay_.has_bf16 || !full || !fits(found.step_s)) return;
+    ForwardOptions options = replay_.forward;
+    options.precision = spec::Precision::bf16_mixed;
+    if (const auto step_s = time(batch, options)) found.precision = {options.precision, *step_s};
+  }
+
+  const Session& session_;
+  const ReplayBatch& replay_;
+  KeptState& kept_;
+};
+
 std::optional<ReplayedBatch> timed(const Session& session, const ReplayBatch& replay) {
   session.train.rest();
   if (session.validation != nullptr) session.validation->rest();
   const device::DeviceBatch batch = filled_up(replay.batch, session.batch_size);
   session.model.set_mode(stage::RunMode::train);
   KeptState kept(session.model);
-  std::vector<double> seconds;
-  const double until = session.clock.now() + kLongest;
-  double ended = 0;
-  for (std::int64_t i = 0; i < replay.steps && ended < until; ++i) {
-    if (is_stopped(session)) return std::nullopt;
-    stamp(session);
-    kept.drop_gradients();
-    const double begun = session.clock.now();
-    take_step(session, replay.forward, batch);
-    ended = session.clock.now();
-    if (i >= kWarmUps) seconds.push_back(ended - begun);
-  }
+  const std::vector<double> seconds =
+      time_block(session, kept, {batch, replay.forward, replay.steps, kLongest});
   if (seconds.empty()) return std::nullopt;
-  return ReplayedBatch{median(seconds), static_cast<std::int64_t>(seconds.size())};
+  ReplayedBatch found{median(seconds), static_cast<std::int64_t>(seconds.size())};
+  try {
+    SettingReplay(session, replay, kept).run(batch, found);
+  } catch (const std::exception&) {  // a larger batch may not fit; the others stay as they are
+  }
+  return found;
 }
 
 }  // namespace
@@ -122,6 +215,10 @@ std::int64_t ReplayCost::steps() const {
   const double budget_s = std::min(most_s, std::max(kBudget, least_s));
   const double fitting = std::min(budget_s / each_s, static_cast<double>(kMost + kWarmUps));
   return std::max(static_cast<std::int64_t>(fitting), kFewest + kWarmUps);
+}
+
+double ReplayCost::setting_budget_s() const {
+  return steps() == 0 ? 0 : std::min(kShareOfTraining * training_s, kLongest);
 }
 
 std::optional<ReplayedBatch> replay_batch(const Session& session, const ReplayBatch& replay) {

@@ -15,6 +15,8 @@ class Reporter {
  public:
   Reporter(const Session& session, at::Device device);
 
+  /// Counts the seconds of the run from that time of the session's clock.
+  void begin_run(double begun) { begun_ = begun; }
   /// Begins an epoch: `meter` starts from nothing.
   void begin_epoch();
   /// Goes on in the middle of an epoch as if `meter` had been told so far.

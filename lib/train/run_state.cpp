@@ -86,23 +86,15 @@ SavedState::SavedState(const std::filesystem::path& checkpoint, dist::Place plac
     : folder_(checkpoint),
       manifest_(checkpoint::read_manifest(checkpoint)),
       same_world_(manifest_.world_size == place.world_size) {
-  parts_.push_back(open(0));
+  parts_.emplace_back(folder_, manifest_, 0);
   if (same_world_ && place.rank > 0) {
-    parts_.push_back(open(place.rank));
+    parts_.emplace_back(folder_, manifest_, place.rank);
     own_ = 1;
     own_rank_ = place.rank;
   } else if (!same_world_ && place.rank == 0) {
-    for (int rank = 1; rank < manifest_.world_size; ++rank) parts_.push_back(open(rank));
+    for (int rank = 1; rank < manifest_.world_size; ++rank)
+      parts_.emplace_back(folder_, manifest_, rank);
   }
-}
-
-container::File SavedState::open(int rank) const {
-  const checkpoint::Manifest::Part& part = manifest_.parts[static_cast<std::size_t>(rank)];
-  container::File file(folder_ / part.file);
-  ENSURE(checkpoint, file.header_checksum() == part.checksum,
-         "{} is whole, but of another checkpoint: its checksum is {:08x}, and {:08x} was committed",
-         printable((folder_ / part.file).string()), file.header_checksum(), part.checksum);
-  return file;
 }
 
 const Json& SavedState::values_of(std::size_t part) const {
@@ -143,7 +135,7 @@ void SavedState::check_names(const std::vector<StateTensor>& state,
 
 /// One further part in memory at a time: N ranks read N parts each where all own a share.
 void SavedState::look_into_others(std::vector<const StateTensor*> missing) const {
-  const auto take_from = [&](const container::File& file) {
+  const auto take_from = [&](const checkpoint::PartReader& file) {
     std::erase_if(missing, [&](const StateTensor* one) {
       const container::Entry* entry = file.find(one->name);
       if (entry != nullptr) copy(*entry, *one);
@@ -153,7 +145,7 @@ void SavedState::look_into_others(std::vector<const StateTensor*> missing) const
   for (std::size_t part = 1; part < parts_.size(); ++part) take_from(parts_[part]);
   const bool has_all = parts_.size() == static_cast<std::size_t>(manifest_.world_size);
   for (int rank = 1; rank < manifest_.world_size && !has_all && !missing.empty(); ++rank) {
-    if (rank != own_rank_) take_from(open(rank));
+    if (rank != own_rank_) take_from({folder_, manifest_, rank});
   }
   ENSURE(checkpoint, missing.empty(), "'{}' of this run is missing in it", missing.front()->name);
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/container.hpp"
-#include "checkpoint/manifest.hpp"
+#include "checkpoint/shared.hpp"
 #include "dist/grad_sync.hpp"
 #include "stage/stages.hpp"
 
@@ -70,7 +70,6 @@ class SavedState {
                                                            std::string_view prefix) const;
 
  private:
-  [[nodiscard]] container::File open(int rank) const;
   void check_names(const std::vector<StateTensor>& state,
                    const std::vector<std::string>& of_others) const;
   void look_into_others(std::vector<const StateTensor*> missing) const;
@@ -78,7 +77,7 @@ class SavedState {
   std::filesystem::path folder_;
   checkpoint::Manifest manifest_;
   bool same_world_;
-  std::vector<container::File> parts_;  // rank 0's first
+  std::vector<checkpoint::PartReader> parts_;  // rank 0's first
   std::size_t own_ = 0;
   int own_rank_ = 0;  // whose part that is
 };

@@ -61,7 +61,9 @@ struct Position {
   std::int64_t global_step = 0;
 
   void memorise(Memo& memo) {
-    memo.value("epoch", &epoch);
+    std::int64_t number = epoch + 1;  // files count from 1
+    memo.value("epoch", &number);
+    epoch = number - 1;
     memo.value("step_in_epoch", &step_in_epoch);
     memo.value("steps_in_epoch", &steps_in_epoch);
     memo.value("global_step", &global_step);

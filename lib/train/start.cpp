@@ -31,7 +31,20 @@ at::Tensor tensor_of(const safetensors::View& view, at::ScalarType dtype) {
   return tensor;
 }
 
+std::vector<weights::Entry> entries_of(const std::vector<stage::NamedTensor>& tensors) {
+  std::vector<weights::Entry> entries;
+  for (const auto& [name, tensor] : tensors)
+    entries.push_back({name, dtype_name(tensor.scalar_type()), tensor.sizes().vec()});
+  return entries;
+}
+
 }  // namespace
+
+weights::Match match_weights(const stage::Model& model, const std::vector<weights::Entry>& offered,
+                             weights::MatchOptions options) {
+  options.last_layer = weights::last_layer_of(parameter_names(model));
+  return weights::match(offered, entries_of(weights_of(model)), options);
+}
 
 void load_weights(const stage::Model& model, const std::filesystem::path& file,
                   weights::MatchOptions options, events::WeightsSet& told) {
@@ -42,16 +55,12 @@ void load_weights(const stage::Model& model, const std::filesystem::path& file,
   for (const safetensors::View& view : source.tensors())
     offered.push_back({view.name, view.dtype, view.shape});
   const std::vector<stage::NamedTensor> tensors = weights_of(model);
-  std::vector<weights::Entry> wanted;
-  for (const auto& [name, tensor] : tensors)
-    wanted.push_back({name, dtype_name(tensor.scalar_type()), tensor.sizes().vec()});
-  options.last_layer = weights::last_layer_of(parameter_names(model));
-  weights::Match match = weights::match(offered, wanted, options);
+  weights::Match match = match_weights(model, offered, std::move(options));
   const at::NoGradGuard guard;
   for (const auto& [from, to] : match.pairs) {
     const safetensors::View& view = source.tensors()[from];
     tensors[to].tensor.copy_(tensor_of(view, dtype_of(view.dtype)));
-    told.loaded.push_back(wanted[to].name);
+    told.loaded.push_back(tensors[to].name);
   }
   told.redrawn = std::move(match.redrawn);
   told.missing = std::move(match.missing);

@@ -10,8 +10,13 @@
 
 namespace trainctl::train {
 
+/// Which of the offered tensors goes where; `options.last_layer` is found here. Throws as
+/// weights::match().
+weights::Match match_weights(const stage::Model& model, const std::vector<weights::Entry>& offered,
+                             weights::MatchOptions options);
+
 /// Copies the tensors of a safetensors file into the model's, in place and on its device; what is
-/// copied where `match` says, and `told` gets it. `options.last_layer` is found here. Throws
+/// copied where match_weights() says, and `told` gets it. Throws
 /// Error(checkpoint) where they do not fit.
 void load_weights(const stage::Model& model, const std::filesystem::path& file,
                   weights::MatchOptions options, events::WeightsSet& told);

@@ -1,5 +1,6 @@
 #include "train/step.hpp"
 
+#include "stage/growing_metric.hpp"
 #include "train/finite.hpp"
 #include "train/measure.hpp"
 #include "train/sharded_optimizer.hpp"
@@ -296,12 +297,17 @@ void StepRunner::measure_if_finite(const at::Tensor& logits, const at::Tensor& t
     return;
   }
   std::vector<at::Tensor> before;
-  for (const auto& metric : session_.metrics) before.push_back(metric->sums().clone());
+  for (const auto& metric : session_.metrics)
+    before.push_back(stage::as_growing(*metric) ? at::Tensor() : metric->sums().clone());
   measure(logits, targets);
   const at::Tensor finite = loss.isfinite();
   for (std::size_t i = 0; i < before.size(); ++i) {
-    at::Tensor& sums = session_.metrics[i]->sums();
-    sums.copy_(at::where(finite, sums, before[i]));
+    stage::Metric& metric = *session_.metrics[i];
+    if (stage::GrowingMetric* growing = stage::as_growing(metric)) {
+      growing->keep_last_update_if(finite);
+    } else {
+      metric.sums().copy_(at::where(finite, metric.sums(), before[i]));
+    }
   }
 }
 

@@ -64,6 +64,8 @@ class StepRunner {
   /// With detect_anomaly: where this rank's last batch, or the one that spoilt the gradient,
   /// brought up the first value that is not finite.
   [[nodiscard]] std::string anomaly() const;
+  /// Ends the checks of detect_anomaly: for steps that are timed after the training.
+  void stop_watching() { watch_.reset(); }
   /// Whether steps are recorded, and repeated as a whole.
   [[nodiscard]] bool records() const { return captured_ != nullptr; }
   /// What giving the updated weights to all ranks took since the last call.

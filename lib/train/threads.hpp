@@ -11,6 +11,7 @@ struct ThreadChoice {
   int threads = 1;
   std::string why;    // "probe: 2 threads take 1.70x of 1"
   double step_s = 0;  // of a step with so many threads; 0: not measured
+  double taken = 0;   // share of the cores that others took meanwhile; 0: the machine was quiet
 };
 
 struct ThreadProbe {

@@ -1,8 +1,11 @@
 #include "train/trainer.hpp"
 
+#include "base/machine.hpp"
 #include "dist/verify.hpp"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace trainctl::train {
 namespace {
@@ -33,6 +36,13 @@ void verify_model(const Session& session) {
   for (const auto& [name, tensor] : session.model.buffers())
     lines.push_back(dist::description_of("buffer " + name, tensor));
   dist::verify_alike(session.communicator, lines, "parameters and buffers");
+}
+
+bool has_native_bf16() {
+  const std::vector<std::string> features = read_machine().cpu_features;
+  return std::ranges::any_of(features, [](const std::string& feature) {
+    return feature == "avx512_bf16" || feature == "amx_bf16";
+  });
 }
 
 std::unique_ptr<Saver> make_saver(const Session& session, const Options& options) {
@@ -180,17 +190,31 @@ events::Finished Trainer::finish() {
 }
 
 /// On a GPU the loader takes nothing from the device, and ranks would have to do it together: there
-/// the steps' own times tell.
+/// the steps' own times tell. The steps are replayed without the checks of detect_anomaly.
 void Trainer::replay_last_batch(events::Finished& finished) {
   const bool alone = session_.communicator.place().world_size == 1;
-  const bool plain = options_.device.is_cpu() && !step_.records() && !options_.detect_anomaly;
+  const bool plain = options_.device.is_cpu() && !step_.records();
   if (stop_ == Stop::signal || !alone || !plain || last_batch_ == nullptr) return;
   const std::int64_t steps = replay_cost_.steps();
   if (steps == 0) return;
-  if (const auto replayed = replay_batch(session_, {*last_batch_, options_.forward, steps})) {
-    finished.replay_step_s = replayed->step_s;
-    finished.replay_steps = replayed->steps;
+  step_.stop_watching();
+  const auto replayed = replay_batch(session_, {.batch = *last_batch_,
+                                                .forward = options_.forward,
+                                                .steps = steps,
+                                                .setting_budget_s = replay_cost_.setting_budget_s(),
+                                                .has_bf16 = has_native_bf16()});
+  if (!replayed) return;
+  finished.replay_step_s = replayed->step_s;
+  finished.replay_steps = replayed->steps;
+  if (const auto& larger = replayed->larger_batch) {
+    finished.larger_batch = larger->value;
+    finished.larger_batch_step_s = larger->step_s;
   }
+  if (const auto& threads = replayed->other_threads) {
+    finished.other_threads = threads->value;
+    finished.other_threads_step_s = threads->step_s;
+  }
+  if (replayed->precision) finished.bf16_step_s = replayed->precision->step_s;
 }
 
 void Trainer::rescue(ErrorKind cause) noexcept {

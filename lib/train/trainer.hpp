@@ -100,6 +100,7 @@ class Trainer {
   [[nodiscard]] const char* reason_to_save(bool improved) const;
   void settle_stop_reason();
   void time_epoch(events::EpochEnded& ended);
+  void add_earlier_starts(events::EpochEnded& ended);
   void tell_share(const events::EpochEnded& ended);
 
   // trainer_resume.cpp
@@ -171,6 +172,8 @@ class Trainer {
   std::int64_t told_steps_ = 0;  // the global step up to which shares of ranks are told
   std::int64_t rows_in_epoch_ = 0;
   std::int64_t rows_before_ = 0;  // of these: before this process
+  events::Timing earlier_;        // of the epoch: the time that earlier processes spent on it
+  events::Timing saved_times_;    // the same as of the last checkpoint, with this process's
   bool resumed_ = false;
   bool goes_on_ = false;     // the epoch that comes next was begun by another process
   bool epoch_done_ = false;  // the epoch of position_, with all that comes behind it

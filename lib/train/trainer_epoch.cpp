@@ -11,6 +11,7 @@ std::int64_t Trainer::begin_epoch() {
   position_.steps_in_epoch = session_.train.batches_per_epoch();
   if (std::exchange(goes_on_, false)) {
     rows_before_ = rows_in_epoch_;
+    earlier_ = saved_times_;
     return position_.step_in_epoch;
   }
   epoch_done_ = false;

@@ -1,6 +1,7 @@
 #include "base/hash.hpp"
 #include "device/probes.hpp"
 #include "spec/agreement.hpp"
+#include "stage/growing_metric.hpp"
 #include "train/rank_epoch.hpp"
 #include "train/trainer.hpp"
 
@@ -21,7 +22,10 @@ class KeptSums {
     for (const auto& metric : session.metrics) sums_.push_back(metric->sums().clone());
   }
   void put_back() const {
-    for (std::size_t i = 0; i < sums_.size(); ++i) session_.metrics[i]->sums().copy_(sums_[i]);
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+      session_.metrics[i]->reset();
+      stage::merge(*session_.metrics[i], sums_[i]);
+    }
   }
 
  private:
@@ -98,6 +102,7 @@ bool Trainer::finish_epoch() {
   if (saves) take_state();
   time_epoch(ended);
   tell_share(ended);
+  add_earlier_starts(ended);
   if (session_.communicator.place().rank == 0) reporter_.emit(ended);
   if (!sound) throw_rose(diverged_reason_);
   // Only now: an epoch that a checkpoint holds is never told again.
@@ -174,12 +179,19 @@ void Trainer::keep_best(bool improved) {
   timer_.enter(Part::other);
 }
 
-/// The rows that this process trained on tell the speed, those of the whole epoch what it was.
+/// Of this process alone.
 void Trainer::time_epoch(events::EpochEnded& ended) {
   ended.timing = timer_.end_epoch(rows_in_epoch_ - rows_before_);
-  ended.timing.samples = rows_in_epoch_;
   add_probes(ended);
   timer_.begin_epoch();
+}
+
+/// A resumed epoch is measured as a whole: times and samples. Shares of a device, of a CPU and of a
+/// disk stay those of this process.
+void Trainer::add_earlier_starts(events::EpochEnded& ended) {
+  add_times(ended.timing, std::exchange(earlier_, {}));
+  ended.timing.samples = rows_in_epoch_;
+  ended.timing.samples_per_s = training_rate(ended.timing);
 }
 
 /// Of a run of several ranks, whatever they exchange: each speaks for itself.

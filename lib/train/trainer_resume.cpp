@@ -1,4 +1,5 @@
 #include "base/json_memo.hpp"
+#include "train/metric_state.hpp"
 #include "train/rng.hpp"
 #include "train/sharded_optimizer.hpp"
 #include "train/trainer.hpp"
@@ -12,12 +13,10 @@
 namespace trainctl::train {
 namespace {
 
-/// The largest batch of one rank with which windows end where the rows do; 0: there is none.
-std::int64_t fitting_batch(std::int64_t rows, std::int64_t most, std::int64_t batches) {
-  for (std::int64_t batch = most; batch > 0; --batch) {
-    if (rows % (batch * batches) == 0) return batch;
-  }
-  return 0;
+/// loader.batch_size with which so many ranks have the global batch of the checkpoint; 0: none.
+std::int64_t keeping_batch(std::int64_t rows, std::int64_t batches, std::int64_t ranks) {
+  const std::int64_t global = batches > 0 && rows % batches == 0 ? rows / batches : 0;
+  return global % ranks == 0 ? global / ranks : 0;
 }
 
 /// How the names begin of what the exchange of gradients keeps.
@@ -61,12 +60,18 @@ void Trainer::resume(const std::filesystem::path& checkpoint, EpochUnderWay epoc
   });
   std::vector<std::string> of_others = names_of_others(session_, options_);
   if (!saved.same_world()) of_others.emplace_back(kSync);  // one rank has no use for it
-  saved.copy_into(kept_in(saved, state()), of_others);
+  std::vector<StateTensor> own = kept_in(saved, state());
+  for (const std::string& name : restore_growing_metrics(session_, saved)) {
+    std::erase_if(own, [&name](const StateTensor& one) { return one.name == name; });
+    of_others.push_back(name);
+  }
+  saved.copy_into(own, of_others);
   if (saved.same_world() || place.rank == 0)
     set_random_states(options_.device, saved.tensors("rng/"));
   if (!saved.same_world()) take_over_other_world(saved);
   if (!saved.same_world()) spread_sync_state(saved);
   if (options_.max_time_s) agreement_.set_deadline(begun_ + *options_.max_time_s);
+  reporter_.begin_run(begun_);
   resumed_ = true;
   told_steps_ = position_.global_step;
   resumed_from_ = checkpoint;
@@ -85,7 +90,7 @@ void Trainer::check_position(const checkpoint::Manifest& manifest) const {
           at.global_step == manifest.global_step,
       "they are of batch {} of epoch {} and step {}, and the manifest tells batch {} of epoch {} "
       "and step {}",
-      at.step_in_epoch, at.epoch, at.global_step, manifest.step_in_epoch, manifest.epoch,
+      at.step_in_epoch, at.epoch + 1, at.global_step, manifest.step_in_epoch, manifest.epoch + 1,
       manifest.global_step);
 }
 
@@ -111,10 +116,8 @@ void Trainer::take_over_other_world(const SavedState& saved) {
   }
   for (std::size_t part = 1; part <= saved.others(); ++part) {
     const std::vector<stage::NamedTensor> sums = saved.tensors_of(part, "metrics/");
-    for (std::size_t i = 0; i < std::min(sums.size(), session_.metrics.size()); ++i) {
-      at::Tensor& own = session_.metrics[i]->sums();
-      own.add_(sums[i].tensor.to(own.device()));
-    }
+    for (std::size_t i = 0; i < std::min(sums.size(), session_.metrics.size()); ++i)
+      stage::merge(*session_.metrics[i], sums[i].tensor);
     LossMeter meter(options_.device);
     recall(meter, saved.values_of(part).at("meter"));
     const std::vector<stage::NamedTensor> totals = saved.tensors_of(part, "meter/");
@@ -155,17 +158,17 @@ void Trainer::fit_position(const checkpoint::Manifest& manifest) {
   }
   const std::int64_t window = full * options_.accumulate;
   if (rows_in_epoch_ % window != 0) {
-    const std::int64_t batch =
-        fitting_batch(rows_in_epoch_, session_.batch_size, world * options_.accumulate);
+    const std::int64_t batch = keeping_batch(rows_in_epoch_, manifest.step_in_epoch, world);
     throw Error(
         ErrorKind::config,
-        fmt::format("{} samples of epoch {} are trained on, which is no whole number of steps of "
-                    "{} ranks with loader.batch_size {}: {}",
-                    rows_in_epoch_, position_.epoch + 1, world, session_.batch_size,
-                    batch > 0 ? fmt::format("set loader.batch_size={}", batch)
-                              : fmt::format("go on with {} ranks, or from a checkpoint at the end "
-                                            "of an epoch",
-                                            manifest.world_size)));
+        fmt::format(
+            "{} samples of epoch {} are trained on, which is no whole number of steps of "
+            "{} ranks with loader.batch_size {}: {}",
+            rows_in_epoch_, position_.epoch + 1, world, session_.batch_size,
+            batch > 0 ? fmt::format("set loader.batch_size={}, which keeps the global batch", batch)
+                      : fmt::format("resume with {} ranks, or from a checkpoint at the end "
+                                    "of an epoch",
+                                    manifest.world_size)));
   }
   position_.step_in_epoch = rows_in_epoch_ / full;
 }

@@ -1,4 +1,5 @@
 #include "base/json_memo.hpp"
+#include "train/metric_state.hpp"
 #include "train/rng.hpp"
 #include "train/trainer.hpp"
 
@@ -36,6 +37,7 @@ void Trainer::memorise(Memo& memo) {
   double elapsed = now - begun_;
   memo.value("elapsed_s", &elapsed);
   begun_ = now - elapsed;
+  memo.group("times", [&] { memorise_times(saved_times_, memo); });
   memo.value("lr", &lr_);
   memo.value("digest", &digest_);
   memo.group("run_digest", [&] { run_digest_.memorise(memo); });
@@ -75,10 +77,8 @@ std::vector<StateTensor> Trainer::state() {
     add("sync", {{kept.name, kept.tensor}}, kept.of_rank ? Of::rank : Of::all);
   add("keeper", keeper_.state(), Of::all);
   add("meter", step_.meter().state(), Of::rank);
-  for (std::size_t i = 0; i < session_.metrics.size(); ++i) {
-    stage::Metric& metric = *session_.metrics[i];  // two of one name are allowed
-    add("metrics", {{fmt::format("{}.{}", i, metric.name()), metric.sums()}}, Of::rank);
-  }
+  for (std::size_t i = 0; i < session_.metrics.size(); ++i)
+    all.push_back({metric_state_name(session_, i), session_.metrics[i]->sums(), true, false});
   if (!averager_) return all;
   const std::set<std::string> buffers = buffer_names(session_.model);
   for (const auto& average : averager_->state())
@@ -105,7 +105,10 @@ Position Trainer::next() const {
   return next;
 }
 
-checkpoint::Moment Trainer::moment() const { return {position_.global_step, next().epoch}; }
+checkpoint::Moment Trainer::moment() const {
+  const Position at = next();
+  return {at.global_step, at.epoch, at.step_in_epoch > 0};
+}
 
 std::uint64_t Trainer::state_bytes() {
   std::uint64_t bytes = bytes_of(saved_by(saved_state(), 0));
@@ -116,7 +119,9 @@ std::uint64_t Trainer::state_bytes() {
   if (options_.saving->weights_only) return bytes;
   const bool keeps =
       options_.save_best || (session_.stopper != nullptr && session_.stopper->restore_best());
-  if (keeps && keeper_.state().empty()) bytes += bytes_of(weights_of(session_.model));
+  const std::uint64_t copy = bytes_of(weights_of(session_.model));
+  if (keeps && keeper_.state().empty()) bytes += copy;
+  if (averager_ && averager_->state().empty()) bytes += copy;
   return bytes;
 }
 
@@ -158,14 +163,17 @@ void Trainer::copy_state() {
   } else {
     for (const auto& [name, random] : random_states(options_.device))
       tensors.push_back({"rng/" + name, random});
+    saved_times_ = epoch_done_ ? events::Timing() : timer_.so_far();
+    if (!epoch_done_) add_times(saved_times_, earlier_);
     memorise(memo);
   }
   const Position at = next();
   Json meta = Json::object();
   meta["rank"] = place.rank;
   meta["world_size"] = place.world_size;
-  meta["position"] = {
-      {"epoch", at.epoch}, {"step_in_epoch", at.step_in_epoch}, {"global_step", at.global_step}};
+  meta["position"] = {{"epoch", at.epoch + 1},
+                      {"step_in_epoch", at.step_in_epoch},
+                      {"global_step", at.global_step}};
   meta["training"] = memo.json();
   saver_->take(tensors, std::move(meta));
   saved_at_ = session_.clock.now();

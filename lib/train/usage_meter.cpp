@@ -42,6 +42,7 @@ UsageMeter::UsageMeter(int cores, std::unique_ptr<GpuMeter> gpu)
 void UsageMeter::begin() {
   if (before_) return;
   before_ = read_usage(kLoaderThread);
+  cores_before_ = read_core_times();
   if (gpu_) gpu_before_ = gpu_->counters();
 }
 
@@ -75,10 +76,21 @@ std::optional<events::Usage> UsageMeter::take(double wall_s) {
   usage.loader_threads = now.threads;
   usage.loader_cores = rate(difference(now.thread_cpu_s, before_->thread_cpu_s), span_s_);
   usage.memory_taken = memory_taken();
+  add_cores(usage);
   add_gpu(usage);
   before_ = now;
   span_s_ = 0;
   return usage;
+}
+
+void UsageMeter::add_cores(events::Usage& usage) {
+  const auto now = read_core_times();
+  const auto use = now && cores_before_ ? core_use(*cores_before_, *now) : std::nullopt;
+  cores_before_ = now;
+  if (!use) return;
+  usage.outside_cores = use->outside;
+  usage.stolen_cores = use->stolen;
+  usage.idle_cores = use->idle;
 }
 
 void UsageMeter::add_gpu(events::Usage& usage) {

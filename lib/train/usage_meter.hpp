@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/core_use.hpp"
 #include "base/gpu_meter.hpp"
 #include "base/usage.hpp"
 #include "events/records.hpp"
@@ -30,11 +31,13 @@ class UsageMeter {
   std::optional<double> take_gpu_util();
 
  private:
+  void add_cores(events::Usage& usage);
   void add_gpu(events::Usage& usage);
 
   int cores_;
   std::unique_ptr<GpuMeter> gpu_;
   std::optional<UsageCounters> before_;
+  std::optional<CoreTimes> cores_before_;
   GpuCounters gpu_before_;
   double span_s_ = 0;
   std::optional<double> sampled_at_;

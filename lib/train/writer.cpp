@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/strings.hpp"
+#include "checkpoint/shared.hpp"
 
 #include <chrono>
 #include <exception>
@@ -34,7 +35,7 @@ CheckpointWriter::CheckpointWriter(Options options)
 
 WriteOutcome CheckpointWriter::run(const WriteJob& job, const std::atomic<bool>& cancelled) {
   WriteOutcome outcome;
-  outcome.name = checkpoint::folder_name({job.manifest.global_step, job.manifest.epoch});
+  outcome.name = checkpoint::folder_name(job.manifest.moment());
   try {
     if (options_.place.rank == 0) {
       lead(job, cancelled, outcome);
@@ -51,7 +52,7 @@ WriteOutcome CheckpointWriter::run(const WriteJob& job, const std::atomic<bool>&
 
 void CheckpointWriter::lead(const WriteJob& job, const std::atomic<bool>& cancelled,
                             WriteOutcome& outcome) {
-  const fs::path checkpoint = store_.begin(job.manifest.epoch, job.manifest.global_step);
+  const fs::path checkpoint = store_.begin(job.manifest.moment());
   try {
     publish(job, checkpoint, cancelled);
   } catch (...) {
@@ -68,8 +69,10 @@ void CheckpointWriter::lead(const WriteJob& job, const std::atomic<bool>& cancel
 
 void CheckpointWriter::publish(const WriteJob& job, const fs::path& checkpoint,
                                const std::atomic<bool>& cancelled) {
-  container::write(checkpoint::Store::part(checkpoint, 0), job.entries, job.meta);
+  checkpoint::StoredOnce stored = checkpoint::store_once(store_, checkpoint, job.entries);
+  container::write(checkpoint::Store::part(checkpoint, 0), stored.part, job.meta);
   checkpoint::Manifest manifest = job.manifest;
+  manifest.shared = std::move(stored.shared);
   manifest.parts.clear();
   for (int rank = 0; rank < options_.place.world_size; ++rank) {
     const fs::path part = checkpoint::Store::part(checkpoint, rank);

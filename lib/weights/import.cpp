@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/file_mapping.hpp"
+#include "base/json.hpp"
 #include "base/safetensors.hpp"
 #include "base/sha256.hpp"
 #include "base/strings.hpp"
@@ -69,19 +70,87 @@ std::string in_sandbox(const FileMapping& mapping, std::vector<int> descriptors,
   }
 }
 
-void write_imported(const TorchFile& file, int fd, const fs::path& source) {
+/// The names under which tensors are kept; empty: left out.
+std::vector<std::string> selected(const std::vector<std::string>& names, const Renaming& renaming,
+                                  std::vector<std::string>& notes) {
+  return renaming.is_empty() ? names : renamed(names, renaming, notes);
+}
+
+std::vector<std::string> names_of(const auto& tensors) {
+  std::vector<std::string> names;
+  for (const auto& tensor : tensors) names.emplace_back(tensor.name);
+  return names;
+}
+
+std::vector<Entry> renamed_entries(const auto& tensors, const Renaming& renaming) {
+  std::vector<std::string> notes;
+  const std::vector<std::string> names = selected(names_of(tensors), renaming, notes);
+  std::vector<Entry> entries;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!names[i].empty())
+      entries.push_back({names[i], std::string(tensors[i].dtype), tensors[i].shape});
+  }
+  return entries;
+}
+
+/// Entries on their way out of the sandbox.
+std::string dump_entries(const std::vector<Entry>& entries) {
+  Json list = Json::array();
+  for (const Entry& entry : entries) list.push_back({entry.name, entry.dtype, entry.shape});
+  return to_line(list);
+}
+
+std::vector<Entry> parse_entries(const std::string& text) {
+  std::vector<Entry> entries;
+  try {
+    for (const Json& one : Json::parse(text)) {
+      entries.push_back({one.at(0).get<std::string>(), one.at(1).get<std::string>(),
+                         one.at(2).get<std::vector<std::int64_t>>()});
+    }
+  } catch (const Json::exception&) {  // the file took over the process in the sandbox
+    throw Error(ErrorKind::checkpoint, "the process that read it gave no list of tensors");
+  }
+  return entries;
+}
+
+void write_imported(int fd, std::span<const safetensors::View> views,
+                    const std::vector<std::string>& notes, const fs::path& source) {
+  safetensors::write_to(
+      fd, views,
+      {{"format", "pt"}, {"source", source.filename().string()}, {kNotesKey, join(notes, "\n")}},
+      "the imported weights");
+}
+
+void write_selected(TorchFile file, int fd, const fs::path& source, const Renaming& renaming) {
+  const std::vector<std::string> names = selected(names_of(file.tensors), renaming, file.notes);
   std::vector<std::vector<std::byte>> copies(file.tensors.size());
   std::vector<safetensors::View> views;
   for (std::size_t i = 0; i < file.tensors.size(); ++i) {
     const TorchTensor& tensor = file.tensors[i];
-    views.push_back({std::string(tensor.name), std::string(tensor.dtype), tensor.shape,
-                     row_major(tensor, copies[i])});
+    if (names[i].empty()) continue;
+    views.push_back(
+        {names[i], std::string(tensor.dtype), tensor.shape, row_major(tensor, copies[i])});
   }
-  safetensors::write_to(fd, views,
-                        {{"format", "pt"},
-                         {"source", source.filename().string()},
-                         {kNotesKey, join(file.notes, "\n")}},
-                        "the imported weights");
+  write_imported(fd, views, file.notes, source);
+}
+
+void write_selected(const safetensors::File& file, int fd, const fs::path& source,
+                    const Renaming& renaming) {
+  std::vector<std::string> notes;
+  const std::vector<std::string> names = selected(names_of(file.tensors()), renaming, notes);
+  std::vector<safetensors::View> views;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i].empty()) continue;
+    views.push_back(file.tensors()[i]);
+    views.back().name = names[i];
+  }
+  write_imported(fd, views, notes, source);
+}
+
+void expect_no_section(const fs::path& file, const Selection& selection) {
+  ENSURE(config, selection.section.empty(),
+         "{} is a safetensors file, which has no sections: leave '{}' out",
+         printable(file.string()), printable(selection.section));
 }
 
 }  // namespace
@@ -99,26 +168,37 @@ Format format_of(const fs::path& file) {
   });
 }
 
-void check_weights_file(const fs::path& file) {
+std::vector<Entry> entries_of(const fs::path& file, const Selection& selection) {
   if (format_of(file) == Format::safetensors) {
+    expect_no_section(file, selection);
     const safetensors::File header(file);
+    return reading(file, [&] { return renamed_entries(header.tensors(), selection.renaming); });
+  }
+  return reading(file, [&] {
+    const FileMapping mapping(file, ErrorKind::checkpoint);
+    return parse_entries(in_sandbox(mapping, {}, [&] {
+      const TorchFile found =
+          read_torch_file(mapping.bytes(), Verify::structure, selection.section);
+      return dump_entries(renamed_entries(found.tensors, selection.renaming));
+    }));
+  });
+}
+
+void import_weights(const fs::path& file, const fs::path& to, const Selection& selection) {
+  if (format_of(file) == Format::safetensors) {
+    expect_no_section(file, selection);
+    const safetensors::File source(file);
+    reading(file, [&] {
+      write_atomically(to, [&](int fd) { write_selected(source, fd, file, selection.renaming); });
+    });
     return;
   }
   reading(file, [&] {
     const FileMapping mapping(file, ErrorKind::checkpoint);
-    in_sandbox(mapping, {}, [&] {
-      read_torch_file(mapping.bytes(), Verify::structure);
-      return std::string();
-    });
-  });
-}
-
-void import_torch(const fs::path& file, const fs::path& to) {
-  reading(file, [&] {
-    const FileMapping mapping(file, ErrorKind::checkpoint);
     write_atomically(to, [&](int fd) {
       in_sandbox(mapping, {fd}, [&] {
-        write_imported(read_torch_file(mapping.bytes(), Verify::checksums), fd, file);
+        write_selected(read_torch_file(mapping.bytes(), Verify::checksums, selection.section), fd,
+                       file, selection.renaming);
         return std::string();
       });
     });

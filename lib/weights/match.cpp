@@ -30,9 +30,8 @@ bool is_float(std::string_view dtype) { return dtype.starts_with("F") || dtype.s
 /// Names of the file on their way to those of the model; empty: not meant.
 class Names {
  public:
-  Names(const std::vector<Entry>& file, const MatchOptions& options) : options_(options) {
-    for (const Entry& entry : file) names_.push_back(entry.name);
-  }
+  Names(std::vector<std::string> names, const Renaming& options)
+      : options_(options), names_(std::move(names)) {}
 
   std::vector<std::string> translated(std::vector<std::string>& notes) {
     unwrap(notes);
@@ -40,6 +39,7 @@ class Names {
     original_ = names_;
     for (std::string& name : names_) map(name);
     complain_of_unused();
+    complain_of_doubles();
     return std::move(names_);
   }
 
@@ -72,9 +72,9 @@ class Names {
       name = meant ? name.substr(options_.prefix.size()) : std::string();
     }
     if (found) return;
-    throw Error(ErrorKind::config, fmt::format("weights.prefix is '{}', but no name in the file "
-                                               "begins so; there are: {}",
-                                               printable(options_.prefix), shortened(before)));
+    throw Error(ErrorKind::config,
+                fmt::format("{} is '{}', but no name in the file begins so; there are: {}",
+                            options_.prefix_option, printable(options_.prefix), shortened(before)));
   }
 
   void map(std::string& name) {
@@ -91,15 +91,23 @@ class Names {
     for (const auto& [from, to] : options_.key_map) {
       if (used_.contains(from)) continue;
       const auto near = nearest(from, original_);
-      throw Error(
-          ErrorKind::config,
-          fmt::format("weights.key_map: no tensor of the file is called '{}'; {}", printable(from),
-                      near ? fmt::format("did you mean '{}'?", printable(*near))
-                           : "there are: " + shortened(original_)));
+      throw Error(ErrorKind::config,
+                  fmt::format("{}: no tensor of the file is called '{}'; {}",
+                              options_.key_map_option, printable(from),
+                              near ? fmt::format("did you mean '{}'?", printable(*near))
+                                   : "there are: " + shortened(original_)));
     }
   }
 
-  const MatchOptions& options_;
+  void complain_of_doubles() const {
+    std::set<std::string_view> seen;
+    for (const std::string& name : names_) {
+      ENSURE(config, name.empty() || seen.insert(name).second,
+             "{} makes '{}' of two tensors of the file", options_.key_map_option, printable(name));
+    }
+  }
+
+  const Renaming& options_;
   std::vector<std::string> names_;
   std::vector<std::string> original_;  // before key_map
   std::set<std::string> used_;
@@ -112,7 +120,9 @@ class Matcher {
       : file_(file), model_(model), options_(options) {}
 
   Match run() {
-    names_ = Names(file_, options_).translated(out_.notes);
+    std::vector<std::string> names;
+    for (const Entry& entry : file_) names.push_back(entry.name);
+    names_ = renamed(names, options_.renaming, out_.notes);
     index_names();
     const bool new_head = !options_.whole && has_other_outputs();
     for (std::size_t i = 0; i < model_.size(); ++i) place(i, new_head);
@@ -129,10 +139,7 @@ class Matcher {
  private:
   void index_names() {
     for (std::size_t i = 0; i < names_.size(); ++i) {
-      if (names_[i].empty()) continue;
-      const bool added = by_name_.emplace(names_[i], i).second;
-      ENSURE(config, added, "weights.key_map makes '{}' of two tensors of the file",
-             printable(names_[i]));
+      if (!names_[i].empty()) by_name_.emplace(names_[i], i);
     }
   }
 
@@ -221,9 +228,10 @@ class Matcher {
   }
 
   [[nodiscard]] std::string advice() const {
+    const auto prefix = out_.pairs.empty() && unfit_.empty() ? likely_prefix() : std::nullopt;
+    if (prefix && options_.whole) return fmt::format(". Add --prefix {}", printable(*prefix));
     if (options_.whole) return ". Take the experiment that the weights were trained with";
-    if (const auto prefix = out_.pairs.empty() && unfit_.empty() ? likely_prefix() : std::nullopt)
-      return fmt::format(". Write weights.prefix: \"{}\"", printable(*prefix));
+    if (prefix) return fmt::format(". Write weights.prefix: \"{}\"", printable(*prefix));
     if (!unfit_.empty())
       return ". Only the last layer may differ, and only in its number of outputs: build the model "
              "that the file was saved from";
@@ -251,6 +259,11 @@ class Matcher {
 };
 
 }  // namespace
+
+std::vector<std::string> renamed(const std::vector<std::string>& names, const Renaming& renaming,
+                                 std::vector<std::string>& notes) {
+  return Names(names, renaming).translated(notes);
+}
 
 Match match(const std::vector<Entry>& file, const std::vector<Entry>& model,
             const MatchOptions& options) {

@@ -15,11 +15,27 @@ struct Entry {
   std::vector<std::int64_t> shape;
 };
 
+/// How the names in a file become those of the model.
+struct Renaming {
+  std::string prefix = {};  // of the names in the file that are meant; removed
+  std::map<std::string, std::string> key_map = {};  // in the file -> in the model; "a." -> "b." too
+  const char* prefix_option = "weights.prefix";     // for messages
+  const char* key_map_option = "weights.key_map";
+
+  [[nodiscard]] bool is_empty() const { return prefix.empty() && key_map.empty(); }
+};
+
+/// The names of a file as the model calls them; empty: not meant. Leading 'module.' and
+/// '_orig_mod.' of all names are removed, as data parallelism and torch.compile add them; `notes`
+/// says so. Throws Error(config) for a prefix or a key that fits no name, and for two names that
+/// become one.
+std::vector<std::string> renamed(const std::vector<std::string>& names, const Renaming& renaming,
+                                 std::vector<std::string>& notes);
+
 struct MatchOptions {
   bool strict = true;  // each has what the other has
   bool whole = false;  // nothing may differ, and no option of `weights` is there to change that
-  std::string prefix;  // of the names in the file that are meant; removed
-  std::map<std::string, std::string> key_map;  // name in the file -> in the model; "a." -> "b." too
+  Renaming renaming = {};
   std::string last_layer;    // the model's, whose first dimension is the number of outputs
   std::int64_t outputs = 0;  // that it has
 };
@@ -36,10 +52,9 @@ struct Match {
   std::vector<std::string> notes;
 };
 
-/// Which tensor of the file goes where. Leading 'module.' and '_orig_mod.' of all names are
-/// removed, as data parallelism and torch.compile add them. Only the last layer may have another
-/// shape, and only in its number of outputs. Throws one Error(checkpoint) that lists all that does
-/// not fit.
+/// Which tensor of the file goes where, once its names are renamed(). Only the last layer may have
+/// another shape, and only in its number of outputs. Throws one Error(checkpoint) that lists all
+/// that does not fit.
 Match match(const std::vector<Entry>& file, const std::vector<Entry>& model,
             const MatchOptions& options);
 

@@ -55,6 +55,57 @@ constexpr std::array<Global, 24> kGlobals{{
     {"torch.bool"},
 }};
 
+/// Names that training frameworks write next to the weights: settings, callbacks, counters. They
+/// stand for values that nobody reads; nothing is called. A name that ends with '.' stands for all
+/// that begin so.
+constexpr auto kIgnored = std::to_array<std::string_view>({
+    "argparse.Namespace",
+    "collections.Counter",
+    "collections.defaultdict",
+    "collections.deque",
+    "datetime.",
+    "enum.",
+    "fractions.Fraction",
+    "lightning.",
+    "lightning_fabric.",
+    "lightning_utilities.",
+    "numpy.",
+    "omegaconf.",
+    "pathlib.",
+    "pytorch_lightning.",
+    "torch.ComplexDoubleStorage",
+    "torch.ComplexFloatStorage",
+    "torch.complex128",
+    "torch.complex64",
+    "torch.device",
+    "torch.optim.",
+    "torch.storage.UntypedStorage",
+    "torch.torch_version.TorchVersion",
+    "types.SimpleNamespace",
+    "typing.Any",
+    "uuid.UUID",
+    "_codecs.encode",
+});
+/// Types of Python without side effects, below "builtins." or, as protocol 2 calls it,
+/// "__builtin__.".
+constexpr auto kIgnoredBuiltins = std::to_array<std::string_view>(
+    {"bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "long",
+     "object", "range", "set", "slice", "str", "tuple", "unicode", "xrange"});
+
+bool is_ignored(std::string_view name) {
+  for (const std::string_view module : {"builtins.", "__builtin__."}) {
+    if (name.starts_with(module))
+      return std::ranges::find(kIgnoredBuiltins, name.substr(module.size())) !=
+             kIgnoredBuiltins.end();
+  }
+  return std::ranges::any_of(kIgnored, [&](std::string_view known) {
+    return known.ends_with('.') ? name.starts_with(known) : name == known;
+  });
+}
+
+/// In `PickleValue::integer` of a name that stands for nothing.
+constexpr std::int64_t kIgnoredGlobal = -1;
+
 class Machine {
  public:
   explicit Machine(std::string_view bytes) : bytes_(bytes) {}
@@ -137,6 +188,10 @@ class Machine {
     return value;
   }
 
+  [[nodiscard]] bool is_opaque_top() const {
+    return stack_.size() > floor() && pickle_[stack_.back()].kind == PickleKind::other;
+  }
+
   std::vector<PickleId> pop_last(std::size_t count) {
     expect(stack_.size() - floor() >= count, "takes a value where none is");
     const auto first = stack_.end() - static_cast<std::ptrdiff_t>(count);
@@ -207,6 +262,7 @@ class Machine {
 
   bool extend(PickleKind kind, const std::vector<PickleId>& items) {
     expect(kind == PickleKind::list || items.size() % 2 == 0, "has a key without a value");
+    if (is_opaque_top()) return true;  // a list or dict of a class that is not read
     std::vector<PickleId>& target =
         top(kind, kind == PickleKind::list ? "appends to what is no list"
                                            : "sets a key of what is no dict")
@@ -264,7 +320,7 @@ class Machine {
       case 0x81: return call();
       case 'b':  // the attributes of an OrderedDict, which say nothing of tensors
         pop();
-        top(PickleKind::dict, "changes what is no dict");
+        if (!is_opaque_top()) top(PickleKind::dict, "changes what is no dict");
         return true;
       default: return false;
     }
@@ -274,6 +330,8 @@ class Machine {
     const std::string_view module = line();
     const std::string name = fmt::format("{}.{}", module, line());
     const auto* found = std::ranges::find(kGlobals, std::string_view(name), &Global::name);
+    if (found == kGlobals.end() && is_ignored(name))
+      return push({.kind = PickleKind::type, .integer = kIgnoredGlobal});
     if (found == kGlobals.end())
       throw Error(
           ErrorKind::checkpoint,
@@ -290,6 +348,8 @@ class Machine {
     const PickleValue& id = pickle_[pop()];
     expect(id.kind == PickleKind::tuple && id.items.size() == 5, "names a storage in no known way");
     const auto at = [&](std::size_t i) -> const PickleValue& { return pickle_[id.items[i]]; };
+    if (at(1).kind == PickleKind::type && at(1).integer == kIgnoredGlobal)
+      return push({.kind = PickleKind::other});
     expect(at(0).kind == PickleKind::text && at(0).text == "storage" &&
                at(1).kind == PickleKind::type && !at(1).dtype.empty() &&
                at(2).kind == PickleKind::text && at(4).kind == PickleKind::integer &&
@@ -305,7 +365,9 @@ class Machine {
     const PickleId arguments = pop();
     expect(pickle_[arguments].kind == PickleKind::tuple, "calls with no arguments");
     const PickleValue& callee = pickle_[pop()];
+    if (callee.kind == PickleKind::other) return push({.kind = PickleKind::other});
     expect(callee.kind == PickleKind::type, "calls what is no name");
+    if (callee.integer == kIgnoredGlobal) return push({.kind = PickleKind::other});
     const std::vector<PickleId> items = pickle_[arguments].items;
     switch (kGlobals[static_cast<std::size_t>(callee.integer)].role) {
       case Role::type: break;
@@ -329,6 +391,8 @@ class Machine {
 
   /// (storage, offset, sizes, strides, requires_grad, hooks), and metadata of later versions.
   bool tensor(const std::vector<PickleId>& items) {
+    if (!items.empty() && pickle_[items[0]].kind == PickleKind::other)
+      return push({.kind = PickleKind::other});  // on a storage of another type
     expect(
         (items.size() == 6 || items.size() == 7) && pickle_[items[0]].kind == PickleKind::storage &&
             pickle_[items[1]].kind == PickleKind::integer && integers(items[2]) &&

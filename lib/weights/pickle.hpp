@@ -47,9 +47,10 @@ struct Pickle {
 };
 
 /// Reads the pickle (protocol 2) of a state dict as torch.save writes it. It calls nothing: a short
-/// list of names stands for ordered dicts, tensors, parameters, sizes and storages, and any other
-/// name is refused. Takes time and memory in proportion to `bytes`. Throws Error(checkpoint) with
-/// the byte; the views point into `bytes`.
+/// list of names stands for ordered dicts, tensors, parameters, sizes and storages, a second one
+/// for settings that frameworks save with the weights and that nobody reads (kind `other`), and any
+/// other name is refused. Takes time and memory in proportion to `bytes`. Throws Error(checkpoint)
+/// with the byte; the views point into `bytes`.
 Pickle read_pickle(std::string_view bytes);
 
 }  // namespace trainctl::weights

@@ -98,11 +98,38 @@ const PickleValue* find_key(const Pickle& pickle, const PickleValue& dict, std::
   return nullptr;
 }
 
+/// The keys of a file under which tensors are.
+std::vector<std::string> sections_of(const Pickle& pickle, const PickleValue& root) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < root.items.size(); i += 2) {
+    const PickleValue& key = pickle[root.items[i]];
+    const PickleValue& value = pickle[root.items[i + 1]];
+    if (key.kind == PickleKind::text && value.kind == PickleKind::dict &&
+        holds_tensor(pickle, value))
+      names.emplace_back(key.text);
+  }
+  return names;
+}
+
+const PickleValue& section_called(const std::string& section, const Pickle& pickle,
+                                  const PickleValue& root) {
+  const PickleValue* value = find_key(pickle, root, section);
+  const bool is_there =
+      value != nullptr && value->kind == PickleKind::dict && holds_tensor(pickle, *value);
+  const std::vector<std::string> others = sections_of(pickle, root);
+  ENSURE(checkpoint, is_there, "it has no section {} with tensors; {}",
+         quoted(std::string_view(section)),
+         others.empty() ? "it has none: leave the section out" : "it has " + shortened(others));
+  return *value;
+}
+
 /// The dict that holds the tensors: the pickle itself, or one level below.
-const PickleValue& find_state_dict(const Pickle& pickle, std::vector<std::string>& notes) {
+const PickleValue& find_state_dict(const Pickle& pickle, const std::string& section,
+                                   std::vector<std::string>& notes) {
   const PickleValue& root = pickle[pickle.root];
   ENSURE(checkpoint, root.kind == PickleKind::dict, "it holds no dict of tensors by name: {}",
          kSaveAdvice);
+  if (!section.empty()) return section_called(section, pickle, root);
   if (holds_tensor(pickle, root)) return root;
   for (const std::string_view nest : kNests) {
     const PickleValue* value = find_key(pickle, root, nest);
@@ -207,11 +234,12 @@ bool is_dense(const TorchTensor& tensor) {
 
 }  // namespace
 
-TorchFile read_torch_file(std::span<const std::byte> file, Verify verify) {
+TorchFile read_torch_file(std::span<const std::byte> file, Verify verify,
+                          const std::string& section) {
   const Archive archive(file, verify);
   const Pickle pickle = in_context("data.pkl", [&] { return read_pickle(archive.pickle()); });
   TorchFile out;
-  const PickleValue& dict = find_state_dict(pickle, out.notes);
+  const PickleValue& dict = find_state_dict(pickle, section, out.notes);
   std::set<std::string_view> names;
   std::vector<std::string_view> others;
   Growth growth(file.size());

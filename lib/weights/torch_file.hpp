@@ -27,10 +27,12 @@ struct TorchFile {
 enum class Verify { structure, checksums };
 
 /// The state dict of a file of torch.save (1.6 and later): a ZIP archive of a pickle and the
-/// storages. One level of 'state_dict', 'model' and the like is unwrapped. Every window lies within
+/// storages. It is the dict under the key `section`; without one, the file itself or what is under
+/// 'state_dict', 'model' and the like. Every window lies within
 /// its storage, and all of them together are bounded by the file's size. Throws Error(checkpoint);
 /// the views point into `file`.
-TorchFile read_torch_file(std::span<const std::byte> file, Verify verify);
+TorchFile read_torch_file(std::span<const std::byte> file, Verify verify,
+                          const std::string& section = {});
 
 /// The elements row by row: those of the storage where they lie so, else laid out in `copy`.
 std::span<const std::byte> row_major(const TorchTensor& tensor, std::vector<std::byte>& copy);

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -178,4 +179,43 @@ TEST_CASE("a file that is reserved may be written atomically meanwhile, more tha
   reserved.publish("done");
   CHECK(read_file(path, 100, ReadFailure::resource) == "done");
   CHECK(entries_in(folder.path()) == 1);
+}
+
+TEST_CASE("read_file: a pipe is read to its end, as the shell's <(command) needs it") {
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+  const Fd reader(ends[0]);
+  std::thread writer([end = ends[1]] {
+    const Fd writing(end);
+    write_all(writing.get(), std::string(200'000, 'x'), "pipe");
+  });
+  const fs::path path = "/proc/self/fd/" + std::to_string(reader.get());
+  CHECK(read_file(path, 1 << 20, ReadFailure::config) == std::string(200'000, 'x'));
+  writer.join();
+}
+
+TEST_CASE("read_file: a pipe that does not end is waited for only for a while") {
+  TempFolder folder;
+  const fs::path pipe = folder / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(read_file(pipe, 1000, ReadFailure::config).empty());  // nobody writes to it
+  const Fd both(::open(pipe.c_str(), O_RDWR | O_CLOEXEC));
+  REQUIRE(both.valid());
+  CHECK_THROWS_WITH(read_file(pipe, 1000, ReadFailure::config),
+                    Contains("pipe: the pipe has not ended within"));
+}
+
+TEST_CASE("read_file: what is no regular file on a disk is refused") {
+  for (const char* path : {"/dev/zero", "/dev/tty", "/dev/null"})
+    CHECK_THROWS_WITH(read_file(path, 1000, ReadFailure::data),
+                      StartsWith(std::string("cannot read ") + path));
+  if (::access("/proc/kmsg", R_OK) != 0) skip("no right to read /proc/kmsg");
+  CHECK_THROWS_WITH(read_file("/proc/kmsg", 1 << 20, ReadFailure::config),
+                    StartsWith("cannot read /proc/kmsg: "));
+}
+
+TEST_CASE("AppendFile: a pipe that nobody reads is an error") {
+  TempFolder folder;
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(AppendFile(folder / "pipe"), StartsWith("cannot write "));
 }

@@ -27,7 +27,7 @@ fs::path save(const fs::path& folder, const Values& tensors, const Json& trainin
   Store store(folder);
   Manifest manifest = saves::manifest_of(12);
   manifest.world_size = 1;
-  const fs::path checkpoint = store.begin(manifest.epoch, 12);
+  const fs::path checkpoint = store.begin(manifest.moment());
   std::vector<container::Entry> entries;
   for (const auto& [name, values] : tensors)
     entries.push_back({name, "F32", {2}, std::as_bytes(std::span(values))});

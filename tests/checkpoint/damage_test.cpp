@@ -176,7 +176,7 @@ TEST_CASE("a sound container with a manifest that cannot be is damage") {
     reason = "the part of rank 0 is named";
   }
   SECTION("a later format") {
-    meta["format"] = 2;
+    meta["format"] = 3;
     reason = "newer trainctl";
   }
   write_manifest(three.newest, meta);

@@ -90,7 +90,7 @@ TEST_CASE("every key of a checkpoint's manifest is needed, has its type, and no 
 
 TEST_CASE("numbers that no checkpoint has are refused in its manifest") {
   for (const char* key : {"epoch", "step_in_epoch", "global_step"}) {
-    CHECK_THAT(refusal(key, -1), Contains("never negative"));
+    CHECK_THAT(refusal(key, -1), Contains("never negative") || Contains("must be at least 1"));
     CHECK_THAT(refusal(key, 1.5), Contains("no whole number"));
     CHECK_THAT(refusal(key, "7"), Contains("no whole number"));
     CHECK_THAT(refusal(key, std::numeric_limits<std::uint64_t>::max()), Contains("too large"));
@@ -119,21 +119,74 @@ TEST_CASE("a part of a checkpoint has its rank's name, and so leads nowhere else
   CHECK_THAT(refusal(document), Contains("'checksum' is 4294967296"));
 }
 
+TEST_CASE("Manifest: a shared group names another group or a file of the same folder") {
+  Manifest manifest = complete();
+  manifest.shared = {{.group = "averager/", .same_as = "model/"},
+                     {"keeper/best.", "", "best.safetensors", 4096, 0xdeadbeef}};
+  const Manifest read = from_json(Json::parse(to_line(to_json(manifest))), "m");
+  REQUIRE(read.shared.size() == 2);
+  CHECK(read.shared[0].group == "averager/");
+  CHECK(read.shared[0].same_as == "model/");
+  CHECK(read.shared[1].same_as.empty());
+  CHECK(read.shared[1].file == "best.safetensors");
+  CHECK(read.shared[1].bytes == 4096);
+  CHECK(read.shared[1].checksum == 0xdeadbeef);
+  for (const char* file : {"../best.safetensors", "a/best.safetensors", ".safetensors",
+                           ".best.safetensors", "rank_0.part", "manifest", ""}) {
+    manifest.shared[1].file = file;
+    CHECK_THAT(refusal(to_json(manifest)), Contains("must be a name that ends in .safetensors"));
+  }
+  manifest.shared[1] = manifest.shared[0];
+  CHECK_THAT(refusal(to_json(manifest)), Contains("occur once"));
+  for (const char* text :
+       {R"([{"group": "a", "same_as": ""}])", R"([{"group": "a"}])", R"([{"same_as": "a"}])",
+        R"([{"group": "a", "same_as": "b", "file": "c"}])", R"(["a"])"})
+    CHECK(refusal("shared", Json::parse(text)) != "accepted");
+}
+
+TEST_CASE("Manifest: the format before shared groups is read") {
+  Json document = to_json(complete());
+  document["format"] = 1;
+  CHECK_THAT(refusal(document), Contains("unknown key 'shared'"));
+  document.erase("shared");
+  CHECK(refusal(document) == "accepted");
+}
+
 TEST_CASE("a manifest of a later format names its version, whatever else it holds") {
-  CHECK_THAT(refusal({{"format", 2}, {"moment", 5}}),
-             Contains("newer trainctl (manifest format 2)"));
+  CHECK_THAT(refusal({{"format", 3}, {"moment", 5}}),
+             Contains("newer trainctl (manifest format 3)"));
   CHECK_THAT(refusal("format", 0), Contains("'format' is 0"));
+}
+
+TEST_CASE("epochs are counted from 1 in the names and manifests of checkpoints") {
+  const Moment in_first_epoch{15, 0, true};
+  const Moment after_first_epoch{40, 1, false};
+  CHECK(folder_name(in_first_epoch) == "epoch=0001-mid-step=000015");
+  CHECK(folder_name(after_first_epoch) == "epoch=0001-step=000040");
+  CHECK(in_first_epoch.epoch_number() == 1);
+  CHECK(after_first_epoch.epoch_number() == 1);
+  CHECK(in_first_epoch < after_first_epoch);
+  CHECK(folder_name(in_first_epoch) < folder_name(after_first_epoch));
+  Manifest manifest = saves::manifest_of(15);
+  CHECK(to_json(manifest).at("epoch") == manifest.epoch + 1);
+  CHECK(manifest.moment() == saves::moment_of(15));
 }
 
 TEST_CASE("names of checkpoints are read only as they are written") {
   CHECK(folder_name({938, 3}) == "epoch=0003-step=000938");
   CHECK(folder_name({12'345'678, 12'345}) == "epoch=12345-step=12345678");
-  for (const Moment moment : {Moment{0, 0}, Moment{938, 3}, Moment{12'345'678, 12'345}})
-    CHECK(parse_folder_name(folder_name(moment)) == moment);
+  CHECK(folder_name({938, 3, true}) == "epoch=0004-mid-step=000938");
+  for (const Moment moment : {Moment{0, 0}, Moment{1, 0, true}, Moment{938, 3},
+                              Moment{938, 3, true}, Moment{12'345'678, 12'345}}) {
+    const auto parsed = parse_folder_name(folder_name(moment));
+    CHECK(parsed == moment);
+    CHECK(parsed->mid_epoch == moment.mid_epoch);
+  }
   for (const char* name :
        {"", "last", "epoch=3-step=000938", "epoch=0003-step=938", "epoch=-003-step=000938",
         "epoch=0003-step=-00938", "epoch=0003-step=000938x", "xepoch=0003-step=000938",
         "epoch=0003", "-step=000938", "epoch=0003-step=99999999999999999999",
-        "epoch=-step=", "corrupt-epoch=0003-step=000938", "epoch=0003-step=000938/.."})
+        "epoch=-step=", "epoch=0000-mid-step=000001", "epoch=0003-mid-mid-step=000938",
+        "corrupt-epoch=0003-step=000938", "epoch=0003-step=000938/.."})
     CHECK_FALSE(parse_folder_name(name).has_value());
 }

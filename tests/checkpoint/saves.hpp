@@ -20,7 +20,9 @@ inline constexpr std::size_t kBytes = 5000;
 
 inline std::int64_t epoch_of(std::int64_t step) { return step / 10; }
 
-inline std::string name_of(std::int64_t step) { return folder_name({step, epoch_of(step)}); }
+inline Moment moment_of(std::int64_t step) { return {step, epoch_of(step), step % 10 > 0}; }
+
+inline std::string name_of(std::int64_t step) { return folder_name(moment_of(step)); }
 
 inline std::vector<std::byte> payload(std::int64_t step, int rank) {
   std::vector<std::byte> bytes(kBytes);
@@ -60,7 +62,7 @@ inline Manifest manifest_of(std::int64_t step) {
 
 /// Begun, with all its parts, and what its manifest will be.
 inline Manifest begin(Store& store, std::int64_t step, fs::path& checkpoint) {
-  checkpoint = store.begin(epoch_of(step), step);
+  checkpoint = store.begin(moment_of(step));
   Manifest manifest = manifest_of(step);
   for (int rank = 0; rank < kRanks; ++rank)
     manifest.parts.push_back(write_part(checkpoint, step, rank));

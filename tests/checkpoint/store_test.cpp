@@ -66,7 +66,7 @@ TEST_CASE("a checkpoint is committed with its parts and nothing else") {
   const TempFolder folder;
   Store store(folder / "checkpoints");
   const fs::path checkpoint = saves::save(store, 38);
-  CHECK(checkpoint == folder / "checkpoints/epoch=0003-step=000038");
+  CHECK(checkpoint == folder / "checkpoints/epoch=0004-mid-step=000038");
   CHECK(names(checkpoint) == std::vector<std::string>{"manifest", "rank_0.part", "rank_1.part"});
   CHECK(saves::holds(checkpoint, 38));
   CHECK_NOTHROW(Store::verify(checkpoint));
@@ -79,7 +79,7 @@ TEST_CASE("checkpoints are listed newest first, by step and not by name or age o
   for (const std::int64_t step : {5, 12'345'678, 20}) saves::save(store, step);
   put_text(folder / "best.safetensors", "x");
   put_text(folder / "epoch=0009-step=000099", "a file");
-  fs::create_directory_symlink("epoch=0000-step=000005", folder / "epoch=0009-step=000098");
+  fs::create_directory_symlink("epoch=0001-mid-step=000005", folder / "epoch=0009-step=000098");
   CHECK(steps(store) == Steps{12'345'678, 20, 5});
   const Found newest = store.list().front();
   CHECK(newest.committed);
@@ -129,7 +129,7 @@ TEST_CASE("a folder that a killed process left is begun anew, without what was i
     put_text(folder / ".best.tmp.99", "");
   }
   Store store(folder.path());
-  CHECK(store.begin(0, 7) == left);
+  CHECK(store.begin(saves::moment_of(7)) == left);
   CHECK(fs::is_empty(left));
   CHECK(names(folder.path()) == std::vector<std::string>{saves::name_of(7)});
   CHECK(saves::holds(saves::save(store, 7), 7));
@@ -140,7 +140,7 @@ TEST_CASE("what an earlier save left is gone before the next one needs the space
   Store store(folder.path());
   fs::path failed;
   saves::begin(store, 1, failed);
-  store.begin(0, 2);
+  store.begin(saves::moment_of(2));
   CHECK(names(folder.path()) == std::vector<std::string>{saves::name_of(2)});
 }
 
@@ -160,7 +160,7 @@ TEST_CASE("nothing is saved over a whole checkpoint") {
   const TempFolder folder;
   Store store(folder.path());
   const fs::path checkpoint = saves::save(store, 7);
-  CHECK(kind_of([&] { store.begin(0, 7); }) == ErrorKind::checkpoint);
+  CHECK(kind_of([&] { store.begin(saves::moment_of(7)); }) == ErrorKind::checkpoint);
   CHECK(saves::holds(checkpoint, 7));
 }
 
@@ -281,7 +281,7 @@ TEST_CASE("a folder that cannot be written is a resource error that names it") {
   const TempFolder folder;
   put_text(folder / "file", "x");
   Store below_a_file(folder / "file/checkpoints");
-  CHECK(kind_of([&] { below_a_file.begin(0, 1); }) == ErrorKind::resource);
+  CHECK(kind_of([&] { below_a_file.begin(saves::moment_of(1)); }) == ErrorKind::resource);
 
   const fs::path closed = folder / "checkpoints";
   Store store(closed);
@@ -290,9 +290,9 @@ TEST_CASE("a folder that cannot be written is a resource error that names it") {
   ::chmod(closed.c_str(), 0555);
   {
     const WithoutRights nobody;
-    CHECK(kind_of([&] { store.begin(0, 2); }) == ErrorKind::resource);
+    CHECK(kind_of([&] { store.begin(saves::moment_of(2)); }) == ErrorKind::resource);
     CHECK(kind_of([&] { store.point(Link::last, checkpoint); }) == ErrorKind::resource);
-    CHECK_THROWS_WITH(store.begin(0, 2), Contains(closed.string()));
+    CHECK_THROWS_WITH(store.begin(saves::moment_of(2)), Contains(closed.string()));
     CHECK(store.newest_valid({}) == checkpoint);
   }
   ::chmod(closed.c_str(), 0755);

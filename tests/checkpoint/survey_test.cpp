@@ -25,7 +25,7 @@ void fill(const fs::path& folder) {
   std::string bytes = read_file(part, 1 << 20, ReadFailure::resource);
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   put_text(part, bytes);
-  store.begin(0, 4);
+  store.begin(saves::moment_of(4));
 }
 
 }  // namespace

@@ -149,5 +149,5 @@ TEST_CASE("a file beyond 1 MiB is refused") {
   CHECK_THROWS_WITH(config::load_tree(folder / "big.yaml", {}, diagnostics),
                     Contains("larger than the limit"));
   CHECK_THROWS_WITH(config::load_tree(folder / "none.yaml", {}, diagnostics),
-                    Contains("No such file"));
+                    Contains("there is no such file"));
 }

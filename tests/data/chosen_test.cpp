@@ -15,7 +15,7 @@ using namespace trainctl::data::testing;
 
 TEST_CASE("chosen samples are loaded in the order in which they were named") {
   Pipeline pipeline = counting(100);
-  pipeline.dataset = chosen(pipeline.dataset, {42, 7, 99});
+  pipeline.dataset = subset(pipeline.dataset, {42, 7, 99});
   CHECK(pipeline.dataset->size() == 3);
   CHECK(pipeline.dataset->images()->name(1) == "sample 7");
   LoaderOptions options;
@@ -33,8 +33,8 @@ TEST_CASE("chosen samples are loaded in the order in which they were named") {
 }
 
 TEST_CASE("a sample that a data set does not have cannot be chosen") {
-  CHECK_THROWS_WITH(chosen(counting(10).dataset, {3, 10}), Contains("there is no sample 10"));
-  CHECK_THROWS_AS(chosen(counting(10).dataset, {-1}), Error);
+  CHECK_THROWS_WITH(subset(counting(10).dataset, {3, 10}), Contains("there is no sample 10"));
+  CHECK_THROWS_AS(subset(counting(10).dataset, {-1}), Error);
 }
 
 TEST_CASE("a picture shrinks to means of whole blocks, and a small one stays as it is") {

@@ -2,6 +2,7 @@
 
 #include "data/sources.hpp"
 #include "support/catch.hpp"
+#include "support/growth.hpp"
 
 using namespace trainctl;
 using namespace trainctl::data;
@@ -35,6 +36,17 @@ std::vector<std::vector<float>> features(const Dataset& dataset) {
 }
 
 using Matrix = std::vector<std::vector<float>>;
+
+/// "c0,c1,...,y" and a row of numbers.
+std::string wide_table(std::size_t columns) {
+  std::string names;
+  std::string numbers;
+  for (std::size_t i = 0; i < columns; ++i) {
+    names += fmt::format("c{},", i);
+    numbers += fmt::format("{},", i % 10);
+  }
+  return names + "y\n" + numbers + "1\n";
+}
 
 }  // namespace
 
@@ -74,7 +86,7 @@ TEST_CASE("a split is standardised by the training table's statistics, not by it
   auto train = tables.with("a,b,y\n1,7,0\n3,7,1\n5,7,0\n");
   train.standardize = true;
   CHECK_THAT(Tables::failure(train),
-             StartsWith("2: 'standardize' is learnt from data; write 'statistics_from'"));
+             StartsWith("2: 'standardize' is learned from data; write 'statistics_from'"));
   train.statistics_from = train.path;
   auto val = tables.with("a,b,y\n3,8,1\n", "val.csv");
   val.standardize = true;
@@ -92,11 +104,11 @@ TEST_CASE("a split is standardised by the training table's statistics, not by it
              Contains("val.csv has label 2; the table of statistics_from has labels up to 1"));
 }
 
-TEST_CASE("categories become one feature each, learnt from the training table") {
+TEST_CASE("categories become one feature each, learned from the training table") {
   Tables tables;
   auto train = tables.with("c,a,y\nred,1,0\nblue,2,1\nred,3,0\n");
   train.categorical = {"c"};
-  CHECK_THAT(Tables::failure(train), StartsWith("2: 'categorical' is learnt from data"));
+  CHECK_THAT(Tables::failure(train), StartsWith("2: 'categorical' is learned from data"));
   train.statistics_from = train.path;
   const auto dataset = build("csv", train);
   CHECK(dataset->layout()[0].shape == std::vector<std::int64_t>{3});
@@ -141,7 +153,7 @@ TEST_CASE("missing numbers are refused, filled or dropped as told") {
   options.missing = Missing::drop;
   CHECK(features(*build("csv", options)) == Matrix{{3, 5}});
   options.missing = Missing::mean;
-  CHECK_THAT(Tables::failure(options), StartsWith("2: 'missing: mean' is learnt from data"));
+  CHECK_THAT(Tables::failure(options), StartsWith("2: 'missing: mean' is learned from data"));
   options.statistics_from = options.path;
   CHECK(features(*build("csv", options)) == Matrix{{1, 6}, {3, 5}, {2, 7}});
   options = tables.with("a,y\n1,\n");
@@ -191,8 +203,8 @@ TEST_CASE("what is wrong with a CSV names line and column") {
 }
 
 TEST_CASE(
-    "every truncation of a CSV of 4 KiB is refused, or leaves whole rows that the row count "
-    "catches") {
+    "every truncation of a CSV of 4 KiB within a row is refused, or leaves fewer rows than "
+    "'rows' says") {
   Tables tables;
   std::string text = "a,b,y\n";
   std::int64_t rows = 0;
@@ -201,7 +213,15 @@ TEST_CASE(
   auto options = tables.with(text);
   options.rows = rows;
   REQUIRE(build("csv", options)->size() == rows);
-  for (std::size_t length = 0; length < text.size(); ++length) {
+  REQUIRE(build("csv",
+                [&] {
+                  options =
+                      tables.with(text.substr(0, text.size() - 1));  // without the last line break
+                  options.rows = rows;
+                  return options;
+                }())
+              ->size() == rows);
+  for (std::size_t length = 0; length + 1 < text.size(); ++length) {
     options = tables.with(text.substr(0, length));
     options.rows = rows;
     const std::string failure = Tables::failure(options);
@@ -269,4 +289,30 @@ TEST_CASE("the row count of a table counts the rows that are dropped") {
   options.missing = Missing::drop;
   options.rows = 2;
   CHECK(build("csv", options)->size() == 1);
+}
+
+TEST_CASE("CSV: reading is linear in the number of columns") {
+  Tables tables;
+  const auto all_columns = [&](std::size_t columns) {
+    return [options = tables.with(wide_table(columns))] { (void)build("csv", options); };
+  };
+  CHECK(growth_of(all_columns, 20'000) <= 2.3);
+  const auto named_columns = [&](std::size_t columns) {
+    auto options = tables.with(wide_table(columns));
+    for (std::size_t i = 0; i < columns; ++i) options.features.push_back(fmt::format("c{}", i));
+    for (std::size_t i = 0; i < columns; i += 2) options.categorical.push_back(options.features[i]);
+    options.statistics_from = options.path;
+    return [options] { (void)build("csv", options); };
+  };
+  CHECK(growth_of(named_columns, 10'000) <= 2.3);
+}
+
+TEST_CASE("CSV: reading is linear in the number of rows") {
+  Tables tables;
+  const auto rows = [&](std::size_t count) {
+    std::string text = "a,y\n";
+    for (std::size_t i = 0; i < count; ++i) text += fmt::format("{},class{}\n", i, i % 1000);
+    return [options = tables.with(text)] { (void)build("csv", options); };
+  };
+  CHECK(growth_of(rows, 20'000) <= 2.3);
 }

@@ -142,6 +142,22 @@ TEST_CASE("an epoch of one batch keeps several epochs in flight") {
     REQUIRE(read_epoch(loader, epoch) == read_epoch(reference, epoch));
 }
 
+TEST_CASE("a batch size above the samples makes one short batch, and takes no memory for more") {
+  for (const int ranks : {1, 2, 3}) {
+    LoaderOptions large = options_of(2, 2, 0);
+    large.shard = {ranks - 1, ranks};
+    LoaderOptions exact = large;
+    large.batch_size = 1'000'000;
+    exact.batch_size = 6;
+    Loader loader(counting(5), large);
+    Loader reference(counting(5), exact);
+    CHECK(loader.batches_per_epoch() == 1);
+    CHECK(loader.memory().size() <= reference.memory().size());
+    for (std::int64_t epoch = 0; epoch < 3; ++epoch)
+      CHECK(read_epoch(loader, epoch) == read_epoch(reference, epoch));
+  }
+}
+
 TEST_CASE("workers start on the next epoch before it is asked for") {
   auto dataset = std::make_shared<CountingDataset>(32);
   std::atomic<int> filled{0};

@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <variant>
+#include <vector>
 
 using namespace trainctl;
 using engine_run::Ended;
@@ -54,6 +56,30 @@ TEST_CASE("a run that was stopped goes on from its checkpoint to the end of an u
   CHECK(finished->parameter_digest == expected.find<events::Finished>()->parameter_digest);
   CHECK(finished->data_digest == expected.find<events::Finished>()->data_digest);
   CHECK(finished->epochs == 2);
+}
+
+TEST_CASE("auroc: an epoch that is resumed has the value of one that was not interrupted") {
+  std::string config = kSmall;
+  config.replace(config.find("[accuracy]"), 10, "[auroc, accuracy]");
+  const auto areas = [](const Ended& ended) {
+    std::vector<double> values;
+    for (const auto& event : ended.events) {
+      const auto* epoch = std::get_if<events::EpochEnded>(&event);
+      for (const auto& [name, value] : epoch != nullptr ? epoch->metrics : events::Metrics())
+        if (name.ends_with("/auroc")) values.push_back(value);
+    }
+    return values;
+  };
+  TempFolder whole;
+  const auto expected = areas(run_engine(whole, config));
+  REQUIRE(expected.size() == 2 * 2);  // two epochs, two splits
+  CHECK(expected[0] > 0.5);
+  TempFolder folder;
+  REQUIRE(run_engine(folder, config, SIGTERM).code == 75);
+  const std::filesystem::path last = std::filesystem::canonical(folder / "checkpoints/last");
+  std::ofstream(folder / spec::kTaskFile)
+      << spec::dump_task({.kind = spec::TaskKind::train, .resume = last});
+  CHECK(areas(run_engine(folder, config)) == expected);
 }
 
 TEST_CASE("a run that goes on has the threads that it began with, and does not probe") {

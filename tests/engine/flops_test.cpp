@@ -14,6 +14,7 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 
 #include <functional>
+#include <utility>
 
 using namespace trainctl;
 
@@ -60,6 +61,24 @@ TEST_CASE("a convolution counts its filter at every place, once a group") {
   const std::int64_t transposed = 2 * (2 * 9 * 8) * 4 * 5 * 2 * 2;
   CHECK(counted([&] { (void)at::conv_transpose2d(x, up, {}, /*stride=*/2); }) == transposed);
   CHECK(counted([&] { at::conv_transpose2d(x, up, {}, 2).sum().backward(); }) == 3 * transposed);
+}
+
+TEST_CASE("FlopCounter: convolutions of images of at least 4x4 are counted apart") {
+  const at::Tensor weight = at::randn({6, 4, 3, 3});
+  const auto part = [&](const at::Tensor& x, at::IntArrayRef stride) {
+    const train::FlopCounter counter;
+    (void)at::linear(at::randn({5, 3}), at::randn({7, 3}));
+    (void)at::conv2d(x, weight, {}, stride);
+    const std::int64_t products = 2 * 5 * 3 * 7;
+    const std::int64_t convolution = counter.count() - products;
+    return std::pair(counter.image_convolutions(), convolution);
+  };
+  const auto whole = part(at::randn({1, 4, 6, 6}), {1, 1});
+  CHECK(whole.first == 2 * 4 * 4 * 6 * 4 * 3 * 3);
+  CHECK(whole.first == whole.second);
+  const auto small = part(at::randn({1, 4, 6, 6}), {2, 1});  // an output of 2x4
+  CHECK(small.first == 0);
+  CHECK(small.second > 0);
 }
 
 TEST_CASE("attention counts two products forward, whichever way it is computed") {

@@ -42,7 +42,7 @@ void set_up(const Plan& plan, FakeRun& run, int rank) {
   const stage::Catalogue catalogue = stages::builtin_catalogue();
   run.real_optimizer = optimizer_of(plan, run);
   run.real_scheduler =
-      catalogue.schedulers.build(stages_test::stage("scheduler", "constant_lr"),
+      catalogue.schedulers.build(stages_test::stage("scheduler", "constant"),
                                  {run.real_optimizer->initial_lr(), plan.epochs, 2, {}});
   run.options.max_epochs = plan.epochs;
   run.options.log_every = 1;

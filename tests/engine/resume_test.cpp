@@ -129,3 +129,37 @@ TEST_CASE("all starts of a run share its max_time") {
   CHECK(more.global_step > cut.global_step);
   CHECK(more.global_step <= cut.global_step + 4);
 }
+
+TEST_CASE("Trainer: a resumed epoch is measured as a whole") {
+  const auto timed = [](std::optional<std::int64_t> max_steps) {
+    auto run = make({});
+    const auto clock = std::make_shared<ManualClock>();
+    run->clock = clock;
+    run->options.max_epochs = 2;
+    run->options.max_steps = max_steps;
+    run->loss.after = [clock](const at::Tensor& loss, int) {
+      clock->advance(1);
+      return loss;
+    };
+    return run;
+  };
+  const auto whole = timed({});
+  whole->run();
+  const events::EpochEnded expected = whole->all<events::EpochEnded>().back();
+  const auto first = timed(8);  // of 6 an epoch
+  first->run();
+  const auto second = timed(10);
+  second->resume = last_of(*first);
+  second->run();
+  const auto third = timed({});
+  third->resume = last_of(*second);
+  third->run();
+  REQUIRE(third->all<events::EpochEnded>().size() == 1);
+  const events::EpochEnded resumed = third->all<events::EpochEnded>().front();
+  CHECK(resumed.epoch == expected.epoch);
+  CHECK(resumed.timing.wall_s == Approx(expected.timing.wall_s));
+  CHECK(resumed.timing.forward_s == Approx(expected.timing.forward_s));
+  CHECK(resumed.timing.eval_s == Approx(expected.timing.eval_s));
+  CHECK(resumed.timing.samples == expected.timing.samples);
+  CHECK(resumed.timing.samples_per_s == Approx(expected.timing.samples_per_s));
+}

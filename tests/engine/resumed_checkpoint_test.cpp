@@ -63,9 +63,11 @@ fs::path altered(const fs::path& checkpoint, const fs::path& folder,
   Json meta = file.meta();
   change(meta["training"]);
   checkpoint::Store store(folder);
-  const fs::path copy = store.begin(manifest.epoch, manifest.global_step);
+  const fs::path copy = store.begin(manifest.moment());
   const fs::path part = checkpoint::Store::part(copy, 0);
   container::write(part, file.entries(), meta);
+  if (const fs::path best = checkpoint / "best.safetensors"; fs::exists(best))
+    fs::copy_file(best, copy / "best.safetensors");
   manifest.parts[0].bytes = fs::file_size(part);
   manifest.parts[0].checksum = container::stored_checksum(part);
   store.commit(copy, manifest);

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 struct Variant {
   std::string optimizer = "sgd";
   std::string optimizer_options = "{lr: 0.1, momentum: 0.9}";
-  std::string scheduler = "constant_lr";
+  std::string scheduler = "constant";
   std::string scheduler_options = "{}";
   std::int64_t accumulate = 1;
   bool ema = false;

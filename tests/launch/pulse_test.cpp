@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace trainctl::launch {
 namespace {
@@ -121,6 +122,19 @@ TEST_CASE("a pause of loading may be ten times the longest load so far, or as lo
   CHECK(patient.is_silent(2 + 2001));
 }
 
+TEST_CASE("Pulse: the start has ten times a limit that was set, and ten minutes or it at most") {
+  const std::vector<std::pair<double, double>> limits{{3, 30}, {60, 600}, {90, 600}, {1800, 1800}};
+  for (const auto& [set, limit] : limits) {
+    Watched rank{Pulse(set)};
+    rank.load(1);
+    rank.stamp(Phase::startup, 2);
+    CHECK_FALSE(rank.is_silent(2 + limit - 0.5));
+    CHECK(rank.is_silent(2 + limit + 0.5));
+    rank.load(5000);  // what is read is a sign of life
+    CHECK_FALSE(rank.is_silent(5000 + limit - 0.5));
+  }
+}
+
 TEST_CASE("saving and the end have ten minutes, or the limit of a step if that is more") {
   for (const Phase phase : {Phase::checkpoint, Phase::shutdown}) {
     for (const double limit : {5.0, 1000.0}) {
@@ -147,6 +161,8 @@ TEST_CASE("the sentence about a silence names the phase and its limit") {
         "(trainer.hang_timeout)");
   CHECK_THAT(sentence_of({605, 600, Phase::checkpoint}),
              Contains("while saving, where the limit is 10 min 00 s") && !Contains("hang_timeout"));
+  CHECK_THAT(sentence_of({31, 30, Phase::startup}),
+             Contains("at its start, where the limit is 30.0 s (it follows from trainer.hang_"));
 }
 
 TEST_CASE("the sentence about a stopped process says so, and that the limit can be set") {

@@ -77,6 +77,11 @@ TEST_CASE("what our own signals do is no failure") {
   CHECK(is_failure({.exit_code = 9, .told_to_stop = true}));
 }
 
+TEST_CASE("verdict: exit code 127 of a worker means that a library could not be loaded") {
+  const Outcome outcome = judge({{{.exit_code = 127, .started = true}}, {}, "host"});
+  CHECK_THAT(outcome.message, Contains("a shared library is missing or cannot be loaded"));
+}
+
 TEST_CASE("a rank that was asked to stop, by whomever, has not failed") {
   for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2, SIGHUP}) {
     CHECK_FALSE(is_failure({.signal = signal}));

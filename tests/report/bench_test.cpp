@@ -184,3 +184,20 @@ TEST_CASE("the CSV has a line for each run, with its settings and metrics") {
         "num_workers=0,0,1,10,1,0,2.5,100,,,,0.25,,d1\n"
         "num_workers=4,4,1,5,1,0,1.25,200,,8,,0.25,0.5,d1\n");
 }
+
+TEST_CASE("Bench: runs whose cores others took are counted in a warning and kept in the document") {
+  RunRecord record = invented::run();
+  CHECK(trial_of(record, 9).taken == 0);
+  for (events::EpochEnded& epoch : record.epochs)
+    epoch.usage =
+        events::Usage{.span_s = 2, .outside_cores = 0.3, .stolen_cores = 0.1, .idle_cores = 0.01};
+  const Trial trial = trial_of(record, 9);
+  CHECK(trial.taken == Approx(0.4));
+  const std::vector<BenchRow> rows{
+      {.technique = "a", .trials = {Trial{.total_s = 1}, trial}, .failure = {}}};
+  CHECK_THAT(contention_warning(rows), Contains("up to 40 % of the cores during 1 of 2 runs"));
+  const Json document = bench_document(rows, {});
+  CHECK(document["rows"][0]["trials"][1]["taken_cores"].get<double>() == Approx(0.4));
+  const std::vector<BenchRow> quiet{{.technique = "a", .trials = {Trial{.total_s = 1}}}};
+  CHECK(contention_warning(quiet).empty());
+}

@@ -28,7 +28,7 @@ TEST_CASE("a perfect loader takes the waits from the time, and no more") {
   const Bottleneck found = find_bottleneck(kStarved, context());
   REQUIRE(found.perfect_loader);
   CHECK(found.perfect_loader->speedup == Approx(5));
-  CHECK(found.headroom == Approx(5));
+  CHECK(found.gain.high == Approx(5));
   CHECK(found.perfect_loader->now_s == Approx(0.1));
   CHECK(found.perfect_loader->step_s == Approx(0.02));
   CHECK_THAT(text_of(*found.perfect_loader),
@@ -159,7 +159,7 @@ TEST_CASE("the summary of a starved run has evidence, advice and headroom") {
   const std::string text = summary_text(record, invented::ending(), {});
   CHECK_THAT(text, Contains("bottleneck  input: ") && Contains("a step waits ") &&
                        Contains("try loader.num_workers=") &&
-                       Contains("headroom    a perfect loader would give "));
+                       Contains("loading     a perfect loader would give "));
 }
 
 TEST_CASE("every part has a rule that always holds, and every rule a name of its own") {
@@ -170,7 +170,8 @@ TEST_CASE("every part has a rule that always holds, and every rule a name of its
   }
   const events::Timing nothing{.wall_s = 1};
   const BottleneckContext unknown;
-  for (int part = 0; part <= static_cast<int>(Limit::balanced); ++part) {
+  for (int part = static_cast<int>(Limit::input); part <= static_cast<int>(Limit::balanced);
+       ++part) {
     const Facts facts{nothing, unknown, static_cast<Limit>(part), 1};
     CHECK(rule_for(facts).part == static_cast<Limit>(part));
   }

@@ -170,3 +170,66 @@ TEST_CASE("numbers that never vary have an interval without width") {
     CHECK(change.interval->high == Approx(2));
   }
 }
+
+namespace {
+
+/// Benches of which one run of one side is so many times as slow.
+double coverage_with_outlier(int repeats, double times, bool apart) {
+  constexpr std::uint64_t kMany = 2000;
+  constexpr double kSlower = 1.1;
+  int covered = 0;
+  for (std::uint64_t i = 0; i < kMany; ++i) {
+    noisy::Times bench = noisy::bench({.size = 0.01, .slower = kSlower, .repeats = repeats}, 77, i);
+    bench.base[i % bench.base.size()] *= times;
+    const Change change = apart ? unpaired_change(bench.base, bench.other, Scale::ratio)
+                                : paired_change(bench.base, bench.other, Scale::ratio);
+    covered += change.interval->low <= kSlower && kSlower <= change.interval->high ? 1 : 0;
+  }
+  return covered / static_cast<double>(kMany);
+}
+
+}  // namespace
+
+TEST_CASE("Change: one slow outlier of a baseline leaves a slow-down of 10 % decidable") {
+  const std::vector<double> base{10.0, 10.1, 16.0, 9.9, 10.05};
+  const std::vector<double> slower{11.0, 11.1, 10.9, 11.05, 11.15};
+  for (const Change& change :
+       {unpaired_change(base, slower, Scale::ratio), paired_change(base, slower, Scale::ratio)}) {
+    REQUIRE(change.interval);
+    CHECK(change.outliers == 1);
+    CHECK(change.interval->low > 1.05);
+    CHECK(change.interval->high < 1.15);
+  }
+}
+
+TEST_CASE("Change: the interval covers the truth next to an outlier of any size") {
+  for (const int repeats : {4, 5, 8, 12, 20}) {
+    for (const double times : {1.1, 1.3, 2.0, 10.0}) {
+      for (const bool apart : {false, true}) {
+        CAPTURE(repeats, times, apart);
+        CHECK(coverage_with_outlier(repeats, times, apart) >= 0.90);
+      }
+    }
+  }
+}
+
+TEST_CASE("Change: Welch's interval covers the truth under skewed noise and frequent outliers") {
+  for (const auto noise : {noisy::Noise::late, noisy::Noise::heavy, noisy::Noise::spikes}) {
+    for (const int repeats : {4, 5, 8, 12, 20}) {
+      CAPTURE(static_cast<int>(noise), repeats);
+      const double covered =
+          coverage({.noise = noise, .size = 0.03, .slower = 1.1, .repeats = repeats}, unpaired);
+      CHECK(covered >= 0.90);
+      CHECK(covered <= 0.99);
+    }
+  }
+}
+
+TEST_CASE("Change: what differs little, and any difference of shares, is no outlier") {
+  const std::vector<double> base{10.0, 10.1, 10.4, 9.9, 10.05};
+  const std::vector<double> other{11.0, 11.1, 10.9, 11.05, 11.15};
+  CHECK(unpaired_change(base, other, Scale::ratio).outliers == 0);
+  const std::vector<double> shares{0.9, 0.9, 0.1, 0.9, 0.9};
+  CHECK(unpaired_change(shares, shares, Scale::difference).outliers == 0);
+  CHECK(unpaired_change(std::vector{1.0, 1.0, 9.0}, base, Scale::ratio).outliers == 0);
+}

@@ -81,8 +81,10 @@ TEST_CASE("weights that go round after the gradients are waited for as a whole")
 
 TEST_CASE("what is assumed depends on the strategy and on the batches of a step") {
   const auto said = [](const ExchangedStep& step) {
+    PlannedScaling scaling;
+    scaling.step = step;
     std::string all;
-    for (const std::string& one : scaling_assumptions(step)) all += one + "\n";
+    for (const std::string& one : scaling_assumptions(scaling)) all += one + "\n";
     return all;
   };
   CHECK_THAT(said({}), Contains("gradients come up") && !Contains("local_sgd") &&
@@ -162,4 +164,37 @@ TEST_CASE("the plan's text and document tell formula, link, overlap and what is 
   CHECK(document["exchange"] == "gradients");
   CHECK(document["rows"][1]["exposed_s"].get<double>() == Approx(0.102));
   CHECK(document["rows"][3]["ranks"] == 1024);
+}
+
+TEST_CASE("plan scaling: the step that was measured replaces the foretold one of as many ranks") {
+  PlannedScaling scaling{
+      .step = {.step_s = 2, .backward_s = 1, .samples = 10, .buckets = {100'000, 100'000}},
+      .link = kSlow,
+      .link_from = "measured now",
+      .device = "cpu with 2 threads",
+      .backward_from = "timed",
+      .rows = {}};
+  scaling.rows = foretell_growth(scaling.step, scaling.link, 2);
+  scaling.shared = SharedStep{.ranks = 2,
+                              .step_s = 4,
+                              .exposed_s = 0.5,
+                              .range = {.low_s = 3.8, .high_s = 4.4},
+                              .num_threads = 1};
+  use_measured(*scaling.shared, scaling.step, scaling.rows);
+  const ForetoldStep& two = scaling.rows[1];
+  CHECK(two.step_s == 4);
+  CHECK(two.exposed_s == 0.5);
+  CHECK(two.efficiency == 0.5);
+  CHECK(two.samples_per_s == 5);
+  CHECK_FALSE(scaling.rows[0].measured.has_value());
+  CHECK_THAT(scaling_text(scaling, {}),
+             Contains("4.00 s (3.80 s to 4.40 s)") &&
+                 Contains("the step of 2 ranks was timed with 2 processes side by side") &&
+                 Contains("with 1 thread each"));
+  const Json document = scaling_json(scaling);
+  CHECK(document["rows"][1]["measured"] == true);
+  CHECK(document["rows"][1]["step_low_s"] == 3.8);
+  CHECK(document["rows"][1]["step_high_s"] == 4.4);
+  CHECK(document["rows"][2]["measured"] == false);
+  CHECK(document["rows"][2]["step_low_s"].is_null());
 }

@@ -73,6 +73,7 @@ inline report::Ending ending() {
   ending.started_at = "2026-01-02T03:04:05Z";
   ending.wall_s = 9.75;
   ending.levers.cpu_cores = 8;
+  ending.levers.threads_probed = true;
   ending.best_mode = {"max", true};
   ending.run_dir = "runs/mnist-ffn/20260102-030405-ab12";
   ending.command.config = "configs/mnist/ffn.yaml";

@@ -148,6 +148,21 @@ TEST_CASE("a probe gives a rate, a duration, and a share of a peak that is known
   CHECK(plan_document(plan)["model"]["speed"]["run_s"].is_null());
 }
 
+TEST_CASE("plan --probe: the speed has the range of the rounds") {
+  Plan plan = resnet();
+  plan.model->step_s = 0.25;
+  plan.model->step_rounds_s = {0.24, 0.25, 0.3};
+  plan.model->measured_batches = {8, 16};
+  const PlannedSpeed speed = *speed_of(plan);
+  CHECK(speed.range.low_s == Approx(0.48));
+  CHECK(speed.range.high_s == Approx(0.6));
+  CHECK(speed.rounds == 3);
+  CHECK_THAT(plan_text(plan, {}), Contains("0.50 s a step (0.48 s to 0.60 s in 3 rounds), "));
+  const Json document = plan_document(plan)["model"]["speed"];
+  CHECK(document["step_high_s"] == Approx(0.6));
+  CHECK(document["rounds"] == 3);
+}
+
 TEST_CASE("a run takes the time of its batches, however many make a step and wherever it ends") {
   Plan plan = resnet();
   plan.model->step_s = 0.5;

@@ -130,13 +130,13 @@ TEST_CASE("the page of a run holds its curves, numbers and settings, and nothing
   put_text(
       folder / "result.json",
       R"({"verdict":"failed","exit_code":7,"message":"<b>rank 1</b> died","best":{"metric":"val/loss","value":0.0625,"epoch":2},
-               "bottleneck":{"verdict":"input_bound","share":0.4,"headroom":1.6,"advice":"try <i>","evidence":[7,{"text":"data <wait> 4 s"}]},
+               "bottleneck":{"verdict":"input_bound","share":0.4,"headroom":1.6,"setting":"a.b=1","gain":{"text":"at most <u> 1.60x"},"advice":"try <i>","evidence":[7,{"text":"data <wait> 4 s"}]},
                "resume_command":"trainctl run --resume x"})");
   const std::string page = run_page(read_run(folder.path()));
   CHECK(page.find("<svg onload") == std::string::npos);
   CHECK(page.find("<b>rank") == std::string::npos);
   CHECK_THAT(page, Contains("failed (exit 7)") && Contains("&lt;b&gt;rank 1&lt;/b&gt; died"));
-  CHECK_THAT(page, Contains("input-bound: 40 % of the time; at most 1.60x as fast without it"));
+  CHECK_THAT(page, Contains("input-bound: 40 % of the time; the advice: at most &lt;u&gt; 1.60x"));
   CHECK_THAT(page, Contains("data &lt;wait&gt; 4 s") && Contains("trainctl run --resume x"));
   CHECK_THAT(page, Contains("<h3>loss</h3>") && Contains("<h3>accuracy</h3>") &&
                        Contains("<h3>Learning rate</h3>"));

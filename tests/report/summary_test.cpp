@@ -1,5 +1,6 @@
 #include "report/summary.hpp"
 
+#include "report/evaluation.hpp"
 #include "report/invented.hpp"
 #include "report/result.hpp"
 #include "support/catch.hpp"
@@ -160,6 +161,17 @@ TEST_CASE("a rank that hung did not die by the signal that we sent") {
   ending.verdict = "hang";
   CHECK_THAT(failure_text(invented::run(2), ending, {}),
              StartsWith("error: rank 0 of 1 stopped answering at step"));
+}
+
+TEST_CASE("a failure before all ranks reported counts the ranks that were started") {
+  RunRecord record;
+  record.planned_ranks = 2;
+  record.add(0, events::Hello{});
+  Ending ending = killed();
+  ending.first_failure->rank = 1;
+  CHECK_THAT(failure_text(record, ending, {}), StartsWith("error: rank 1 of 2 was ended by"));
+  CHECK(result_document(record, ending)["world_size"] == 2);
+  CHECK(evaluation_document(record, ending)["world_size"] == 2);
 }
 
 TEST_CASE("a failure that no rank caused is one sentence") {

@@ -80,6 +80,8 @@ TEST_CASE("what is not known is a dash, and null in JSON") {
   CHECK(document["schema"] == "trainctl.top/1");
   CHECK(document["eta_s"].is_null());
   CHECK(document["max_epochs"].is_null());
+  CHECK(document["epoch"] == 1);  // the one that is trained, as in the text
+  CHECK(document["epochs_done"] == 0);
   CHECK(document["checkpoint"].is_null());
   CHECK(document["state"] == "running");
   const Json full = top_json(running());

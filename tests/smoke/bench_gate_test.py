@@ -7,7 +7,7 @@ import os
 import xml.etree.ElementTree
 from unittest import mock
 
-from support import Smoke, main, run
+from support import Smoke, main, measures_time, run
 
 SLEEPY = f"""\
 name: sleepy
@@ -54,6 +54,7 @@ class GateOnRealRuns(Sleepy):
         self.assertEqual(document["gate"]["exit_code"], 3)
         return document
 
+    @measures_time
     def test_a_stage_that_sleeps_a_tenth_longer_fails_the_gate(self):
         document = self.failing("--grid", "dataset.train.microseconds=2000,2200", "--fail-on", GATE, "--junit", "out/junit.xml",
                                 "--csv", "out/runs.csv")
@@ -68,10 +69,12 @@ class GateOnRealRuns(Sleepy):
         self.assertEqual({row["dataset.train.microseconds"] for row in told}, {"2000", "2200"})
         self.assertTrue(all(float(row["train/loss"]) > 0 and float(row["rss_mb"]) > 0 for row in told))
 
+    @measures_time
     def test_a_change_of_nothing_does_not(self):
         document = self.bench("--grid", "trainer.log_every_n_steps=50,51", "--repeats", "3", "--fail-on", GATE, codes=NOT_SLOWER)
         self.assertNotEqual(document["gate"]["conditions"][0]["verdict"], "fail")
 
+    @measures_time
     def test_a_saved_bench_is_a_baseline_for_the_same_file(self):
         saved = self.bench("--save", "base.json")
         self.assertEqual(len(saved["rows"][0]["trials"]), 5)
@@ -97,6 +100,7 @@ class GateOnRealRuns(Sleepy):
         self.assertEqual(code, 0, out + err)
         self.assertIn("Not compared: num_workers=1: the baseline has no such row.", out)
 
+    @measures_time
     def test_a_run_folder_is_a_baseline_too(self):
         self.train(config="sleepy.yaml")
         with slower(50):  # one run against five: Welch's interval is wide

@@ -88,10 +88,10 @@ class Saves(unittest.TestCase):
 
     def check_nothing_left(self, folder, whole, said):
         self.assertEqual(len(whole), 2, said)
-        expected = ["best", *(f"epoch=0000-step={step:06}" for step in sorted(whole)), "last"]
+        expected = ["best", *(f"epoch=0001-mid-step={step:06}" for step in sorted(whole)), "last"]
         self.assertEqual(sorted(path.name for path in folder.iterdir()), expected, said)
         for step in whole:
-            names = sorted(path.name for path in (folder / f"epoch=0000-step={step:06}").iterdir())
+            names = sorted(path.name for path in (folder / f"epoch=0001-mid-step={step:06}").iterdir())
             self.assertEqual(names, ["manifest", "rank_0.part", "rank_1.part"], said)
 
 

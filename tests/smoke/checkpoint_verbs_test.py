@@ -3,12 +3,14 @@
 import json
 import os
 import pathlib
+import pickletools
 import random
 import shutil
 import struct
 import subprocess
 import tempfile
 import unittest
+import zipfile
 
 BINARY = os.environ["TRAINCTL_BINARY"]
 SAVER = os.environ["TRAINCTL_SAVER"]
@@ -50,7 +52,7 @@ def floats(*values):
 
 def write_checkpoint(folder, step=7, epoch=1):
     """One rank, a model of one layer, an optimizer, an average and the best weights."""
-    path = folder / f"epoch={epoch:04}-step={step:06}"
+    path = folder / f"epoch={epoch:04}-mid-step={step:06}"
     path.mkdir(parents=True)
     tensors = [("model/fc.weight", [2, 2], floats(1, 2, 3, 4)), ("model/fc.bias", [2], floats(5, 6)),
                ("optimizer/fc.weight.exp_avg", [2, 2], floats(0, 0, 0, 1)), ("averager/fc.weight", [2, 2], floats(7, 7, 7, 7)),
@@ -112,15 +114,15 @@ class Lists(Verbs):
         out = self.checkpoint("ls", self.run_dir)
         lines = out.splitlines()
         self.assertRegex(lines[0], r"name +epoch +step +size +val/loss +state +links")
-        self.assertRegex(lines[2], r"epoch=0001-step=000012 +2 +12 +\S+ KiB +1\.2000 +committed +last, best")
-        self.assertRegex(lines[3], r"epoch=0000-step=000001 +1 +1 +\S+ KiB +0\.1000 +committed$")
+        self.assertRegex(lines[2], r"epoch=0002-mid-step=000012 +2 +12 +\S+ KiB +1\.2000 +committed +last, best")
+        self.assertRegex(lines[3], r"epoch=0001-mid-step=000001 +1 +1 +\S+ KiB +0\.1000 +committed$")
         self.assertEqual(self.checkpoint("ls", self.saved), out)
 
     def test_unfinished_damaged_and_those_moved_aside(self):
         self.save(1, 2)
-        shutil.copytree(self.saved / "epoch=0000-step=000001", self.saved / "corrupt-epoch=0000-step=000001")
-        (self.saved / "epoch=0000-step=000003").mkdir()
-        self.flip(self.saved / "epoch=0000-step=000002/rank_1.part")
+        shutil.copytree(self.saved / "epoch=0001-mid-step=000001", self.saved / "corrupt-epoch=0001-mid-step=000001")
+        (self.saved / "epoch=0001-mid-step=000003").mkdir()
+        self.flip(self.saved / "epoch=0001-mid-step=000002/rank_1.part")
         states = lambda *words: [(row["step"], row["state"]) for row in self.json("ls", self.run_dir, *words)["checkpoints"]]
         self.assertEqual(states(), [(3, "unfinished"), (2, "committed"), (1, "committed"), (1, "aside")])
         self.assertEqual(states("--verify"), [(3, "unfinished"), (2, "damaged"), (1, "whole"), (1, "aside")])
@@ -132,7 +134,7 @@ class Lists(Verbs):
         self.assertEqual(document["schema"], "trainctl.checkpoint_ls/1")
         row = document["checkpoints"][0]
         self.assertEqual((row["name"], row["epoch"], row["step"], row["monitor"], row["value"], row["links"]),
-                         ("epoch=0000-step=000002", 0, 2, "val/loss", 0.2, ["last", "best"]))
+                         ("epoch=0001-mid-step=000002", 1, 2, "val/loss", 0.2, ["last", "best"]))
 
     def test_nothing_and_no_folder(self):
         self.saved.mkdir(parents=True)
@@ -150,7 +152,7 @@ class Inspects(Verbs):
     def test_facts_groups_and_tensors(self):
         path = write_checkpoint(self.saved)
         out = self.checkpoint("inspect", path)
-        self.assertRegex(out, r"step +7 \(epoch 2, 2 steps of it done\)")
+        self.assertRegex(out, r"step +7 \(epoch 1, 2 steps of it done\)")
         self.assertRegex(out, r"monitor +val/loss 0\.2500")
         self.assertRegex(out, r"torch +2\.11\.0")
         self.assertRegex(out, r"model +2 +24 B")
@@ -181,7 +183,7 @@ class Inspects(Verbs):
         whole = self.json("inspect", path)
         self.assertEqual((document["groups"], document["training"]), (whole["groups"], whole["training"]))
         out = self.checkpoint("inspect", path / "manifest")
-        self.assertRegex(out, r"manifest +\S+manifest\n +step +7 \(epoch 2, 2 steps of it done\)")
+        self.assertRegex(out, r"manifest +\S+manifest\n +step +7 \(epoch 1, 2 steps of it done\)")
         self.assertNotIn("tensor", out)
         self.assertEqual(self.json("inspect", path / "manifest")["manifest"], whole["manifest"])
         self.flip(moved)
@@ -208,15 +210,15 @@ class Verifies(Verbs):
     def test_whole_ones_are_ok(self):
         self.save(1, 2)
         out = self.checkpoint("verify", self.run_dir)
-        self.assertRegex(out, r"^ok +\S+epoch=0000-step=000002\nok +\S+epoch=0000-step=000001\n$")
-        document = self.json("verify", self.saved / "last", self.saved / "epoch=0000-step=000001/rank_0.part")
+        self.assertRegex(out, r"^ok +\S+epoch=0001-mid-step=000002\nok +\S+epoch=0001-mid-step=000001\n$")
+        document = self.json("verify", self.saved / "last", self.saved / "epoch=0001-mid-step=000001/rank_0.part")
         self.assertEqual([one["ok"] for one in document["checkpoints"]], [True, True])
         self.assertEqual(self.checkpoint("verify", self.run_dir, "--quiet"), "")
         self.checkpoint("verify", write_checkpoint(self.folder / "mine"))
 
     def test_the_damaged_one_is_named_with_its_tensor(self):
         self.save(1, 2)
-        self.flip(self.saved / "epoch=0000-step=000001/rank_0.part")
+        self.flip(self.saved / "epoch=0001-mid-step=000001/rank_0.part")
         out = self.checkpoint("verify", self.run_dir, code=10)
         self.assertRegex(out, r"ok +\S+000002\ndamaged +\S+000001: .*rank_0\.part.*model/fc\.weight")
         document = self.json("verify", self.run_dir, code=10)
@@ -298,11 +300,41 @@ class Exports(Verbs):
         self.export(self.run_dir, "--weights", "ema", code=10)
         self.assertIn("no average", self.err)
         self.export(self.run_dir, "--weights", "emma", code=2)
-        self.flip(self.saved / "epoch=0000-step=000001/rank_0.part")
+        self.flip(self.saved / "epoch=0001-mid-step=000001/rank_0.part")
         self.export(self.run_dir, code=10)
         self.export("nothing", code=10)
         self.checkpoint("export", self.run_dir, code=2)
         self.assertFalse((self.folder / "out.safetensors").exists())
+
+    def test_a_name_that_says_no_format_is_refused(self):
+        path = write_checkpoint(self.saved)
+        for name in ("out.onnx", "out.ckpt", "out", "out.safetensors.gz", "out.npz"):
+            self.checkpoint("export", path, "--out", self.folder / name, code=2)
+            self.assertIn("must end in .safetensors, .pth (state dict) or .pt (TorchScript)", self.err)
+            self.assertFalse((self.folder / name).exists())
+        self.checkpoint("export", path, "--out", "out.pth", "--format", "safetensors", code=2)
+        self.assertIn("name two formats", self.err)
+        self.checkpoint("export", path, "--out", "out.pth", "--format", "onnx", code=2)
+        self.assertIn("--format must be one of safetensors, pth, torchscript, got 'onnx'", self.err)
+        self.checkpoint("export", path, "--out", "out", "--format", "safetensors")
+        self.assertIn("fc.weight", read_safetensors(self.folder / "out")[0])
+
+    def test_a_state_dict_is_a_pickle_in_a_zip(self):
+        path = write_checkpoint(self.saved)
+        document = json.loads(self.checkpoint("export", path, "--out", "out.pth", "--weights", "model", "--json"))
+        self.assertEqual((document["format"], document["tensors"]), ("pth", 2))
+        with zipfile.ZipFile(self.folder / "out.pth") as archive:
+            self.assertIsNone(archive.testzip())
+            self.assertEqual(archive.read("weights/data/0"), floats(1, 2, 3, 4))
+            names = {value for code, value, _ in pickletools.genops(archive.read("weights/data.pkl")) if code.name == "GLOBAL"}
+        self.assertEqual(names, {"torch._utils _rebuild_tensor_v2", "torch FloatStorage", "collections OrderedDict"})
+        self.checkpoint("import", "out.pth", "--out", "back.safetensors")
+        self.assertEqual(read_safetensors(self.folder / "back.safetensors")[0]["fc.bias"], ([2], floats(5, 6)))
+
+    def test_a_checkpoint_without_its_experiment_is_no_program(self):
+        self.checkpoint("export", write_checkpoint(self.saved), "--out", "out.pt", code=10)
+        self.assertIn("does not store its experiment", self.err)
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["run"])
 
     def test_the_document(self):
         document = json.loads(self.export(write_checkpoint(self.saved), "--json"))

@@ -204,6 +204,7 @@ class Stepping(Drawn):
 class DigitConfigs(Stepping):
     FOLDERS = (".", "mnist", "mnist/layers", "mnist/losses", "mnist/samplers", "fashion_mnist")
     WRITERS = (write_mnists,)
+    WORDS = {"photographs.yaml": ("dataset.train.samples=32", "dataset.train.folder=photographs")}
 
 
 class OptimizerConfigs(Stepping):
@@ -270,7 +271,7 @@ class ResidualAndMobileNetworksLearn(Drawn):
         run_dir = pathlib.Path(tempfile.mkdtemp(dir=self.folder, prefix="run-"))
         code, out, err = run(
             self.folder, "run", CONFIGS / config, "++loader.batch_size=16", "++loader.num_workers=0", "++trainer.num_threads=1",
-            "++trainer.max_epochs=5", "++trainer.limit_train_batches=8", "++trainer.limit_val_batches=0", "scheduler=constant_lr",
+            "++trainer.max_epochs=5", "++trainer.limit_train_batches=8", "++trainer.limit_val_batches=0", "scheduler=constant",
             "~optimizer.weight_decay", "++checkpoint={save_top_k: 0, save_last: false}", *words, "--run-dir", run_dir)
         self.assertEqual(code, 0, out + err)
         losses = [float(train) for train, _ in Smoke.losses(self, run_dir)]

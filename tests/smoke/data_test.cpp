@@ -263,3 +263,36 @@ TEST_CASE("data show refuses a sheet that nobody could look at, and counts one s
   CHECK(run.exit_code == 2);
   CHECK_THAT(run.err, Contains("a picture of 1000 images of 2000x2000 would take"));
 }
+
+TEST_CASE("validate and data hash know the parts of one data set", "[smoke]") {
+  const TempFolder folder;
+  const std::string config = (folder / "split.yaml").string();
+  std::ofstream(config) << R"(
+dataset:
+  train: {type: synthetic_digits, samples: 500, transforms: [{type: random_crop, size: 28, padding: 2}]}
+  val: {transforms: []}
+  split: {val: 0.2, test: 0.1, stratify: true}
+loader: {batch_size: 50}
+model: {type: mlp, hidden: [8]}
+optimizer: adam
+trainer: {max_epochs: 1, accelerator: cpu}
+)";
+  const ProgramRun valid = run_program({"validate", config, "-vv"});
+  CAPTURE(valid.err);
+  CHECK(valid.exit_code == 0);
+  CHECK_THAT(valid.err, Contains("dataset.train: 350 samples") &&
+                            Contains("dataset.val: 100 samples") &&
+                            Contains("dataset.test: 50 samples"));
+  const Json seed0 = hash_of({config});
+  CHECK(hash_of({config, "--workers", "2"})["digest"] == seed0["digest"]);
+  CHECK(hash_of({config, "dataset.split.seed=1"})["digest"] != seed0["digest"]);
+  CHECK(hash_of({config, "++dataset.val=~"})["digest"] == seed0["digest"]);
+  const ProgramRun wrong =
+      run_program({"validate", config, "dataset.val={type: synthetic_digits, split: test}"});
+  CHECK(wrong.exit_code == 2);
+  CHECK_THAT(wrong.err, Contains("dataset.val must not name a data set"));
+  const ProgramRun random = run_program({"validate", config, "~dataset.val"});
+  CHECK(random.exit_code == 2);
+  CHECK_THAT(random.err, Contains("dataset.val: the transforms must be written") &&
+                             !Contains("dataset.test: the transforms"));
+}

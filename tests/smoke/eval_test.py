@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import struct
 import sys
@@ -97,6 +98,35 @@ class Evaluates(Trained):
         plain = self.evaluated(METRICS, "--checkpoint", "last", "--run-dir", self.trained, config="digits.yaml")
         path = self.evaluated(METRICS, "--checkpoint", self.trained / "checkpoints/last.safetensors", config="digits.yaml")
         self.assertEqual((plain["metrics"], path["metrics"]), (expected, expected))
+
+    def test_best_of_an_experiment_is_that_of_its_newest_run_that_has_one(self):
+        runs = self.folder / "runs" / "smoke"
+        for name in ("20260101-000000-aaaa", "20260102-000000-bbbb", "20260103-000000-cccc"):
+            shutil.copytree(self.trained, runs / name, symlinks=True)
+        shutil.rmtree(runs / "20260103-000000-cccc" / "checkpoints")
+        document = self.evaluated(METRICS, "--checkpoint", "best", config="digits.yaml")
+        self.assertEqual(document["metrics"], self.best_epoch())
+        self.assertEqual(document["checkpoint"], str(runs / "20260102-000000-bbbb" / "checkpoints/best.safetensors"))
+        returned, out, err = run(self.folder, "eval", "digits.yaml", METRICS, "--checkpoint", "last")
+        self.assertEqual(returned, 0, out + err)
+        self.assertIn("--checkpoint last: of the run " + str(runs / "20260102-000000-bbbb"), err)
+
+    def test_names_of_other_programs_are_renamed(self):
+        data = (self.trained / "checkpoints/best.safetensors").read_bytes()
+        length = int.from_bytes(data[:8], "little")
+        tensors = json.loads(data[8:8 + length])
+        names = {"fc1.weight": "net.fc1.weight", "fc1.bias": "net.fc1.bias", "fc2.weight": "net.head.weight", "fc2.bias": "net.head.bias"}
+        header = json.dumps({names.get(name, name): value for name, value in tensors.items()}).encode()
+        header += b" " * (-len(header) % 8)
+        (self.folder / "other.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + data[8 + length:])
+        words = [METRICS, "--checkpoint", "other.safetensors", "--prefix", "net."]
+        document = self.evaluated(*words, "--key-map", "head.=fc2.", config="digits.yaml")
+        self.assertEqual(document["metrics"], self.best_epoch())
+        for more, text in (([], "not in the file"), (["--key-map", "tail.=fc2."], "--key-map: no tensor of the file"),
+                           (["--key-map", "head"], "--key-map must be FROM=TO"), (["--section", "ema"], "has no sections")):
+            returned, out, err = run(self.folder, "eval", "digits.yaml", *words, *more)
+            self.assertIn(returned, (2, 10), out + err)
+            self.assertIn(text, err)
 
     def test_two_processes_count_each_sample_once(self):
         words = ["--checkpoint", "best", TEST_SPLIT, "--split", "test"]
@@ -200,7 +230,7 @@ class Refuses(Trained):
 
     def test_a_checkpoint_that_is_not_there(self):
         self.refused(2, r"--checkpoint is missing: write best or last", "eval", self.trained)
-        self.refused(2, r"name the run's folder in the place", "eval", "digits.yaml", "--checkpoint", "best")
+        self.refused(2, r"no run of 'smoke' below .* has one", "eval", "digits.yaml", "--checkpoint", "best")
         self.refused(2, r"there is no file nothing\.pth", "eval", "digits.yaml", "--checkpoint", "nothing.pth")
         self.refused(2, r"it is no run folder", "eval", self.trained / "logs", "--checkpoint", "best")
         self.refused(2, r"is a run folder already", "eval", self.trained, "--run-dir", self.trained, "--checkpoint", "best")

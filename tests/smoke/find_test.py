@@ -81,12 +81,15 @@ class LearningRates(Smoke):
         out, _ = self.find("--json")
         found = json.loads(out)
         self.assertEqual((found["schema"], found["exit_code"]), ("trainctl.lr_find/1", 0))
-        self.assertGreater(found["suggestion"]["steepest"], 1e-6)
-        self.assertLess(found["suggestion"]["steepest"], 0.5)
+        suggested = found["suggestion"]
+        self.assertGreater(suggested["lr"], 1e-4)
+        self.assertLess(suggested["lr"], 0.05)
+        self.assertLessEqual(suggested["low"], suggested["lr"])
+        self.assertLessEqual(suggested["lr"], suggested["high"])
         rates = [point["lr"] for point in found["points"]]
-        self.assertAlmostEqual(rates[0], 1e-7, delta=1e-12)
+        self.assertAlmostEqual(rates[0], 1e-6, delta=1e-11)
         for before, after in zip(rates, rates[1:]):
-            self.assertAlmostEqual(after / before, 10 ** (7 / 99), delta=1e-3)
+            self.assertAlmostEqual(after / before, 10 ** (7 / 199), delta=1e-3)
         with open(found["csv"], newline="") as rows:
             self.assertEqual([float(row["lr"]) for row in csv.DictReader(rows)], rates)
         self.train(found["override"], "trainer.max_epochs=1")
@@ -116,16 +119,14 @@ class LearningRates(Smoke):
         self.assertTrue(found["stopped_early"])
         self.assertGreater(found["tried"], 20)
         self.assertLess(found["tried"], 280)
-        self.assertLess(found["suggestion"]["steepest"], found["diverged_at"])
-        smoothed = [point["smoothed"] for point in found["points"]]
-        self.assertLessEqual(max(smoothed[smoothed.index(min(smoothed)):]), 4 * min(smoothed))
-        self.assertLessEqual(found["tried"], len(smoothed) + 1, "the first loss that is out of hand is the last")
+        self.assertLess(found["suggestion"]["high"], found["diverged_at"])
+        self.assertLessEqual(found["tried"], len(found["points"]) + 1, "the first loss that is out of hand is the last")
         out, _ = self.find(*words)
         self.assertRegex(out, r"stopped +early, after \d+ of 300 rates")
         self.assertRegex(out, r"optimizer\.lr=[0-9.e-]+\n")
 
     def test_a_rate_of_0_is_swept_alone_and_a_mistake_is_told_as_it_stands(self):
-        words = ["--steps", "30", "--min", "1e-5"]
+        words = ["--steps", "100", "--min", "1e-5", "--max", "1"]
         found = json.loads(self.find("optimizer={type: muon, lr: 0, adamw_lr: 0.001}", *words, "--json")[0])
         self.assertEqual([word.split("=")[0] for word in found["overrides"]], ["optimizer.lr"])
         _, err = self.find("optimizer={type: muon, lr: 0.02, adamw_lr: -1}", *words, code=2)
@@ -149,12 +150,12 @@ class LearningRates(Smoke):
     def test_a_loss_that_is_out_of_hand_at_once_is_exit_6(self):
         out, _ = self.find("optimizer={type: sgd, lr: 0.1}", "--min", "1e25", "--max", "1e30", "--json", code=6)
         found = json.loads(out)
-        self.assertIsNone(found["suggestion"]["steepest"])
+        self.assertIsNone(found["suggestion"]["lr"])
         self.assertIsNone(found["override"])
         self.assertIn("lower --min", found["remark"])
 
     def test_ranges_that_are_none_are_refused(self):
-        for words in (["--min", "1"], ["--min", "0"], ["--min", "-1"], ["--max", "nan"], ["--min", "x"], ["--steps", "5"]):
+        for words in (["--min", "10"], ["--min", "0"], ["--min", "-1"], ["--max", "nan"], ["--min", "x"], ["--steps", "5"]):
             returned, out, err = run(self.folder, "lr-find", "digits.yaml", *words)
             self.assertEqual(returned, 2, f"{words}: {out}{err}")
         self.assertFalse((self.folder / "runs").exists())

@@ -3,6 +3,7 @@
 #include "support/program.hpp"
 #include "support/temp_folder.hpp"
 
+#include <fmt/format.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -233,10 +234,39 @@ TEST_CASE("doctor names what it looked at and what is missing", "[smoke]") {
   CHECK_THAT(run_program({"doctor"}).out, StartsWith("trainctl 0.") && Contains("libtorch"));
 }
 
-TEST_CASE("a full disk under stdout is told", "[smoke]") {
-  const std::string command = std::string(TRAINCTL_BINARY) + " list > /dev/full 2> /dev/null";
-  const int status = std::system(command.c_str());
-  CHECK(WEXITSTATUS(status) == 11);
+TEST_CASE("standard output: exit code 11 and the real cause when it cannot be written", "[smoke]") {
+  const std::vector<std::pair<std::string, std::string>> outputs{
+      {"> /dev/full", "No space left on device"}, {">&-", "Bad file descriptor"}};
+  for (const char* words : {"list", "list --json", "--help", "--version", "schema", "version"}) {
+    for (const auto& [redirection, cause] : outputs) {
+      const std::string text = output_of(fmt::format("( {} {} 2>&3 {}; echo \"code $?\" >&3 ) 3>&1",
+                                                     TRAINCTL_BINARY, words, redirection));
+      CHECK(text == fmt::format("error: cannot write to stdout: {}\ncode 11\n", cause));
+    }
+  }
+}
+
+TEST_CASE("standard output: an error document that is lost is printed on stderr", "[smoke]") {
+  const TempFolder folder;
+  const std::string text = output_of(
+      fmt::format("cd {} && {} plan --no-model --json a.yaml 2>&1 > /dev/full; echo \"code $?\"",
+                  folder.path().string(), TRAINCTL_BINARY));
+  CHECK_THAT(text, Contains("error: ") && Contains("a.yaml") && EndsWith("code 2\n"));
+}
+
+TEST_CASE("a deleted working directory is named and is no bug of the program", "[smoke]") {
+  const TempFolder folder;
+  std::ofstream(folder / "config.yaml") << "model: mlp\n";
+  for (const char* words : {"validate x.yaml", "run x.yaml", "show-config x.yaml", "plan x.yaml",
+                            "sweep x.yaml seed=1,2", "checkpoint ls runs", "top runs",
+                            "predict x.yaml --checkpoint best --out y.csv"}) {
+    const std::string text =
+        output_of(fmt::format("mkdir -p {0}/d && cd {0}/d && rmdir ../d && {1} {2} 2>&1",
+                              folder.path().string(), TRAINCTL_BINARY, words));
+    CAPTURE(words, text);
+    CHECK_THAT(text, Contains("the working directory has been deleted"));
+    CHECK_THAT(text, !Contains("bug"));
+  }
 }
 
 TEST_CASE("bash completes verbs, flags, keys and values", "[smoke]") {

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import time
 
-from support import BINARY, ENDLESS, Smoke, main, marked, run, start, worker_of
+from support import BINARY, ENDLESS, Smoke, main, marked, measures_time, run, start, worker_of
 
 BEAT_S = 5  # three are missed before a node counts as lost; a busy machine may be silent for a while
 GONE_S = 30  # 5 on a machine that has nothing else to do; other tests share this one
@@ -275,6 +275,7 @@ class Partition(Nodes):
         for space in self.spaces:
             subprocess.run(["ip", "netns", "del", space], capture_output=True)
 
+    @measures_time
     def test_both_sides_see_it_and_end(self):
         head, other, _ = self.training(*SAVES)
         self.ip("-n", self.spaces[0], "link", "set", self.links[0], "down")

@@ -6,7 +6,7 @@ import pathlib
 import shutil
 from unittest import mock
 
-from support import SOURCE, Smoke, main, run
+from support import SOURCE, Smoke, main, measures_time, run
 
 
 class RealPhotographs(Smoke):
@@ -43,6 +43,7 @@ class RealPhotographs(Smoke):
         for mode in ("keep", "raw"):
             self.assertEqual(self.outcome(mode, *self.packed(mode)), expected, f"a pack of mode {mode}")
 
+    @measures_time
     def test_auto_gives_photographs_threads_and_digits_none(self):
         expected = self.outcome("none", "dataset.cache.mode=none", "loader.num_workers=0")
         self.assertEqual(self.outcome("auto", "dataset.cache.mode=none"), expected)

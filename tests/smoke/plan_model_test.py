@@ -72,6 +72,12 @@ class PlansTakeTheMemoryOfRuns(PlanAndRun):
     def test_a_convolutional_network(self):
         self.compare(self.config(model="mobilenet_v2", size=64), few=2)
 
+    def test_a_network_for_photographs_is_foretold_rather_too_high(self):
+        config = self.config(size=160, batch=64, samples=128)
+        expected, actual = self.foretold(config), self.taken(config)
+        self.assertGreater(expected, 0.8 * actual)
+        self.assertLess(expected, 1.4 * actual)
+
     def test_a_network_whose_activations_dominate(self):
         self.compare(self.config(model="{type: mlp, hidden: [128, 128, 128, 128, 128, 128, 128, 128]}", size=8, batch=1 << 17, samples=1 << 18), few=64)
 
@@ -107,6 +113,8 @@ class PlansOfModels(PlanAndRun):
         plan = self.plan(config, "--probe")
         speed = plan["model"]["speed"]
         self.assertGreater(speed["samples_per_s"], 0)
+        self.assertTrue(0 < speed["step_low_s"] <= speed["step_s"] <= speed["step_high_s"])
+        self.assertGreaterEqual(speed["rounds"], 3)
         self.assertAlmostEqual(speed["epoch_s"], 10 * speed["step_s"], places=6)
         self.assertIsNone(speed["mfu"])
         self.assertIn("an epoch", self.call("plan", config, "--probe").stdout)

@@ -108,6 +108,14 @@ TEST_CASE("plan refuses as a run would, and shows what does not fit", "[smoke]")
                                        "dataset.val.transforms=[{type: resize, size: 64}]"});
   CHECK(run.exit_code == 11);
   CHECK_THAT(run.out, Contains("refused") && Contains("dataset.cache.budget"));
+  const std::string reason = "error: a run would not start: ";
+  CHECK_THAT(run.err, Contains(reason) && Contains("dataset.cache.budget"));
+  const ProgramRun as_json = plan(folder, {"dataset.cache={mode: decoded, budget: 1KiB}", "--json",
+                                           "dataset.train.transforms=[{type: resize, size: 64}]",
+                                           "dataset.val.transforms=[{type: resize, size: 64}]"});
+  CHECK(as_json.exit_code == 11);
+  CHECK(as_json.json()["verdict"] == "refused");
+  CHECK_THAT(as_json.err, Contains(reason));
   const Json small = plan_of(folder, {"dataset.cache={mode: auto, budget: 1KiB}",
                                       "dataset.train.transforms=[{type: resize, size: 64}]",
                                       "dataset.val.transforms=[{type: resize, size: 64}]"});
@@ -123,7 +131,7 @@ TEST_CASE("plan tells the mistakes of a file and of its data as validate does", 
   const ProgramRun data =
       plan(folder, {"dataset.train={type: mnist, root: " + (folder / "nowhere").string() + "}"});
   CHECK(data.exit_code == 9);
-  CHECK(run_program({"plan"}).exit_code == 2);
+  CHECK(run_program({"plan", "nowhere.yaml"}).exit_code == 2);
 }
 
 TEST_CASE("a cache on a GPU is refused where the run would be on none", "[smoke]") {

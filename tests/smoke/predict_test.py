@@ -73,7 +73,7 @@ trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
         labelled = self.rows("val.csv", "--outputs", "class,logits")
         plain = self.rows("plain.csv", "--outputs", "class,logits", "--input", "val")
         self.assertEqual(len(labelled), 10)
-        self.assertEqual([row.pop("label") for row in labelled], ["0"] * 5 + ["1"] * 5)
+        self.assertEqual([row.pop("label") for row in labelled], ["cat"] * 5 + ["dog"] * 5)
         self.assertEqual(plain, labelled)
         self.assertEqual(plain[0]["name"], str(self.folder / "val/cat/00.png"))
         self.assertIn("10 rows of class, logits on val", self.out)
@@ -87,21 +87,21 @@ trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
         rows = self.rows("new.csv", "--input", "new")
         names = [row["name"].removeprefix(str(new) + "/") for row in rows]
         self.assertEqual(names, ["a.PNG", "z.png", "b/2.png", "b/deep/1.png"])
-        self.assertEqual(list(rows[0]), ["index", "name", "class", "class_prob", "prob_0", "prob_1"])
+        self.assertEqual(list(rows[0]), ["index", "name", "class", "class_prob", "prob_cat", "prob_dog"])
         self.assertEqual(len({row["class"] for row in rows}), 1)
 
     def test_a_list_and_one_picture(self):
-        whole = {row["name"]: row["logit_0"] for row in self.rows("val.csv", "--outputs", "logits")}
+        whole = {row["name"]: row["logit_cat"] for row in self.rows("val.csv", "--outputs", "logits")}
         lines = ["val/dog/03.png", "val/cat/01.png"]
         (self.folder / "list.txt").write_text("".join(line + "\n" for line in lines))
         listed = self.rows("list.csv", "--outputs", "logits", "--input", "list.txt")
         names = [str(self.folder / line) for line in lines]
         self.assertEqual([row["name"] for row in listed], names)
         for name, row in zip(names, listed, strict=True):
-            self.assertAlmostEqual(float(row["logit_0"]), float(whole[name]), places=4)
+            self.assertAlmostEqual(float(row["logit_cat"]), float(whole[name]), places=4)
         one = self.rows("one.csv", "--outputs", "logits", "--input", lines[1])
         self.assertEqual([row["name"] for row in one], [names[1]])
-        self.assertAlmostEqual(float(one[0]["logit_0"]), float(whole[names[1]]), places=4)
+        self.assertAlmostEqual(float(one[0]["logit_cat"]), float(whole[names[1]]), places=4)
 
     def test_two_processes_give_one_order(self):
         one = self.rows("one.csv", "--input", "val")
@@ -114,13 +114,24 @@ trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
         self.assertEqual(list(lines[0]), ["index", "name", "class", "class_prob", "probabilities"])
         self.predict("out.npy", "--input", "val", "--outputs", "class", "--json")
         document = json.loads(self.out)
+        self.assertEqual(document["classes"], ["cat", "dog"])
         self.assertEqual((document["rows"], document["input"], document["split"], document["labels"]), (10, "val", None, False))
         self.assertEqual(document["metrics"], {})
+
+    def test_classes_and_labels_have_their_names(self):
+        rows = self.rows("val.csv")
+        self.assertEqual(list(rows[0]), ["index", "name", "label", "class", "class_prob", "prob_cat", "prob_dog"])
+        for row in rows:
+            self.assertEqual(row["class_prob"], row[f"prob_{row['class']}"])
+            self.assertIn(f"/{row['label']}/", row["name"])
+        line = json.loads(self.predict("val.jsonl").read_text().splitlines()[7])
+        self.assertEqual((line["label"], line["class"]), ("dog", rows[7]["class"]))
+        self.assertEqual(line["probabilities"], {name: float(rows[7][f"prob_{name}"]) for name in ("cat", "dog")})
 
     def test_a_split_of_one_class_has_the_outputs_of_training_and_no_labels(self):
         split = self.only_cats()
         rows = self.rows("cats.csv", split, "--split", "test")
-        self.assertEqual(list(rows[0]), ["index", "name", "class", "class_prob", "prob_0", "prob_1"])
+        self.assertEqual(list(rows[0]), ["index", "name", "class", "class_prob", "prob_cat", "prob_dog"])
         self.assertIn("its labels are not of the classes of dataset.train", self.err)
         labelled = self.rows("val.csv")
         self.assertEqual([row["class"] for row in rows], [row["class"] for row in labelled[:5]])
@@ -144,7 +155,7 @@ trainer: {{max_epochs: 2, accelerator: cpu, devices: 1, num_threads: 1}}
         self.refused(2, r"--input '\S+/pipe': it is no regular file", "--input", "pipe")
         self.refused(2, r"--split", "--input", "val", "--split", "val")
         self.refused(2, r"--input", "--input", "")
-        self.refused(2, r"a batch needs one size", "--input", "val", "dataset.val.transforms=[]", "dataset.train.transforms=[]")
+        self.refused(10, r"fc.weight is 2x192 in the file", "--input", "val", "dataset.val.transforms=[]", "dataset.train.transforms=[]")
         self.refused(2, r"add a dataset\.val", "--input", "val", "~dataset.val",
                      "dataset.train.transforms=[{type: center_crop, size: 8}, {type: random_rotation, degrees: 90}]")
         (self.folder / "list.txt").write_text("val/cat/00.png\nval/cat/none.png\n")

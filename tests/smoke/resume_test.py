@@ -126,7 +126,7 @@ class GoesOn(Resumes):
         self.assertEqual(code, 7, err)
         failed = self.result()
         self.assertTrue(failed["checkpoint"]["verified"])
-        self.assertRegex(failed["checkpoint"]["path"], r"^checkpoints/epoch=\d{4}-step=\d{6}$")
+        self.assertRegex(failed["checkpoint"]["path"], r"^checkpoints/epoch=\d{4}(-mid)?-step=\d{6}$")
         self.assertIn("--resume auto", failed["resume_command"])
         self.assertIn(failed["resume_command"], err)
         self.assertRegex(err, r"saved +checkpoints/epoch=\S+ \(step [\d,]+\), verified")
@@ -188,6 +188,27 @@ class GoesOn(Resumes):
         self.assertEqual(self.result()["epochs"], 3)
         self.assertEqual([row["epoch"] for row in rows(self.run_dir / "epochs.csv")], ["1", "2", "3"])
 
+    def test_a_finished_run_is_not_trained_again(self):
+        self.go("trainer.max_epochs=1")
+        before = {path: path.read_bytes() for path in self.run_dir.iterdir() if path.is_file()}
+        self.call("run", "digits.yaml", "trainer.max_epochs=1", "--run-dir", self.run_dir, "--resume", "auto")
+        self.assertEqual(self.out, "already complete: raise trainer.max_epochs (1 of 1 epochs are done)\n")
+        self.assertEqual({path: path.read_bytes() for path in self.run_dir.iterdir() if path.is_file()}, before)
+        self.call("run", "digits.yaml", "trainer.max_epochs=1", "--run-dir", self.run_dir, "--resume", "auto", "--json")
+        self.assertEqual(json.loads(self.out), self.result())
+
+    def test_a_failed_run_without_a_checkpoint_does_not_hide_the_one_before(self):
+        self.call("run", "digits.yaml", "trainer.max_epochs=1")
+        folder = next(path for path in (self.folder / "runs" / "smoke").iterdir() if not path.is_symlink())
+        self.call("run", "digits.yaml", "optimizer.type=sgd", "++optimizer.lr=1e30", "checkpoint.every_n_steps=~", code=6)
+        self.call("run", "digits.yaml", "--resume", "auto", "trainer.max_epochs=2")
+        self.assertRegex(self.err, rf"resuming {folder} from checkpoint epoch=\S+; skipped 1 newer run without a checkpoint: ")
+        self.assertEqual(self.result(folder)["epochs"], 2)
+
+    def test_auto_says_that_training_starts_from_scratch(self):
+        self.call("run", "digits.yaml", "--resume", "auto", "trainer.max_epochs=1")
+        self.assertRegex(self.err, r"no run of 'smoke' below runs has a checkpoint: training starts from scratch in ")
+
     def test_without_a_folder_the_newest_run_of_that_name_goes_on(self):
         self.call("run", "digits.yaml", "--resume", "auto", "trainer.max_epochs=1")
         self.call("run", "digits.yaml", "--resume", "auto", "trainer.max_epochs=2")
@@ -227,6 +248,17 @@ class OtherWays(Resumes):
         self.assertTrue((self.run_dir / "checkpoints" / f"corrupt-{names[-1]}").is_dir())
         self.assertEqual(result["steps"], 2 * STEPS)
 
+    def test_another_world_size_may_keep_the_global_batch(self):
+        self.go("trainer.max_epochs=1")
+        self.go("--resume", "auto", "trainer.devices=2", "loader.batch_size=30", "trainer.max_epochs=2", code=2)
+        self.assertIn("loader.batch_size: 50 -> 30; loader.batch_size=25 keeps the global batch of 50", self.err)
+        result = self.go("--resume", "auto", "trainer.devices=2", "loader.batch_size=25", "trainer.max_epochs=2")
+        self.assertEqual((result["world_size"], result["steps"]), (2, 2 * STEPS))
+        self.assertIn("loader.batch_size: 50 -> 25 (not bitwise: the global batch stays 50)", self.err)
+        result = self.go("--resume", "auto", "trainer.devices=1", "loader.batch_size=25", "trainer.max_epochs=3")
+        self.assertIn("the global batch is 25 now and was 50", self.err)
+        self.assertIn("loader.batch_size=50 keeps the global batch of 50", self.err)
+
     def test_another_config_is_refused_with_every_field(self):
         self.go("trainer.max_epochs=1")
         before = (self.run_dir / "result.json").read_bytes()
@@ -239,7 +271,6 @@ class OtherWays(Resumes):
     def test_what_cannot_be_gone_on_from_has_its_exit_code(self):
         self.go("--resume", "last", code=10)
         self.call("run", "digits.yaml", "--resume", self.folder / "nowhere", code=10)
-        self.call("run", "--resume", "auto", code=2)
         (self.folder / "mine").mkdir()
         (self.folder / "mine" / "thesis.tex").write_text("x")
         self.go("--resume", "auto", run_dir=self.folder / "mine", code=2)
@@ -295,6 +326,30 @@ class OtherWays(Resumes):
         self.assertIn("epoch 2 starts again from its beginning with the new data", self.err)
         self.assertEqual((self.result()["resumed_from"]["step"], self.result()["steps"]), (12, 20))
         self.assertEqual([row["epoch"] for row in rows(self.run_dir / "epochs.csv")], ["1", "2"])
+
+
+class Damaged(Resumes):
+    def test_files_that_can_be_rebuilt_do_not_stop_a_resumed_run(self):
+        self.go("trainer.max_epochs=1", "--until-epoch", 1)
+        names = ("task.json", "result.json", "manifest.json", "config.resolved.yaml")
+        for name in names:
+            (self.run_dir / name).write_text('{"cut')
+        lines = (self.run_dir / "metrics.jsonl").read_text().splitlines()
+        (self.run_dir / "metrics.jsonl").write_text("\n".join([lines[0], "rubbish", *lines[1:]]) + "\n")
+        result = self.go("--resume", "auto", "trainer.max_epochs=2")
+        self.assertEqual((result["verdict"], result["epochs"]), ("ok", 2))
+        for name in names:
+            self.assertIn(f"{name} is damaged", self.err)
+            self.assertEqual((self.run_dir / f"corrupt-{name}").read_text(), '{"cut')
+        self.assertIn("metrics.jsonl: line 2 is no line of metrics", self.err)
+        self.assertNotIn("rubbish", (self.run_dir / "metrics.jsonl").read_text())
+
+    def test_a_run_is_resumed_by_its_folder_without_its_config(self):
+        self.go("trainer.max_epochs=1")
+        (self.run_dir / "config.resolved.yaml").write_text("name: [")
+        self.call("run", "--resume", self.run_dir, "trainer.max_epochs=2")
+        self.assertIn("written again from the newest checkpoint", self.err)
+        self.assertEqual(self.result()["epochs"], 2)
 
 
 class Restarts(Resumes):

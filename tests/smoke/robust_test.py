@@ -1,10 +1,16 @@
 """Runs that go wrong on purpose: values that are not finite, losses that blow up. Needs TRAINCTL_BINARY."""
 
+import fcntl
+import hashlib
 import json
+import os
 import resource
+import subprocess
+import termios
+import threading
 import unittest
 
-from support import Smoke, run, start
+from support import BINARY, SOURCE, Smoke, run, start
 
 SHORT = ["trainer.max_epochs=1", "+trainer.limit_train_batches=10"]
 
@@ -80,6 +86,115 @@ class RunsThatDiverge(Smoke):
         code, out, err = run(self.folder, "validate", "digits.yaml", "+trainer.on_divergence=[optimizer.lr=0.01, optimizer.rate=0.1]")
         self.assertEqual(code, 2, out + err)
         self.assertIn("attempt 3 of 'on_divergence'", out + err)
+
+
+class LostOutput(Smoke):
+    """Training does not depend on anybody who reads what it prints."""
+
+    def finish(self, process, *, cause):
+        self.assertEqual(process.wait(timeout=240), 0)
+        run_dir = self.folder / "lost"
+        self.assertEqual(json.loads((run_dir / "result.json").read_text())["verdict"], "ok")
+        self.assertEqual(len((run_dir / "epochs.csv").read_text().splitlines()), 4)
+        self.assertEqual((run_dir / "logs/rank_0.log").read_text().count(f"cannot write to {cause}"), 1)
+
+    def launch(self, *words, **options):
+        command = [BINARY, "run", "digits.yaml", "--run-dir", "lost", *words]
+        return subprocess.Popen(command, cwd=self.folder, stdin=subprocess.DEVNULL, **options)
+
+    def test_a_reader_that_leaves(self):
+        process = self.launch(stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        process.stdout.close()
+        self.finish(process, cause="stdout: Broken pipe")
+
+    def test_a_reader_of_stderr_that_leaves(self):
+        process = self.launch("--progress=plain", "-v", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        process.stderr.close()
+        process.wait(timeout=240)
+        self.assertEqual(process.returncode, 0)
+
+    def test_a_full_disk(self):
+        with open("/dev/full", "w") as full:
+            self.finish(self.launch(stdout=full, stderr=full), cause="stdout: No space left on device")
+
+    def test_closed_descriptors(self):
+        process = self.launch(preexec_fn=lambda: [os.close(fd) for fd in (0, 1, 2)])
+        self.finish(process, cause="stdout: Bad file descriptor")
+
+    def test_a_document_that_is_lost(self):
+        with open("/dev/full", "w") as full:
+            process = self.launch("--json", stdout=full, stderr=subprocess.PIPE, text=True)
+            err = process.communicate(timeout=240)[1]
+        self.assertEqual(process.returncode, 0)
+        self.assertIn("cannot write to stdout: No space left on device", err)
+
+    def test_a_terminal_that_is_gone(self):
+        master, terminal = os.openpty()
+
+        def take_terminal():
+            os.setsid()
+            fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+
+        process = subprocess.Popen([BINARY, "run", "digits.yaml", "--run-dir", "lost", "trainer.max_epochs=40"], cwd=self.folder,
+                                   stdin=terminal, stdout=terminal, stderr=terminal, preexec_fn=take_terminal)
+        os.close(terminal)
+        reader = threading.Thread(target=self.read_until, args=(master, b"3/40"))
+        reader.start()
+        reader.join(timeout=240)
+        os.close(master)
+        self.assertEqual(process.wait(timeout=240), 0)
+        result = json.loads((self.folder / "lost/result.json").read_text())
+        self.assertEqual((result["verdict"], result["epochs"]), ("ok", 40))
+
+    @staticmethod
+    def read_until(master, text):
+        seen = b""
+        while text not in seen:
+            seen += os.read(master, 4096)
+
+    def test_a_sweep(self):
+        process = subprocess.Popen([BINARY, "sweep", "digits.yaml", "--seeds", "1,2", "trainer.max_epochs=1", "--out", "swept"], cwd=self.folder,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        process.stdout.close()
+        self.assertEqual(process.wait(timeout=240), 0)
+
+
+class FileSizeLimit(Smoke):
+    def test_a_checkpoint_beyond_it_is_a_message(self):
+        def limited():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+        process = start(self.folder, "run", "digits.yaml", "--run-dir", "limited", preexec_fn=limited)
+        out, err = process.communicate(timeout=240)
+        self.assertEqual(process.returncode, 11, out + err)
+        result = json.loads((self.folder / "limited/result.json").read_text())
+        self.assertIn("File too large", result["message"])
+        self.assertIn("File too large", err)
+
+
+class EndlessStart(Smoke):
+    """A scripted model whose first forward pass never returns."""
+
+    SCRIPT = SOURCE / "tests/golden/torch/endless_script.pt"
+
+    def model(self):
+        digest = hashlib.sha256(self.SCRIPT.read_bytes()).hexdigest()
+        return [f"model={{type: torchscript, path: {self.SCRIPT}, sha256: {digest}}}", "+trainer.hang_timeout=1s"]
+
+    def test_a_run_ends_as_hung(self):
+        result = self.train(*self.model(), code=8)
+        self.assertEqual((result["verdict"], result["first_failure"]["phase"]), ("hang", "startup"))
+        self.assertRegex(result["message"], r"no sign of life for .* at its start, where the limit is 10.0 s .*hang_timeout")
+
+    def test_of_two_ranks_too(self):
+        result = self.train(*self.model(), "trainer.devices=2", "loader.batch_size=25", code=8)
+        self.assertEqual((result["verdict"], result["world_size"]), ("hang", 2))
+        self.assertRegex(self.err, r"rank [01] of 2")
+
+    def test_a_plan_ends_too(self):
+        code, out, err = run(self.folder, "plan", "digits.yaml", *self.model())
+        self.assertEqual(code, 8, out + err)
+        self.assertIn("error: the model could not be measured: ", err)
 
 
 class OutOfMemory(Smoke):

@@ -158,11 +158,17 @@ class ARunThatEndsBadly(Smoke):
         result = self.train("optimizer.type=sgd", "++optimizer.lr=1e30", code=6)
         self.assertEqual(result["verdict"], "diverged")
 
-    def test_a_batch_larger_than_the_data_is_a_config_error(self):
-        code, out, err = run(self.folder, "run", "digits.yaml", "loader.batch_size=5000", "--run-dir", self.folder / "b")
-        self.assertEqual(code, 2, out + err)
-        self.assertIn("5000", err)
-        self.assertFalse((self.folder / "b").exists())
+    def test_a_batch_larger_than_the_data_is_one_short_batch(self):
+        result = self.train("loader.batch_size=5000", "trainer.max_epochs=2")
+        self.assertEqual((result["steps"], result["epochs"]), (2, 2))
+        self.assertIn("warning: a batch of 5,000 is larger than the training data: 2,000 samples; each epoch is one short batch", self.err)
+        two = self.train("loader.batch_size=5000", "trainer.max_epochs=2", "trainer.devices=2")
+        self.assertEqual(two["data_digest"], result["data_digest"])
+
+    def test_a_batch_larger_than_the_data_is_an_error_with_drop_last(self):
+        code, _, err = run(self.folder, "run", "digits.yaml", "loader.batch_size=5000", "loader.drop_last=true")
+        self.assertEqual(code, 2, err)
+        self.assertIn("drop_last leaves none", err)
 
     def test_an_occupied_run_folder_is_refused(self):
         (self.folder / "busy").mkdir()
@@ -221,8 +227,9 @@ class BenchComparesSettings(Smoke):
         self.assertGreaterEqual(number, 1)
         self.assertIn(f"warm-up  {number} CPU thread", err)
         manifests = [json.loads(file.read_text()) for file in (self.folder / "runs/bench/smoke").glob("2*/manifest.json")]
-        self.assertEqual([one["num_threads"]["value"] for one in manifests], 5 * [number])  # the warm-up and two runs a row
-        self.assertEqual(sum(one["num_threads"]["why"] == "asked" for one in manifests), 4)  # not found by each anew
+        asked = [one["num_threads"]["value"] for one in manifests if one["num_threads"]["why"] == "asked"]
+        self.assertEqual(asked, 4 * [number])  # two runs a row: not found by each anew
+        self.assertIn(len(manifests) - len(asked), (1, 2, 3))  # the warm-up, again where others took the cores
 
     def test_a_patch_is_compared_as_a_whole_and_a_failing_bench_keeps_the_saved_file(self):
         (self.folder / "fast.patch.yaml").write_text("loader: {batch_size: 100}\noptimizer: {lr: 0.004}\n")

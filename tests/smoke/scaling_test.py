@@ -5,7 +5,7 @@ import csv
 import json
 import os
 
-from support import Smoke, main, run
+from support import Smoke, main, measures_time, run
 
 BATCHES = ["trainer.limit_train_batches=10", "trainer.limit_val_batches=2"]
 SHORT = ["trainer.max_epochs=3", *BATCHES]
@@ -153,6 +153,25 @@ class LinkAndForecast(Smoke):
     def test_a_plan_measures_the_link_of_this_machine_itself(self):
         scaling = self.plan("--devices", "2")["scaling"]
         self.assertIn("measured now", scaling["link"]["from"])
+        self.assertIn("side by side", scaling["assumptions"][0])
+        two = scaling["rows"][1]
+        self.assertEqual((two["ranks"], two["measured"]), (2, True))
+        self.assertTrue(two["step_low_s"] <= two["step_s"] <= two["step_high_s"])
+        self.assertEqual([row["measured"] for row in scaling["rows"]], [False, True, False, False])
+        self.assertIn(" to ", run(self.folder, "plan", "digits.yaml", "--devices", "2")[1])
+
+    @measures_time
+    def test_the_step_of_two_ranks_on_these_cores_is_that_of_a_run(self):
+        words = ["model.hidden=[1024, 1024]", "loader.batch_size=256", "++loader.num_workers=0", "++dataset.train.samples=8192"]
+        tried = []
+        for _ in range(3):  # other processes may take the cores during one of the two
+            row = self.plan(*words, "--devices", "2")["scaling"]["rows"][1]
+            result = self.train(*words, "trainer.devices=2", "trainer.max_epochs=3", "++dataset.cache.mode=decoded")
+            step = max(rank["work_s"] + rank["allreduce_exposed_s"] for rank in result["ranks"])
+            tried.append((row["step_low_s"], row["step_s"], row["step_high_s"], step))
+            if 0.75 * row["step_low_s"] <= step <= 1.25 * row["step_high_s"]:
+                return
+        self.fail(f"low, step, high of the plan and step of the run: {tried}")
 
     def test_options_that_contradict_each_other_are_refused(self):
         for words, why in [(["--link", "x.json"], "--devices N"), (["--devices", "2", "--bandwidth", "1GB/s"], "belong together"),
@@ -174,7 +193,7 @@ class LinkAndForecast(Smoke):
         self.assertEqual(sum(bucket["bytes"] for bucket in fake["buckets"]), 4 * (784 * 32 + 32 + 320 + 10))
         self.assertLess(fake["memory"]["step_bytes_zero1"], fake["memory"]["step_bytes"])
         self.assertEqual(fake["problems"], [])
-        lost = self.plan("--fake-ranks", "64", code=2)["fake_ranks"]
+        lost = self.plan("--fake-ranks", "64", "loader.drop_last=true", code=2)["fake_ranks"]
         self.assertIn("larger than the training data", lost["problems"][0])
 
     def test_a_config_for_gpus_that_are_not_here_is_checked_all_the_same(self):

@@ -77,6 +77,31 @@ class Sweeping(Smoke):
         return process
 
 
+class Folders(Sweeping):
+    def test_each_sweep_has_its_folder_and_resume_takes_the_newest(self):
+        words = ("sweep", "tiny.yaml", "optimizer.lr=0.1,0.01", "trainer.max_epochs=1")
+        for _ in range(2):
+            code, out, err = run(self.folder, *words)
+            self.assertEqual(code, 0, out + err)
+        root = self.folder / "runs/sweep/tiny"
+        folders = sorted(path for path in root.iterdir() if not path.is_symlink())
+        self.assertEqual(len(folders), 2)
+        self.assertIn((root / "latest").resolve(), folders)
+        older = next(path for path in folders if path != (root / "latest").resolve())
+        before = {path: path.stat().st_mtime_ns for path in older.rglob("*")}
+        more = ("sweep", "tiny.yaml", "optimizer.lr=0.1,0.01,0.001", "trainer.max_epochs=1")
+        code, out, err = run(self.folder, *more, "--resume", "--json")
+        self.assertEqual(code, 0, out + err)
+        document = json.loads(out)
+        self.assertEqual((len(document["runs"]), document["folder"]), (3, str((root / "latest").resolve())))
+        self.assertEqual(before, {path: path.stat().st_mtime_ns for path in older.rglob("*")})
+
+    def test_the_sweep_of_a_name_starts_where_there_is_none_to_resume(self):
+        code, out, err = run(self.folder, "sweep", "tiny.yaml", "optimizer.lr=0.1", "trainer.max_epochs=1", "--resume")
+        self.assertEqual(code, 0, out + err)
+        self.assertTrue((self.folder / "runs/sweep/tiny/latest/sweep.json").is_file())
+
+
 class Grids(Sweeping):
     def test_a_grid_is_made_ranked_and_not_made_again(self):
         document = self.sweep("optimizer.lr=0.1,0.01", "model.hidden=[8],[4]", "--csv", "lines.csv")

@@ -61,12 +61,12 @@ class LanguageModels(FromFolder):
 
     def test_a_sound_run_is_watched_without_a_word(self):
         self.train(*self.SHORT, "trainer.max_epochs=1", "+trainer.limit_train_batches=5", "+trainer.detect_anomaly=true",
-                   "+trainer.accelerator=cpu", "scheduler=constant_lr", config=self.CONFIG)
+                   "+trainer.accelerator=cpu", "scheduler=constant", config=self.CONFIG)
         self.assertNotIn("RecordFunction", (self.run_dir / "logs/rank_0.log").read_text())
 
     def test_two_ranks_learn_it_as_one_with_the_doubled_batch(self):
         words = [*self.SHORT, "model.dropout=0", "trainer.max_epochs=1", "+trainer.limit_train_batches=10",
-                 "scheduler=constant_lr"]
+                 "scheduler=constant"]
         alone = self.train(*words, "loader.batch_size=32", config=self.CONFIG)
         pair = self.train(*words, "+trainer.devices=2", "+trainer.accelerator=cpu", config=self.CONFIG)
         self.assertEqual(pair["data_digest"], alone["data_digest"])

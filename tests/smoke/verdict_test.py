@@ -5,9 +5,11 @@ import hashlib
 import json
 import os
 import pathlib
+import subprocess
+import sys
 import unittest
 
-from support import Smoke, main, run
+from support import Smoke, main, measures_time, run
 
 # Saves that would be a part of the time of short epochs.
 NO_SAVES = ["checkpoint.every_n_epochs=100", "checkpoint.save_top_k=0", "checkpoint.save_last=false"]
@@ -16,8 +18,11 @@ SLOW_TRANSFORMS = ("dataset.train.transforms=[{type: resize, size: 256}, {type: 
 
 
 class Verdicts(Smoke):
-    def verdict(self, *words):
+    def verdict(self, *words, quiet=True):
+        """With `quiet`, what the verdict is apart from other processes that take the cores."""
         found = self.train(*words)["bottleneck"]
+        if quiet and found["verdict"] == "machine_busy":
+            found = found["otherwise"]
         self.assertTrue(found["evidence"], found)
         for each in found["evidence"]:
             self.assertEqual(sorted(each), ["name", "text", "unit", "value"])
@@ -33,12 +38,14 @@ class Verdicts(Smoke):
 
 
 class InputBound(Verdicts):
+    @measures_time
     def test_heavy_transforms_without_a_worker_ask_for_workers(self):
         found = self.verdict("loader.num_workers=0", "dataset.cache.mode=none", "dataset.train.samples=400", SLOW_TRANSFORMS,
                              "trainer.limit_val_batches=1", *NO_SAVES)
         self.assertEqual((found["verdict"], found["cause"]), ("input_bound", "no_workers"), found)
         self.assertTrue(found["setting"].startswith("loader.num_workers="), found)
-        self.assertGreater(found["headroom"], 1.5)
+        if found["headroom"] is not None:
+            self.assertGreater(found["headroom"], 1.5)
         self.assertIn("try " + found["setting"], self.out)
         self.accepts(found)
 
@@ -65,7 +72,72 @@ class InputBound(Verdicts):
         return self.losses(self.run_dir), files, hashlib.sha256(weights[header:]).hexdigest()
 
 
+class Settings(Verdicts):
+    """Settings that hide behind forward and backward. The advice is followed, and its gain lies within what was claimed."""
+    SLACK = 1.6  # other work on the machine may slow down either run by so much
+
+    def rate(self, *words):
+        return max(self.train(*words, *NO_SAVES)["samples_per_s"] for _ in range(2))
+
+    def follow(self, found, *words):
+        before = self.rate(*words)
+        key, value = found["setting"].split("=", 1)
+        after = self.rate(*[word for word in words if not word.startswith(key + "=")], f"++{key}={value}")
+        gain = found["gain"]
+        self.assertLess(gain["low"], after / before * self.SLACK, (found["setting"], before, after, gain))
+        if gain["high"] is not None:
+            self.assertEqual(found["headroom"], gain["high"])
+            self.assertGreater(gain["high"] * self.SLACK, after / before, (found["setting"], before, after, gain))
+        return after / before
+
+    def test_a_linear_model_with_batches_of_one_row_asks_for_larger_ones(self):
+        words = ["model=linear", "loader.batch_size=1", "loader.num_workers=0", "dataset.train.samples=3000",
+                 "optimizer={type: sgd, lr: 0.01}", "trainer.limit_val_batches=1", "trainer.num_threads=1", "trainer.max_epochs=3"]
+        found = self.verdict(*words, *NO_SAVES)
+        self.assertRegex(found["setting"] or "", "^loader.batch_size=[248]$", found)
+        self.accepts(found)
+        self.assertGreater(self.follow(found, *words), 1.1)
+
+    def test_detect_anomaly_is_the_cause(self):
+        words = ["model.hidden=[64, 64, 64, 64]", "loader.batch_size=16", "loader.num_workers=0", "dataset.train.samples=4000",
+                 "trainer.limit_val_batches=1", "trainer.num_threads=1", "trainer.detect_anomaly=true", "trainer.max_epochs=3"]
+        found = self.verdict(*words, *NO_SAVES)
+        self.assertEqual((found["cause"], found["setting"]), ("anomaly_checks", "trainer.detect_anomaly=false"), found)
+        self.assertGreater(self.follow(found, *words), 1.1)
+
+    def test_no_verdict_claims_what_was_not_compared(self):
+        found = self.verdict("model.hidden=[512, 512]", "loader.batch_size=100", "loader.num_workers=0", *NO_SAVES)
+        self.assertEqual([check["key"] for check in found["checks"]],
+                         ["loader.batch_size", "trainer.num_threads", "trainer.precision", "trainer.detect_anomaly"])
+        for check in found["checks"]:
+            if found["setting"] is None and found["verdict"] in ("compute_bound", "balanced") and not check["compared"]:
+                self.assertIn(check["key"], found["advice"])
+        self.assertNotIn("hardly", found["advice"])
+
+
+class BusyMachine(Verdicts):
+    @unittest.skipUnless(pathlib.Path("/proc/stat").is_file(), "this kernel does not report the use of cores")
+    def test_processes_that_take_all_cores_are_named_first(self):
+        burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in os.sched_getaffinity(0) for _ in "ab"]
+        try:
+            found = self.verdict("model.hidden=[512, 512]", "loader.batch_size=100", "loader.num_workers=0",
+                                 "dataset.train.samples=20000", "trainer.max_epochs=2", "trainer.limit_val_batches=1", *NO_SAVES, quiet=False)
+        finally:
+            for burner in burners:
+                burner.kill()
+                burner.wait()
+        shares = {each["name"]: each["value"] for each in found["evidence"]}
+        if "outside_cores" not in shares:
+            self.skipTest("the kernel does not report the use of these cores")
+        self.assertEqual((found["verdict"], found["cause"]), ("machine_busy", "cores_taken"), found)
+        self.assertGreater(shares["outside_cores"], 0.2)
+        self.assertIn("% of the cores' time goes to others", found["advice"])
+        self.assertIsNone(found["headroom"])
+        self.assertIn("trainctl run", self.out.split("next")[-1].replace(os.environ["TRAINCTL_BINARY"], "trainctl"))
+
+
 class SlowRank(Verdicts):
+    @measures_time
     def test_a_rank_that_waits_for_its_loader_asks_for_workers(self):
         plugin = os.environ["TRAINCTL_SLOW_PLUGIN"]
         found = self.verdict(f"+plugins=[{plugin}]", "dataset.train={type: slow_rows, samples: 640, microseconds: 2000, rank: 1}",
@@ -78,12 +150,14 @@ class SlowRank(Verdicts):
 
 
 class SavesAndValidates(Verdicts):
+    @measures_time
     def test_a_checkpoint_at_each_step_asks_for_fewer(self):
         found = self.verdict("checkpoint.every_n_steps=1", "trainer.limit_val_batches=1", "loader.num_workers=0")
         self.assertEqual((found["verdict"], found["cause"]), ("checkpoint_bound", "saved_too_often"), found)
         self.assertTrue(found["setting"].startswith("checkpoint.every_n_steps="), found)
         self.accepts(found)
 
+    @measures_time
     def test_a_validation_far_larger_than_the_training_asks_for_fewer(self):
         found = self.verdict("dataset.train.samples=100", "dataset.val.samples=15000", "trainer.max_epochs=4",
                              "loader.num_workers=0", *NO_SAVES)
@@ -97,6 +171,7 @@ class ThreadsAndHealth(Verdicts):
 
     @unittest.skipIf(len(os.sched_getaffinity(0)) >= 8, "too many cores for 16 threads to stand in each other's way")
     @unittest.skipUnless(pathlib.Path("/proc/pressure/cpu").is_file(), "this kernel does not tell pressure")
+    @measures_time
     def test_many_more_threads_than_cores_are_told_from_work(self):
         found = self.verdict("trainer.num_threads=16", "model.hidden=[2048, 2048]", "loader.batch_size=256", *self.WORK)
         self.assertEqual((found["verdict"], found["cause"]), ("host_bound", "threads_oversubscribed"), found)
@@ -104,13 +179,16 @@ class ThreadsAndHealth(Verdicts):
         self.assertLess(int(found["setting"].split("=")[1]), 16)
         self.accepts(found)
 
+    @measures_time
     def test_a_healthy_run_has_nothing_to_fix(self):
         found = self.verdict("model.hidden=[512, 512]", "loader.batch_size=100", *self.WORK)
         stalled = max((each["value"] for each in found["evidence"] if each["name"] in ("cpu_stalled", "throttled")), default=0)
         if stalled > 0.05:
             self.skipTest("other processes take the cores")  # then that is what the verdict tells
         self.assertIn(found["verdict"], ("compute_bound", "balanced"), found)
-        self.assertIsNone(found["setting"], found)
+        if found["setting"] is not None:  # a replay found a gain on this machine, or there was no time for one
+            self.assertTrue(found["gain"]["replayed"] or found["gain"]["text"].startswith("at most "), found)
+            self.accepts(found)
         self.assertLess(found["perfect_loader"]["speedup"], 1.3)
 
     def test_the_rules_are_printed(self):

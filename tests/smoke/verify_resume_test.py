@@ -40,6 +40,23 @@ class CheckpointsOfRuns(Smoke):
         self.assertEqual(code, 10, out + err)
         self.assertIn("rank_0.part", err)
 
+    def test_a_checkpoint_stores_each_tensor_once(self):
+        # A learning rate that rises a thousandfold makes the first epoch the best: later checkpoints hold weights besides their own.
+        self.train(*TINY, "trainer.max_epochs=4", "model.hidden=[256]", "+checkpoint.save_top_k=-1",
+                   "+checkpoint.monitor=val/loss", "+scheduler={type: multi_step_lr, milestones: [1], gamma: 1000}")
+        counted = {path.stat().st_ino for path in (self.run_dir / "checkpoints").glob("*.safetensors")}
+        for folder in self.folders():
+            code, out, err = run(self.folder, "checkpoint", "inspect", folder, "--json")
+            self.assertEqual(code, 0, out + err)
+            groups = json.loads(out)["groups"]
+            self.assertEqual(groups["keeper"]["bytes"], groups["model"]["bytes"])
+            files = [path.stat() for path in folder.iterdir()]
+            taken = sum(info.st_size for info in files if info.st_ino not in counted)
+            counted.update(info.st_ino for info in files)
+            self.assertLess(taken, 1.1 * (groups["model"]["bytes"] + groups["optimizer"]["bytes"]), folder.name)
+        code, out, err = run(self.folder, "checkpoint", "verify", self.run_dir)
+        self.assertEqual(code, 0, out + err)
+
     def test_the_verbs_read_what_a_run_has_saved(self):
         self.train(*TINY)
         code, out, err = run(self.folder, "checkpoint", "verify", self.run_dir)

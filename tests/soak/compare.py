@@ -25,6 +25,28 @@ def read_container(path):
     return entries, header["meta"]
 
 
+def read_safetensors(path):
+    data = path.read_bytes()
+    length = struct.unpack_from("<Q", data)[0]
+    header = json.loads(data[8:8 + length])
+    header.pop("__metadata__", None)
+    return {name: (one["dtype"], one["shape"], data[8 + length:][slice(*one["data_offsets"])]) for name, one in header.items()}
+
+
+def read_part(path):
+    """The same of a rank's part, with the groups of tensors that the manifest stores elsewhere."""
+    entries, meta = read_container(path)
+    shared = read_container(path.parent / "manifest")[1].get("shared", []) if path.name == "rank_0.part" else []
+    for group in shared:
+        if "same_as" in group:
+            found = {name.removeprefix(group["same_as"]): entry for name, entry in entries.items()
+                     if name.startswith(group["same_as"])}
+        else:
+            found = read_safetensors(path.parent / group["file"])
+        entries.update({group["group"] + name: entry for name, entry in found.items()})
+    return entries, meta
+
+
 def without_times(value):
     if isinstance(value, dict):
         return {key: without_times(item) for key, item in value.items() if not TIME.search(key)}
@@ -92,7 +114,7 @@ def epochs(run_dir):
 
 
 def part_differences(mine, other, label):
-    (my_entries, my_meta), (its_entries, its_meta) = read_container(mine), read_container(other)
+    (my_entries, my_meta), (its_entries, its_meta) = read_part(mine), read_part(other)
     found = [f"{label} has {name} in one run only" for name in sorted(my_entries.keys() ^ its_entries.keys())]
     found += [f"{label}: {name} differs" for name in sorted(my_entries.keys() & its_entries.keys())
               if my_entries[name] != its_entries[name]]

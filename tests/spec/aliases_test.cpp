@@ -6,54 +6,9 @@
 #include "spec/load.hpp"
 #include "support/catch.hpp"
 
-#include <set>
 #include <string>
 
 using namespace trainctl;
-
-namespace {
-
-void add_keys(const config::Schema& schema, std::set<std::string>& keys);
-
-void add_keys(const config::FieldType& type, std::set<std::string>& keys) {
-  if (type.item) add_keys(*type.item, keys);
-  if (type.object) add_keys(*type.object, keys);
-}
-
-void add_keys(const config::Schema& schema, std::set<std::string>& keys) {
-  for (const config::Field& field : schema.fields) {
-    keys.insert(field.key);
-    add_keys(field.type, keys);
-  }
-}
-
-/// Of the experiment, its sections and every stage.
-std::set<std::string> all_keys() {
-  std::set<std::string> keys;
-  add_keys(spec::experiment_schema(), keys);
-  const config::Vocabulary& vocabulary = spec::builtin_vocabulary();
-  for (const std::string& kind : vocabulary.kinds()) {
-    for (const std::string& name : vocabulary.names(kind))
-      add_keys(vocabulary.find(kind, name)->schema, keys);
-  }
-  return keys;
-}
-
-}  // namespace
-
-TEST_CASE("no key of ours is said to be not in this release") {
-  const std::set<std::string> keys = all_keys();
-  CHECK(
-      (keys.contains("cuda_graphs") && keys.contains("start_epoch") && keys.contains("ns_steps")));
-  int later = 0;
-  for (const config::Alias& alias : config::aliases()) {
-    if (!alias.note.starts_with("not in this release")) continue;
-    INFO(alias.word);
-    CHECK_FALSE(keys.contains(std::string(alias.word)));
-    ++later;
-  }
-  CHECK(later > 0);
-}
 
 TEST_CASE("every hint for a key of another runner names a key of ours") {
   const config::Schema& schema = *config::Codec<spec::Experiment>::schema();

@@ -20,7 +20,7 @@ TEST_CASE("what a file leaves out has PyTorch's and Lightning's defaults", "[spe
   CHECK(experiment.name == "experiment");
   CHECK(experiment.loss.type == "cross_entropy");
   CHECK(experiment.loss.as<spec::loss::CrossEntropy>().label_smoothing == 0);
-  CHECK(experiment.scheduler.type == "constant_lr");
+  CHECK(experiment.scheduler.type == "constant");
   CHECK_FALSE(experiment.early_stopping);
   CHECK(experiment.metrics.empty());
   CHECK(experiment.loader.batch_size == 64);
@@ -79,7 +79,7 @@ TEST_CASE("what this release does not do is refused, not ignored", "[spec]") {
              Contains("'precision' must be one of 32-true, bf16-mixed, 16-mixed"));
   CHECK_THAT(problems_of({"trainer.val_check_interval=2"}),
              Contains("unknown key 'val_check_interval'") &&
-                 Contains("not in this release: remove the key"));
+                 Contains("write 'trainer.check_val_every_n_epoch: 1'"));
   CHECK_THAT(problems_of({"distributed.sync_batch_norm=true"}),
              Contains("unknown key 'sync_batch_norm'") &&
                  Contains("trainctl calls it 'trainer.sync_batchnorm'"));
@@ -121,12 +121,12 @@ TEST_CASE("an override may go below a default", "[spec]") {
                   "loggers=[console]", "loggers.0=csv", "~metrics", "trainer.max_epochs=7"})
           .experiment;
   CHECK(experiment.loss.as<spec::loss::CrossEntropy>().label_smoothing == 0.1);
-  CHECK(experiment.scheduler.type == "constant_lr");
+  CHECK(experiment.scheduler.type == "constant");
   CHECK(experiment.optimizer.as<spec::optimizer::Adam>().betas == std::array{0.5, 0.999});
   CHECK(experiment.loggers.front().type == "csv");
   CHECK(experiment.loggers.size() == 1);
   CHECK_THAT(problems_of({"scheduler.step_size=3"}),
-             Contains("unknown key 'step_size' in scheduler 'constant_lr'"));
+             Contains("unknown key 'step_size' in scheduler 'constant'"));
   CHECK_THAT(problems_of({"loss=~", "loss.label_smoothing=2"}),
              Contains("'label_smoothing' must be"));
   CHECK_THAT(problems_of({"early_stopping.patience=2"}), Contains("has no 'type'"));

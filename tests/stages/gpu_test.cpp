@@ -52,7 +52,10 @@ TEST_CASE("a GPU trains as the CPU does, with each optimizer") {
   for (const auto& [type, options] : std::vector<std::pair<std::string, std::string>>{
            {"sgd", "{lr: 0.1, momentum: 0.9, dampening: 0.1}"},
            {"adam", "{lr: 0.01, amsgrad: true}"},
-           {"adamw", "{lr: 0.01}"}}) {
+           {"adamw", "{lr: 0.01}"},
+           {"nadam", "{lr: 0.01}"},
+           {"lamb", "{lr: 0.01}"},
+           {"muon", "{lr: 0.01, ns_dtype: float32}"}}) {
     const std::vector<double> host = losses(at::kCPU, type, options);
     const std::vector<double> device = losses(at::kCUDA, type, options);
     for (std::size_t i = 0; i < host.size(); ++i) {

@@ -1,12 +1,20 @@
 #include "spec/monitor.hpp"
+#include "stage/growing_metric.hpp"
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"
 
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
 
+#include <algorithm>
 #include <cmath>
 
 using namespace trainctl;
@@ -83,7 +91,7 @@ TEST_CASE("the answers of two ranks add up to those of all rows") {
     all->update(logits, answers);
     one->update(logits.slice(0, 0, 2), answers.slice(0, 0, 2));
     other->update(logits.slice(0, 2, 5), answers.slice(0, 2, 5));
-    one->sums().add_(other->sums());
+    stage::merge(*one, other->sums());
     CHECK(one->sums().equal(all->sums()));
     CHECK(one->value() == all->value());
     all->reset();
@@ -119,6 +127,75 @@ TEST_CASE("a column that is all no is left out of auroc's mean") {
   const auto none = make_of_answers("auroc", "{}", 2);
   none->update(logits, tensor(Json{{0, 0}, {0, 0}, {0, 0}}));
   CHECK(std::isnan(none->value()));
+}
+
+TEST_CASE("auroc: the value is scikit-learn's for ties and for log-odds of any size") {
+  for (const Json& run : stages_test::golden("auroc")["cases"]) {
+    INFO(run["name"]);
+    const bool answers = run.contains("answers");
+    const at::Tensor logits = tensor(run["logits"]);
+    const at::Tensor targets = tensor(run["targets"], answers ? at::kFloat : at::kLong);
+    const std::string options = "{average: " + run["average"].get<std::string>() + "}";
+    const auto build = [&] { return make("auroc", options, context_for(logits, targets)); };
+    const auto whole = build();
+    whole->update(logits, targets);
+    CHECK(whole->value() == Approx(run["value"].get<double>()).epsilon(1e-12));
+
+    const auto first = build();
+    const auto second = build();
+    for (std::int64_t row = 0; row < logits.size(0); row += 7) {
+      const std::int64_t end = std::min(row + 7, logits.size(0));
+      (row % 2 == 0 ? first : second)
+          ->update(logits.slice(0, row, end), targets.slice(0, row, end));
+    }
+    const auto joined = build();
+    stage::merge(*joined, second->sums());
+    stage::merge(*joined, first->sums());
+    CHECK(joined->value() == whole->value());
+    CHECK(stage::as_growing(*joined) != nullptr);
+  }
+}
+
+TEST_CASE("auroc: beyond max_scores the value is that of quantile bins, wherever the scores lie") {
+  at::manual_seed(3);
+  for (const double scale : {1e-4, 1.0, 1e4}) {
+    INFO("scale " << scale);
+    const at::Tensor targets = at::randint(2, {20'000}, at::kLong);
+    const at::Tensor gain = targets.to(at::kDouble).unsqueeze(1) * 1.5;
+    const at::Tensor logits =
+        at::cat({at::zeros({20'000, 1}, at::kDouble), at::randn({20'000, 1}, at::kDouble) + gain},
+                1) *
+        scale;
+    const auto exact = make("auroc", "{}", 2);
+    const auto binned = make("auroc", "{max_scores: 3000, bins: 1000}", 2);
+    for (std::int64_t row = 0; row < 20'000; row += 1000) {
+      for (const auto* metric : {&exact, &binned})
+        (*metric)->update(logits.slice(0, row, row + 1000), targets.slice(0, row, row + 1000));
+    }
+    CHECK(exact->value() == Approx(0.855).margin(0.02));
+    CHECK(binned->value() != exact->value());
+    CHECK(binned->value() == Approx(exact->value()).margin(0.002));
+    CHECK(binned->sums().numel() < exact->sums().numel() / 3);
+    const auto resumed = make("auroc", "{max_scores: 3000, bins: 1000}", 2);
+    stage::merge(*resumed, binned->sums());
+    CHECK(resumed->value() == binned->value());
+  }
+}
+
+TEST_CASE("auroc: a row that is left out does not count, and a score that is NaN gives NaN") {
+  const at::Tensor logits = tensor(Json{{0, 1}, {0, 3}, {0, 2}, {0, -1}});
+  const at::Tensor targets = tensor(Json{1, 0, 1, 0}, at::kLong);
+  const auto metric = make("auroc", "{}", 2);
+  metric->update(logits, targets);
+  CHECK(metric->value() == 0.5);
+  metric->update(tensor(Json{{0, 9}}), tensor(Json{0}, at::kLong));
+  stage::as_growing(*metric)->keep_last_update_if(at::full({}, false, at::kBool));
+  CHECK(metric->value() == 0.5);
+  metric->update(tensor(Json{{0, 9}}), tensor(Json{1}, at::kLong));
+  stage::as_growing(*metric)->keep_last_update_if(at::full({}, true, at::kBool));
+  CHECK(metric->value() == Approx(4 / 6.0));
+  metric->update(tensor(Json{{0, std::nan("")}}), tensor(Json{1}, at::kLong));
+  CHECK(std::isnan(metric->value()));
 }
 
 TEST_CASE("what only classes or only answers have is refused of the others") {

@@ -1,3 +1,4 @@
+#include "spec/momentum.hpp"
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"
@@ -49,11 +50,14 @@ TEST_CASE("optimizers that follow a cycle end at PyTorch's weights") {
   for (const Json& run : golden["followers"]) {
     INFO(run["type"] << " " << run["options"]);
     const at::Tensor weight = tensor(golden["start"]).requires_grad_(true);
-    const auto optimizer = optimizer_of(run["type"], run["options"].dump(), weight);
+    const config::Stage cycle = stages_test::stage("scheduler", "one_cycle_lr", "{}");
+    const auto optimizer = stages::builtin_catalogue().optimizers.build(
+        spec::with_scheduled_momentum(
+            stages_test::stage("optimizer", run["type"], run["options"].dump()), cycle),
+        {{{"weight", weight}}});
     REQUIRE(optimizer->has_momentum());
-    const auto scheduler = stages::builtin_catalogue().schedulers.build(
-        stages_test::stage("scheduler", "one_cycle_lr", "{cycle_momentum: true}"),
-        {optimizer->initial_lr(), 3, 10});
+    const auto scheduler =
+        stages::builtin_catalogue().schedulers.build(cycle, {optimizer->initial_lr(), 3, 10});
     for (std::int64_t step = 0; step < golden["steps"]; ++step) {
       weight.mutable_grad() = tensor(golden["gradients"][static_cast<std::size_t>(step)]);
       optimizer->set_lr(scheduler->lr(0, step));
@@ -64,15 +68,16 @@ TEST_CASE("optimizers that follow a cycle end at PyTorch's weights") {
   }
 }
 
-TEST_CASE("a cycle leaves the momentum alone unless it is asked to move it") {
-  const auto plain = make("one_cycle_lr", "{}");
+TEST_CASE("one_cycle_lr: cycle_momentum false leaves the momentum alone") {
+  CHECK(make("one_cycle_lr", "{}")->cycles_momentum());
+  const auto plain = make("one_cycle_lr", "{cycle_momentum: false}");
   CHECK_FALSE(plain->cycles_momentum());
   CHECK_FALSE(plain->momentum(0, 3));
   CHECK_FALSE(make("step_lr", "{step_size: 2}")->cycles_momentum());
 }
 
 TEST_CASE("the momentum waits at its highest through the warm-up and stays after the end") {
-  const auto cycle = make("one_cycle_lr", "{cycle_momentum: true, warmup: 10}");
+  const auto cycle = make("one_cycle_lr", "{warmup: 10}");
   for (const std::int64_t step : {0, 5, 10}) CHECK(*cycle->momentum(0, step) == Approx(0.95));
   CHECK(*cycle->momentum(0, 15) == Approx(0.85));  // 0.3 of the 20 that are left, less one
   CHECK(*cycle->momentum(0, 29) == Approx(0.95));
@@ -80,9 +85,8 @@ TEST_CASE("the momentum waits at its highest through the warm-up and stays after
 }
 
 TEST_CASE("a sequence hands over the momentum of its cycle, and none else") {
-  const auto sequence = make("sequential_lr",
-                             "{schedulers: [constant_lr, {type: one_cycle_lr, cycle_momentum: "
-                             "true}], milestones: [10], interval: step}");
+  const auto sequence = make(
+      "sequential_lr", "{schedulers: [constant, one_cycle_lr], milestones: [10], interval: step}");
   CHECK(sequence->cycles_momentum());
   CHECK_FALSE(sequence->momentum(0, 9));
   CHECK(*sequence->momentum(1, 10) == Approx(0.95));
@@ -91,11 +95,11 @@ TEST_CASE("a sequence hands over the momentum of its cycle, and none else") {
 
 TEST_CASE(
     "what a cycle leaves stays while the next scheduler of the sequence has none, as in torch") {
-  const std::string cut = "total_steps: 20, cycle_momentum: true}";
+  const std::string cut = "total_steps: 20}";
   const auto cycle = make("one_cycle_lr", "{" + cut);
   const auto check = [&](const std::string& milestones, std::int64_t begin) {
     const auto sequence = make("sequential_lr", "{schedulers: [{type: one_cycle_lr, " + cut +
-                                                    ", {type: constant_lr}], " + milestones + "}");
+                                                    ", {type: constant}], " + milestones + "}");
     const double left = *cycle->momentum((begin - 1) / 10, begin - 1);
     CHECK(left > 0.85);
     CHECK(left < 0.95);
@@ -114,7 +118,7 @@ TEST_CASE("a cycle whose first phase is one step or less has finite rates throug
                               "total_steps: 10, pct_start: 0.5, three_phase: true",
                               "total_steps: 10, pct_start: 0.1, anneal_strategy: linear"}) {
     INFO(options);
-    const auto cycle = make("one_cycle_lr", std::string("{cycle_momentum: true, ") + options + "}");
+    const auto cycle = make("one_cycle_lr", std::string("{") + options + "}");
     for (std::int64_t step = 0; step < 30; ++step) {
       INFO("step " << step);
       const double rate = cycle->lr(step / 10, step);

@@ -70,6 +70,57 @@ TEST_CASE("20 steps of each optimizer give PyTorch's weights") {
   }
 }
 
+TEST_CASE("muon: steps in bfloat16 match torch.optim.Muon's") {
+  const Json golden = stages_test::golden("optimizers");
+  for (const Json& run : golden["muon"]) {
+    INFO(run["options"]);
+    const double lr = run["options"]["lr"];
+    const std::vector<stage::NamedTensor> parameters{
+        {"wide.weight", leaf(tensor(golden["matrices"][0]))},
+        {"tall.weight", leaf(tensor(golden["matrices"][1]))}};
+    const auto optimizer = make("muon", run["options"].dump(), parameters);
+    std::size_t kept = 0;
+    for (std::size_t step = 1; step <= golden["matrix_gradients"].size(); ++step) {
+      for (std::size_t i = 0; i < parameters.size(); ++i)
+        parameters[i].tensor.mutable_grad() = tensor(golden["matrix_gradients"][step - 1][i]);
+      optimizer->step();
+      if (golden["kept_steps"][kept] == step) {
+        // Products in bfloat16 may round otherwise on another CPU: a hundredth of a step each.
+        const double bound = 0.01 * lr * static_cast<double>(step);
+        for (std::size_t i = 0; i < parameters.size(); ++i) {
+          const at::Tensor expected = tensor(run["weights"][kept][i]);
+          CHECK((parameters[i].tensor.detach() - expected).abs().max().item<double>() <= bound);
+        }
+        ++kept;
+      }
+      if (golden["drop_after"] == step) optimizer->set_lr(lr * 0.1);
+    }
+    CHECK(kept == golden["kept_steps"].size());
+  }
+}
+
+TEST_CASE("muon: iterations run in bfloat16, or in float32 on request") {
+  // From 0 with a rate of 1 the weights are the step itself, up to its sign.
+  const at::Tensor gradient = tensor(stages_test::golden("optimizers")["matrix_gradients"][0][0]);
+  const auto step_of = [&](const std::string& options) {
+    const at::Tensor weight = leaf(at::zeros({8, 24}));
+    const auto optimizer = make("muon", options, {{"weight", weight}});
+    weight.mutable_grad() = gradient.clone();
+    optimizer->step();
+    return weight.detach();
+  };
+  const auto is_bfloat16 = [](const at::Tensor& values) {
+    return values.equal(values.to(at::kBFloat16).to(at::kFloat));
+  };
+  const at::Tensor by_default = step_of("{lr: 1}");
+  const at::Tensor precise = step_of("{lr: 1, ns_dtype: float32}");
+  CHECK(is_bfloat16(by_default));
+  CHECK_FALSE(is_bfloat16(precise));
+  CHECK((by_default - precise).abs().max().item<double>() < 0.05);
+  // The learning rate does not take part in the rounding.
+  CHECK((step_of("{lr: 0.3}") - by_default * 0.3).abs().max().item<double>() < 1e-6);
+}
+
 TEST_CASE("a parameter without a gradient is left alone, and its own steps count later") {
   for (const std::string type : {"adam", "adamw", "sgd"}) {
     INFO(type);

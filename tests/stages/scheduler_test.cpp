@@ -42,6 +42,53 @@ TEST_CASE("interval step counts optimizer steps, in the warm-up too") {
   CHECK(scheduler->lr(1, 110) == 0.025);
 }
 
+TEST_CASE("warm-up: epochs and fractions of the run rise linearly in every step") {
+  const stage::SchedulerContext run{0.1, 20, 100};
+  for (const std::string type : {"constant", "cosine_annealing_lr", "wsd", "one_cycle_lr"}) {
+    INFO(type);
+    const auto with = [&](const std::string& warmup) {
+      return make(type, "{interval: step, warmup: " + warmup + "}", run);
+    };
+    const auto by_steps = with("500");
+    const auto by_epochs = with("5ep");
+    const auto by_fraction = with("0.25");
+    for (std::int64_t step = 0; step < 2000; step += 7) {
+      INFO("step " << step);
+      CHECK(by_epochs->lr(step / 100, step) == by_steps->lr(step / 100, step));
+      CHECK(by_fraction->lr(step / 100, step) == by_steps->lr(step / 100, step));
+      if (step < 500) {
+        const double fraction = 0.1 + 0.9 * static_cast<double>(step) / 500;
+        CHECK(by_epochs->lr(step / 100, step) == Approx(0.1 * fraction));
+      }
+    }
+  }
+}
+
+TEST_CASE("warm-up: a schedule that counts epochs rises once an epoch") {
+  const auto by_epochs = make("constant", "{warmup: 3ep}");
+  const auto by_fraction = make("constant", "{warmup: 0.1}");  // of 30 epochs
+  for (const std::int64_t epoch : {0, 1, 2, 3, 4}) {
+    const double expected = make("constant", "{warmup: 3}")->lr(epoch, epoch * 100 + 50);
+    CHECK(by_epochs->lr(epoch, epoch * 100 + 50) == expected);
+    CHECK(by_fraction->lr(epoch, epoch * 100 + 50) == expected);
+  }
+}
+
+TEST_CASE("warm-up: a fraction needs a run of known length and lasts an interval at least") {
+  CHECK_THROWS_WITH(make("constant", "{warmup: 0.1}", {0.1, 0, 100}),
+                    Contains("warmup 0.1 is a fraction of the run: the length of the run is not "
+                             "known beforehand"));
+  CHECK_NOTHROW(make("constant", "{warmup: 5ep}", {0.1, 0, 100}));
+  const auto brief = make("constant", "{warmup: 0.001}");
+  CHECK(brief->lr(0, 0) == Approx(0.01));
+  CHECK(brief->lr(1, 100) == 0.1);
+  const auto none = make("constant", "{warmup: 0.0}");
+  CHECK(none->lr(0, 0) == 0.1);
+  const auto cut = make("constant", "{interval: step, warmup: 0.5}", {0.1, 30, 100, 200});
+  CHECK(cut->lr(0, 50) == Approx(0.1 * 0.55));
+  CHECK(cut->lr(1, 100) == 0.1);
+}
+
 TEST_CASE("t_max: auto ends the cosine with the run") {
   const auto by_epoch = make("cosine_annealing_lr", "{warmup: 5, eta_min: 0.02}");
   CHECK(by_epoch->lr(5, 500) == 0.1);
@@ -78,7 +125,7 @@ TEST_CASE("milestones that fall are refused") {
 }
 
 TEST_CASE("only the plateau scheduler watches a value") {
-  CHECK(make("constant_lr", "{}")->monitor().empty());
+  CHECK(make("constant", "{}")->monitor().empty());
   CHECK(make("reduce_lr_on_plateau", "{}")->monitor() == "val/loss");
   CHECK(make("reduce_lr_on_plateau", "{monitor: val/accuracy}")->monitor() == "val/accuracy");
 }
@@ -127,18 +174,23 @@ TEST_CASE("wsd holds the rate and lets it fall at the end of the run") {
 }
 
 TEST_CASE("a length left to auto is what the warm-up leaves of the run") {
-  CHECK(make("linear_lr", "{warmup: 10}")->lr(20, 0) == Approx(0.05));
-  CHECK(make("polynomial_lr", "{warmup: 10, power: 2}")->lr(20, 0) == Approx(0.025));
+  const std::string falling = "start_factor: 1, end_factor: 0, total_iters: auto";
+  CHECK(make("linear_lr", "{warmup: 10, " + falling + "}")->lr(20, 0) == Approx(0.05));
+  CHECK(make("polynomial_lr", "{warmup: 10, power: 2, total_iters: auto}")->lr(20, 0) ==
+        Approx(0.025));
   const auto cycle = make("one_cycle_lr", "{}");
   CHECK(cycle->lr(0, 0) == Approx(0.004));
   CHECK(cycle->lr(8, 899) == Approx(0.1));
   CHECK(cycle->lr(29, 2999) == Approx(4e-7));
   CHECK(cycle->lr(40, 4000) == Approx(4e-7));
-  for (const char* type : {"linear_lr", "polynomial_lr", "one_cycle_lr", "wsd"}) {
+  for (const std::string type : {"linear_lr", "polynomial_lr", "one_cycle_lr", "wsd"}) {
     INFO(type);
-    CHECK_THROWS_WITH(make(type, "{interval: epoch, warmup: 30}"),
+    const bool has_iters = type == "linear_lr" || type == "polynomial_lr";
+    const std::string open = has_iters ? "{total_iters: auto, interval: epoch" : "{interval: epoch";
+    CHECK_THROWS_WITH(make(type, open + ", warmup: 30}"),
                       Contains("the warm-up of 30 leaves nothing"));
-    CHECK_THROWS_WITH(make(type, "{}", {0.1, 0, 100}), Contains("length of the run is not known"));
+    CHECK_THROWS_WITH(make(type, open + "}", {0.1, 0, 100}),
+                      Contains("length of the run is not known"));
   }
 }
 

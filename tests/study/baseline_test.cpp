@@ -135,6 +135,20 @@ TEST_CASE("a run folder is a baseline of one run") {
   CHECK_FALSE(samples.contains("startup_s"));
 }
 
+TEST_CASE("Baseline: a run folder pins the number of CPU threads that its run chose") {
+  TempFolder folder;
+  write_run(folder.path(), 0);
+  CHECK_FALSE(load_baseline(folder.path()).num_threads);
+  for (const char* value : {"0", "-3", "1e9", "\"two\"", "null"}) {
+    CAPTURE(value);
+    write(folder / "manifest.json", fmt::format(R"({{"num_threads": {{"value": {}}}}})", value));
+    CHECK_FALSE(load_baseline(folder.path()).num_threads);
+  }
+  write(folder / "manifest.json",
+        R"({"num_threads": {"value": 2, "why": "probe", "contended": true}})");
+  CHECK(load_baseline(folder.path()).num_threads == 2);
+}
+
 TEST_CASE("a folder that is no run, or one that failed, is no baseline") {
   TempFolder folder;
   const auto refused = [&] {

@@ -151,7 +151,7 @@ TEST_CASE("a trial keeps the experiment and cuts it to a few steps of one size")
           "a.yaml",
           "dataset: { train: { type: synthetic_digits } }\nloader: { batch_size: auto }\n"
           "model: { type: linear }\noptimizer: { type: sgd, lr: 0.1 }\n"
-          "scheduler: { type: constant_lr, interval: step, warmup: 50 }\n"
+          "scheduler: { type: constant, interval: step, warmup: 50 }\n"
           "trainer: { on_divergence: [optimizer.lr=0.01] }\n",
           study::batch_trial(32), diagnostics)
           .experiment;

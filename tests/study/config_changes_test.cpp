@@ -111,8 +111,9 @@ TEST_CASE("a longer run is not bitwise where its length decides the rates") {
     return study::changes_text(changes({scheduler}, {scheduler, change}));
   };
   for (const char* open :
-       {"scheduler=one_cycle_lr", "scheduler=cosine_annealing_lr", "scheduler=linear_lr",
-        "scheduler=polynomial_lr", "scheduler=wsd",
+       {"scheduler=one_cycle_lr", "scheduler=cosine_annealing_lr",
+        "scheduler={type: linear_lr, total_iters: auto}", "scheduler={type: constant, warmup: 0.1}",
+        "scheduler={type: polynomial_lr, total_iters: auto}", "scheduler=wsd",
         "scheduler={type: sequential_lr, schedulers: [{type: step_lr, step_size: 1}, "
         "cosine_annealing_lr], milestones: [2]}"}) {
     INFO(open);
@@ -123,10 +124,11 @@ TEST_CASE("a longer run is not bitwise where its length decides the rates") {
     CHECK_THAT(told(open, "trainer.max_restarts=3"), !Contains("bitwise"));
   }
   for (const char* closed :
-       {"scheduler=constant_lr", "scheduler={type: step_lr, step_size: 2}",
+       {"scheduler=constant", "scheduler=linear_lr", "scheduler={type: constant, warmup: 2ep}",
+        "scheduler={type: step_lr, step_size: 2}",
         "scheduler={type: cosine_annealing_lr, t_max: 4}",
         "scheduler={type: one_cycle_lr, total_steps: 4}",
-        "scheduler={type: sequential_lr, schedulers: [{type: linear_lr}, constant_lr], milestones: "
+        "scheduler={type: sequential_lr, schedulers: [{type: linear_lr}, constant], milestones: "
         "[2]}"}) {
     INFO(closed);
     CHECK_THAT(told(closed, "trainer.max_epochs=9"),
@@ -164,6 +166,15 @@ TEST_CASE("what another device keeps beside the rest makes a change of device an
                             load_sound({skips, "trainer.detect_anomaly=true"}), "cuda");
   REQUIRE(found.size() == 1);
   CHECK(found[0].effect == Effect::harmless);
+}
+
+TEST_CASE("config changes: channels_last=auto keeps the format of the checkpoint") {
+  const auto back = changes({"trainer.channels_last=true"}, {});
+  REQUIRE(back.size() == 1);
+  CHECK(back[0].effect == Effect::harmless);
+  const auto set = changes({}, {"trainer.channels_last=true"});
+  REQUIRE(set.size() == 1);
+  CHECK(set[0].effect == Effect::not_bitwise);
 }
 
 TEST_CASE("a section that comes or goes is told by what is in it") {

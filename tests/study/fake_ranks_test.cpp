@@ -146,3 +146,26 @@ TEST_CASE("the step that is exchanged has the run's batch, and all batches of an
   untimed.step_s.reset();
   CHECK_FALSE(exchanged_step(experiment(""), untimed).has_value());
 }
+
+TEST_CASE("plan --devices: a measured step is scaled to the run's batch, its exchange is not") {
+  events::Measured alone = timed();
+  alone.batch_size = 64;
+  alone.measured_batches = {8, 16};
+  events::Measured shared;
+  shared.ranks = 2;
+  shared.num_threads = 3;
+  shared.measured_batches = {16};
+  shared.step_s = 1.2;
+  shared.step_rounds_s = {1.3, 1.2, 1.1};
+  shared.exposed_s = 0.2;
+  const report::SharedStep one = study::shared_step(alone, shared, 1, 0);
+  CHECK(one.ranks == 2);
+  CHECK(one.num_threads == 3);
+  CHECK(one.step_s == Approx(4 * 1.0 + 0.2));
+  CHECK(one.exposed_s == Approx(0.2));
+  CHECK(one.range.low_s == Approx(4 * 0.9 + 0.2));
+  CHECK(one.range.high_s == Approx(4 * 1.1 + 0.2));
+  const report::SharedStep three = study::shared_step(alone, shared, 3, 0.05);
+  CHECK(three.step_s == Approx(12 * 1.0 + 0.2 + 0.05));
+  CHECK(three.exposed_s == Approx(0.25));
+}

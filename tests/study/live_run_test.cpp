@@ -118,16 +118,3 @@ TEST_CASE("damaged files count as not there") {
     CHECK(view.step == 0);
   }
 }
-
-TEST_CASE("a run is found by its folder, by its experiment, or as the latest") {
-  TempFolder root;
-  plant_run(root / "digits/20260101-000000-aaaa");
-  plant_run(root / "digits/20260103-000000-bbbb");
-  plant_run(root / "other/20260102-000000-cccc");
-  const fs::path newest = root / "digits/20260103-000000-bbbb";
-  CHECK(find_run("latest", root.path()) == newest);
-  CHECK(find_run("digits", root.path()) == newest);
-  CHECK(find_run("other", root.path()) == root / "other/20260102-000000-cccc");
-  CHECK(find_run(newest.string(), root / "none") == newest);
-  CHECK_THROWS_WITH(find_run("nothing", root.path()), Contains("there is no run 'nothing'"));
-}

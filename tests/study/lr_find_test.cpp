@@ -95,7 +95,7 @@ TEST_CASE("a second rate is swept beside the first, as far from it as the experi
 TEST_CASE("what is proposed names each rate that was swept") {
   study::LrFinding finding;
   CHECK(study::overrides_of(finding).empty());
-  finding.curve.steepest = 0.0123456;
+  finding.curve.range = report::RateRange{.low = 0.01, .high = 0.02, .suggestion = 0.0123456};
   CHECK(study::overrides_of(finding) == std::vector<std::string>{"optimizer.lr=0.0123"});
   finding.second = study::SecondRate{"optimizer.adamw_lr", 0.05};
   CHECK(study::overrides_of(finding) ==

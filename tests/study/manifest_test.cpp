@@ -21,7 +21,7 @@ TEST_CASE("the manifest keeps listed environment names and no others") {
                                   .started_at = "now",
                                   .library_versions = {{"torch", "2.11.0"}},
                                   .data_fingerprints = {{"train", "00ff"}},
-                                  .threads = {2, "asked"},
+                                  .threads = {2, "asked", true},
                                   .thread_waiting = "spin",
                                   .allocator = "jemalloc",
                                   .machine = read_machine(),
@@ -35,8 +35,18 @@ TEST_CASE("the manifest keeps listed environment names and no others") {
   CHECK(document["hardware"]["cores"] >= 1);
   CHECK(document["num_threads"]["value"] == 2);
   CHECK(document["num_threads"]["why"] == "asked");
+  CHECK(document["num_threads"]["contended"] == true);
   CHECK(document["thread_waiting"] == "spin");
   CHECK(document["activation_checkpointing"].is_null());
+}
+
+TEST_CASE("manifest: channels_last has the choice of the run and its reason") {
+  ManifestInput input;
+  CHECK(manifest(input)["channels_last"].is_null());
+  input.layout = {true, "97 % of the operations are convolutions of images"};
+  const Json document = manifest(input);
+  CHECK(document["channels_last"]["value"] == true);
+  CHECK(document["channels_last"]["why"] == "97 % of the operations are convolutions of images");
 }
 
 TEST_CASE("the manifest tells what activation_checkpointing: auto became, and why") {

@@ -12,7 +12,7 @@ using namespace trainctl;
 
 namespace {
 
-events::Measured invented() {
+events::Measured invented_cost() {
   events::Measured cost;
   cost.device = "cpu";
   cost.parameters = 1234;
@@ -27,7 +27,8 @@ events::Measured measure(const std::string& script, bool times_steps = false) {
 }
 
 std::string told() {
-  return fake_run::say(events::Hello{.host = "here", .device = "cpu"}) + fake_run::say(invented()) +
+  return fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
+         fake_run::say(invented_cost()) +
          fake_run::say(events::Finished{.stop_reason = "measured"});
 }
 
@@ -59,6 +60,26 @@ TEST_CASE("a worker of its own measures, in a folder that has the resolved confi
   CHECK(measure(if_task_is("measure") + told()).measured_batches ==
         std::vector<std::int64_t>{4, 8});
   CHECK(measure(if_task_is("probe") + told(), true).device == "cpu");
+}
+
+TEST_CASE("plan --devices: so many workers time their steps together, with the measured batch") {
+  const TempFolder folder;
+  events::Measured timed = invented_cost();
+  timed.ranks = 2;
+  timed.step_s = 0.5;
+  const std::string script =
+      "test \"$WORLD_SIZE\" = 2 || exit 1\n"
+      "test -n \"$TRAINCTL_STORE_FD\" || exit 1\n"
+      "grep -q 'batch_size: 8' \"$3/config.resolved.yaml\" || exit 1\n"
+      "grep -q 'devices: 2' \"$3/config.resolved.yaml\" || exit 1\n" +
+      if_task_is("probe") + fake_run::say(events::Hello{.host = "here", .device = "cpu"}) +
+      "test \"$RANK\" != 0 || " + fake_run::say(timed) +
+      fake_run::say(events::Finished{.stop_reason = "measured"});
+  const study::RunRequest request = fake_run::request(folder, script);
+  const events::Measured found =
+      study::measure_shared_steps({request.loaded, request.executable, true}, invented_cost(), 2);
+  CHECK(found.ranks == 2);
+  CHECK(found.step_s == 0.5);
 }
 
 TEST_CASE("what the measuring worker fails with is the plan's own error") {

@@ -130,6 +130,38 @@ TEST_CASE("without labels no targets are read, and no column is written for them
   }
 }
 
+TEST_CASE("Predictions: classes with names stand for their numbers in text") {
+  const events::Evaluated told{
+      .split = "val", .checkpoint = "best", .samples = 1, .outputs = 2, .targets = "classes"};
+  study::PredictionPlan csv = plan(Format::csv, {Output::classes, Output::probabilities});
+  csv.class_names = {"a, \"b\"", "dog"};
+  study::SampleRow row;
+  row.label = 1;
+  row.logits = {1000, -1000};
+  std::string text = head_of(csv, told);
+  append_row(text, csv, told, row);
+  CHECK(text ==
+        "index,label,class,class_prob,\"prob_a, \"\"b\"\"\",prob_dog\n"
+        "0,dog,\"a, \"\"b\"\"\",1,1,0\n");
+  study::PredictionPlan jsonl = csv;
+  jsonl.format = Format::jsonl;
+  jsonl.outputs.push_back(Output::logits);
+  std::string line;
+  append_row(line, jsonl, told, row);
+  const Json json = Json::parse(line);
+  CHECK(json["label"] == "dog");
+  CHECK(json["class"] == "a, \"b\"");
+  CHECK(json["probabilities"]["dog"] == 0);
+  CHECK(json["logits"]["a, \"b\""] == 1000);
+}
+
+TEST_CASE("Predictions: names that two classes share get their numbers") {
+  using Names = std::vector<std::string>;
+  CHECK(study::distinct_names({"crane", "cat", "crane"}, 3) == Names{"crane_0", "cat", "crane_2"});
+  CHECK(study::distinct_names({"cat", "dog"}, 3).empty());
+  CHECK(study::distinct_names({}, 3).empty());
+}
+
 TEST_CASE("softmax and sigmoid, where numbers are large or none") {
   const auto soft = study::probabilities(std::vector<float>{1000, 1000, -1000}, Scale::softmax);
   CHECK(soft == std::vector<float>{0.5F, 0.5F, 0});
@@ -163,7 +195,7 @@ TEST_CASE("the loss says what the outputs mean") {
   CHECK(meaning("focal", Targets::classes) == std::pair(Scale::softmax, true));
   CHECK(meaning("mse", Targets::numbers) == std::pair(Scale::none, false));
   CHECK(meaning("huber", Targets::classes) == std::pair(Scale::none, true));
-  CHECK(meaning("kl_div", Targets::numbers) == std::pair(Scale::softmax, true));
+  CHECK(meaning("kl_div_with_logits", Targets::numbers) == std::pair(Scale::softmax, true));
   CHECK(meaning("nll", Targets::classes) == std::pair(Scale::softmax, true));
   CHECK(meaning("of_a_plugin", Targets::classes) == std::pair(Scale::softmax, true));
   CHECK(meaning("of_a_plugin", Targets::numbers) == std::pair(Scale::none, false));

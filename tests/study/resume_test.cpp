@@ -7,6 +7,8 @@
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"
 
+#include <unistd.h>
+
 #include <fstream>
 
 using namespace trainctl;
@@ -132,7 +134,7 @@ TEST_CASE("the folder is the one that is named, that of the path, or the newest 
   CHECK(study::resumed_folder(asked, study::parse_resume("auto")).if_used == study::IfUsed::refuse);
   CHECK_THAT(refusal(ErrorKind::checkpoint,
                      [&] { study::resumed_folder(asked, study::parse_resume("last")); }),
-             Contains("no run of 'x'"));
+             Contains("no run of 'x'") && Contains("has a checkpoint"));
 
   make_run(root / "x/20260101-000000-aaaa", {10});
   const fs::path newer = make_run(root / "x/20260102-000000-aaaa", {10});
@@ -149,6 +151,63 @@ TEST_CASE("the folder is the one that is named, that of the path, or the newest 
     CHECK(study::resumed_folder(asked, wish).fixed == fs::canonical(newer));
     CHECK(study::run_folder_of(wish) == fs::canonical(newer));
   }
+}
+
+TEST_CASE("run --resume by name skips runs without a checkpoint") {
+  TempFolder root;
+  const study::FolderRequest asked{.name = "x", .root = root.path()};
+  const fs::path oldest = make_run(root / "x/20260101-000000-aaaa", {10});
+  const fs::path trained = make_run(root / "x/20260102-000000-aaaa", {20});
+  const fs::path failed = make_run(root / "x/20260103-000000-aaaa", {});
+  const fs::path unfinished = make_run(root / "x/20260104-000000-aaaa", {});
+  fs::create_directories(unfinished / "checkpoints" / saves::name_of(30));  // has no manifest
+  fs::create_directory_symlink("20260104-000000-aaaa", root / "x/latest");
+  for (const char* word : {"auto", "last", "best"}) {
+    const auto found = study::resumed_folder(asked, study::parse_resume(word));
+    CHECK(found.fixed == trained);
+    CHECK(found.skipped == std::vector{fs::canonical(unfinished), failed});
+    const study::Origin origin = study::choose_checkpoint(trained, study::parse_resume("auto"));
+    CHECK_THAT(study::resume_notice(found, trained, origin),
+               StartsWith("resuming " + trained.string() + " from checkpoint ") &&
+                   Contains(saves::name_of(20)) &&
+                   EndsWith("skipped 2 newer runs without a checkpoint: " +
+                            fs::canonical(unfinished).string()));
+  }
+}
+
+TEST_CASE("run --resume auto starts a new run where no run has a checkpoint") {
+  TempFolder root;
+  const study::FolderRequest asked{.name = "x", .root = root.path()};
+  make_run(root / "x/20260103-000000-aaaa", {});
+  const auto found = study::resumed_folder(asked, study::parse_resume("auto"));
+  CHECK_FALSE(found.fixed);
+  CHECK(found.if_used == study::IfUsed::refuse);
+  CHECK(study::resume_notice(found, root / "x/new", {}) ==
+        "no run of 'x' below " + root.path().string() +
+            " has a checkpoint: training starts from scratch in " + (root / "x/new").string());
+  CHECK_THAT(refusal(ErrorKind::checkpoint,
+                     [&] { study::resumed_folder(asked, study::parse_resume("last")); }),
+             Contains("has a checkpoint"));
+}
+
+TEST_CASE(
+    "run --resume auto skips neither a run that trains nor one whose checkpoints are damaged") {
+  TempFolder root;
+  const study::FolderRequest asked{.name = "x", .root = root.path()};
+  make_run(root / "x/20260101-000000-aaaa", {10});
+  const fs::path newer = make_run(root / "x/20260102-000000-aaaa", {});
+  study::LockHolder other = study::this_process();
+  other.pid = ::getppid();
+  other.started = 0;
+  put_text(newer / study::FolderLock::kFileName, study::lock_line(other));
+  const auto folder = [&] {
+    return study::resumed_folder(asked, study::parse_resume("auto")).fixed;
+  };
+  CHECK(folder() == newer);
+  fs::remove(newer / study::FolderLock::kFileName);
+  CHECK(folder() == root / "x/20260101-000000-aaaa");
+  fs::create_directories(newer / "checkpoints" / ("corrupt-" + saves::name_of(20)));
+  CHECK(folder() == newer);
 }
 
 TEST_CASE("a checkpoint of another folder begins a new run, which must have its own") {
@@ -217,6 +276,6 @@ TEST_CASE("a run that goes on keeps the batch size that trials found for it") {
   TempFolder root;
   const study::FolderRequest asked{.name = "x", .root = root.path(), .fixed = {}};
   CHECK_FALSE(study::resumed_batch(asked, study::parse_resume("auto")));
-  make_run(root / "x/20260101-000000-aaaa", {});
+  make_run(root / "x/20260101-000000-aaaa", {10});
   CHECK(study::resumed_batch(asked, study::parse_resume("auto")) == 48);
 }

@@ -6,6 +6,7 @@
 #include "support/put_text.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <tuple>
 
 using namespace trainctl;
@@ -73,6 +74,14 @@ const std::string kDie = "kill -9 $$\n";
 std::string finished() {
   return fake_run::say(
       events::Finished{.epochs = 3, .global_step = 2814, .stop_reason = "max_epochs"});
+}
+
+/// But for those about the global batch: the checkpoints are of two ranks, and the runs have one.
+std::vector<std::string> warnings_of(const study::RunOutcome& outcome) {
+  std::vector<std::string> warnings = outcome.record.warnings;
+  std::erase_if(warnings,
+                [](const auto& each) { return each.starts_with("the global batch is "); });
+  return warnings;
 }
 
 study::RunRequest resuming(study::RunRequest request, const fs::path& run_dir) {
@@ -194,6 +203,72 @@ TEST_CASE("auto in a folder without a checkpoint begins anew there") {
   CHECK_FALSE(fs::exists(resumed.folder / spec::kTaskFile));
 }
 
+TEST_CASE("a finished run is not started again, and says what to raise") {
+  TempFolder folder;
+  const std::string script = counted(
+      folder, hello() + "if [ $N -gt 1 ]; then " + fake_run::say(events::Resumed{}) + "fi\n" +
+                  fake_run::say(invented::epoch(0)) + copy_checkpoint(folder, 10) + finished());
+  const auto request = fake_run::request(folder, script);
+  const auto first = run(with(request, {"trainer.max_epochs=1"}));
+  REQUIRE(first.ending.exit_code == 0);
+  const std::string result = text_of(first.folder / "result.json");
+  const auto raise = [&](const std::vector<std::string>& overrides) {
+    const auto again = run(resuming(with(request, overrides), first.folder));
+    CHECK(again.ending.exit_code == 0);
+    CHECK(again.result == Json::parse(result));
+    CHECK(text_of(first.folder / "result.json") == result);
+    CHECK_FALSE(fs::exists(first.folder / ".lock"));
+    CHECK(lines_in(folder / "starts.txt") == 1);
+    return again.complete;
+  };
+  CHECK(raise({"trainer.max_epochs=1"}) ==
+        "already complete: raise trainer.max_epochs (1 of 1 epochs are done)");
+  CHECK(raise({"trainer.max_epochs=9", "trainer.max_steps=10"}) ==
+        "already complete: raise trainer.max_steps (10 of 10 steps are done)");
+  auto part = resuming(with(request, {"trainer.max_epochs=9"}), first.folder);
+  part.task.until_epoch = 1;
+  CHECK(run(part).complete == "already complete: raise --until-epoch (1 of 1 epochs are done)");
+  const auto longer = run(resuming(with(request, {"trainer.max_epochs=2"}), first.folder));
+  CHECK(longer.complete.empty());
+  CHECK(lines_in(folder / "starts.txt") == 2);
+}
+
+TEST_CASE("a run that failed after its last epoch is resumed to write its end") {
+  TempFolder folder;
+  const auto request = with(
+      fake_run::request(folder, counted(folder, hello() + "if [ $N = 1 ]; then\n" +
+                                                    fake_run::say(invented::epoch(0)) +
+                                                    copy_checkpoint(folder, 10) + kDie + "fi\n" +
+                                                    fake_run::say(events::Resumed{}) + finished())),
+      {"trainer.max_epochs=1"});
+  const auto failed = run(request);
+  const auto resumed = run(resuming(request, failed.folder));
+  CHECK(resumed.complete.empty());
+  CHECK(resumed.result["verdict"] == "ok");
+}
+
+TEST_CASE("the wall time of a run is that of all of its starts") {
+  TempFolder folder;
+  const auto request = fake_run::request(
+      folder, counted(folder, hello() + copy_checkpoint(folder, 10) + "if [ $N -gt 1 ]; then " +
+                                  fake_run::say(events::Resumed{}) + "fi\n" + kDie));
+  const fs::path run_dir = run(request).folder;
+  const auto resume_after = [&](const char* verdict, double wall_s) {
+    Json result = Json::parse(text_of(run_dir / "result.json"));
+    result["verdict"] = verdict;
+    result["wall_s"] = wall_s;
+    put_text(run_dir / "result.json", result.dump());
+    fs::last_write_time(run_dir / "result.json",
+                        fs::file_time_type::clock::now() - std::chrono::seconds(1000));
+    return run(resuming(request, run_dir)).result["wall_s"].get<double>();
+  };
+  const double failed_s = resume_after("failed", 500);
+  CHECK(failed_s >= 500);
+  CHECK(failed_s < 1400);
+  put_text(run_dir / "logs/rank_0.log", "a line\n");
+  CHECK(resume_after("unfinished", 500) >= 1400);  // killed 1000 s after it had begun
+}
+
 TEST_CASE("another config stops before anything in the folder is touched") {
   TempFolder folder;
   const auto request =
@@ -222,8 +297,8 @@ TEST_CASE("a harmless change is told as a warning, on the console and in the log
   const auto failed = run(request);
   const auto resumed = run(resuming(with(request, {"trainer.max_epochs=9"}), failed.folder));
   CHECK(resumed.ending.exit_code == 0);
-  REQUIRE(resumed.record.warnings.size() == 1);
-  CHECK_THAT(resumed.record.warnings[0], Contains("trainer.max_epochs: ~ -> 9"));
+  REQUIRE(warnings_of(resumed).size() == 1);
+  CHECK_THAT(warnings_of(resumed)[0], Contains("trainer.max_epochs: ~ -> 9"));
   CHECK_THAT(text_of(resumed.folder / "logs/rank_0.log"), Contains("trainer.max_epochs: ~ -> 9"));
 }
 
@@ -236,10 +311,10 @@ TEST_CASE("tables that end before the checkpoint are told once, by the start tha
   const auto failed = run(request);
   std::ofstream(failed.folder / "epochs.csv") << "epoch,step\n";
   const auto resumed = run(resuming(request, failed.folder));
-  REQUIRE(resumed.record.warnings.size() == 1);
-  CHECK_THAT(resumed.record.warnings[0],
+  REQUIRE(warnings_of(resumed).size() == 1);
+  CHECK_THAT(warnings_of(resumed)[0],
              StartsWith("epochs.csv has no epoch, and the checkpoint is of step 10"));
-  CHECK(run(resuming(request, failed.folder)).record.warnings.empty());
+  CHECK(warnings_of(run(resuming(request, failed.folder))).empty());
 }
 
 TEST_CASE("the result says that a change of the config is not bitwise") {
@@ -341,10 +416,10 @@ TEST_CASE("a process that dies is started again from the newest checkpoint, with
   CHECK(outcome.result["resumed_from"]["step"] == 20);
   CHECK(outcome.result["epochs"] == 3);
   CHECK(lines_in(outcome.folder / "epochs.csv") == 4);
-  REQUIRE(outcome.record.warnings.size() == 1);
-  CHECK_THAT(outcome.record.warnings[0], Contains("SIGKILL") &&
-                                             Contains("restart 2 of 3 goes on from ") &&
-                                             EndsWith(saves::name_of(20)));
+  REQUIRE(warnings_of(outcome).size() == 1);
+  CHECK_THAT(warnings_of(outcome)[0], Contains("SIGKILL") &&
+                                          Contains("restart 2 of 3 goes on from ") &&
+                                          EndsWith(saves::name_of(20)));
 }
 
 TEST_CASE("the budget is exact, and what would repeat is not started again") {

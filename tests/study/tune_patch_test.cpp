@@ -104,8 +104,13 @@ TEST_CASE("the document of a search has what was tried, the patch and its gain")
   CHECK(document["tried"][1]["ci95"].size() == 2);
   CHECK(document["left_out"][0]["value"].is_null());
   CHECK(document["budget"]["used_s"] == 200);
+  CHECK(document["undecided"].is_null());
   report::TuneReport unproved = found();
   unproved.gain.reset();
+  unproved.undecided = report::TuneUndecided{{"a=1"}, {"b=2"}, true, 90};
+  CHECK(report::tune_document(unproved, {})["undecided"]["changes"] == Json::array({"a=1"}));
+  CHECK(report::tune_document(unproved, {})["undecided"]["untested"] == Json::array({"b=2"}));
+  CHECK(report::tune_document(unproved, {})["undecided"]["more_s"] == 90);
   CHECK(report::tune_document(unproved, {})["gain"].is_null());
   CHECK(report::tune_document(unproved, {})["run_command"].is_null());
 }
@@ -130,4 +135,10 @@ TEST_CASE("the text of a search tells verdict, patch, proof and the next command
 TEST_CASE("a gain without runs, and one without an interval, are shown as they are") {
   CHECK(report::gain_text({}) == "-");
   CHECK(report::gain_text({.value = 1.5, .ci95 = {}, .pairs = 1}) == "1.50x");
+}
+
+TEST_CASE("more_time_text: minutes are rounded up, and long times are hours") {
+  CHECK(report::more_time_text(0) == "about 1 more minute");
+  CHECK(report::more_time_text(61) == "about 2 more minutes");
+  CHECK(report::more_time_text(7200) == "about 2 more hours");
 }

@@ -189,6 +189,17 @@ TEST_CASE("a network without convolutions has no other layout") {
   CHECK_THAT(why_not(now, "trainer.channels_last"), Contains("'linear' has no convolutions"));
 }
 
+TEST_CASE("tune: channels_last offers the value that auto has not chosen") {
+  auto now = situation("compute_bound");
+  now.facts.channels_last = true;
+  CHECK(tries(now) == Strings{"trainer.channels_last=false"});
+  const auto found = study::tune_candidates(now).tries;
+  CHECK(found.front().change.before == "auto");
+  CHECK_THAT(found.front().reason, Contains("channels last by a rule"));
+  CHECK(tries(situation("compute_bound", {"trainer.channels_last=false"})) ==
+        Strings{"trainer.channels_last=true"});
+}
+
 TEST_CASE("what changes the training is tried only where it is allowed") {
   auto now = situation("compute_bound");
   CHECK_THAT(why_not(now, "loader.batch_size"), Contains("--allow batch_size"));

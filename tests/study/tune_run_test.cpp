@@ -97,7 +97,7 @@ TEST_CASE("averages begin at once in a short run, so that their cost is in it") 
 TEST_CASE("a schedule that is longer than a short run gives way to a constant rate") {
   const Strings cut_down =
       study::without_schedule(study::tuning_run(read({}), {}, TuneScope::lean));
-  CHECK(cut_down.back() == "++scheduler=constant_lr");
+  CHECK(cut_down.back() == "++scheduler=constant");
 }
 
 TEST_CASE("scouting lengthens runs until an epoch takes as long as it should") {

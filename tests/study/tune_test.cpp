@@ -5,10 +5,14 @@
 #include "support/catch.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <optional>
+#include <random>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -105,6 +109,25 @@ double one_worker_helps(const TuneChanges& changes) {
   return value_of(changes, "loader.num_workers").empty() ? 10 : 5;
 }
 
+/// Seconds with a relative noise that is the same in every run of the test.
+class Noisy {
+ public:
+  Noisy(double noise, std::function<double(const TuneChanges&)> seconds)
+      : noise_(noise), seconds_(std::move(seconds)) {}
+
+  double operator()(const TuneChanges& changes) {
+    constexpr int kDraws = 12;  // whose sum is almost normal, with a variance of 1
+    double normal = -kDraws / 2.0;
+    for (int i = 0; i < kDraws; ++i) normal += static_cast<double>(draw_()) / 4294967296.0;
+    return seconds_(changes) * std::exp(noise_ * normal);
+  }
+
+ private:
+  double noise_;
+  std::function<double(const TuneChanges&)> seconds_;
+  std::mt19937 draw_{1};
+};
+
 std::vector<std::string> patch_of(const report::TuneReport& report) {
   std::vector<std::string> all;
   for (const auto& entry : report.patch) all.push_back(entry.change.key + "=" + entry.change.value);
@@ -169,20 +192,76 @@ TEST_CASE("a healthy run gets an empty patch and exit code 0") {
   for (const auto& one : report.tried) CHECK(one.gain.pairs == 2);  // hopeless after two
 }
 
-TEST_CASE("what looks faster once and slower once is settled by further runs") {
+TEST_CASE("tune: noise that leaves changes open is reported with the time that would decide") {
   World world;
-  int calls = 0;
-  world.seconds = [&](const TuneChanges& changes) {
-    if (value_of(changes, "loader.num_workers") != "1") return 10.0;
-    return ++calls % 3 == 0 ? 14.0 : 8.0;  // faster in two of three runs
+  world.seconds = Noisy(0.1, [](const TuneChanges&) { return 10.0; });
+  const report::TuneReport report = world.tune({.budget_s = 1000});
+  CHECK(report.patch.empty());
+  CHECK(report.end == TuneEnd::budget);
+  CHECK(report.exit_code == 4);
+  CHECK_THAT(report.ended, StartsWith("too noisy: about ") && Contains("would decide") &&
+                               !Contains("nothing to fix"));
+  REQUIRE(report.undecided);
+  CHECK_FALSE(report.undecided->changes.empty());
+  CHECK(report.undecided->more_s > 0);
+  CHECK(report.used_s > 850);  // less than the proof and a pair are left
+  CHECK(report.used_s <= 1000);
+}
+
+TEST_CASE("tune: a gain that first trials cannot tell from noise is found within the budget") {
+  World world;
+  world.seconds = Noisy(0.05, [](const TuneChanges& changes) {
+    return value_of(changes, "dataset.cache.mode") == "decoded" ? 9.3 : 10.0;
+  });
+  const report::TuneReport report = world.tune({.budget_s = 6000});
+  CHECK(patch_of(report) == std::vector<std::string>{"dataset.cache.mode=decoded"});
+  CHECK(report.exit_code == 0);
+  REQUIRE(report.gain);
+  CHECK(report.gain->ci95->low > 1.01);
+}
+
+TEST_CASE("tune: every change gets a first trial of two pairs before one gets more") {
+  World world;
+  world.seconds = [](const TuneChanges& changes) {  // a gain that is not obvious
+    return value_of(changes, "loader.num_workers") == "1" ? 9.5 : 10.0;
   };
   const report::TuneReport report = world.tune();
-  const auto& one = tried(report, "loader.num_workers=1");
-  CHECK(one.ruling == Ruling::unclear);
-  CHECK(one.gain.pairs == 10);
-  CHECK(report.patch.empty());
+  CHECK(patch_of(report) == std::vector<std::string>{"loader.num_workers=1"});
+  int pairs = 0;
+  std::set<std::string> before;  // changes that ran before the third pair of the first
+  for (const TuneChanges& changes : world.order) {
+    if (changes.empty()) continue;
+    if (value_of(changes, "loader.num_workers") == "1" && ++pairs == 3) break;
+    before.insert(changes.front().key + "=" + changes.front().value);
+  }
+  CHECK(before == std::set<std::string>{"dataset.cache.mode=decoded", "dataset.cache.mode=encoded",
+                                        "loader.num_workers=1", "loader.num_workers=2",
+                                        "trainer.num_threads=1"});
+}
+
+TEST_CASE("tune: a budget that ends before all changes were tried names those that were not") {
+  World world;
+  // The first run takes 10 s, and a first trial of two pairs 40 s.
+  const report::TuneReport report = world.tune({.budget_s = 100});
+  CHECK(report.end == TuneEnd::budget);
   CHECK(report.exit_code == 4);
-  CHECK_THAT(report.ended, Contains("too noisy"));
+  CHECK(report.tried.size() == 2);
+  CHECK_THAT(report.ended,
+             StartsWith("the budget is over: about ") && Contains("dataset.cache.mode=decoded"));
+  REQUIRE(report.undecided);
+  CHECK(report.undecided->changes.empty());
+  CHECK(report.undecided->untested.size() == 3);
+  CHECK(report.undecided->more_s == Approx(3 * 100 + 100 - 10));
+}
+
+TEST_CASE("tune: advice that may not be tried is not reported as nothing to fix") {
+  World world;
+  world.setting = "loader.batch_size=128";
+  const report::TuneReport report = world.tune();
+  CHECK(report.patch.empty());
+  CHECK(report.end == TuneEnd::nothing_left);
+  CHECK_THAT(report.ended, Contains("the advice was not tested: loader.batch_size=128") &&
+                               Contains("--allow batch_size"));
 }
 
 TEST_CASE("a gain that changes the losses is none, but within the tolerance where sums differ") {
@@ -253,18 +332,28 @@ TEST_CASE("an experiment that does not run at all is an error of its kind") {
   }
 }
 
-TEST_CASE("no comparison begins that cannot end, with its proof, in the budget") {
-  World world;
-  world.seconds = one_worker_helps;
-  // The first run takes 10 s, a comparison of five pairs 100 s, and so does the proof.
-  const report::TuneReport none = world.tune({.budget_s = 150});
-  CHECK(world.runs == 1);
-  CHECK(none.end == TuneEnd::budget);
-  CHECK(none.exit_code == 4);
+TEST_CASE("tune: fewer pairs decide where the budget has no time for all of them") {
+  // The first run takes 10 s, a first trial 30 s, five pairs 75 s, and so does their proof.
+  World none;
+  none.seconds = one_worker_helps;
+  const report::TuneReport open = none.tune({.budget_s = 60});
+  CHECK(open.end == TuneEnd::budget);
+  CHECK(tried(open, "loader.num_workers=1").ruling == Ruling::unclear);
+  CHECK_THAT(open.ended, StartsWith("the budget is over: about ") &&
+                             Contains("would decide loader.num_workers=1"));
+  CHECK(open.exit_code == 4);
+  World few;
+  few.seconds = one_worker_helps;
+  const report::TuneReport short_one = few.tune({.budget_s = 150});
+  CHECK(patch_of(short_one) == std::vector<std::string>{"loader.num_workers=1"});
+  CHECK(tried(short_one, "loader.num_workers=1").gain.pairs == 4);
+  REQUIRE(short_one.gain);
+  CHECK(short_one.used_s <= 150);
   World more;
   more.seconds = one_worker_helps;
   const report::TuneReport one = more.tune({.budget_s = 230});
   CHECK(patch_of(one) == std::vector<std::string>{"loader.num_workers=1"});
+  CHECK(tried(one, "loader.num_workers=1").gain.pairs == 5);
   CHECK(one.end == TuneEnd::budget);
   CHECK(one.gain);
   CHECK(one.exit_code == 0);

@@ -3,6 +3,8 @@
 #include "support/catch.hpp"
 #include "train/fake_run.hpp"
 
+#include <cmath>
+
 using namespace trainctl;
 
 namespace {
@@ -30,6 +32,19 @@ TEST_CASE("an exponential average begins with the first weights and forgets slow
   CHECK(average_of(ema(0.9), {2}, 1) == Approx(2));
   CHECK(average_of(ema(0.9), {2, 4}, 1) == Approx(0.9 * 2 + 0.1 * 4));
   CHECK(average_of(ema(0.9), {2, 4, 8}, 1) == Approx(0.9 * (0.9 * 2 + 0.1 * 4) + 0.1 * 8));
+}
+
+TEST_CASE("EMA: the decay warms up with the number of updates") {
+  train::Averaging warm = ema(0.9999);
+  warm.decay_warmup.emplace();
+  const double second = 1 - std::pow(2, -2.0 / 3);
+  const double third = 1 - std::pow(3, -2.0 / 3);
+  const double after_two = second * 2 + (1 - second) * 4;
+  CHECK(average_of(warm, {2}, 1) == Approx(2));
+  CHECK(average_of(warm, {2, 4}, 1) == Approx(after_two));
+  CHECK(average_of(warm, {2, 4, 8}, 1) == Approx(third * after_two + (1 - third) * 8));
+  warm.every_n_steps = {2};  // updates count, not steps
+  CHECK(average_of(warm, {1, 2, 3, 4}, 1) == Approx(after_two));
 }
 
 TEST_CASE("a stochastic weight average is the mean of an epoch's last weights") {

@@ -33,7 +33,8 @@ struct Probe {
     batch.valid = batch.global_valid = valid;
   }
 
-  std::optional<train::ReplayedBatch> replay(std::int64_t steps) {
+  std::optional<train::ReplayedBatch> replay(std::int64_t steps, double setting_budget_s = 0,
+                                             int cores = 0) {
     const train::Session session{.model = run.model,
                                  .loss = run.loss,
                                  .optimizer = run.optimizer,
@@ -48,8 +49,13 @@ struct Probe {
                                  .emit = [](const auto&) {},
                                  .heartbeat = &page,
                                  .stop_signal = &run.stop_signal,
-                                 .run_dir = run.folder.path()};
-    return train::replay_batch(session, {batch, {}, steps});
+                                 .run_dir = run.folder.path(),
+                                 .cores = cores};
+    return train::replay_batch(session, {.batch = batch,
+                                         .forward = {},
+                                         .steps = steps,
+                                         .setting_budget_s = setting_budget_s,
+                                         .has_bf16 = setting_budget_s > 0});
   }
 };
 
@@ -115,6 +121,69 @@ TEST_CASE("a replay of slow steps ends after about two seconds, and beats") {
   CHECK(probe.run.loss.calls < 14);
   CHECK(probe.page.monotonic_ns > 0);
   CHECK(probe.page.global_step == 41);
+}
+
+TEST_CASE("Replay: a larger batch, another number of threads and bf16 are timed within a budget") {
+  Probe probe(4);
+  const int threads = at::get_num_threads();
+  const at::Tensor weight = probe.run.model.weight.detach().clone();
+  CHECK_FALSE(probe.replay(9)->larger_batch);
+  probe.run.clock = std::make_shared<SteppingClock>(0.01);
+  const auto found = probe.replay(9, 2, threads + 1);
+  REQUIRE(found);
+  REQUIRE(found->larger_batch);
+  CHECK(found->larger_batch->value == 8 * probe.run.sizes.batch);
+  CHECK(found->larger_batch->step_s > 0);
+  REQUIRE(found->other_threads);
+  CHECK(found->other_threads->value == threads + 1);
+  CHECK(found->precision);
+  CHECK(at::get_num_threads() == threads);
+  CHECK(torch::equal(probe.run.model.weight, weight));
+  CHECK_FALSE(probe.run.model.weight.grad().defined());
+}
+
+TEST_CASE("Replay: settings whose steps exceed the budget are left out") {
+  Probe probe(4);
+  probe.run.clock = std::make_shared<SteppingClock>(0.01);  // a step takes as long, eight rows too
+  const auto found = probe.replay(9, 0.15, at::get_num_threads() + 1);
+  REQUIRE(found);
+  REQUIRE(found->larger_batch);
+  CHECK(found->larger_batch->value == 2 * probe.run.sizes.batch);
+  const auto none = probe.replay(9, 0.05, at::get_num_threads() + 1);
+  REQUIRE(none);
+  CHECK_FALSE(none->larger_batch);
+  CHECK_FALSE(none->other_threads);
+}
+
+TEST_CASE("Replay: all cores in use are compared with one thread") {
+  if (at::get_num_threads() < 2) skip("one thread");
+  Probe probe(4);
+  probe.run.clock = std::make_shared<SteppingClock>(0.001);
+  const auto found = probe.replay(9, 2, at::get_num_threads());
+  REQUIRE(found);
+  REQUIRE(found->other_threads);
+  CHECK(found->other_threads->value == 1);
+}
+
+TEST_CASE("Replay: a setting that fails leaves the replay of the run's own steps") {
+  Probe probe(4);
+  probe.run.clock = std::make_shared<SteppingClock>(0.01);
+  probe.run.loss.after = [](const at::Tensor& loss, int call) -> at::Tensor {
+    if (call > 9) throw std::runtime_error("no memory");
+    return loss;
+  };
+  const auto found = probe.replay(9, 2, at::get_num_threads() + 1);
+  REQUIRE(found);
+  CHECK(found->steps == 7);
+  CHECK_FALSE(found->other_threads);
+}
+
+TEST_CASE("Replay: a run with detect_anomaly is replayed without its checks") {
+  FakeRun run({.samples = 4000});
+  run.options.max_epochs = 2;
+  run.options.detect_anomaly = true;
+  run.clock = std::make_shared<SteppingClock>(0.01);
+  CHECK(run.run().replay_step_s);
 }
 
 TEST_CASE("a replay ends where the run is asked to stop") {

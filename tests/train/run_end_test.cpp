@@ -60,13 +60,13 @@ TEST_CASE(
   CHECK(torch::equal(run.model.weight, weights[kept]));
   const safetensors::File last(run.folder / "checkpoints/last.safetensors");
   CHECK(std::memcmp(last.tensors()[0].bytes.data(), weights[kept].const_data_ptr(), 18 * 4) == 0);
-  CHECK(last.metadata().at("epoch") == std::to_string(kept));
+  CHECK(last.metadata().at("epoch") == std::to_string(kept + 1));
   const auto epochs = run.all<events::EpochEnded>();
   CHECK((epochs[0].improved && epochs[1].improved && !epochs[2].improved && !epochs[3].improved));
 
   if (!saves_best) return;
   const safetensors::File best(run.folder / "checkpoints/best.safetensors");
-  CHECK(best.metadata().at("epoch") == "1");
+  CHECK(best.metadata().at("epoch") == "2");
   CHECK(best.metadata().at("value") == "0.9");
   CHECK(best.tensors()[0].name == "weight");
   CHECK(best.tensors()[2].name == "batches");

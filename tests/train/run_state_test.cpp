@@ -23,7 +23,7 @@ std::vector<StateTensor> state(float weight, float buffer) {
 /// A checkpoint of so many ranks, whose buffers hold the rank.
 std::filesystem::path save(const TempFolder& folder, int ranks) {
   checkpoint::Store store(folder.path());
-  const auto path = store.begin(0, 7);
+  const auto path = store.begin({.global_step = 7});
   checkpoint::Manifest manifest;
   manifest.global_step = 7;
   manifest.world_size = ranks;
@@ -99,7 +99,7 @@ TEST_CASE("a rank may lack what others own, and nothing else") {
 TEST_CASE("what each rank has saved of its own is found in whatever part it is") {
   TempFolder folder;
   checkpoint::Store store(folder.path());
-  const auto path = store.begin(0, 7);
+  const auto path = store.begin({.global_step = 7});
   checkpoint::Manifest manifest;
   manifest.global_step = 7;
   manifest.world_size = 4;

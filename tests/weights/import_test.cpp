@@ -12,6 +12,8 @@
 
 #include <filesystem>
 #include <iterator>
+#include <set>
+#include <string>
 
 using namespace trainctl;
 using namespace trainctl::weights;
@@ -23,7 +25,7 @@ const std::filesystem::path kTorch = std::filesystem::path(TRAINCTL_GOLDEN_DIR) 
 
 std::string refusal(const std::filesystem::path& file) {
   try {
-    check_weights_file(file);
+    entries_of(file);
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::checkpoint);
     return error.what();
@@ -40,7 +42,7 @@ std::size_t files_in(const std::filesystem::path& folder) {
 
 TEST_CASE("an imported file is safetensors with PyTorch's tensors and what was done to them") {
   const TempFolder folder;
-  import_torch(kTorch / "lightning.ckpt", folder / "w.safetensors");
+  import_weights(kTorch / "lightning.ckpt", folder / "w.safetensors");
   const safetensors::File file(folder / "w.safetensors");
   CHECK(file.metadata().at(kNotesKey) == "its 'state_dict' was taken, one of 10 keys");
   CHECK(file.metadata().at("source") == "lightning.ckpt");
@@ -65,7 +67,7 @@ TEST_CASE("an imported file is safetensors with PyTorch's tensors and what was d
 
 TEST_CASE("strided, shared and empty tensors are imported row by row") {
   const TempFolder folder;
-  import_torch(kTorch / "layouts.pth", folder / "w.safetensors");
+  import_weights(kTorch / "layouts.pth", folder / "w.safetensors");
   const safetensors::File file(folder / "w.safetensors");
   CHECK(file.tensors().size() == 21);
   CHECK(refusal(folder / "w.safetensors") == "accepted");
@@ -91,7 +93,7 @@ TEST_CASE("a hostile file names itself, and nothing is left of it") {
   put_text(folder / "evil.pth", torch_of(global("os", "system") + text("id") + "\x85R"));
   CHECK_THAT(refusal(folder / "evil.pth"),
              Contains("evil.pth: data.pkl: pickle asks for os.system at byte 2: refused"));
-  CHECK_THROWS_WITH(import_torch(folder / "evil.pth", folder / "w.safetensors"),
+  CHECK_THROWS_WITH(import_weights(folder / "evil.pth", folder / "w.safetensors"),
                     Contains("asks for os.system"));
   CHECK(files_in(folder.path()) == 1);
 }
@@ -102,13 +104,13 @@ TEST_CASE("a damaged tensor is found by its checksum") {
   file[file.size() / 2] = static_cast<char>(file[file.size() / 2] ^ 1);
   put_text(folder / "w.pth", file);
   CHECK(refusal(folder / "w.pth") == "accepted");  // which looks at no tensor
-  CHECK_THROWS_WITH(import_torch(folder / "w.pth", folder / "w.safetensors"),
+  CHECK_THROWS_WITH(import_weights(folder / "w.pth", folder / "w.safetensors"),
                     Contains("checksum") && Contains("data/0"));
 }
 
 TEST_CASE("a folder that cannot be written is a resource error") {
   try {
-    import_torch(kTorch / "module.pth", "/dev/null/w.safetensors");
+    import_weights(kTorch / "module.pth", "/dev/null/w.safetensors");
     FAIL("it was written");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::resource);
@@ -122,4 +124,42 @@ TEST_CASE("a file is held to its SHA-256") {
   CHECK_NOTHROW(check_sha256(folder / "w", digest));
   CHECK_THROWS_WITH(check_sha256(folder / "w", std::string(64, '0')),
                     Contains("w: its SHA-256 is " + digest));
+}
+
+TEST_CASE("import: a section, a prefix and a key map choose and rename tensors") {
+  const std::string bytes = torch_of(
+      dict({{"epoch", integer(3)},
+            {"args", global("argparse", "Namespace") + ")\x81}(" + text("lr") + "Nub"},
+            {"state_dict", dict({{"w", tensor(storage("0", 4), 0, {2}, {1})}})},
+            {"state_dict_ema", dict({{"model.w", tensor(storage("0", 4), 1, {3}, {1})},
+                                     {"model.b", tensor(storage("0", 4), 0, {1}, {1})},
+                                     {"loss.w", tensor(storage("0", 4), 0, {4}, {1})}})}}));
+  const TempFolder folder;
+  put_text(folder / "timm.pth.tar", bytes);
+  const auto names = [&](const Selection& selection) {
+    import_weights(folder / "timm.pth.tar", folder / "w.safetensors", selection);
+    const safetensors::File file(folder / "w.safetensors");
+    std::set<std::string> all;
+    for (const auto& tensor : file.tensors()) all.insert(tensor.name);
+    return all;
+  };
+  using Names = std::set<std::string>;
+  CHECK(names({}) == Names{"w"});
+  CHECK(names({.section = "state_dict_ema"}) == Names{"model.w", "model.b", "loss.w"});
+  const Renaming renaming{.prefix = "model.", .key_map = {{"b", "head.bias"}}};
+  CHECK(names({.section = "state_dict_ema", .renaming = renaming}) == Names{"w", "head.bias"});
+  CHECK_THROWS_WITH(names({.section = "ema"}),
+                    Contains("it has no section 'ema' with tensors; it has state_dict, "
+                             "state_dict_ema"));
+  CHECK_THROWS_WITH(
+      names({.section = "state_dict_ema",
+             .renaming = {.prefix = "net.", .key_map = {}, .prefix_option = "--prefix"}}),
+      Contains("--prefix is 'net.', but no name in the file begins so"));
+  // Safetensors are renamed, too, and have no sections.
+  fs::rename(folder / "w.safetensors", folder / "plain.safetensors");
+  import_weights(folder / "plain.safetensors", folder / "w.safetensors",
+                 {.section = {}, .renaming = {.prefix = "head.", .key_map = {}}});
+  CHECK(safetensors::File(folder / "w.safetensors").tensors()[0].name == "bias");
+  CHECK_THROWS_WITH(entries_of(folder / "plain.safetensors", {.section = "model"}),
+                    Contains("has no sections"));
 }

@@ -134,11 +134,11 @@ TEST_CASE("a prefix chooses and is removed, where it lacks, it is proposed") {
   const auto file = with(renamed(kModel, "model."), {"loss.weight", "F32", {3}});
   CHECK_THAT(complaint(file), EndsWith("Write weights.prefix: \"model.\""));
   MatchOptions options = kOptions;
-  options.prefix = "model.";
+  options.renaming.prefix = "model.";
   const weights::Match found = weights::match(file, kModel, options);
   CHECK(found.pairs.size() == 5);
   CHECK(found.ignored == Names{"loss.weight"});
-  options.prefix = "net.";
+  options.renaming.prefix = "net.";
   CHECK_THAT(complaint(file, options),
              Contains("weights.prefix is 'net.'") && Contains("model.conv.weight"));
 }
@@ -146,11 +146,11 @@ TEST_CASE("a prefix chooses and is removed, where it lacks, it is proposed") {
 TEST_CASE("names are mapped one by one or by what they begin with") {
   const auto file = with(without(renamed(kModel, "a."), "a.fc.bias"), {"head.b", "F32", {10}});
   MatchOptions options = kOptions;
-  options.key_map = {{"a.", ""}, {"head.b", "fc.bias"}};
+  options.renaming.key_map = {{"a.", ""}, {"head.b", "fc.bias"}};
   CHECK(weights::match(file, kModel, options).pairs.size() == 5);
-  options.key_map["head.c"] = "x";
+  options.renaming.key_map["head.c"] = "x";
   CHECK_THAT(complaint(file, options), Contains("no tensor of the file is called 'head.c'"));
-  options.key_map = {{"a.", ""}, {"head.b", "fc.weight"}};
+  options.renaming.key_map = {{"a.", ""}, {"head.b", "fc.weight"}};
   CHECK_THAT(complaint(file, options), Contains("makes 'fc.weight' of two tensors"));
 }
 

@@ -52,6 +52,28 @@ TEST_CASE("integers are read with their sign, and long ones passed over") {
   CHECK(value("\x8a\x09" + std::string(9, '\x01')) == 12345);
 }
 
+TEST_CASE("Pickle: settings that frameworks save are passed over, and calls on them too") {
+  const std::string w = tensor(storage("0", 4), 0, {4}, {1});
+  const auto kind_of = [](const std::string& opcodes) {
+    const std::string bytes = pickled(opcodes);
+    const Pickle pickle = read_pickle(bytes);
+    return pickle[pickle.root].kind;
+  };
+  const std::string settings = global("argparse", "Namespace") + ")\x81}(" + text("lr") + "Nub";
+  CHECK(kind_of(settings) == PickleKind::other);
+  CHECK(kind_of(global("pytorch_lightning.utilities", "AttributeDict") + ")R(" + text("a") +
+                "Nu") == PickleKind::other);
+  CHECK(kind_of(global("numpy.core.multiarray", "scalar") + "(NNtR") == PickleKind::other);
+  CHECK(kind_of(global("builtins", "set") + "(](NNetR") == PickleKind::other);
+  CHECK(kind_of(dict({{"args", settings}, {"w", w}})) == PickleKind::dict);
+  // A tensor on such a storage is no tensor either.
+  CHECK(kind_of(tensor(storage("0", 4, "ComplexFloatStorage"), 0, {4}, {1})) == PickleKind::other);
+  CHECK_THAT(complaint(pickled(global("builtins", "getattr") + "NN\x86R")),
+             Contains("asks for builtins.getattr"));
+  CHECK_THAT(complaint(pickled(global("numpyx", "a"))), Contains("asks for numpyx.a"));
+  CHECK_THAT(complaint(pickled(global("torch.hub", "load"))), Contains("asks for torch.hub.load"));
+}
+
 TEST_CASE("a name that is not on the list is refused, and told") {
   CHECK_THAT(complaint(pickled(global("os", "system") + text("rm") + "\x85R")),
              StartsWith("pickle asks for os.system at byte 2: refused; save the weights alone"));

@@ -11,11 +11,6 @@ namespace {
 constexpr std::int64_t kMostLookedAt = 256;
 constexpr double kMargin = 1.1;  // on what was measured on some images only
 
-/// One of each stretch of the set, at another place of it each time: sizes may repeat in the order.
-std::int64_t place_of(std::int64_t i, std::int64_t wanted, std::int64_t size) {
-  return i * size / wanted + i * 7 % (size / wanted);
-}
-
 void count(const StoredImage& image, const Prefix& prefix, ImageLook& look) {
   const ImageShape input = prefix.shape_before(image);
   look.pixels += prefix.shape_behind(input).bytes();
@@ -28,6 +23,10 @@ void count(const StoredImage& image, const Prefix& prefix, ImageLook& look) {
 
 }  // namespace
 
+std::int64_t spread_index(std::int64_t i, std::int64_t wanted, std::int64_t size) {
+  return i * size / wanted + i * 7 % (size / wanted);
+}
+
 ImageLook look_at_images(const Pipeline& pipeline) {
   ImageLook look;
   const Dataset& dataset = *pipeline.dataset;
@@ -37,7 +36,7 @@ ImageLook look_at_images(const Pipeline& pipeline) {
   const std::int64_t wanted = std::min(dataset.size(), kMostLookedAt);
   for (std::int64_t i = 0; i < wanted; ++i) {
     try {
-      count(dataset.images()->read(place_of(i, wanted, dataset.size()), scratch), prefix, look);
+      count(dataset.images()->read(spread_index(i, wanted, dataset.size()), scratch), prefix, look);
     } catch (const Error& error) {
       // An image that is bad, or does not suit a transform, is the loader's to tell.
       if (error.kind() != ErrorKind::data && error.kind() != ErrorKind::config) throw;

@@ -17,6 +17,10 @@ struct ImageLook {
   std::uint64_t largest_stored = 0;
   ImageShape largest;  // before the transforms
 };
+/// The i-th of `wanted` indices that are spread over `size` samples, one from each stretch, at
+/// another place of it each time: sizes may repeat in the order.
+std::int64_t spread_index(std::int64_t i, std::int64_t wanted, std::int64_t size);
+
 ImageLook look_at_images(const Pipeline& pipeline);
 
 }  // namespace trainctl::data

@@ -123,6 +123,9 @@ void register_dataset_csv(Catalogue& catalogue) {
   catalogue.facts["csv"] = [](const config::Stage& stage) {
     return table_facts(stage.as<Csv>(), open_with(stage.as<Csv>()));
   };
+  catalogue.groups["csv"] = [](const config::Stage& stage) {
+    return table_groups(stage.as<Csv>(), open_with(stage.as<Csv>()));
+  };
   catalogue.columns["csv"] = [](const config::Stage& stage) {
     return table_columns(stage.as<Csv>(), open_with(stage.as<Csv>()));
   };

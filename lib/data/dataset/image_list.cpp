@@ -4,6 +4,7 @@
 #include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/csv_reader.hpp"
+#include "data/divided_set.hpp"
 #include "data/manifest.hpp"
 #include "data/mapped_file.hpp"
 #include "data/registry.hpp"
@@ -32,6 +33,7 @@ ManifestCache cache_of(const ImageList& options) {
     identity += identity_of(path) + '\0';
   }
   for (const std::string& name : options.classes) identity += name + '\0';
+  if (options.group_by) identity += "group" + ('\0' + *options.group_by);
   return ManifestCache(identity);
 }
 
@@ -59,7 +61,8 @@ bool is_head(const std::vector<CsvField>& record) {
 
 struct Listing {
   ImageFiles files;
-  std::vector<std::int64_t> lines;  // of each file
+  std::vector<std::int64_t> lines;    // of each file
+  std::vector<std::uint32_t> groups;  // of each file; empty without 'group_by'
 };
 
 /// The list as it is written, before any file is looked at.
@@ -74,6 +77,7 @@ class ListReader {
   Listing read() {
     std::vector<CsvField> record;
     for (bool first = true; reader_.next(record); first = false) {
+      if (first && options_.group_by) find_group(record);
       if (!first || !is_head(record)) add(record);
     }
     const std::size_t count = files_.files.size();
@@ -82,16 +86,36 @@ class ListReader {
     const auto place = [&](std::size_t i) { return fmt::format("{}:{}", file_.name(), lines_[i]); };
     files_.labels = width_ == 1 ? class_labels(texts_, options_.classes, place)
                                 : number_labels(numbers_, static_cast<std::int64_t>(width_));
-    return {std::move(files_), std::move(lines_)};
+    return {std::move(files_), std::move(lines_), groups_.take()};
   }
 
  private:
-  void add(const std::vector<CsvField>& record) {
+  /// The first line must name the columns when samples are grouped by one of them.
+  void find_group(const std::vector<CsvField>& head) {
+    const std::string& name = *options_.group_by;
+    const auto found = std::find_if(head.begin(), head.end(),
+                                    [&](const CsvField& field) { return field.text == name; });
+    ENSURE(data, is_head(head) && found != head.end(),
+           "{}: the first line must name the column '{}' of dataset.split.group_by, such as "
+           "'path,label,{}'",
+           file_.name(), printable(name), printable(name));
+    group_ = static_cast<std::size_t>(found - head.begin());
+    ENSURE(config, *group_ > 0, "dataset.split.group_by must name another column than the paths");
+  }
+
+  void add(std::vector<CsvField>& record) {
+    if (group_ && *group_ < record.size()) {
+      groups_.add(record[*group_].text);
+      record.erase(record.begin() + static_cast<std::ptrdiff_t>(*group_));
+    }
     if (files_.files.size() == 0) width_ = record.size() - 1;
     ENSURE(data, record.size() > 1, "{}: a path without a label; expected 'path,label'",
            reader_.place(record[0]));
     ENSURE(data, record.size() == width_ + 1, "{}: {} fields; the first row has {}",
            reader_.place(record[0]), record.size(), width_ + 1);
+    ENSURE(data, !group_ || groups_.size() == files_.files.size() + 1,
+           "{}: the line has no field in column '{}'", reader_.place(record[0]),
+           printable(options_.group_by.value_or("")));
     ENSURE(data, has_image_suffix(record[0].text),
            "{}: '{}' is no image's name (.jpg .jpeg .png .webp .bmp .tif .tiff)",
            reader_.place(record[0]), printable(record[0].text));
@@ -112,6 +136,8 @@ class ListReader {
   CsvReader reader_;
   ImageFiles files_;
   std::size_t width_ = 0;
+  std::optional<std::size_t> group_;  // the column of the groups
+  GroupColumn groups_;
   std::vector<std::string> texts_;
   std::vector<float> numbers_;
   std::vector<std::int64_t> lines_;
@@ -186,6 +212,9 @@ std::shared_ptr<const Dataset> load(const ImageList& options) {
 void register_dataset_image_list(Catalogue& catalogue) {
   catalogue.datasets["image_list"] = [](const config::Stage& stage) {
     return load(stage.as<ImageList>());
+  };
+  catalogue.groups["image_list"] = [](const config::Stage& stage) {
+    return ListReader(stage.as<ImageList>()).read().groups;
   };
   catalogue.facts["image_list"] = [](const config::Stage& stage) {
     return facts_of(stage.as<ImageList>());

@@ -17,6 +17,9 @@ void register_dataset_parquet(Catalogue& catalogue) {
   catalogue.facts["parquet"] = [](const config::Stage& stage) {
     return table_facts(stage.as<Parquet>(), open_parquet);
   };
+  catalogue.groups["parquet"] = [](const config::Stage& stage) {
+    return table_groups(stage.as<Parquet>(), open_parquet);
+  };
   catalogue.columns["parquet"] = [](const config::Stage& stage) {
     return table_columns(stage.as<Parquet>(), open_parquet);
   };

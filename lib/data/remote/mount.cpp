@@ -3,12 +3,12 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
+#include "data/cache_file.hpp"
 #include "data/remote/stores.hpp"
 
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <mutex>
 #include <utility>
@@ -29,13 +29,11 @@ Mount& mount() {
 }
 
 fs::path default_folder() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/')
-    return fs::path(cache) / "trainctl" / "remote";
-  const char* home = std::getenv("HOME");
-  ENSURE(config, home != nullptr && *home == '/',
+  const fs::path cache = cache_root();
+  ENSURE(config, !cache.empty(),
          "remote paths are read through a local folder, and neither dataset.cache.local nor HOME "
          "says where; set dataset.cache.local");
-  return fs::path(home) / ".cache" / "trainctl" / "remote";
+  return cache / "remote";
 }
 
 /// Starts libcurl with the first request: a tier that holds everything needs none.

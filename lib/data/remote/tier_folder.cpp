@@ -68,7 +68,7 @@ std::vector<Kept> look_through(const fs::path& folder) {
 
 /// False where a reader has it open.
 bool remove_unused(const fs::path& data) {
-  const Fd fd(::open(data.c_str(), O_RDONLY | O_CLOEXEC));
+  const Fd fd(::open(data.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.valid()) return errno == ENOENT;
   if (!lock_file(fd.get(), LOCK_EX | LOCK_NB)) return false;
   struct stat info {};
@@ -178,14 +178,14 @@ void TierFolder::remember(std::uint64_t mark) {
 /// May be too high after a process was killed; evict_to() counts anew.
 std::uint64_t TierFolder::counted() const {
   std::uint64_t bytes = 0;
-  const Fd fd(::open((folder_ / "used").c_str(), O_RDONLY | O_CLOEXEC));
+  const Fd fd(::open((folder_ / "used").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.valid() && ::pread(fd.get(), &bytes, sizeof bytes, 0) == sizeof bytes) return bytes;
   return sum_of(look_through(folder_));
 }
 
 void TierFolder::count(std::uint64_t bytes) const {
   const fs::path path = folder_ / "used";
-  const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+  const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
   ENSURE(resource, fd.valid() && ::pwrite(fd.get(), &bytes, sizeof bytes, 0) == sizeof bytes,
          "cannot write {}: {}", shown(path), std::strerror(errno));
 }

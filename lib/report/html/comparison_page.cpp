@@ -95,7 +95,8 @@ Html time_section(const Compared& compared) {
                    .y_label = "seconds",
                    .bars = {},
                    .parts = {}};
-  for (const TimePart& part : time_parts()) bars.parts.push_back({part.name, {}});
+  const std::vector<const RunFiles*> runs = runs_of(compared);
+  for (const TimePart& part : time_parts()) bars.parts.push_back({part_name(part, runs), {}});
   for (const Group& group : compared.groups) {
     for (const RunFiles& run : group.runs) {
       if (run.epochs.empty()) continue;

@@ -1,10 +1,12 @@
 #include "report/html/curves.hpp"
 
 #include "report/html/charts.hpp"
+#include "report/transfer_name.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 
@@ -102,6 +104,10 @@ const std::vector<TimePart>& time_parts() {
   return kParts;
 }
 
+std::string part_name(const TimePart& part, std::span<const RunFiles* const> runs) {
+  return part.seconds == &Timing::h2d_s ? transfer_name(runs) : part.name;
+}
+
 std::vector<std::string> metric_names(const Epochs& epochs) {
   std::vector<std::string> names;
   for (const EpochEnded& epoch : epochs) {
@@ -167,7 +173,8 @@ std::vector<Html> time_figures(const RunFiles& run) {
                    .parts = {}};
   for (const EpochEnded& epoch : run.epochs) bars.bars.push_back(std::to_string(epoch.epoch + 1));
   for (const TimePart& part : time_parts()) {
-    StackedBars::Part values{.name = part.name, .values = {}};
+    const std::array shown{&run};
+    StackedBars::Part values{.name = part_name(part, shown), .values = {}};
     for (const EpochEnded& epoch : run.epochs) values.values.push_back(epoch.timing.*part.seconds);
     bars.parts.push_back(std::move(values));
   }

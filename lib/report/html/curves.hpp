@@ -4,6 +4,7 @@
 #include "report/html/line_chart.hpp"
 #include "report/run_files.hpp"
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,5 +44,7 @@ struct TimePart {
   double events::Timing::*seconds;
 };
 const std::vector<TimePart>& time_parts();
+/// The name of a part in these runs: copies to a device are conversions on CPUs.
+std::string part_name(const TimePart& part, std::span<const RunFiles* const> runs);
 
 }  // namespace trainctl::report

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace trainctl::report {
@@ -47,10 +48,10 @@ std::string verdict_line(const Json& bottleneck) {
   std::string line = text_at(bottleneck, "verdict");
   std::ranges::replace(line, '_', '-');
   const double share = number_at(bottleneck, "share");
-  const double headroom = number_at(bottleneck, "headroom");
+  const bool proposes = !text_at(bottleneck, "setting").empty();
+  const std::string gain = text_at(member(bottleneck, "gain"), "text");
   if (std::isfinite(share)) line += fmt::format(": {} % of the time", percent_text(share));
-  if (std::isfinite(headroom))
-    line += fmt::format("; at most {:.2f}x as fast without it", headroom);
+  if (proposes && !gain.empty()) line += "; the advice: " + gain;
   return line;
 }
 
@@ -72,7 +73,8 @@ Table budget_table(const RunFiles& run) {
   for (const TimePart& part : time_parts()) {
     const double seconds = sum.*part.seconds;
     if (!(seconds > 0) || !(sum.wall_s > 0)) continue;
-    table.add({part.name, fmt::format("{:.2f}", seconds),
+    const std::array shown{&run};
+    table.add({part_name(part, shown), fmt::format("{:.2f}", seconds),
                fmt::format("{:.1f} %", 100 * seconds / sum.wall_s)});
   }
   table.add({"all epochs", fmt::format("{:.2f}", sum.wall_s), "100 %"});

@@ -18,6 +18,7 @@ struct ImageList {
   std::vector<std::string> classes;
   std::optional<std::int64_t> rows;
   bool follow_links = false;
+  std::optional<std::string> group_by = {};  // set by apply_split(), never by a file
 
   static void describe(config::Describe<ImageList>& options) {
     options

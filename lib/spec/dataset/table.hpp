@@ -1,6 +1,7 @@
 #pragma once
 
 #include "config/describe.hpp"
+#include "spec/split.hpp"
 
 #include <array>
 #include <cstdint>
@@ -32,6 +33,7 @@ struct Table {
   bool standardize = false;
   std::optional<std::filesystem::path> statistics_from;
   std::optional<std::int64_t> rows;
+  std::optional<SplitOptions> split = {};  // set by apply_split(), never by a file
 
   static void describe(config::Describe<Table>& options) {
     options.field("path", &Table::path, "The table.").required().example("data/house/train.csv");
@@ -62,10 +64,12 @@ struct Table {
                   "Whether each number has its column's mean taken off and is divided by "
                   "its standard deviation.");
     options
-        .field("statistics_from", &Table::statistics_from,
-               "The table that means, deviations, categories and class names are learnt from: the "
-               "training split's, in "
-               "every split. Needed for whatever is learnt.")
+        .field(
+            "statistics_from", &Table::statistics_from,
+            "The table that means, deviations, categories and class names are learned from: that "
+            "of "
+            "train, in every split. Absent with dataset.split: numbers are learned from the rows "
+            "of train, names from all.")
         .example("data/house/train.csv");
     options
         .field("rows", &Table::rows,

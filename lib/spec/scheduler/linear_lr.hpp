@@ -6,18 +6,19 @@ namespace trainctl::spec::scheduler {
 
 struct LinearLr : Warmup {
   static constexpr auto kSummary =
-      "A straight line from start_factor to end_factor of the rate, as torch's LinearLR; from 1 to "
-      "0 by default, where torch's rises from 1/3 to 1.";
+      "A straight line from start_factor to end_factor of the learning rate, as torch's LinearLR.";
 
-  double start_factor = 1;
-  double end_factor = 0;
-  config::Auto<std::int64_t> total_iters;
+  double start_factor = 1.0 / 3;
+  double end_factor = 1;
+  config::Auto<std::int64_t> total_iters{5};
 
   static void describe(config::Describe<LinearLr>& options) {
-    options.field("start_factor", &LinearLr::start_factor, "Fraction of the rate at the start.")
+    options
+        .field("start_factor", &LinearLr::start_factor,
+               "Fraction of the learning rate at the start.")
         .above(0)
         .at_most(1);
-    options.field("end_factor", &LinearLr::end_factor, "Fraction of the rate at the end.")
+    options.field("end_factor", &LinearLr::end_factor, "Fraction of the learning rate at the end.")
         .at_least(0)
         .at_most(1);
     options

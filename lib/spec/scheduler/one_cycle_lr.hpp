@@ -20,7 +20,7 @@ struct OneCycleLr : Warmup {
   double div_factor = 25;
   double final_div_factor = 1e4;
   bool three_phase = false;
-  bool cycle_momentum = false;
+  bool cycle_momentum = true;
   double base_momentum = 0.85;
   double max_momentum = 0.95;
 
@@ -45,8 +45,8 @@ struct OneCycleLr : Warmup {
     options.field("three_phase", &OneCycleLr::three_phase,
                   "Falls as it rose, then to the end; needs pct_start of at most 0.5.");
     options.field("cycle_momentum", &OneCycleLr::cycle_momentum,
-                  "Moves the optimizer's momentum, or beta1 as Adam has it, against the rate, in "
-                  "place of its own value; torch's default is true. Such a step is not captured as "
+                  "Cycles the optimizer's momentum, or Adam's beta1, inversely to the learning "
+                  "rate and in place of the optimizer's own value. Such a step is not captured as "
                   "a CUDA graph.");
     options
         .field("base_momentum", &OneCycleLr::base_momentum,

@@ -8,7 +8,7 @@ struct PolynomialLr : Warmup {
   static constexpr auto kSummary =
       "From the rate down to 0 as a power of what is left, as torch's PolynomialLR.";
 
-  config::Auto<std::int64_t> total_iters;
+  config::Auto<std::int64_t> total_iters{5};
   double power = 1;
 
   static void describe(config::Describe<PolynomialLr>& options) {

@@ -4,29 +4,57 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <string>
 
 namespace trainctl::spec::scheduler {
 
 enum class Interval { epoch, step };
 constexpr std::array<const char*, 2> enum_names(Interval) { return {"epoch", "step"}; }
 
-/// What every scheduler has: a linear warm-up in front, counted in the scheduler's own interval.
+/// "5 epochs", "1 step".
+std::string counted(std::int64_t count, Interval interval);
+
+/// The length of a warm-up. In YAML `500` counts the scheduler's intervals, `5ep` epochs, and a
+/// number with a point (`0.05`) is a fraction of the run.
+struct WarmupLength {
+  enum class Unit { intervals, epochs, run };
+
+  double value = 0;
+  Unit unit = Unit::intervals;
+
+  bool operator==(const WarmupLength&) const = default;
+};
+
+/// What a schedule knows of the run that it is laid over.
+struct ScheduledRun {
+  Interval interval = Interval::epoch;         // what the schedule counts
+  std::int64_t steps_per_epoch = 0;            // 0: not known
+  std::optional<std::int64_t> intervals = {};  // of the whole run; absent: not known
+};
+
+/// The length in the intervals of the schedule; nothing where the run does not tell it. Above 0 it
+/// is at least one interval.
+std::optional<std::int64_t> intervals_of(const WarmupLength& length, const ScheduledRun& run);
+
+/// What every scheduler has: a linear warm-up before its own curve.
 struct Warmup {
-  std::int64_t warmup = 0;
+  WarmupLength warmup;
   double warmup_start_factor = 0.1;
   Interval interval = Interval::epoch;
 
-  static void describe(config::Describe<Warmup>& options) {
-    options.field("warmup", &Warmup::warmup, "Length of a linear warm-up, in `interval`s; 0: none.")
-        .at_least(0);
-    options
-        .field("warmup_start_factor", &Warmup::warmup_start_factor,
-               "Fraction of the rate at which warm-up starts.")
-        .above(0)
-        .at_most(1);
-    options.field("interval", &Warmup::interval,
-                  "What the scheduler counts: epochs or optimizer steps.");
-  }
+  static void describe(config::Describe<Warmup>& options);  // warmup.cpp
 };
 
+/// The warm-up of a scheduler; null where it has none.
+const Warmup* warmup_of(const config::Stage& stage);
+
 }  // namespace trainctl::spec::scheduler
+
+template <>
+struct trainctl::config::Codec<trainctl::spec::scheduler::WarmupLength> {
+  static FieldType type();
+  static void read(Reader& reader, const Node& node, const Field& field,
+                   spec::scheduler::WarmupLength& out);
+  static Node write(const spec::scheduler::WarmupLength& length);
+};

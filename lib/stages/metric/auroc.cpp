@@ -1,104 +1,221 @@
 #include "spec/metric/auroc.hpp"
 
+#include "stage/growing_metric.hpp"
 #include "stages/builtin.hpp"
 #include "stages/metric/answers.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/log_softmax.h>
-#include <ATen/ops/one_hot.h>
-#include <ATen/ops/ones_like.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
 
 namespace trainctl::stages {
 namespace {
 
 using spec::metric::AurocAverage;
 
-/// The share of pairs, one row of the class and one of another, in which the class's row scores
-/// higher; ties count half. `positive`, `negative`: rows by bin, lowest score first.
-double area(const double* positive, const double* negative, std::int64_t bins) {
-  double below = 0;
-  double pairs = 0;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// Scores, each with the number of positive and negative rows that have it.
+struct ScoreCounts {
+  at::Tensor scores;    // float64 [classes, points], as the others
+  at::Tensor positive;  // rows of the class
+  at::Tensor negative;  // rows of other classes
+};
+
+ScoreCounts joined(const ScoreCounts& a, const ScoreCounts& b) {
+  return {at::cat({a.scores, b.scores}, 1), at::cat({a.positive, b.positive}, 1),
+          at::cat({a.negative, b.negative}, 1)};
+}
+
+ScoreCounts moved(const ScoreCounts& points, at::Device device) {
+  return {points.scores.to(device), points.positive.to(device), points.negative.to(device)};
+}
+
+/// Each class's points in ascending order of their scores.
+ScoreCounts sorted(const ScoreCounts& points) {
+  auto [scores, order] = points.scores.sort(/*stable=*/true, /*dim=*/1, /*descending=*/false);
+  return {scores, points.positive.gather(1, order), points.negative.gather(1, order)};
+}
+
+/// At most `bins` points per class, each of about as many rows: a bin has its largest score.
+ScoreCounts binned_by_quantile(const ScoreCounts& points, std::int64_t bins) {
+  const ScoreCounts from = sorted(points);
+  const at::Tensor rows = from.positive + from.negative;
+  const at::Tensor up_to = rows.cumsum(1);
+  const at::Tensor total = up_to.narrow(1, up_to.size(1) - 1, 1).clamp_min(1);
+  const at::Tensor bin =
+      ((up_to - rows) * static_cast<double>(bins) / total).to(at::kLong).clamp(0, bins - 1);
+  const at::Tensor zeros = at::zeros({rows.size(0), bins}, rows.options());
+  // A point without rows must not move a bin's score.
+  const at::Tensor scores = at::where(rows > 0, from.scores, at::full_like(rows, -kInfinity));
+  return {at::full_like(zeros, -kInfinity).scatter_reduce(1, bin, scores, "amax"),
+          zeros.scatter_add(1, bin, from.positive), zeros.scatter_add(1, bin, from.negative)};
+}
+
+struct Area {
+  double value = 0;
   double positives = 0;
-  for (std::int64_t bin = 0; bin < bins; ++bin) {
-    pairs += positive[bin] * (below + negative[bin] / 2);
-    below += negative[bin];
-    positives += positive[bin];
+  double negatives = 0;
+};
+
+/// The share of pairs of a positive and a negative row in which the positive one has the higher
+/// score; ties count half. NaN where a row's score is NaN. `points` are sorted and on the CPU.
+Area area_of(const ScoreCounts& points, std::int64_t of_class) {
+  const at::Tensor scores = points.scores[of_class].contiguous();
+  const at::Tensor positive = points.positive[of_class].contiguous();
+  const at::Tensor negative = points.negative[of_class].contiguous();
+  const auto* score = scores.const_data_ptr<double>();
+  const auto* up = positive.const_data_ptr<double>();
+  const auto* down = negative.const_data_ptr<double>();
+  Area area;
+  double pairs = 0;
+  for (std::int64_t i = 0, next = 0; i < scores.numel(); i = next) {
+    double tied_up = 0;
+    double tied_down = 0;
+    for (next = i; next < scores.numel() && (next == i || score[next] == score[i]); ++next) {
+      tied_up += up[next];
+      tied_down += down[next];
+    }
+    if (std::isnan(score[i]) && tied_up + tied_down > 0) pairs = score[i];
+    pairs += tied_up * (area.negatives + tied_down / 2);
+    area.positives += tied_up;
+    area.negatives += tied_down;
   }
-  return pairs / (positives * below);
+  area.value = pairs / (area.positives * area.negatives);
+  return area;
 }
 
-double total(const double* counts, std::int64_t bins) {
-  double sum = 0;
-  for (std::int64_t bin = 0; bin < bins; ++bin) sum += counts[bin];
-  return sum;
+/// log(p / (1 - p)) of each class's probability p, in float64 [N, classes]: the logit less the
+/// log-sum-exp of the others, which loses nothing where p is next to 0 or 1.
+at::Tensor log_odds_of_classes(const at::Tensor& logits) {
+  if (logits.size(1) == 2) return logits - logits.flip(1);  // keeps ties
+  auto [largest, place] = logits.max(1, /*keepdim=*/true);
+  const at::Tensor shares = (logits - largest).exp();
+  // Of the largest logit's class the difference would cancel: its others are summed by themselves.
+  const at::Tensor rest = logits.scatter(1, place, -kInfinity).logsumexp(1, /*keepdim=*/true);
+  const at::Tensor others = (shares.sum(1, /*keepdim=*/true) - shares).log() + largest;
+  return logits - others.scatter(1, place, rest);
 }
 
-class Auroc final : public stage::Metric {
+/// Keeps the score of each row, so that the area is exact however the rows are split into batches
+/// and ranks. `sums()` is what it keeps: [points per class, their scores, positive and negative
+/// counts, then each row's scores and labels].
+class Auroc final : public stage::GrowingMetric {
  public:
   Auroc(const spec::metric::Auroc& options, const stage::MetricContext& context)
       : options_(options),
         classes_(context.classes),
         targets_(context.targets),
-        sums_(at::zeros({classes_ * 2 * options.bins},
-                        at::TensorOptions(at::kDouble).device(context.device))),
-        first_bins_(at::arange(classes_, at::TensorOptions(at::kLong).device(context.device)) *
-                    (2 * options.bins)) {}
+        number_(at::TensorOptions(at::kDouble).device(context.device)) {
+    reset();
+  }
 
   [[nodiscard]] std::string name() const override { return "auroc"; }
 
   void update(const at::Tensor& logits, const at::Tensor& targets) override {
-    constexpr double kRange = 16;
-    const auto bins = static_cast<double>(options_.bins);
-    const at::Tensor bin = ((log_odds(logits) + kRange) * (bins / (2 * kRange)))
-                               .nan_to_num(0)
-                               .clamp(0, bins - 1)
-                               .to(at::kLong);
-    const at::Tensor place = bin + negatives(targets) * options_.bins + first_bins_;
-    sums_.scatter_add_(0, place.flatten(), at::ones_like(place.flatten(), at::kDouble));
+    const at::Tensor exact = logits.detach().to(at::kDouble);
+    if (targets_ == spec::Targets::numbers) {
+      rows_.push_back(at::cat({exact, says_yes(targets).to(at::kDouble)}, 1));
+    } else {
+      rows_.push_back(
+          at::cat({log_odds_of_classes(exact), targets.detach().to(at::kDouble).unsqueeze(1)}, 1));
+    }
+    scores_ += exact.numel();
+    if (scores_ <= options_.max_scores) return;
+    // On the host: CUDA has no deterministic kernels for it.
+    points_ = moved(binned_by_quantile(moved(points(), at::kCPU), options_.bins), number_.device());
+    rows_.clear();
+    scores_ = 0;
   }
 
-  at::Tensor& sums() override { return sums_; }
+  void keep_last_update_if(const at::Tensor& condition) override {
+    at::Tensor labels = rows_.back().narrow(1, classes_, labels_per_row());
+    labels.copy_(at::where(condition, labels, at::full_like(labels, kLeftOut)));
+  }
+
+  at::Tensor& sums() override {
+    std::vector<at::Tensor> parts{
+        at::full({1}, static_cast<double>(points_.scores.size(1)), number_),
+        points_.scores.flatten(), points_.positive.flatten(), points_.negative.flatten()};
+    for (const at::Tensor& rows : rows_) parts.push_back(rows.flatten());
+    sums_ = at::cat(parts);
+    return sums_;
+  }
+
+  void merge(const at::Tensor& sums) override {
+    const at::Tensor all = sums.to(number_.device());
+    const auto count = static_cast<std::int64_t>(all[0].item<double>());
+    const auto part = [&](std::int64_t i) {
+      return all.narrow(0, 1 + i * classes_ * count, classes_ * count).view({classes_, count});
+    };
+    points_ = joined(points_, {part(0), part(1), part(2)});
+    const std::int64_t begin = 1 + 3 * classes_ * count;
+    rows_.push_back(
+        all.narrow(0, begin, all.numel() - begin).view({-1, classes_ + labels_per_row()}).clone());
+    scores_ += rows_.back().size(0) * classes_;
+  }
 
   /// NaN where no class has rows both of it and of others.
   [[nodiscard]] double value() const override {
-    const at::Tensor host = sums_.cpu();
-    const double* sums = host.const_data_ptr<double>();
+    const ScoreCounts host = sorted(moved(points(), at::kCPU));
     double weighed = 0;
     double weights = 0;
     for (std::int64_t c = 0; c < classes_; ++c) {
-      const double* positive = sums + 2 * c * options_.bins;
-      const double* negative = positive + options_.bins;
-      const double rows = total(positive, options_.bins);
-      if (rows == 0 || total(negative, options_.bins) == 0) continue;
-      const double weight = options_.average == AurocAverage::weighted ? rows : 1;
-      weighed += weight * area(positive, negative, options_.bins);
+      const Area area = area_of(host, c);
+      if (area.positives == 0 || area.negatives == 0) continue;
+      const double weight = options_.average == AurocAverage::weighted ? area.positives : 1;
+      weighed += weight * area.value;
       weights += weight;
     }
     return weighed / weights;
   }
 
-  void reset() override { sums_.zero_(); }
+  void reset() override {
+    const at::Tensor none = at::empty({classes_, 0}, number_);
+    points_ = {none, none, none};
+    rows_.clear();
+    scores_ = 0;
+  }
 
  private:
-  /// [N, classes] float64, of the class against the others, or of the answer's yes.
-  [[nodiscard]] at::Tensor log_odds(const at::Tensor& logits) const {
-    const at::Tensor exact = logits.detach().to(at::kDouble);
-    if (targets_ == spec::Targets::numbers) return exact;
-    const at::Tensor log_p = exact.log_softmax(1);
-    return log_p - log_p.exp().neg().log1p();
+  static constexpr double kLeftOut = -1;  // the label of a row that does not count
+
+  /// The class, or a yes (1) or no (0) per answer.
+  [[nodiscard]] std::int64_t labels_per_row() const {
+    return targets_ == spec::Targets::numbers ? classes_ : 1;
   }
-  /// int64 [N, classes]: 1 where the row is of another class, or the answer is no.
-  [[nodiscard]] at::Tensor negatives(const at::Tensor& targets) const {
-    if (targets_ == spec::Targets::numbers) return says_yes(targets).logical_not().to(at::kLong);
-    return 1 - at::one_hot(targets, classes_);
+
+  /// All that was kept.
+  [[nodiscard]] ScoreCounts points() const {
+    if (rows_.empty()) return points_;
+    const at::Tensor rows = at::cat(rows_);
+    const at::Tensor scores = rows.narrow(1, 0, classes_).t();
+    const at::Tensor labels = rows.narrow(1, classes_, labels_per_row()).t();
+    const at::Tensor yes = targets_ == spec::Targets::numbers
+                               ? labels.eq(1)
+                               : labels.eq(at::arange(classes_, number_).unsqueeze(1));
+    const at::Tensor counts = labels.ne(kLeftOut);
+    return joined(points_, {scores, yes.to(at::kDouble),
+                            yes.logical_not().logical_and(counts).to(at::kDouble)});
   }
 
   spec::metric::Auroc options_;
   std::int64_t classes_;  // or answers
   spec::Targets targets_;
-  at::Tensor sums_;  // [class, of it or not, bin]
-  at::Tensor first_bins_;
+  at::TensorOptions number_;
+  ScoreCounts points_;            // of the rows before the last time that there were too many
+  std::vector<at::Tensor> rows_;  // float64 [rows, classes + labels_per_row()] of each batch since
+  std::int64_t scores_ = 0;       // in rows_
+  at::Tensor sums_;
 };
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include <ATen/ops/_foreach_lerp.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
-#include <ATen/ops/_foreach_pow.h>
 #include <ATen/ops/_foreach_sqrt.h>
 #include <ATen/ops/_foreach_sub.h>
 #include <ATen/ops/ones_like.h>
@@ -24,14 +23,6 @@ namespace {
 enum State : std::size_t { kAverage, kSquare };
 
 using Tensors = std::vector<at::Tensor>;
-
-/// 1 - beta^steps, one for each parameter.
-Tensors bias_correction(double beta, at::TensorList steps) {
-  Tensors rest = at::_foreach_pow(beta, steps);
-  at::_foreach_mul_(rest, -1);
-  at::_foreach_add_(rest, 1);
-  return rest;
-}
 
 /// You et al. 2019, algorithm 2, phi the identity; Adam for what is exempt from weight decay, as in
 /// timm.
@@ -57,16 +48,19 @@ class Lamb final : public FusedOptimizer {
   void use_momentum(double momentum) override { options_.betas[0] = momentum; }
 
  private:
-  void update(const ParameterGroup& group, at::TensorList steps) const {
+  void update(const ParameterGroup& group, at::TensorList step_counts) const {
     const auto& [decay, square_decay] = options_.betas;
+    const at::Tensor steps = in_double(step_counts);
     at::_foreach_lerp_(group.state(kAverage), group.gradients(), 1 - decay);
     at::_foreach_mul_(group.state(kSquare), square_decay);
     at::_foreach_addcmul_(group.state(kSquare), group.gradients(), group.gradients(),
                           1 - square_decay);
-    Tensors root = at::_foreach_div(group.state(kSquare), bias_correction(square_decay, steps));
+    Tensors root = at::_foreach_div(group.state(kSquare),
+                                    scalars_for(group, bias_correction(square_decay, steps)));
     at::_foreach_sqrt_(root);
     at::_foreach_add_(root, options_.eps);
-    Tensors direction = at::_foreach_div(group.state(kAverage), bias_correction(decay, steps));
+    Tensors direction =
+        at::_foreach_div(group.state(kAverage), scalars_for(group, bias_correction(decay, steps)));
     at::_foreach_div_(direction, root);
     at::_foreach_add_(direction, group.parameters(), group.weight_decay());
     if (!is_exempt(group)) at::_foreach_mul_(direction, trust(group.parameters(), direction));

@@ -17,7 +17,8 @@
 namespace trainctl::stages {
 namespace {
 
-using spec::optimizer::AdjustLr;
+using spec::optimizer::AdjustLrFn;
+using spec::optimizer::NewtonSchulzDtype;
 
 enum State : std::size_t { kAverage, kSquare };  // the latter of AdamW only
 
@@ -49,27 +50,28 @@ std::vector<ParameterSetting> settings_of(const spec::optimizer::Muon& options,
   return settings;
 }
 
-/// The matrix with its singular values drawn to 1: the quintic iteration of
-/// https://kellerjordan.github.io/posts/muon, in bfloat16 on GPUs as torch has it, in float32 on
-/// CPUs, few of which multiply bfloat16 any faster.
-at::Tensor orthogonalised(const at::Tensor& matrix, std::int64_t steps, double eps) {
-  constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
-  const bool tall = matrix.size(0) > matrix.size(1);
-  at::Tensor x = matrix.to(matrix.is_cuda() ? at::kBFloat16 : at::kFloat);
-  if (tall) x = x.t();
-  x = x / at::linalg_vector_norm(x).clamp_min(eps);
-  for (std::int64_t i = 0; i < steps; ++i) {
+/// Draws the singular values of a matrix towards 1 by the quintic iteration of
+/// https://kellerjordan.github.io/posts/muon: torch's _zeropower_via_newtonschulz, operation by
+/// operation, since bfloat16 rounds each of them. Returns the matrix in that format.
+at::Tensor orthogonalize(const at::Tensor& matrix, const spec::optimizer::Muon& options) {
+  const auto [a, b, c] = options.ns_coefficients;
+  const bool is_tall = matrix.size(0) > matrix.size(1);
+  const bool in_bfloat16 = options.ns_dtype == NewtonSchulzDtype::bfloat16;
+  at::Tensor x = matrix.to(in_bfloat16 ? at::kBFloat16 : at::kFloat);
+  if (is_tall) x = x.t();
+  x = x.div(at::linalg_vector_norm(x).clamp_min(options.eps));
+  for (std::int64_t i = 0; i < options.ns_steps; ++i) {
     const at::Tensor gram = x.mm(x.t());
-    const at::Tensor update = at::addmm(gram, gram, gram, kB, kC);
-    x = at::addmm(x, update, x, kA);
+    const at::Tensor update = at::addmm(gram, gram, gram, b, c);
+    x = at::addmm(x, update, x, a);
   }
-  return tall ? x.t() : x;
+  return is_tall ? x.t() : x;
 }
 
-double rate_factor(AdjustLr adjust, const at::Tensor& matrix) {
+double lr_factor(AdjustLrFn adjust, const at::Tensor& matrix) {
   const auto rows = static_cast<double>(matrix.size(0));
   const auto columns = static_cast<double>(matrix.size(1));
-  if (adjust == AdjustLr::match_rms_adamw) return 0.2 * std::sqrt(std::max(rows, columns));
+  if (adjust == AdjustLrFn::match_rms_adamw) return 0.2 * std::sqrt(std::max(rows, columns));
   return std::sqrt(std::max(1.0, rows / columns));
 }
 
@@ -113,8 +115,9 @@ class Muon final : public FusedOptimizer {
       at::_foreach_mul_(group.parameters(), 1 - group.lr * group.weight_decay());
     for (std::size_t i = 0; i < directions.size(); ++i) {
       const at::Tensor& parameter = group.parameters()[i];
-      const at::Tensor step = orthogonalised(directions[i], options_.ns_steps, options_.eps);
-      parameter.sub_(step * (group.lr * rate_factor(options_.adjust_lr, parameter)));
+      // The product with the learning rate is not rounded to bfloat16: torch's is an alpha.
+      const at::Tensor step = orthogonalize(directions[i], options_).to(parameter.scalar_type());
+      parameter.sub_(step.mul(group.lr * lr_factor(options_.adjust_lr_fn, parameter)));
     }
   }
 

@@ -10,10 +10,10 @@
 #include <ATen/ops/_foreach_div.h>
 #include <ATen/ops/_foreach_lerp.h>
 #include <ATen/ops/_foreach_mul.h>
-#include <ATen/ops/_foreach_pow.h>
 #include <ATen/ops/_foreach_sqrt.h>
 #include <ATen/ops/_foreach_sub.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/pow.h>
 
 #include <vector>
 
@@ -24,12 +24,7 @@ enum State : std::size_t { kAverage, kSquare };
 
 using Tensors = std::vector<at::Tensor>;
 
-/// What is left to 1.
-Tensors complement(at::TensorList values) {
-  Tensors rest = at::_foreach_mul(values, -1);
-  at::_foreach_add_(rest, 1);
-  return rest;
-}
+at::Tensor one_minus(const at::Tensor& values) { return values.neg().add_(1); }
 
 class Nadam final : public FusedOptimizer {
  public:
@@ -60,14 +55,11 @@ class Nadam final : public FusedOptimizer {
   void use_momentum(double momentum) override { options_.betas[0] = momentum; }
 
  private:
-  /// The momentum of Dozat's schedule after so many steps, one for each parameter.
-  [[nodiscard]] Tensors momentum(at::TensorList steps) const {
+  /// The momentum of Dozat's schedule after so many steps, one for each parameter, in float64.
+  [[nodiscard]] at::Tensor momentum(const at::Tensor& steps) const {
     constexpr double kBase = 0.96;  // of the paper, and of torch
-    Tensors values = at::_foreach_mul(steps, options_.momentum_decay);
-    values = at::_foreach_pow(kBase, values);
-    at::_foreach_mul_(values, -0.5 * options_.betas[0]);
-    at::_foreach_add_(values, options_.betas[0]);
-    return values;
+    const double decay = options_.betas[0];
+    return at::pow(kBase, steps.mul(options_.momentum_decay)).mul_(-0.5 * decay).add_(decay);
   }
 
   Tensors decayed(const ParameterGroup& group) const {
@@ -79,7 +71,7 @@ class Nadam final : public FusedOptimizer {
   }
 
   void update(const ParameterGroup& group, StepCounts& counts, const Tensors& all_products) const {
-    const at::TensorList steps = counts.advance(group);
+    const at::Tensor steps = in_double(counts.advance(group));
     const Tensors gradients = decayed(group);
     at::_foreach_lerp_(group.state(kAverage), gradients, 1 - options_.betas[0]);
     at::_foreach_mul_(group.state(kSquare), options_.betas[1]);
@@ -87,25 +79,24 @@ class Nadam final : public FusedOptimizer {
 
     Tensors products;
     for (const std::size_t member : group.active()) products.push_back(all_products[member]);
-    const Tensors now = momentum(steps);
-    const Tensors next = momentum(at::_foreach_add(steps, 1));
-    at::_foreach_mul_(products, now);
+    const at::Tensor now = momentum(steps);
+    const at::Tensor next = momentum(steps.add(1));
+    at::_foreach_mul_(products, now.to(at::kFloat).unbind());  // float32, as torch keeps it
+    const at::Tensor product = in_double(products);
 
     Tensors root = at::_foreach_div(group.state(kSquare),
-                                    complement(at::_foreach_pow(options_.betas[1], steps)));
+                                    scalars_for(group, bias_correction(options_.betas[1], steps)));
     at::_foreach_sqrt_(root);
     at::_foreach_add_(root, options_.eps);
-    take(group, gradients, root, at::_foreach_div(complement(now), complement(products)));
-    take(group, group.state(kAverage), root,
-         at::_foreach_div(next, complement(at::_foreach_mul(products, next))));
+    take(group, gradients, root, one_minus(now).div_(one_minus(product)));
+    take(group, group.state(kAverage), root, next.div(one_minus(product.mul(next))));
   }
 
   /// parameters -= lr * factor * direction / root
   static void take(const ParameterGroup& group, at::TensorList direction, at::TensorList root,
-                   Tensors factors) {
-    at::_foreach_mul_(factors, group.lr);
+                   const at::Tensor& factors) {
     Tensors step = at::_foreach_div(direction, root);
-    at::_foreach_mul_(step, factors);
+    at::_foreach_mul_(step, scalars_for(group, factors.mul(group.lr)));
     at::_foreach_sub_(group.parameters(), step);
   }
 

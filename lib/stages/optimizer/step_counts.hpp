@@ -3,6 +3,8 @@
 #include "stages/optimizer/fused.hpp"
 
 #include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
 #include <vector>
@@ -49,5 +51,19 @@ class StepCounts {
   std::vector<at::Tensor> each_;
   std::vector<at::Tensor> active_;
 };
+
+/// The numbers of steps as one float64 tensor [parameters]. What is computed from them loses digits
+/// in float32: 1 - 0.999 has an error of 1e-5 there, and PyTorch computes it in double.
+inline at::Tensor in_double(at::TensorList steps) { return at::stack(steps).to(at::kDouble); }
+
+/// 1 - beta^steps, in float64.
+inline at::Tensor bias_correction(double beta, const at::Tensor& steps) {
+  return at::pow(beta, steps).neg_().add_(1);
+}
+
+/// One scalar for each parameter of the group, in the number format of the parameters.
+inline std::vector<at::Tensor> scalars_for(const ParameterGroup& group, const at::Tensor& values) {
+  return values.to(group.parameters().front().scalar_type()).unbind();
+}
 
 }  // namespace trainctl::stages

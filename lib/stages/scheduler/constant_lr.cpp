@@ -8,10 +8,15 @@ namespace {
 
 class ConstantLr final : public WarmedUp {
  public:
-  using WarmedUp::WarmedUp;
+  ConstantLr(const spec::scheduler::ConstantLr& options, const stage::SchedulerContext& context)
+      : WarmedUp(options, context), options_(options) {}
 
  private:
-  [[nodiscard]] double curve(std::int64_t) const override { return initial_lr(); }
+  [[nodiscard]] double curve(std::int64_t t) const override {
+    return t < options_.total_iters ? initial_lr() * options_.factor : initial_lr();
+  }
+
+  spec::scheduler::ConstantLr options_;
 };
 
 }  // namespace

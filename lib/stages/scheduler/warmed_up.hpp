@@ -4,6 +4,7 @@
 #include "stage/stages.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace trainctl::stages {
@@ -12,8 +13,7 @@ namespace trainctl::stages {
 /// the curve counts its intervals from the end of the warm-up.
 class WarmedUp : public stage::Scheduler {
  public:
-  WarmedUp(const spec::scheduler::Warmup& warmup, const stage::SchedulerContext& context)
-      : warmup_(warmup), context_(context) {}
+  WarmedUp(const spec::scheduler::Warmup& warmup, const stage::SchedulerContext& context);
 
   [[nodiscard]] double lr(std::int64_t epoch, std::int64_t global_step) const final;
   void observe(std::int64_t, double) override {}
@@ -36,9 +36,12 @@ class WarmedUp : public stage::Scheduler {
 
  private:
   [[nodiscard]] std::int64_t intervals(std::int64_t epochs) const;
+  /// Intervals of the whole run; nothing where its length is not known.
+  [[nodiscard]] std::optional<std::int64_t> run_intervals() const;
 
-  spec::scheduler::Warmup warmup_;
+  spec::scheduler::Warmup warmup_options_;
   stage::SchedulerContext context_;
+  std::int64_t warmup_intervals_ = 0;  // in intervals
 };
 
 }  // namespace trainctl::stages

@@ -149,8 +149,11 @@ class Held final : public CountingDataset, public Fetchable {
   std::uint64_t fetch(std::int64_t) const override {
     const int number = ++fetches;
     most_at_once = std::max(most_at_once.load(), ++at_once);
-    do std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    while (number == 1 && !let_go);
+    // The first fetch waits until it is let go, the second one for another at the same time.
+    for (int wait = 0; wait < 6000; ++wait) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      if (number == 1 ? let_go.load() : number > 2 || most_at_once > 1) break;
+    }
     --at_once;
     return 4096;
   }

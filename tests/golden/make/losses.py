@@ -35,7 +35,7 @@ OF_NUMBERS = [
     ("bce_with_logits", {"pos_weight": [1.0, 3.0, 0.5]}),
     ("focal", {"gamma": 2.0, "alpha": 0.25}),
     ("focal", {"gamma": 1.5}),
-    ("kl_div", {}),
+    ("kl_div_with_logits", {}),
     ("mse", {}), ("l1", {}), ("smooth_l1", {"beta": 0.3}), ("huber", {"delta": 0.1}),
 ]
 REGRESSION = {"mse": F.mse_loss, "l1": F.l1_loss, "smooth_l1": F.smooth_l1_loss, "huber": F.huber_loss,
@@ -59,7 +59,7 @@ def loss_of(kind, options, logits, targets):
         if targets.dtype == torch.long:
             targets = F.one_hot(targets, logits.shape[1]).float()
         return REGRESSION[kind](logits, targets, **options)
-    if kind == "kl_div":
+    if kind == "kl_div_with_logits":
         return F.kl_div(logits.log_softmax(1), targets, reduction="batchmean")
     if kind == "focal":
         if targets.dtype == torch.long:

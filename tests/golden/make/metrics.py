@@ -33,7 +33,7 @@ save("metrics", {
     + [{"type": "top_k_accuracy", "options": {"k": k}, "value": top(k)} for k in (1, 2, 3, 5, 6)]
     + [{"type": kind, "options": {"average": average}, "value": score(kind, average, targets, called)}
        for kind in SCORES for average in ("macro", "weighted", "micro")]
-    + [{"type": "auroc", "options": {"average": average, "bins": 1 << 18}, "value": float(roc_auc_score(
+    + [{"type": "auroc", "options": {"average": average}, "value": float(roc_auc_score(
         targets, logits.double().softmax(1), multi_class="ovr", average=average))} for average in ("macro", "weighted")]
     + [{"type": "perplexity", "options": {}, "value": F.cross_entropy(logits.double(), targets).exp().item()}],
     "of_two": {"logits": numbers(two), "targets": of_two.tolist(),

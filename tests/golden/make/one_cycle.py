@@ -15,6 +15,8 @@ CYCLES = [
     {"three_phase": True, "pct_start": 0.3, "anneal_strategy": "linear", "base_momentum": 0.7},
 ]
 FOLLOWERS = [
+    ("sgd", torch.optim.SGD, {"lr": 0.1}),
+    ("rmsprop", torch.optim.RMSprop, {"lr": 0.01}),
     ("sgd", torch.optim.SGD, {"lr": 0.1, "momentum": 0.9}),
     ("sgd", torch.optim.SGD, {"lr": 0.1, "momentum": 0.5, "nesterov": True, "weight_decay": 0.01}),
     ("sgd", torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "dampening": 0.3}),
@@ -40,7 +42,7 @@ def curves(options):
         optimizer.step()
         if step + 1 < STEPS:
             scheduler.step()
-    return {"options": {**options, "cycle_momentum": True, "total_steps": STEPS}, "lr": lr, "momentum": momentum}
+    return {"options": {**options, "total_steps": STEPS}, "lr": lr, "momentum": momentum}
 
 
 def weights_after(kind, form, options):

@@ -1,4 +1,6 @@
 """20 steps of each optimizer on given gradients; after step 10 the rate drops to a tenth."""
+import unittest.mock
+
 import torch
 from golden import numbers, save
 
@@ -26,11 +28,18 @@ CASES = [
     ("nadam", {"lr": 0.01}),
     ("nadam", {"lr": 0.01, "betas": [0.8, 0.95], "eps": 1e-6, "weight_decay": 0.1, "momentum_decay": 0.02}),
     ("nadam", {"lr": 0.01, "weight_decay": 0.1, "decoupled_weight_decay": True}),
-    ("muon", {"lr": 0.02}),
-    ("muon", {"lr": 0.01, "adjust_lr": "match_rms_adamw", "momentum": 0.8, "nesterov": False, "weight_decay": 0.0,
-              "ns_steps": 3, "adamw_lr": 0.001}),
+    ("nadam", {"lr": 0.3, "betas": [0.9, 0.9999]}),  # 1 - 0.9999 in float32 is off by 2e-4
+    ("muon", {"lr": 0.02, "ns_dtype": "float32"}),
+    ("muon", {"lr": 0.01, "adjust_lr_fn": "match_rms_adamw", "momentum": 0.8, "nesterov": False, "weight_decay": 0.0,
+              "ns_steps": 3, "ns_coefficients": [3.0, -3.2, 1.2], "adamw_lr": 0.001, "ns_dtype": "float32"}),
     ("lamb", {"lr": 0.01}),
     ("lamb", {"lr": 0.01, "betas": [0.8, 0.95], "eps": 1e-5, "weight_decay": 0.1}),
+    ("lamb", {"lr": 0.1, "betas": [0.9, 0.9999], "weight_decay": 1.0}),
+]
+
+MUON = [  # of the matrices, in bfloat16
+    {"lr": 0.02},
+    {"lr": 0.02, "adjust_lr_fn": "match_rms_adamw", "nesterov": False, "weight_decay": 0.0, "momentum": 0.8},
 ]
 
 
@@ -72,20 +81,21 @@ class Lamb(torch.optim.Optimizer):
 
 
 class Muon:
-    """torch.optim.Muon for matrices and AdamW for the rest; its iterations in float32, as ours on a CPU."""
+    """torch.optim.Muon for matrices and AdamW for the rest."""
 
-    def __init__(self, params, lr, adjust_lr=None, weight_decay=0.1, ns_steps=5, adamw_lr=None, **options):
-        torch.Tensor.bfloat16 = torch.Tensor.clone  # it is divided in place
+    def __init__(self, params, lr, weight_decay=0.1, adamw_lr=None, ns_dtype="bfloat16", **options):
+        self.cast = torch.Tensor.bfloat16 if ns_dtype == "bfloat16" else torch.Tensor.clone  # it is divided in place
         form = {"fused": options.pop("fused", False), "foreach": options.pop("foreach", None)}
         matrices, rest = [p for p in params if p.dim() == 2], [p for p in params if p.dim() != 2]
-        self.parts = [torch.optim.Muon(matrices, lr, adjust_lr_fn=adjust_lr, weight_decay=weight_decay, ns_steps=ns_steps,
-                                       **options),
-                      torch.optim.AdamW(rest, lr=adamw_lr or lr, weight_decay=weight_decay, **form)]
+        self.parts = [torch.optim.Muon(matrices, lr, weight_decay=weight_decay, **options)]
+        if rest:
+            self.parts.append(torch.optim.AdamW(rest, lr=adamw_lr or lr, weight_decay=weight_decay, **form))
         self.param_groups = [self]
 
     def step(self):
-        for part in self.parts:
-            part.step()
+        with unittest.mock.patch.object(torch.Tensor, "bfloat16", self.cast):
+            for part in self.parts:
+                part.step()
 
     def __setitem__(self, key, lr):  # param_groups[0]["lr"] = lr
         first = self.parts[0].param_groups[0]["lr"]
@@ -122,6 +132,9 @@ gradients = [[torch.randn(2, 3), torch.randn(3)] for _ in range(STEPS)]
 start.append(torch.randn(5, 2) + 4)  # no weight near 0, where differences are held against too little
 for step in gradients:
     step.append(torch.randn(5, 2))
+torch.manual_seed(2)
+matrices = [torch.randn(8, 24), torch.randn(16, 6)]
+matrix_gradients = [[torch.randn(8, 24), torch.randn(16, 6)] for _ in range(STEPS)]
 save("optimizers", {
     "drop_after": DROP_AFTER,
     "kept_steps": KEPT,
@@ -130,4 +143,7 @@ save("optimizers", {
     "cases": [{"type": kind, "options": options,
                "fused": run(kind, options, start, gradients, fused=True),
                "plain": run(kind, options, start, gradients, foreach=False, fused=False)} for kind, options in CASES],
+    "matrices": [numbers(tensor) for tensor in matrices],
+    "matrix_gradients": [[numbers(tensor) for tensor in step] for step in matrix_gradients],
+    "muon": [{"options": options, "weights": run("muon", options, matrices, matrix_gradients)} for options in MUON],
 })

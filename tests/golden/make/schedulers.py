@@ -8,7 +8,8 @@ from torch.optim import lr_scheduler as lr
 warnings.filterwarnings("ignore")
 EPOCHS, BASE = 30, 0.1
 CLASSES = {
-    "constant_lr": lambda optimizer: lr.LambdaLR(optimizer, lambda _: 1.0),
+    "constant": lambda optimizer: lr.LambdaLR(optimizer, lambda _: 1.0),
+    "constant_lr": lr.ConstantLR,
     "step_lr": lr.StepLR,
     "multi_step_lr": lr.MultiStepLR,
     "exponential_lr": lr.ExponentialLR,
@@ -22,14 +23,19 @@ CLASSES = {
     "reduce_lr_on_plateau": lr.ReduceLROnPlateau,
 }
 CURVES = [
+    ("constant", {}),
     ("constant_lr", {}),
+    ("constant_lr", {"factor": 0.5, "total_iters": 8}),
+    ("step_lr", {"step_size": 4}),
     ("step_lr", {"step_size": 4, "gamma": 0.5}),
     ("multi_step_lr", {"milestones": [6, 10, 20], "gamma": 0.1}),
     ("exponential_lr", {"gamma": 0.9}),
     ("cosine_annealing_lr", {"t_max": 25, "eta_min": 0.001}),
     ("cosine_annealing_lr", {"t_max": 10}),
+    ("linear_lr", {}),
     ("linear_lr", {"start_factor": 0.25, "end_factor": 1.0, "total_iters": 8}),
     ("linear_lr", {"start_factor": 1.0, "end_factor": 0.0, "total_iters": 25}),
+    ("polynomial_lr", {}),
     ("polynomial_lr", {"total_iters": 20, "power": 2.0}),
     ("polynomial_lr", {"total_iters": 25, "power": 0.9}),
     ("cosine_annealing_warm_restarts", {"t_0": 4, "t_mult": 2, "eta_min": 0.001}),
@@ -42,6 +48,7 @@ CYCLES = [  # of 30 intervals; OneCycleLR is no part of a SequentialLR
     {"three_phase": True, "pct_start": 0.3, "anneal_strategy": "linear"},
 ]
 PLATEAUS = [
+    {},
     {"patience": 2},
     {"patience": 1, "factor": 0.5, "cooldown": 3, "threshold": 0.01, "threshold_mode": "rel"},
     {"patience": 0, "factor": 0.3, "threshold": 0.05, "threshold_mode": "abs", "min_lr": 0.002},
@@ -50,7 +57,8 @@ PLATEAUS = [
 ]
 SEQUENCES = [
     ([("linear_lr", {"start_factor": 0.25, "end_factor": 1.0, "total_iters": 4}), ("exponential_lr", {"gamma": 0.9})], [5]),
-    ([("constant_lr", {}), ("step_lr", {"step_size": 2, "gamma": 0.5}), ("cosine_annealing_lr", {"t_max": 12})], [3, 11]),
+    ([("constant_lr", {}), ("cosine_annealing_lr", {"t_max": 12})], [4]),
+    ([("constant", {}), ("step_lr", {"step_size": 2, "gamma": 0.5}), ("cosine_annealing_lr", {"t_max": 12})], [3, 11]),
 ]
 SERIES = [round(1.0 / (1 + 0.3 * e) + 0.05 * ((e * 7) % 5), 6) for e in range(EPOCHS)]
 

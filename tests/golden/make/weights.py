@@ -1,10 +1,14 @@
 """Small files of torch.save, and what PyTorch reads from them: the SHA-256 of each tensor's bytes, row by row."""
+import argparse
+import collections
 import hashlib
 import io
+import pathlib
 import struct
 import zipfile
 from collections import OrderedDict
 
+import numpy
 import torch
 from golden import FOLDER, save
 
@@ -24,8 +28,8 @@ def keep(file, content, tensors=None, **form):
     note(file, tensors or content)
 
 
-def note(file, tensors):
-    rows.append({"file": file, "tensors": [describe(name, tensor) for name, tensor in tensors.items()]})
+def note(file, tensors, **more):
+    rows.append({"file": file, **more, "tensors": [describe(name, tensor) for name, tensor in tensors.items()]})
 
 
 def drawn(*shape):
@@ -90,6 +94,15 @@ lightning = {"epoch": 3, "global_step": 2**40, "pytorch-lightning_version": "2.2
 keep("lightning.ckpt", lightning, lightning["state_dict"])
 timm = {"model": {f"module._orig_mod.{name}": tensor for name, tensor in model.state_dict().items()}, "epoch": 7, "arch": "tiny"}
 keep("wrapped.pth", timm, timm["model"])
+
+# As timm.utils.CheckpointSaver writes it: the settings of the command line are an object.
+settings = argparse.Namespace(model="tiny", lr=0.1, betas=(0.9, 0.95), output=pathlib.PurePosixPath("out"), seed=None,
+                              sizes={3, 224}, counts=collections.defaultdict(int, a=1), metric=numpy.float64(71.5))
+averaged = OrderedDict((name, tensor.double().mul(0.5).to(tensor.dtype)) for name, tensor in model.state_dict().items())
+keep("timm.pth.tar", {"epoch": 4, "arch": "tiny", "state_dict": model.state_dict(), "optimizer": optimizer.state_dict(),
+                      "version": 2, "args": settings, "amp_scaler": {"scale": 65536.0}, "metric": 71.5,
+                      "state_dict_ema": averaged}, model.state_dict())
+note("timm.pth.tar", averaged, section="state_dict_ema")
 
 repacked("module.pth", "zip64.pth", zipfile.ZIP_STORED, zip64=True)
 with_zip64_directory("zip64.pth")

@@ -5,14 +5,13 @@
 
 namespace trainctl::spec::loss {
 
-struct KlDiv {
+struct KlDivWithLogits {
   static constexpr auto kSummary =
-      "Kullback-Leibler divergence of the softmax from the probabilities to learn, averaged over "
-      "the "
-      "batch (torch's KLDivLoss of log_softmax, reduction batchmean).";
+      "Softmax and Kullback-Leibler divergence from the target probabilities, averaged over the "
+      "batch, as torch's KLDivLoss(reduction='batchmean') of log_softmax.";
 
   [[nodiscard]] static bool takes(Targets targets) { return targets == Targets::numbers; }
-  static void describe(config::Describe<KlDiv>&) {}
+  static void describe(config::Describe<KlDivWithLogits>&) {}
 };
 
 }  // namespace trainctl::spec::loss

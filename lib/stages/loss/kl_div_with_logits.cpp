@@ -1,4 +1,4 @@
-#include "spec/loss/kl_div.hpp"
+#include "spec/loss/kl_div_with_logits.hpp"
 
 #include "stages/builtin.hpp"
 
@@ -11,7 +11,7 @@ namespace {
 
 /// As torch.nn.KLDivLoss(reduction="batchmean") of log_softmax(logits): the sum over the outputs,
 /// the mean over the rows.
-class KlDiv final : public stage::Loss {
+class KlDivWithLogits final : public stage::Loss {
  public:
   stage::LossValue forward(const at::Tensor& logits, const at::Tensor& targets) override {
     const at::Tensor sum = at::kl_div(logits.log_softmax(-1), targets, at::Reduction::Sum);
@@ -21,9 +21,10 @@ class KlDiv final : public stage::Loss {
 
 }  // namespace
 
-void register_loss_kl_div(stage::Catalogue& catalogue) {
-  catalogue.losses.add<spec::loss::KlDiv>(
-      "kl_div", [](const auto&, const auto&) { return std::make_unique<KlDiv>(); });
+void register_loss_kl_div_with_logits(stage::Catalogue& catalogue) {
+  catalogue.losses.add<spec::loss::KlDivWithLogits>(
+      "kl_div_with_logits",
+      [](const auto&, const auto&) { return std::make_unique<KlDivWithLogits>(); });
 }
 
 }  // namespace trainctl::stages

@@ -1,0 +1,47 @@
+#include "base/bounded_text.hpp"
+
+#include "base/strings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trainctl {
+namespace {
+
+constexpr std::ptrdiff_t kLongestLine = 2000;
+constexpr std::size_t kKeptHead = 1000;
+constexpr std::size_t kKeptTail = 500;
+
+bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+/// Returns the byte where a character begins, at or before `at`; a few bytes back at most.
+std::size_t character_start(std::string_view text, std::size_t at) {
+  for (std::size_t back = 0; back < 3 && at > 0 && continues_character(text[at]); ++back) --at;
+  return at;
+}
+
+std::string bounded_line(std::string_view line) {
+  if (line.size() <= static_cast<std::size_t>(kLongestLine)) return std::string(line);
+  const std::ptrdiff_t characters =
+      std::ranges::count_if(line, [](char c) { return !continues_character(c); });
+  const std::string_view head = line.substr(0, character_start(line, kKeptHead));
+  const std::string_view tail = line.substr(character_start(line, line.size() - kKeptTail));
+  return fmt::format("{}... ({} characters) ...{}", head, with_thousands(characters), tail);
+}
+
+}  // namespace
+
+std::string bounded(std::string_view message) {
+  if (message.size() <= static_cast<std::size_t>(kLongestLine)) return std::string(message);
+  std::string text;
+  while (true) {
+    const std::size_t end = message.find('\n');
+    text += bounded_line(message.substr(0, end));
+    if (end == std::string_view::npos) return text;
+    text += '\n';
+    message.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace trainctl

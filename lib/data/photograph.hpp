@@ -1,0 +1,29 @@
+#pragma once
+
+#include "data/image/image.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trainctl::data {
+
+constexpr ImageShape kPhotographShape{375, 500, 3};
+
+/// Identifies one synthetic photograph. The picture is a pure function of it.
+struct PhotographKey {
+  std::uint32_t split = 0;
+  std::uint64_t index = 0;
+};
+
+/// The classes, sorted by name.
+const std::vector<std::string>& photograph_classes();
+
+/// The class of the photograph, as an index into photograph_classes().
+std::size_t photograph_class(const PhotographKey& key);
+
+/// Draws the RGB pixels: a landscape with the spectrum, edges and grain of a photograph, so that
+/// its JPEG file has a realistic size. Uses integers only, so every machine draws the same pixels.
+std::vector<std::uint8_t> draw_photograph(const PhotographKey& key);
+
+}  // namespace trainctl::data

@@ -1,0 +1,26 @@
+#include "spec/scheduler/constant.hpp"
+
+#include "stages/builtin.hpp"
+#include "stages/scheduler/warmed_up.hpp"
+
+namespace trainctl::stages {
+namespace {
+
+class Constant final : public WarmedUp {
+ public:
+  using WarmedUp::WarmedUp;
+
+ private:
+  [[nodiscard]] double curve(std::int64_t) const override { return initial_lr(); }
+};
+
+}  // namespace
+
+void register_scheduler_constant(stage::Catalogue& catalogue) {
+  catalogue.schedulers.add<spec::scheduler::Constant>(
+      "constant", [](const auto& options, const auto& context) {
+        return std::make_unique<Constant>(options, context);
+      });
+}
+
+}  // namespace trainctl::stages

@@ -1,0 +1,140 @@
+#include "study/repair.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "checkpoint/store.hpp"
+#include "config/yaml.hpp"
+#include "report/run_parts.hpp"
+#include "spec/task.hpp"
+#include "study/folder_lock.hpp"
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <system_error>
+
+namespace trainctl::study {
+namespace {
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
+constexpr std::uint64_t kMostDocument = 64 << 20;
+constexpr const char* kResolved = "config.resolved.yaml";
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+std::string json_damage(const fs::path& file) {
+  const Json read = report::parse_bounded(read_file(file, kMostDocument, ReadFailure::config));
+  return read.is_object() ? "" : "it is not a JSON object";
+}
+
+std::string yaml_damage(const fs::path& file) {
+  const std::string text = read_file(file, config::kMaxFileBytes, ReadFailure::config);
+  config::Diagnostics problems;
+  const config::Node tree =
+      config::parse_yaml(config::make_source(kResolved, text), text, problems);
+  const bool is_map = tree.type == config::Node::Type::map && !tree.entries.empty();
+  return problems.error_count() > 0 || tree.broken || !is_map ? "it is not a YAML map" : "";
+}
+
+std::string task_damage(const fs::path& file) {
+  (void)spec::read_task(file.parent_path());
+  return "";
+}
+
+/// Why the file is damaged; empty where it is not, or is not there.
+std::string damage_of(const fs::path& file,
+                      const std::function<std::string(const fs::path&)>& check) {
+  if (!is_file(file)) return "";
+  try {
+    return check(file);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::resource) throw;
+    return error.what();
+  }
+}
+
+/// "corrupt-task.json", or with a number where that is taken.
+fs::path move_aside(const fs::path& file) {
+  const std::string name = "corrupt-" + file.filename().string();
+  fs::path free = file.parent_path() / name;
+  std::error_code failure;
+  for (int number = 2; fs::exists(free, failure); ++number)
+    free = file.parent_path() / fmt::format("{}-{}", name, number);
+  fs::rename(file, free, failure);
+  ENSURE(resource, !failure, "cannot move {} aside: {}", printable(file.string()),
+         failure.message());
+  return free;
+}
+
+std::string moved(const fs::path& file, const std::string& why) {
+  const fs::path place = move_aside(file);
+  return fmt::format("{} is damaged ({}): moved to {} and written again", printable(file.string()),
+                     printable(why), place.filename().string());
+}
+
+/// The resolved config of the newest checkpoint that has one.
+std::optional<std::string> saved_config(const fs::path& run_dir) {
+  std::error_code ignored;
+  if (!fs::is_directory(run_dir / "checkpoints", ignored)) return std::nullopt;
+  for (const checkpoint::Found& found : checkpoint::Store(run_dir / "checkpoints").list()) {
+    if (!found.manifest) continue;
+    const auto config = found.manifest->facts.find("config");
+    if (config != found.manifest->facts.end()) return config->second;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> move_damaged_aside(const fs::path& run_dir) {
+  struct File {
+    const char* name;
+    std::string (*check)(const fs::path&);
+  };
+  constexpr std::array kFiles{File{spec::kTaskFile, task_damage}, File{"result.json", json_damage},
+                              File{"manifest.json", json_damage}, File{kResolved, yaml_damage}};
+  std::vector<std::string> said;
+  for (const File& each : kFiles) {
+    const fs::path file = run_dir / each.name;
+    const std::string why = damage_of(file, each.check);
+    if (!why.empty()) said.push_back(moved(file, why));
+  }
+  return said;
+}
+
+std::string restore_resolved_config(const fs::path& run_dir) {
+  const fs::path file = run_dir / kResolved;
+  const std::string why = damage_of(file, yaml_damage);
+  if ((is_file(file) && why.empty()) || is_in_use(run_dir)) return "";
+  const std::optional<std::string> config = saved_config(run_dir);
+  ENSURE(config, config.has_value(),
+         "{} cannot be resumed by its folder alone: its {} is {} and no checkpoint has a copy; "
+         "name the experiment file: trainctl run CONFIG --run-dir {} --resume auto",
+         printable(run_dir.string()), kResolved, why.empty() ? "missing" : "damaged",
+         printable(run_dir.string()));
+  std::string said = why.empty()
+                         ? fmt::format("{} is missing: written again", printable(file.string()))
+                         : moved(file, why);
+  write_atomically(file, *config);
+  return said + " from the newest checkpoint";
+}
+
+std::vector<std::string> damaged_history(const fs::path& run_dir) {
+  std::vector<std::string> notes;
+  const auto text_of = [&](const std::string& name) {
+    return is_file(run_dir / name) ? read_file(run_dir / name, kMostBytes, ReadFailure::resource)
+                                   : std::string();
+  };
+  (void)report::steps_of(text_of("metrics.jsonl"), notes);
+  for (const std::string& name : report::names_in(run_dir, ".csv")) {
+    std::string text = text_of(name);
+    text.resize(text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1);
+    if (name == "epochs.csv" || name == "timing.csv") report::note_damage(name, text, notes);
+  }
+  return notes;
+}
+
+}  // namespace trainctl::study

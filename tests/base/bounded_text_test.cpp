@@ -1,0 +1,39 @@
+#include "base/bounded_text.hpp"
+
+#include "base/error.hpp"
+#include "support/catch.hpp"
+
+#include <string>
+
+using namespace trainctl;
+
+TEST_CASE("bounded: ordinary messages stay as they are, whatever the number of lines") {
+  CHECK(bounded("lr must be above 0, got -1").size() == 26);
+  std::string lines;
+  for (int i = 0; i < 100; ++i) lines.append(99, 'x').push_back('\n');
+  CHECK(bounded(lines) == lines);
+}
+
+TEST_CASE("bounded: a long line keeps its start and end and tells its length") {
+  const std::string message = "unknown key '" + std::string(1'000'000, 'k') + "' in 'adam'";
+  const std::string text = bounded("first\n" + message + "\nlast");
+  CHECK(text.size() < 1700);
+  CHECK_THAT(text, StartsWith("first\nunknown key 'kkk") &&
+                       Contains("kkk... (1,000,024 characters) ...kkk") &&
+                       EndsWith("kkk' in 'adam'\nlast"));
+}
+
+TEST_CASE("bounded: characters are counted and never cut") {
+  std::string text = "x";
+  for (int i = 0; i < 3000; ++i) text += "é";
+  const std::string cut = bounded(text);
+  CHECK_THAT(cut, Contains("é... (3,001 characters) ...é"));
+  CHECK(bounded(std::string(5000, '\xA9')).size() < 1700);
+}
+
+TEST_CASE("Error: message and frames are bounded") {
+  Error error(ErrorKind::data, "bad value '" + std::string(100'000, 'v') + "'");
+  error.add_frame(std::string(100'000, 'f'));
+  CHECK(error.message().size() < 1700);
+  CHECK(std::string(error.what()).size() < 3400);
+}

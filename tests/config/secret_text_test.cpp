@@ -1,0 +1,67 @@
+#include "config/secret_text.hpp"
+
+#include "config/diagnostics.hpp"
+#include "config/yaml.hpp"
+#include "support/catch.hpp"
+
+#include <string>
+#include <vector>
+
+using namespace trainctl::config;
+
+TEST_CASE("without_secrets: values of secret keys are covered wherever they are written") {
+  const std::vector<std::string> texts{
+      "secret_key: hunter2",
+      "  \"secret_key\" : \"hunter2, too\"  # hunter2",
+      "remote: {access_key: hunter2, secret_key: 'hunter2', url: s3://b}",
+      "override 'dataset.remote.secret_key=hunter2'",
+      "override '+dataset.remote={session_token: hunter2}'",
+      "password: correct hunter2, staple",
+      "root: https://user:hunter2@host/x",
+  };
+  for (const std::string& text : texts) {
+    CAPTURE(text);
+    const std::string covered = without_secrets(text);
+    CHECK(covered.size() == text.size());
+    CHECK_THAT(covered, !Contains("hunter2"));
+  }
+  CHECK(without_secrets(texts[2]) ==
+        "remote: {access_key: *******, secret_key: '*******', url: s3://b}");
+}
+
+TEST_CASE("without_secrets: references, other keys and other values stay") {
+  for (const std::string text :
+       {"secret_key: ${secret:AWS_SECRET}", "lr: \"${secret:LR}\"",
+        "secret_key: \"${secret:AWS_SECRET}\"", "dataset: {type: tokens, path: token.bin}",
+        "secret_key", "lr: 0.1  # token"})
+    CHECK(without_secrets(text) == text);
+}
+
+TEST_CASE("line_without_secrets: a value on the lines below its key is covered") {
+  const std::vector<std::string> lines{"remote:",   "  secret_key: >", "",       "    hunter2",
+                                       "    again", "  url: s3://b",   "lr: 0.1"};
+  CHECK(line_without_secrets(lines, 3) == "    *******");
+  CHECK(line_without_secrets(lines, 4) == "    *****");
+  CHECK(line_without_secrets(lines, 5) == "  url: s3://b");
+  CHECK(line_without_secrets(lines, 6) == "lr: 0.1");
+}
+
+TEST_CASE("diagnostics: the quoted source line of any error hides secrets") {
+  const auto source =
+      make_source("a.yaml", "remote: {secret_key: hunter2, nonsense: 1}\nsecret_key:\n  hunter2\n");
+  Diagnostics diagnostics;
+  diagnostics.error({source, 1, 31, 8}, "unknown key 'nonsense'");
+  diagnostics.error({source, 3, 3, 7}, "'secret_key' must be a reference to a secret");
+  CHECK_THAT(diagnostics.render(), Contains("{secret_key: *******, nonsense: 1}") &&
+                                       Contains("3 |   *******\n") && !Contains("hunter2"));
+}
+
+TEST_CASE("diagnostics: messages and hints are bounded") {
+  Diagnostics diagnostics;
+  diagnostics.error({}, "unknown key '" + std::string(1'000'000, 'k') + "'",
+                    std::string(1'000'000, 'h'));
+  const Diagnostic one = diagnostics.sorted().at(0);
+  CHECK(one.message.size() < 1700);
+  CHECK(one.hint.size() < 1700);
+  CHECK(diagnostics.render().size() < 4000);
+}

@@ -1,0 +1,361 @@
+#include "data/chosen.hpp"
+#include "data/cifar.hpp"
+#include "data/divided_set.hpp"
+#include "data/idx_files.hpp"
+#include "data/pack/make_pack.hpp"
+#include "data/pack/pack_dataset.hpp"
+#include "data/sources.hpp"
+#include "data/table.hpp"
+#include "data/tar_files.hpp"
+#include "data/varied.hpp"
+#include "spec/dataset/csv.hpp"
+#include "spec/dataset/image_folder.hpp"
+#include "spec/dataset/image_list.hpp"
+#include "spec/dataset/mnist.hpp"
+#include "spec/dataset/npy.hpp"
+#include "spec/dataset/tokens.hpp"
+#include "spec/dataset/webdataset.hpp"
+#include "support/catch.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <ctime>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <numeric>
+
+// Twice the input may take at most 2.3 times the work of a reader. The work is the CPU time of this
+// thread, which waiting for others does not change, over five doublings at once: a reader that is
+// quadratic takes 1,024 times the work, a linear one 32 times, and the limit is 64. Disturbances
+// only ever add to a measurement, so the least of several counts.
+
+using namespace trainctl;
+using namespace trainctl::data;
+using namespace trainctl::data::testing;
+
+namespace {
+
+constexpr double kMostPerDoubling = 2.3;
+constexpr int kDoublings = 5;
+constexpr int kTimes = 1 << kDoublings;
+constexpr int kMostAttempts = 12;
+
+double cpu_seconds(const std::function<void()>& work) {
+  const auto now = [] {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+  };
+  const double begin = now();
+  work();
+  return now() - begin;
+}
+
+/// By how much the work grows for each doubling of the input; `large` has kTimes the input of
+/// `small`.
+double growth_per_doubling(const std::function<void()>& small, const std::function<void()>& large) {
+  double least_small = std::numeric_limits<double>::infinity();
+  double least_large = least_small;
+  double growth = least_small;
+  for (int attempt = 0; attempt < kMostAttempts && growth > kMostPerDoubling; ++attempt) {
+    least_small = std::min(least_small, cpu_seconds(small));
+    least_large = std::min(least_large, cpu_seconds(large));
+    growth = std::pow(least_large / least_small, 1.0 / kDoublings);
+  }
+  return growth;
+}
+
+/// Inputs of the sizes `count` and kTimes `count`, each in a folder.
+class TwoSizes {
+ public:
+  using Make = std::function<void(const TempFolder& folder, int count)>;
+
+  TwoSizes(int count, const Make& make) {
+    make(small_, count);
+    make(large_, kTimes * count);
+  }
+  /// The growth of what is done with each folder.
+  double growth(const std::function<void(const TempFolder& folder)>& work) const {
+    return growth_per_doubling([&] { work(small_); }, [&] { work(large_); });
+  }
+
+ private:
+  CacheHome cache_;
+  TempFolder small_;
+  TempFolder large_;
+};
+
+template <class T>
+std::string raw_bytes(const std::vector<T>& numbers) {
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T)};
+}
+
+std::string npy_file(const std::string& descr, const std::string& shape, const std::string& data) {
+  std::string dict = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }";
+  while ((10 + dict.size() + 1) % 64 != 0) dict += ' ';
+  dict += '\n';
+  return std::string("\x93NUMPY\x01\0", 8) + static_cast<char>(dict.size() & 255) +
+         static_cast<char>(dict.size() >> 8) + dict + data;
+}
+
+/// A table of two numbers, a category and a label that nobody stores.
+class MadeRows final : public TableRows {
+ public:
+  explicit MadeRows(std::int64_t count) : count_(count) {}
+  [[nodiscard]] const std::vector<std::string>& columns() const override { return columns_; }
+  bool next() override { return ++row_ < count_; }
+  [[nodiscard]] std::optional<double> number(std::size_t column) const override {
+    return static_cast<double>(row_) + static_cast<double>(column);
+  }
+  [[nodiscard]] std::optional<std::string> text(std::size_t column) const override {
+    return columns_[column] + std::to_string(row_ % (column == 3 ? 1000 : 50));
+  }
+  [[nodiscard]] TablePlace where(std::size_t column) const override {
+    return {row_, static_cast<std::int64_t>(column)};
+  }
+  [[nodiscard]] std::string told(const TablePlace&) const override { return "made"; }
+  [[nodiscard]] const std::string& name() const override { return columns_[0]; }
+
+ private:
+  std::vector<std::string> columns_{"a", "b", "district", "y"};
+  std::int64_t count_;
+  std::int64_t row_ = -1;
+};
+
+}  // namespace
+
+TEST_CASE("growth: an image folder, by its files", "[growth]") {
+  const TwoSizes sizes(100, [](const TempFolder& folder, int count) {
+    for (int i = 0; i < count; ++i)
+      put_text(folder / ("c" + std::to_string(i % 3)) / (std::to_string(i) + ".jpg"), "x");
+  });
+  CHECK(sizes.growth([](const TempFolder& folder) {
+    spec::dataset::ImageFolder options;
+    options.root = folder.path();
+    (void)build("image_folder", options);
+  }) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: an image folder, by its classes, nested", "[growth]") {
+  const TwoSizes sizes(30, [](const TempFolder& folder, int count) {
+    for (int i = 0; i < count; ++i)
+      put_text(folder / ("c" + std::to_string(i)) / "inner" / "0.jpg", "x");
+  });
+  CHECK(sizes.growth([](const TempFolder& folder) {
+    spec::dataset::ImageFolder options;
+    options.root = folder.path();
+    const auto dataset = build("image_folder", options);
+    (void)dataset->class_names();
+  }) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: an image folder whose list is kept", "[growth]") {
+  const TwoSizes sizes(100, [](const TempFolder& folder, int count) {
+    for (int i = 0; i < count; ++i)
+      put_text(folder / ("c" + std::to_string(i % 3)) / (std::to_string(i) + ".jpg"), "x");
+    settle(folder.path());
+  });
+  const auto load = [](const TempFolder& folder) {
+    spec::dataset::ImageFolder options;
+    options.root = folder.path();
+    (void)facts("image_folder", options);
+    (void)build("image_folder", options)->fingerprint();
+  };
+  (void)sizes.growth(load);  // writes the lists
+  CHECK(sizes.growth(load) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: an image list, by its lines and its classes", "[growth]") {
+  const TwoSizes sizes(100, [](const TempFolder& folder, int count) {
+    std::string list = "path,label,group\n";
+    for (int i = 0; i < count; ++i) {
+      const std::string name = std::to_string(i) + ".jpg";
+      put_text(folder / name, "x");
+      list += name + ",class" + std::to_string(i / 2) + ",g" + std::to_string(i / 3) + "\n";
+    }
+    put_text(folder / "list.csv", list);
+  });
+  CHECK(sizes.growth([](const TempFolder& folder) {
+    spec::dataset::ImageList options;
+    options.path = folder / "list.csv";
+    options.group_by = "group";
+    (void)build("image_list", options);
+    (void)builtin_catalogue().groups.at("image_list")(
+        config::make_stage("dataset", "image_list", options));
+  }) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: a tar archive, by its members", "[growth]") {
+  const TwoSizes sizes(200, [](const TempFolder& folder, int count) {
+    std::string members;
+    for (int i = 0; i < count; ++i) {
+      members += tar_member(std::to_string(i) + ".jpg", "x");
+      members += tar_member(std::to_string(i) + ".cls", std::to_string(i % 10));
+    }
+    put_text(folder / "a.tar", members + tar_end());
+  });
+  CHECK(sizes.growth([](const TempFolder& folder) {
+    spec::dataset::Webdataset options;
+    options.shards = {folder / "a.tar"};
+    (void)build("webdataset", options);
+  }) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: a tar set, by its archives, named by a range and by a pattern", "[growth]") {
+  const TwoSizes sizes(8, [](const TempFolder& folder, int count) {
+    const std::string archive = tar_member("0.jpg", "x") + tar_member("0.cls", "1") + tar_end();
+    for (int i = 0; i < count; ++i)
+      put_text(folder / ("a-" + std::to_string(1000 + i) + ".tar"), archive);
+    put_text(folder / "last", std::to_string(1000 + count - 1));
+  });
+  for (const bool range : {true, false}) {
+    CAPTURE(range);
+    CHECK(sizes.growth([&](const TempFolder& folder) {
+      spec::dataset::Webdataset options;
+      const std::string numbers = range ? "{1000.." + get_text(folder / "last") + "}" : "*";
+      options.shards = {folder / ("a-" + numbers + ".tar")};
+      (void)build("webdataset", options);
+    }) <= kMostPerDoubling);
+  }
+}
+
+TEST_CASE("growth: npy arrays of numbers, by their rows", "[growth]") {
+  const TwoSizes sizes(20'000, [](const TempFolder& folder, int count) {
+    std::vector<double> features(static_cast<std::size_t>(count) * 4, 0.5);
+    std::vector<std::int64_t> labels(static_cast<std::size_t>(count));
+    std::iota(labels.begin(), labels.end(), std::int64_t{0});
+    const std::string rows = std::to_string(count);
+    put_text(folder / "x.npy", npy_file("<f8", "(" + rows + ", 4)", raw_bytes(features)));
+    put_text(folder / "y.npy", npy_file("<i8", "(" + rows + ",)", raw_bytes(labels)));
+  });
+  CHECK(sizes.growth([](const TempFolder& folder) {
+    spec::dataset::Npy options;
+    options.features = folder / "x.npy";
+    options.labels = folder / "y.npy";
+    (void)build("npy", options)->fingerprint();
+  }) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: idx files, plain and packed, by their images", "[growth]") {
+  const TwoSizes sizes(200, [](const TempFolder& folder, int count) {
+    const auto images = static_cast<std::uint32_t>(count);
+    std::filesystem::create_directories(folder / "plain");
+    std::filesystem::create_directories(folder / "packed");
+    write_split(folder / "plain", images);
+    write_file(folder / "packed" / (std::string(kImages) + ".gz"), gzip(idx_images(images)));
+    write_file(folder / "packed" / (std::string(kLabels) + ".gz"), gzip(idx_labels(images)));
+  });
+  for (const char* kind : {"plain", "packed"}) {
+    CAPTURE(kind);
+    CHECK(sizes.growth([&](const TempFolder& folder) {
+      spec::dataset::Mnist options;
+      options.root = folder / kind;
+      (void)build("mnist", options)->fingerprint();
+    }) <= kMostPerDoubling);
+  }
+}
+
+TEST_CASE("growth: CIFAR's records, in a file and in a packed archive", "[growth]") {
+  const TwoSizes sizes(20, [](const TempFolder& folder, int count) {
+    std::string records;
+    for (int i = 0; i < count; ++i)
+      records += static_cast<char>(i % 10) + std::string(3072, static_cast<char>(i));
+    put_text(folder / "plain/1.bin", records);
+    const std::string tar = tar_member("bin/1.bin", records) + tar_end();
+    std::filesystem::create_directories(folder / "packed");
+    write_file(folder / "packed/c.tar.gz", gzip(Bytes(tar.begin(), tar.end())));
+    put_text(folder / "count", std::to_string(count));
+  });
+  for (const char* kind : {"plain", "packed"}) {
+    CAPTURE(kind);
+    CHECK(sizes.growth([&](const TempFolder& folder) {
+      (void)CifarFiles(folder / kind, {.type = "cifar10",
+                                       .archive = "c.tar.gz",
+                                       .folder = "bin",
+                                       .files = {"1.bin"},
+                                       .records = std::stoi(get_text(folder / "count")),
+                                       .classes = 10})
+          .load()
+          ->fingerprint();
+    }) <= kMostPerDoubling);
+  }
+}
+
+TEST_CASE("growth: a pack, by its samples, opened and read", "[growth]") {
+  const TwoSizes sizes(1000, [](const TempFolder& folder, int count) {
+    make_pack(VariedDataset(count), folder / "samples.pack", {});
+  });
+  CHECK(sizes.growth([](const TempFolder& folder) {
+    const PackDataset pack(folder / "samples.pack");
+    (void)pack.fingerprint();
+    std::vector<std::byte> scratch;
+    for (std::int64_t i = 0; i < pack.size(); ++i) (void)pack.read(i, scratch);
+  }) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: a table of any format, by its rows, divided and standardized", "[growth]") {
+  const auto load = [](std::int64_t rows) {
+    const OpenTable open = [rows](const std::filesystem::path&) {
+      return std::make_unique<MadeRows>(rows);
+    };
+    spec::dataset::Table options;
+    options.path = "made";
+    options.label = "y";
+    options.categorical = {"district"};
+    options.standardize = true;
+    options.split = spec::SplitOptions{.val = 0.2, .stratify = true};
+    (void)load_table(options, open);
+  };
+  constexpr std::int64_t kRows = 5000;
+  CHECK(growth_per_doubling([&] { load(kRows); }, [&] { load(kRows * kTimes); }) <=
+        kMostPerDoubling);
+}
+
+TEST_CASE("growth: a CSV, by its rows", "[growth]") {
+  const TwoSizes sizes(500, [](const TempFolder& folder, int count) {
+    std::string text = "a,b,y\n";
+    for (int i = 0; i < count; ++i)
+      text += std::to_string(i) + ",\"0.\"\"5\",class" + std::to_string(i / 2) + "\n";
+    put_text(folder / "t.csv", text);
+  });
+  CHECK(sizes.growth([](const TempFolder& folder) {
+    spec::dataset::Csv options;
+    options.path = folder / "t.csv";
+    options.label = "y";
+    options.features = {"a"};
+    (void)build("csv", options);
+  }) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: tokens of a text, by their number", "[growth]") {
+  const TwoSizes sizes(20'000, [](const TempFolder& folder, int count) {
+    put_text(folder / "t.bin", std::string(static_cast<std::size_t>(count) * 2, '\1'));
+  });
+  CHECK(sizes.growth([](const TempFolder& folder) {
+    spec::dataset::Tokens options;
+    options.path = folder / "t.bin";
+    options.sequence_length = 16;
+    const auto dataset = build("tokens", options);
+    (void)dataset->fingerprint();
+    std::vector<std::byte> tokens(16 * 8);
+    std::vector<std::byte> targets(16 * 8);
+    const std::array<std::span<std::byte>, 2> rows{tokens, targets};
+    for (std::int64_t i = 0; i < dataset->size(); ++i) dataset->fill({&i, 1}, rows);
+  }) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: the division of a data set, by samples, classes and groups", "[growth]") {
+  const auto run = [](std::int64_t samples, bool grouped) {
+    std::vector<std::int64_t> labels(static_cast<std::size_t>(samples));
+    std::vector<std::uint32_t> groups(grouped ? labels.size() : 0);
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      labels[i] = static_cast<std::int64_t>(i % (labels.size() / 10));
+      if (grouped) groups[i] = static_cast<std::uint32_t>(i / 4);
+    }
+    (void)divide({.val = 0.2, .test = 0.1, .stratify = true}, samples, labels, groups, {});
+  };
+  CHECK(growth_per_doubling([&] { run(4000, false); }, [&] { run(4000 * kTimes, false); }) <=
+        kMostPerDoubling);
+}

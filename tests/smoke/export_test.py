@@ -1,0 +1,94 @@
+"""Exports of `trainctl checkpoint export` as PyTorch reads them. Needs TRAINCTL_BINARY, and a Python with torch: that of
+TRAINCTL_PYTHON_TORCH, of scripts/setup --checks or of the peers."""
+
+import json
+import os
+import pathlib
+import subprocess
+import unittest
+
+from support import SOURCE, Smoke, main, run
+
+SCRIPT = """
+import json, sys
+import torch
+state = torch.load(sys.argv[1], weights_only=True)
+model = torch.jit.load(sys.argv[2])
+own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+print(json.dumps({
+    "type": type(state).__name__,
+    "shapes": {name: [str(value.dtype), list(value.shape)] for name, value in state.items()},
+    "sums": {name: value.double().sum().item() for name, value in state.items()},
+    "same": sorted(own) == sorted(state) and all(torch.equal(own[name], state[name]) for name in state),
+    "training": model.training,
+    "outputs": [list(model(INPUTS(rows)).shape) for rows in (1, 2, 7)]}))
+"""
+
+
+def python_with_torch():
+    """Its path, or None."""
+    named = os.environ.get("TRAINCTL_PYTHON_TORCH")
+    places = [pathlib.Path(named)] if named else [SOURCE / ".torchrun/bin/python", SOURCE / "build/peers-venv/bin/python"]
+    return next((str(place) for place in places if place.exists()), None)
+
+
+PYTHON = python_with_torch()
+MISSING = "no Python with torch: scripts/setup --checks makes one, or set TRAINCTL_PYTHON_TORCH"
+FEW = ["dataset.train.samples=200", "dataset.val.samples=100", "trainer.max_epochs=1", "loader.batch_size=20"]
+
+@unittest.skipUnless(PYTHON, MISSING)
+class InPyTorch(Smoke):
+    def export(self, name, *words):
+        out = self.folder / name
+        code, said, err = run(self.folder, "checkpoint", "export", self.run_dir, "--out", out, "--json", *words)
+        self.assertEqual(code, 0, said + err)
+        return json.loads(said)
+
+    def in_torch(self, inputs):
+        script = SCRIPT.replace("INPUTS(rows)", inputs)
+        ended = subprocess.run([PYTHON, "-c", script, self.folder / "w.pth", self.folder / "m.pt"], capture_output=True,
+                               text=True, timeout=300)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        return json.loads(ended.stdout)
+
+    def check(self, inputs, outputs):
+        """Both exports of the last run hold its weights, and the program takes any batch size."""
+        dictionary, script = self.export("w.pth"), self.export("m.pt")
+        self.assertEqual((dictionary["format"], script["format"]), ("pth", "torchscript"))
+        self.assertEqual(dictionary["tensors"], script["tensors"])
+        found = self.in_torch(inputs)
+        self.assertEqual((found["type"], found["same"], found["training"]), ("dict", True, False))
+        self.assertEqual(len(found["shapes"]), dictionary["tensors"])
+        self.assertEqual(found["outputs"], [[rows, *outputs] for rows in (1, 2, 7)])
+        return found
+
+    def test_a_state_dict_and_a_program_of_an_mlp(self):
+        self.train(*FEW)
+        found = self.check("torch.rand(rows, 1, 28, 28)", [10])
+        self.assertIn(["torch.float32", [32, 784]], found["shapes"].values())
+        self.assertEqual([path.name for path in self.folder.glob("*tmp*")], [])
+
+    def test_networks_with_buffers_and_attention(self):
+        for model in ("resnet18", "{type: vit_tiny, patch_size: 7}"):
+            with self.subTest(model):
+                self.train(*FEW, f"++model={model}", "+trainer.limit_train_batches=2", "+trainer.limit_val_batches=1")
+                self.check("torch.rand(rows, 1, 28, 28)", [10])
+                for name in ("w.pth", "m.pt"):
+                    (self.folder / name).unlink()
+
+    def test_the_average_that_validation_saw(self):
+        self.train(*FEW, "+trainer.ema={decay: 0.9}")
+        averaged = self.check("torch.rand(rows, 1, 28, 28)", [10])
+        self.export("w.pth", "--weights", "model", "--force")
+        self.export("m.pt", "--weights", "model", "--force")
+        self.assertNotEqual(self.in_torch("torch.rand(rows, 1, 28, 28)")["sums"], averaged["sums"])
+
+    def test_format_decides_for_pt_and_for_unknown_names(self):
+        self.train(*FEW)
+        self.export("dict.pt", "--format", "pth")
+        self.export("no_extension", "--format", "pth")
+        self.assertEqual((self.folder / "dict.pt").read_bytes(), (self.folder / "no_extension").read_bytes())
+
+
+if __name__ == "__main__":
+    main()

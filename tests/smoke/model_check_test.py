@@ -1,0 +1,51 @@
+"""Weights, freeze and parameter patterns that do not fit the model are found before a run starts. Needs TRAINCTL_BINARY."""
+
+import json
+
+from support import Smoke, main, run
+
+FEW = ["dataset.train.samples=200", "dataset.val.samples=100", "trainer.max_epochs=1", "loader.batch_size=20"]
+
+
+class ModelChecks(Smoke):
+    def setUp(self):
+        super().setUp()
+        self.train(*FEW)
+        code, out, err = run(self.folder, "checkpoint", "export", self.run_dir, "--out", self.folder / "w.pth")
+        self.assertEqual(code, 0, out + err)
+
+    def validate(self, *words, code=0):
+        returned, out, err = run(self.folder, "validate", "digits.yaml", *FEW, *words, "--json")
+        self.assertEqual(returned, code, out + err)
+        return [(problem["line"], problem["message"]) for problem in json.loads(out)["files"][0]["errors"]]
+
+    def test_an_experiment_that_fits_passes(self):
+        self.assertEqual(self.validate("--model", "+weights=w.pth", "+freeze=[fc1]", "+optimizer.no_weight_decay_on=[bias]"), [])
+
+    def test_names_in_the_file_are_checked_from_its_header(self):
+        for words, text in ((["+weights.prefix=model."], "weights.prefix is 'model.', but no name in the file begins so"),
+                            (["+weights.key_map={fc9.weight: fc1.weight}"], "no tensor of the file is called 'fc9.weight'")):
+            problems = self.validate("+weights.path=w.pth", *words, code=2)
+            self.assertEqual(len(problems), 1, problems)
+            self.assertIn(text, problems[0][1])
+
+    def test_each_mistake_is_one_error(self):
+        problems = self.validate("--model", "model.hidden=[16]", "+weights=w.pth", "+freeze=[conv1]",
+                                 "+optimizer.no_weight_decay_on=[nothing]", code=2)
+        self.assertEqual(len(problems), 3, problems)
+        texts = " | ".join(message for _, message in problems)
+        for text in ("weights: it does not fit the model: fc1.weight is 32x784 in the file and 16x784 in the model",
+                     "conv1", "no_weight_decay_on: 'nothing' matches no trained parameter"):
+            self.assertIn(text, texts)
+        self.assertEqual(len(self.validate("--model", "model.hidden=[16]", "+weights=w.pth", code=10)), 1)
+
+    def test_a_run_makes_no_folder_where_they_do_not_fit(self):
+        for words, code in ((["model.hidden=[16]", "+weights=w.pth"], 10), (["+freeze=[conv1]"], 2)):
+            returned, out, err = run(self.folder, "run", "digits.yaml", *FEW, *words, "--out", self.folder / "new")
+            self.assertEqual(returned, code, out + err)
+            self.assertEqual(err.count("error:"), 1, err)
+            self.assertFalse((self.folder / "new").exists())
+
+
+if __name__ == "__main__":
+    main()

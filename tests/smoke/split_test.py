@@ -1,0 +1,73 @@
+"""Drives runs on one data set that `dataset.split` divides into train, val and test. Needs TRAINCTL_BINARY."""
+
+import json
+import pathlib
+import tempfile
+import unittest
+
+from support import run
+
+CONFIG = """\
+name: split
+seed: 7
+dataset:
+  train: {type: csv, path: rows.csv, label: y, standardize: true}
+  split: {val: 0.2, test: 0.1, seed: 1, stratify: true, group_by: patient}
+loader: {batch_size: 8}
+model: {type: mlp, hidden: [8]}
+optimizer: {type: adam, lr: 0.01}
+metrics: [accuracy]
+trainer: {max_epochs: 2, accelerator: cpu, num_threads: 1}
+"""
+
+
+class SplitsFromOneSet(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="trainctl-split-")
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+        lines = ["a,b,y,patient"]
+        lines += [f"{i % 7},{i * i % 11},{'well' if i % 7 > 3 else 'ill'},p{i // 5}" for i in range(200)]
+        (self.folder / "rows.csv").write_text("\n".join(lines))  # without a last line break
+        (self.folder / "split.yaml").write_text(CONFIG)
+
+    def train(self, *words):
+        code, _, err = run(self.folder, "run", *words)
+        self.assertEqual(code, 0, err)
+
+    def document(self, run_dir, name="split.json"):
+        return json.loads((self.folder / run_dir / name).read_text())
+
+    def test_the_parts_are_in_the_run_folder_and_the_same_on_all_ranks_and_after_a_resume(self):
+        self.train("split.yaml", "--run-dir", "one", "trainer.devices=1")
+        split = self.document("one")
+        self.assertEqual(split["schema"], "trainctl.split/1")
+        self.assertEqual(split["samples"], {"train": 140, "val": 40, "test": 20})
+        self.assertEqual((len(split["val"]), len(split["test"])), (40, 20))
+        patients = [{i // 5 for i in split[part]} for part in ("val", "test")]
+        self.assertEqual([len(some) for some in patients], [8, 4])
+        self.assertFalse(patients[0] & patients[1])
+        manifest = self.document("one", "manifest.json")
+        self.assertEqual(manifest["split"]["file"], "split.json")
+        self.assertEqual(manifest["split"]["val"], 0.2)
+        self.assertEqual(manifest["split"]["group_by"], "patient")
+        self.assertEqual(manifest["course"]["train_samples"], 140)
+
+        self.train("split.yaml", "--run-dir", "two", "trainer.devices=2", "loader.batch_size=4")
+        self.assertEqual(self.document("two"), split)
+
+        self.train("split.yaml", "--run-dir", "one", "--resume", "last", "trainer.devices=1", "trainer.max_epochs=3")
+        self.assertEqual(self.document("one"), split)
+        code, _, err = run(self.folder, "run", "split.yaml", "--run-dir", "one", "--resume", "last", "trainer.devices=1",
+                           "trainer.max_epochs=4", "dataset.split.seed=2")
+        self.assertEqual(code, 2)
+        self.assertIn("dataset.split.seed: 1 -> 2", err)
+
+        code, out, err = run(self.folder, "eval", "one/config.resolved.yaml", "--checkpoint", "one/checkpoints/last", "--split",
+                             "test", "--json")
+        self.assertEqual(code, 0, err)
+        self.assertIn("20", out)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,210 @@
+#include "config/usual_stage.hpp"
+#include "config/wording.hpp"
+#include "experiment_yaml.hpp"
+#include "spec/load.hpp"
+#include "support/catch.hpp"
+
+#include <string>
+#include <vector>
+
+// Keys that users of other programs write, where they write them, and what the hint must contain.
+
+using namespace trainctl;
+
+namespace {
+
+struct WrittenKey {
+  const char* key;
+  const char* hint;
+};
+
+constexpr WrittenKey kLightning[]{
+    {"trainer.strategy", "more than one device already trains with DDP"},
+    {"trainer.logger", "'loggers: [console, csv, tensorboard]' at the top level"},
+    {"trainer.loggers", "'loggers' at the top level"},
+    {"trainer.callbacks", "'early_stopping', 'checkpoint'"},
+    {"callbacks", "'early_stopping', 'checkpoint'"},
+    {"trainer.default_root_dir", "trainctl run --out DIR"},
+    {"trainer.enable_progress_bar", "--progress none"},
+    {"trainer.enable_model_summary", "trainctl plan CONFIG"},
+    {"trainer.enable_checkpointing", "save_top_k: 0"},
+    {"trainer.min_epochs", "early_stopping"},
+    {"trainer.val_check_interval", "trainer.check_val_every_n_epoch"},
+    {"trainer.limit_test_batches", "did you mean 'limit_val_batches'?"},
+    {"trainer.benchmark", "trainer.deterministic"},
+    {"trainer.inference_mode", "remove the key"},
+    {"trainer.use_distributed_sampler", "remove the key"},
+    {"trainer.profiler", "'profiler' at the top level"},
+    {"trainer.plugins", "'plugins' at the top level"},
+    {"trainer.auto_lr_find", "trainctl lr-find CONFIG"},
+    {"trainer.auto_scale_batch_size", "loader.batch_size: auto"},
+    {"trainer.resume_from_checkpoint", "--resume last"},
+    {"trainer.track_grad_norm", "trainer.log_norms"},
+    {"trainer.stochastic_weight_avg", "did you mean 'swa'?"},
+    {"trainer.gpus", "did you mean 'devices'?"},
+    {"trainer.amp", "trainer.precision: 16-mixed"},
+    {"max_epochs", "trainer.max_epochs"},
+    {"accelerator", "trainer.accelerator"},
+    {"precision", "trainer.precision"},
+    {"checkpoint.dirpath", "--run-dir DIR"},
+    {"checkpoint.every_n_train_steps", "did you mean 'every_n_steps'?"},
+    {"model._target_", "class name in snake_case"},
+    {"optimizer.class_path", "class name in snake_case"},
+    {"ckpt_path", "--resume last"},
+};
+
+constexpr WrittenKey kTimm[]{
+    {"num_classes", "the number of classes comes from the data"},
+    {"model.num_classes", "the number of classes comes from the data"},
+    {"model.pretrained", "weights: resnet18.pth"},
+    {"pretrained", "weights: resnet18.pth"},
+    {"initial_checkpoint", "weights: FILE"},
+    {"val_split", "dataset.val"},
+    {"data_dir", "dataset.train.root"},
+    {"img_size", "random_resized_crop"},
+    {"epochs", "trainer.max_epochs"},
+    {"lr", "optimizer.lr"},
+    {"weight_decay", "optimizer.weight_decay"},
+    {"momentum", "optimizer.momentum"},
+    {"opt", "did you mean 'optimizer'?"},
+    {"sched", "did you mean 'scheduler'?"},
+    {"warmup_epochs", "scheduler.warmup"},
+    {"decay_rate", "step_lr"},
+    {"batch_size", "loader.batch_size"},
+    {"workers", "loader.num_workers"},
+    {"pin_mem", "loader.pin_memory"},
+    {"mixup", "dataset.train.batch_transforms"},
+    {"cutmix", "dataset.train.batch_transforms"},
+    {"trainer.mixup", "dataset.train.batch_transforms"},
+    {"dataset.train.mixup", "dataset.train.batch_transforms"},
+    {"hflip", "random_horizontal_flip"},
+    {"color_jitter", "dataset.train.transforms: [color_jitter]"},
+    {"aa", "rand_augment"},
+    {"reprob", "random_erasing"},
+    {"smoothing", "label_smoothing: 0.1"},
+    {"clip_grad", "trainer.gradient_clip_val"},
+    {"model_ema", "trainer.ema"},
+    {"model_ema_decay", "trainer.ema.decay"},
+    {"sync_bn", "trainer.sync_batchnorm"},
+    {"amp", "trainer.precision: 16-mixed"},
+    {"log_interval", "trainer.log_every_n_steps"},
+    {"checkpoint_hist", "checkpoint.save_top_k"},
+    {"eval_metric", "checkpoint.monitor"},
+    {"grad_accum_steps", "trainer.accumulate_grad_batches"},
+    {"torchcompile", "there is no compiler pass"},
+    {"output", "trainctl run --out DIR"},
+};
+
+constexpr WrittenKey kHuggingFace[]{
+    {"output_dir", "trainctl run --out DIR"},
+    {"do_train", "trainctl run, trainctl eval"},
+    {"learning_rate", "optimizer.lr"},
+    {"num_train_epochs", "trainer.max_epochs"},
+    {"max_steps", "trainer.max_steps"},
+    {"per_device_train_batch_size", "loader.batch_size"},
+    {"per_device_eval_batch_size", "all splits have the same batch size"},
+    {"gradient_accumulation_steps", "trainer.accumulate_grad_batches"},
+    {"max_grad_norm", "trainer.gradient_clip_val"},
+    {"adam_beta1", "'betas' holds both"},
+    {"adam_epsilon", "optimizer.eps"},
+    {"lr_scheduler_type", "cosine_annealing_lr"},
+    {"warmup_ratio", "scheduler.warmup"},
+    {"warmup_steps", "scheduler.warmup"},
+    {"eval_strategy", "trainer.check_val_every_n_epoch"},
+    {"save_steps", "checkpoint.every_n_steps"},
+    {"save_total_limit", "checkpoint.save_top_k"},
+    {"load_best_model_at_end", "best.safetensors"},
+    {"metric_for_best_model", "checkpoint.monitor"},
+    {"greater_is_better", "checkpoint.mode"},
+    {"logging_steps", "trainer.log_every_n_steps"},
+    {"report_to", "loggers: [console, csv, tensorboard]"},
+    {"fp16", "trainer.precision: 16-mixed"},
+    {"bf16", "trainer.precision: bf16-mixed"},
+    {"tf32", "float32_matmul_precision: high"},
+    {"dataloader_num_workers", "loader.num_workers"},
+    {"dataloader_drop_last", "loader.drop_last"},
+    {"gradient_checkpointing", "activation_checkpointing: blocks"},
+    {"ddp_find_unused_parameters", "distributed.find_unused_parameters"},
+    {"label_smoothing_factor", "label_smoothing: 0.1"},
+    {"early_stopping_patience", "early_stopping: {type: patience"},
+    {"no_cuda", "trainer.accelerator: cpu"},
+    {"deepspeed", "zero1"},
+    {"push_to_hub", "remove the key"},
+    {"run_name", "did you mean 'name'?"},
+};
+
+void check_hint(const WrittenKey& written) {
+  const std::string problems = problems_of({"++" + std::string(written.key) + "=1"});
+  CAPTURE(written.key, problems);
+  CHECK_THAT(problems, Contains("unknown key"));
+  CHECK_THAT(problems, Contains(written.hint));
+}
+
+}  // namespace
+
+TEST_CASE("hints: the common keys of Lightning lead to ours", "[spec]") {
+  for (const WrittenKey& written : kLightning) check_hint(written);
+}
+
+TEST_CASE("hints: the common keys of timm lead to ours", "[spec]") {
+  for (const WrittenKey& written : kTimm) check_hint(written);
+}
+
+TEST_CASE("hints: the common keys of the Hugging Face Trainer lead to ours", "[spec]") {
+  for (const WrittenKey& written : kHuggingFace) check_hint(written);
+}
+
+TEST_CASE("hints: no hint proposes the key that was refused", "[spec]") {
+  for (const config::Alias& alias : config::aliases()) {
+    for (const char* section : {"trainer", "checkpoint", "loader", "distributed"}) {
+      const std::string key = std::string(section) + "." + std::string(alias.word);
+      const std::string problems = problems_of({"++" + key + "=1"});
+      if (problems.find("unknown key") == std::string::npos) continue;
+      CAPTURE(key, problems);
+      CHECK_THAT(problems, !Contains("'" + key + "'"));
+      CHECK_THAT(problems, !Contains("trainctl calls it '" + std::string(alias.word) + "'"));
+    }
+  }
+}
+
+TEST_CASE("hints: a key of the top level is sent there from every section", "[spec]") {
+  for (const std::string& key : spec::experiment_schema().keys()) {
+    for (const char* section : {"trainer", "checkpoint", "loader"}) {
+      const std::string problems = problems_of({"++" + std::string(section) + "." + key + "=1"});
+      if (problems.find("unknown key") == std::string::npos) continue;
+      CAPTURE(section, key, problems);
+      CHECK_THAT(problems, Contains("at the top level"));
+    }
+  }
+}
+
+TEST_CASE("hints: a stage under the key of another kind is sent to its own", "[spec]") {
+  CHECK_THAT(problems_of({"dataset.train.transforms=[mixup]"}),
+             Contains("unknown transform 'mixup'") &&
+                 Contains("it is a batch transform: write 'dataset.train.batch_transforms: "
+                          "[mixup]'"));
+  CHECK_THAT(problems_of({"optimizer=step_lr"}), Contains("write 'scheduler: step_lr'"));
+  CHECK_THAT(problems_of({"+accuracy=true"}), Contains("write 'metrics: [accuracy]'"));
+}
+
+TEST_CASE("hints: a missing stage is the one with the keys that are there, else the most common",
+          "[spec]") {
+  CHECK_THAT(problems_of({"~model", "~optimizer"}),
+             Contains("add 'model: resnet18'") && Contains("add 'optimizer: adamw'"));
+  CHECK_THAT(problems_of({"optimizer={lr: 0.1}"}), Contains("add 'type: adamw'"));
+  CHECK_THAT(problems_of({"optimizer={lr: 0.1, momentum: 0.9}"}), Contains("add 'type: sgd'"));
+  CHECK_THAT(problems_of({"+early_stopping={patience: 3}"}), Contains("add 'type: patience'"));
+  CHECK_THAT(problems_of({"scheduler={step_size: 3}"}), Contains("add 'type: step_lr'"));
+  CHECK_THAT(problems_of({"model={hidden: [3]}"}), Contains("add 'type: mlp'"));
+  CHECK_THAT(problems_of({"~dataset.train.type"}), !Contains("add 'type: cifar10'"));
+}
+
+TEST_CASE("hints: every kind of stage has a usual one that exists, and a key that holds it",
+          "[spec]") {
+  const config::Vocabulary& vocabulary = spec::builtin_vocabulary();
+  for (const std::string& kind : vocabulary.kinds()) {
+    CAPTURE(kind);
+    CHECK(vocabulary.find(kind, config::usual_stage(vocabulary, kind)) != nullptr);
+    CHECK_FALSE(config::place_of_kind(kind).empty());
+  }
+}
