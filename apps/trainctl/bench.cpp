@@ -99,7 +99,7 @@ int bench(const BenchFlags& flags, Context& context) {
   study::Rounds rounds{.repeats = flags.repeats, .ends_at = {}, .clock = &steady_clock()};
   if (budget) rounds.ends_at = began + *budget;
   const Pinning pinning{.known = gate.num_threads(), .ends_at = rounds.ends_at};
-  const study::WarmUp warm_up = pin_threads(flags, plan, pinning, context);
+  const study::WarmUp warm_up = pin_choices(flags, plan, pinning, context);
   if (warm_up.stopped) return *warm_up.stopped;
   BenchOutcome outcome;
   outcome.rows = study::run_rounds(plan.settings, rounds, trial_runner(plan, rounds, context));

@@ -3,8 +3,11 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/machine.hpp"
 #include "base/strings.hpp"
 #include "run_request.hpp"
+#include "spec/model_input.hpp"
+#include "spec/placement.hpp"
 #include "study/baseline.hpp"
 #include "study/config_changes.hpp"
 #include "study/scaling.hpp"
@@ -107,7 +110,15 @@ bool chooses_threads(const study::RunRequest& request) {
   return request.loaded.experiment.trainer.num_threads.is_auto();
 }
 
-/// Whatever the rule of trainer.channels_last=auto depends on.
+/// On a GPU the choice measures no time, so that each run makes the same.
+bool probes_layout(const study::RunRequest& request) {
+  const spec::Experiment& experiment = request.loaded.experiment;
+  return experiment.trainer.channels_last.is_auto() && !experiment.trainer.deterministic &&
+         !spec::placement_of(experiment.trainer, read_machine()).on_gpus &&
+         spec::may_have_convolutions(experiment.model);
+}
+
+/// Whatever the choice of trainer.channels_last=auto depends on.
 std::string layout_inputs(const spec::Loaded& loaded) {
   const auto values = study::resolved_values(spec::dump_resolved(loaded));
   std::string text;
@@ -135,49 +146,37 @@ std::string no_threads_line(int devices) {
       devices, devices == 1 ? "" : "s");
 }
 
-/// What one run told of those on as many devices.
-class Threads {
+/// What one run chose for those on as many devices, and of the same model and data.
+class Choices {
  public:
-  Threads(const BenchFlags& flags, std::optional<double> ends_at, Context& context)
+  Choices(const BenchFlags& flags, std::optional<double> ends_at, Context& context)
       : flags_(flags), context_(context), ends_at_(ends_at) {}
 
-  /// The number that is pinned; none where its run failed or was ended.
-  std::optional<int> of(int devices, Overrides added, bool differs) {
-    if (failed_.contains(devices)) return std::nullopt;
-    if (const auto known = found_.find(devices); known != found_.end()) return known->second;
-    added.emplace_back("trainer.fast_dev_run=true");
-    const study::WarmUp tried = quiet_warm_up(added);
-    if (tried.stopped || tried.overdue) {
-      first_.stopped = tried.stopped;
-      first_.overdue = tried.overdue;
-      if (tried.overdue) say(context_, "warm-up  ended: the budget is over");
-      return std::nullopt;
+  /// The overrides that pin what `auto` chose; of a warm-up with the overrides `added`, unless an
+  /// earlier one told. None where that failed or was ended.
+  Overrides pins(const study::RunRequest& request, Overrides added, bool differs) {
+    const int devices = devices_in(request);
+    const std::string inputs = layout_inputs(request.loaded);
+    const bool wants_threads =
+        chooses_threads(request) && !threads_.contains(devices) && !failed_.contains(devices);
+    const bool wants_layout = probes_layout(request) && !layouts_.contains(inputs);
+    if ((wants_threads || wants_layout) && !were_ended()) {
+      if (const auto known = threads_.find(devices); chooses_threads(request) && known != threads_.end())
+        added.push_back(threads_pin(known->second));
+      ask(devices, inputs, std::move(added), wants_threads, differs);
     }
-    if (tried.channels_last)
-      layouts_[layout_inputs(request_for(flags_, added, context_).loaded)] = *tried.channels_last;
-    if (!tried.threads) {
-      failed_.insert(devices);
-      say(context_, no_threads_line(devices));
-      return std::nullopt;
-    }
-    if (!first_.threads) first_.threads = tried.threads;
-    first_.taken = std::max(first_.taken, tried.taken);
-    say(context_, threads_line(*tried.threads, devices, differs));
-    return found_[devices] = *tried.threads;
-  }
-
-  /// The override that pins the layout of images of a run with these overrides, if `auto` chose it
-  /// in a warm-up.
-  [[nodiscard]] Overrides layout_of(const study::RunRequest& request) const {
-    if (!request.loaded.experiment.trainer.channels_last.is_auto()) return {};
-    const auto known = layouts_.find(layout_inputs(request.loaded));
-    if (known == layouts_.end()) return {};
-    return {fmt::format("++trainer.channels_last={}", known->second)};
+    Overrides pins;
+    if (const auto known = threads_.find(devices); chooses_threads(request) && known != threads_.end())
+      pins.push_back(threads_pin(known->second));
+    if (const auto known = layouts_.find(inputs);
+        request.loaded.experiment.trainer.channels_last.is_auto() && known != layouts_.end() && known->second)
+      pins.push_back(fmt::format("++trainer.channels_last={}", *known->second));
+    return pins;
   }
 
   /// The number of the baseline.
   void take(int devices, int number) {
-    first_.threads = found_[devices] = number;
+    first_.threads = threads_[devices] = number;
     say(context_, fmt::format("baseline  {} CPU thread{} a process in every run, as it had", number,
                               number == 1 ? "" : "s"));
   }
@@ -187,6 +186,32 @@ class Threads {
   [[nodiscard]] const study::WarmUp& first() const { return first_; }
 
  private:
+  static std::string threads_pin(int number) {
+    return fmt::format("trainer.num_threads={}", number);
+  }
+
+  void ask(int devices, const std::string& inputs, Overrides added, bool wants_threads, bool differs) {
+    added.emplace_back("trainer.fast_dev_run=true");
+    const study::WarmUp tried = quiet_warm_up(added);
+    if (tried.stopped || tried.overdue) {
+      first_.stopped = tried.stopped;
+      first_.overdue = tried.overdue;
+      if (tried.overdue) say(context_, "warm-up  ended: the budget is over");
+      return;
+    }
+    layouts_[inputs] = tried.channels_last;
+    if (!wants_threads) return;
+    if (!tried.threads) {
+      failed_.insert(devices);
+      say(context_, no_threads_line(devices));
+      return;
+    }
+    if (!first_.threads) first_.threads = tried.threads;
+    first_.taken = std::max(first_.taken, tried.taken);
+    threads_[devices] = *tried.threads;
+    say(context_, threads_line(*tried.threads, devices, differs));
+  }
+
   /// Repeats a choice that was made while others took the cores.
   study::WarmUp quiet_warm_up(const Overrides& added) {
     constexpr int kMostRuns = 3;
@@ -203,8 +228,8 @@ class Threads {
   const BenchFlags& flags_;
   Context& context_;
   std::optional<double> ends_at_;
-  std::map<int, int> found_;             // by the number of devices
-  std::map<std::string, bool> layouts_;  // by layout_inputs()
+  std::map<int, int> threads_;                          // by the number of devices
+  std::map<std::string, std::optional<bool>> layouts_;  // by layout_inputs(); none: it failed
   std::set<int> failed_;
   study::WarmUp first_;
 };
@@ -235,22 +260,20 @@ std::vector<std::string> varied_keys(const BenchPlan& plan) {
   return keys;
 }
 
-study::WarmUp pin_threads(const BenchFlags& flags, BenchPlan& plan, const Pinning& pinning,
+study::WarmUp pin_choices(const BenchFlags& flags, BenchPlan& plan, const Pinning& pinning,
                           Context& context) {
-  Threads threads(flags, pinning.ends_at, context);
+  Choices choices(flags, pinning.ends_at, context);
   const bool differs = devices_differ(plan.requests);
-  if (pinning.known && !differs) threads.take(devices_in(plan.requests.front()), *pinning.known);
+  if (pinning.known && !differs) choices.take(devices_in(plan.requests.front()), *pinning.known);
   for (std::size_t i = 0; i < plan.requests.size(); ++i) {
-    if (!chooses_threads(plan.requests[i])) continue;
     Overrides added = plan.settings[i].overrides();
-    const auto number = threads.of(devices_in(plan.requests[i]), added, differs);
-    if (threads.were_ended()) break;
-    if (!number) continue;
-    added.push_back(fmt::format("trainer.num_threads={}", *number));
-    for (const std::string& pin : threads.layout_of(plan.requests[i])) added.push_back(pin);
+    const Overrides pins = choices.pins(plan.requests[i], added, differs);
+    if (choices.were_ended()) break;
+    if (pins.empty()) continue;
+    added.insert(added.end(), pins.begin(), pins.end());
     plan.requests[i] = request_for(flags, added, context);
   }
-  return threads.first();
+  return choices.first();
 }
 
 void say(const Context& context, const std::string& line) {

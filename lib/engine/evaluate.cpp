@@ -3,8 +3,11 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "checkpoint/names.hpp"
+#include "checkpoint/verify.hpp"
 #include "engine/layout.hpp"
 #include "engine/loading.hpp"
+#include "engine/origin.hpp"
 #include "engine/part_writer.hpp"
 #include "engine/parts.hpp"
 #include "engine/plugins.hpp"
@@ -72,6 +75,12 @@ Judged build_judged(const ThreadContext& run, const fs::path& run_dir, const fs:
   return judged;
 }
 
+/// The memory format in which a checkpoint of the program was trained; none of other files.
+std::optional<bool> recorded_layout(const fs::path& weights) {
+  if (!fs::exists(weights / checkpoint::kManifestName)) return std::nullopt;
+  return channels_last_of(checkpoint::read_manifest(weights));
+}
+
 bool is_labelled(const spec::Task& task) { return !task.learnt || task.learnt->labelled; }
 
 events::Evaluated describe(const spec::Task& task, const data::Loader& loader,
@@ -104,7 +113,10 @@ int Worker::run_evaluation() {
   const auto communicator =
       build_communicator(request_, experiment.distributed, place.device, heartbeat_);
   experiment.trainer.channels_last.value =
-      choose_layout({experiment, catalogue, shape, place.device}, *communicator).channels_last;
+      choose_layout({experiment, catalogue, shape, place.device, recorded_layout(task.weights),
+                     /*trains=*/false},
+                    *communicator)
+          .channels_last;
   const ThreadContext run{experiment, catalogue, shape, place.device, request_.local_world_size};
   const train::ThreadChoice threads = choose_threads(run, *communicator);
   const LoadingContext batches{run, data, threads.step_s, request_.local_rank};

@@ -1,12 +1,15 @@
 #include "engine/layout.hpp"
 
+#include "base/clock.hpp"
 #include "engine/threads.hpp"
 #include "train/flops.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 namespace trainctl::engine {
@@ -17,7 +20,7 @@ bool takes_images(const stage::ModelContext& model) {
 }
 
 /// Counts on the CPU, whatever the device: the shapes are the same.
-train::LayoutFacts count_operations(const LayoutContext& context, train::LayoutFacts facts) {
+train::LayoutFacts count_operations(const LayoutContext& context) {
   const at::NoGradGuard guard;
   const std::unique_ptr<stage::Model> model =
       context.catalogue.models.build(context.experiment.model, context.model);
@@ -25,9 +28,38 @@ train::LayoutFacts count_operations(const LayoutContext& context, train::LayoutF
   const at::Tensor inputs = made_up_batch(context.model, 1, at::kCPU).inputs;
   const train::FlopCounter counter;
   (void)model->forward(inputs);
-  facts.flops = counter.count();
-  facts.convolution_flops = counter.image_convolutions();
-  return facts;
+  return {counter.count(), counter.image_convolutions()};
+}
+
+/// A step of a throwaway model with so many rows.
+std::function<void()> step_in(const LayoutContext& context, bool channels_last, std::int64_t rows) {
+  spec::Experiment experiment = context.experiment;
+  experiment.trainer.channels_last.value = channels_last;
+  experiment.loader.batch_size = rows;
+  return throwaway_step({experiment, context.catalogue, context.model, context.device});
+}
+
+/// Rows of the run's batch that a step of about 0.1 seconds holds: of long steps a part tells, too.
+std::int64_t probed_rows(const LayoutContext& context) {
+  constexpr double kStepS = 0.1;
+  constexpr std::int64_t kFewRows = 8;
+  const std::int64_t batch = context.experiment.loader.batch_size;
+  if (batch <= kFewRows) return batch;
+  const std::function<void()> few = step_in(context, false, kFewRows);
+  few();
+  const double begin = steady_clock().now();
+  few();
+  const double row_s = std::max(steady_clock().now() - begin, 1e-9) / kFewRows;
+  return std::clamp(static_cast<std::int64_t>(kStepS / row_s), kFewRows, batch);
+}
+
+train::LayoutChoice probe(const LayoutContext& context) {
+  if (context.experiment.trainer.deterministic) return {false, "deterministic"};
+  if (!context.trains) return {false, "a CPU, and nothing is trained"};
+  if (count_operations(context).convolution_flops <= 0) return {false, train::kNoConvolutions};
+  const std::int64_t rows = probed_rows(context);
+  return train::probe_layout({step_in(context, false, rows), step_in(context, true, rows)},
+                             steady_clock());
 }
 
 train::LayoutChoice choose(const LayoutContext& context) {
@@ -35,13 +67,18 @@ train::LayoutChoice choose(const LayoutContext& context) {
   if (!takes_images(context.model)) return {false, "the samples are not images"};
   if (context.experiment.model.type == "torchscript")
     return {false, "a TorchScript model keeps its own layout"};
-  const train::LayoutFacts facts{.on_cpu = context.device.is_cpu(),
-                                 .precision = context.experiment.trainer.precision};
-  if (!train::gains_by_channels_last(facts)) return train::choose_layout(facts);
+  if (context.device.is_cpu()) return probe(context);
+  if (!train::gains_by_channels_last(context.experiment.trainer.precision))
+    return {false, "a GPU gains by it only in 16 bits"};
+  return train::choose_layout(count_operations(context));
+}
+
+/// The same failure in training is reported with its step and its cause.
+train::LayoutChoice choose_if_it_computes(const LayoutContext& context) {
   try {
-    return train::choose_layout(count_operations(context, facts));
-  } catch (...) {  // The same failure in training is reported with its step and its cause.
-    return {false, "the model does not take a made-up sample"};
+    return choose(context);
+  } catch (...) {
+    return {false, "the model could not be tried with made-up samples"};
   }
 }
 
@@ -49,7 +86,8 @@ train::LayoutChoice choose(const LayoutContext& context) {
 
 train::LayoutChoice choose_layout(const LayoutContext& context) {
   const auto& asked = context.experiment.trainer.channels_last;
-  return asked.is_auto() ? choose(context) : train::LayoutChoice{*asked.value, "asked"};
+  return asked.is_auto() ? choose_if_it_computes(context)
+                         : train::LayoutChoice{*asked.value, "asked"};
 }
 
 train::LayoutChoice choose_layout(const LayoutContext& context, dist::Communicator& communicator) {

@@ -17,12 +17,14 @@ struct LayoutContext {
   const stage::Catalogue& catalogue;
   stage::ModelContext model;
   at::Device device = at::kCPU;
-  std::optional<bool> before = {};  // the choice of the run that is resumed
+  std::optional<bool> before = {};  // the choice of the run that is resumed or evaluated
+  bool trains = true;               // else a CPU is not probed
 };
 
-/// Returns trainer.channels_last; for `auto` the choice of the run that is resumed, else that of
-/// train::choose_layout(), from the operations of one forward pass of a throwaway model with one
-/// made-up sample. Draws random numbers: seed afterwards.
+/// Returns trainer.channels_last; for `auto` the choice of the run that is resumed, else on a GPU
+/// that of train::choose_layout(), from the operations of one forward pass of a throwaway model,
+/// and on a CPU that of train::probe_layout(), with the number of threads that is set. Draws random
+/// numbers: seed afterwards.
 train::LayoutChoice choose_layout(const LayoutContext& context);
 
 /// The same on several ranks: rank 0 chooses for all.

@@ -30,8 +30,8 @@ namespace trainctl::engine {
 namespace {
 
 constexpr std::int64_t kFewRows = 4;
-constexpr double kLongestS = 10;  // of all steps with the whole batch
-constexpr double kSteps = 5;      // of them
+constexpr double kLongestS = 20;  // of all steps with the whole batch
+constexpr double kSteps = 2;      // of them
 
 /// VmRSS or VmHWM of this process; 0 where the kernel does not tell.
 std::int64_t resident(std::string_view key) {
@@ -185,7 +185,7 @@ events::Measured measured_on(const TaskSetup& setup, const data::Pipeline& pipel
   const std::int64_t batch_size = experiment.loader.batch_size;
   const Steps steps = StepSeries(meter, setup.device, before).measure(batch_size);
   const bool on_gpu = setup.device.is_cuda();
-  const SampleFlops flops = meter.flops(steps.measured.back());
+  const SampleFlops flops = meter.flops(std::min(kFewRows, batch_size));
 
   events::Measured measured;
   measured.device = setup.device.str();

@@ -170,7 +170,6 @@ StepCost ModelMeter::step(std::int64_t rows) {
   const device::DeviceBatch batch = batch_of(rows);
   const Window window = gradients_stay_ ? Window::stacked : Window::single;
   (void)peak_of(batch, window);  // makes the optimizer's state
-  (void)peak_of(batch, window);
   StepCost cost;
   cost.rows = rows;
   cost.batch_bytes = static_cast<std::int64_t>(batch.inputs.nbytes() + batch.targets.nbytes());

@@ -49,10 +49,10 @@ int measure_shared_steps(const TaskSetup& setup) {
       build_communicator(setup.request, experiment.distributed, setup.device, nullptr);
   const stage::Catalogue catalogue = catalogue_in_use();
   const stage::ModelContext shape = context_of(pipeline);
-  experiment.trainer.channels_last.value =
-      choose_layout({experiment, catalogue, shape, setup.device}, *communicator).channels_last;
   const train::ThreadChoice threads = choose_threads(
       {experiment, catalogue, shape, setup.device, setup.request.local_world_size}, *communicator);
+  experiment.trainer.channels_last.value =
+      choose_layout({experiment, catalogue, shape, setup.device}, *communicator).channels_last;
   const TaskSetup resolved{setup.request, experiment, setup.device, setup.emit};
   ModelMeter meter(resolved, pipeline, std::move(communicator));
   const CoreUseMeter others;

@@ -351,12 +351,12 @@ int Worker::run_training() {
   const auto communicator =
       build_communicator(request_, experiment.distributed, device, heartbeat_);
   const EarlierChoices before = choices_before(run_dir);
-  const train::LayoutChoice layout =
-      choose_layout({experiment, catalogue, shape, device, before.channels_last}, *communicator);
-  place.experiment.trainer.channels_last.value = layout.channels_last;
   const ThreadContext probe{experiment,    catalogue, shape, device, request_.local_world_size,
                             before.threads};
   const train::ThreadChoice threads = choose_threads(probe, *communicator);
+  const train::LayoutChoice layout =
+      choose_layout({experiment, catalogue, shape, device, before.channels_last}, *communicator);
+  place.experiment.trainer.channels_last.value = layout.channels_last;
   const LoadingContext batches{probe, data, threads.step_s, request_.local_rank};
   const data::LoadingChoice loading = choose_loading(batches, *communicator);
   const RunLoaders loaders = build_loaders(batches, loading);

@@ -54,7 +54,8 @@ void describe_numbers(config::Describe<Trainer>& options) {
       "medium may use TF32 or bfloat16.");
   options.field("channels_last", &Trainer::channels_last,
                 "Lays images and convolution weights out with the channels last (NHWC); auto: on a "
-                "GPU in 16 bits, for models most of whose operations are convolutions.");
+                "GPU in 16 bits for models most of whose operations are convolutions, on a CPU where "
+                "a short probe is at least 1.15 times as fast with it.");
   options.field(
       "activation_checkpointing", &Trainer::activation_checkpointing,
       "blocks: training keeps what enters each block of the model and computes the rest "

@@ -2,6 +2,10 @@
 
 #include "spec/stage_headers.hpp"
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 namespace trainctl::spec {
 namespace {
 
@@ -20,6 +24,11 @@ std::vector<Refusal> refusals(const config::Stage& model, const ModelInput& inpu
   TRAINCTL_FOR_EACH_STAGE(TRAINCTL_ASK)
 #undef TRAINCTL_ASK
   return all;
+}
+
+bool may_have_convolutions(const config::Stage& model) {
+  constexpr std::array<std::string_view, 4> kWithout{"linear", "mlp", "gpt", "torchscript"};
+  return std::ranges::find(kWithout, model.type) == kWithout.end();
 }
 
 }  // namespace trainctl::spec

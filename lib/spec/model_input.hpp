@@ -26,4 +26,7 @@ struct Refusal {
 /// What the options of the model say of such samples: nothing where they have no say.
 std::vector<Refusal> refusals(const config::Stage& model, const ModelInput& input);
 
+/// Whether the model is one of those that may convolve images, told by its name alone.
+bool may_have_convolutions(const config::Stage& model);
+
 }  // namespace trainctl::spec

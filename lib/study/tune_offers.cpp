@@ -1,6 +1,7 @@
 #include "study/tune_offers.hpp"
 
 #include "base/error.hpp"
+#include "spec/model_input.hpp"
 
 #include <fmt/format.h>
 
@@ -128,22 +129,17 @@ Offer threads(const TuneSituation& now) {
   return offer;
 }
 
-bool has_convolutions(const config::Stage& model) {
-  constexpr std::array kWithout{"linear", "mlp", "gpt", "torchscript"};
-  return !holds(kWithout, model.type);
-}
-
 Offer layout(const TuneSituation& now) {
   const auto& asked = now.experiment.trainer.channels_last;
   const bool last = asked.value_or(now.facts.channels_last);
   Offer offer{.before = text_of(asked)};
-  if (!has_convolutions(now.experiment.model)) {
+  if (!spec::may_have_convolutions(now.experiment.model)) {
     offer.none = fmt::format("the model '{}' has no convolutions", now.experiment.model.type);
     return offer;
   }
   offer.values = {last ? "false" : "true"};
   offer.reason = asked.is_auto()
-                     ? fmt::format("auto has the channels {} by a rule that measures no time",
+                     ? fmt::format("auto has chosen the channels {}",
                                    last ? "last" : "first")
                      : "kernels of convolutions may be faster in the other layout";
   return offer;

@@ -49,11 +49,17 @@ std::string digest_of(const Ended& ended) {
 
 }  // namespace
 
-TEST_CASE("channels_last=auto: a CPU is left as it is, whatever the network") {
-  const train::LayoutChoice convolutions = choice_for(kConvolutions);
-  CHECK_FALSE(convolutions.channels_last);
-  CHECK_THAT(convolutions.why, Contains("tune"));
-  CHECK_FALSE(choice_for("{ type: mlp, hidden: [16] }").channels_last);
+TEST_CASE("channels_last=auto: convolutions are probed on a CPU, other models are not") {
+  CHECK_THAT(choice_for(kConvolutions).why, StartsWith("probe: "));
+  const train::LayoutChoice dense = choice_for("{ type: mlp, hidden: [16] }");
+  CHECK_FALSE(dense.channels_last);
+  CHECK_THAT(dense.why, !Contains("probe"));
+}
+
+TEST_CASE("channels_last=auto: a deterministic run is not decided by time") {
+  const train::LayoutChoice choice = choice_for(kConvolutions, "deterministic: true");
+  CHECK_FALSE(choice.channels_last);
+  CHECK(choice.why == "deterministic");
 }
 
 TEST_CASE("channels_last: a value that is set decides") {
@@ -62,17 +68,16 @@ TEST_CASE("channels_last: a value that is set decides") {
   CHECK(choice_for("{ type: mlp, hidden: [16] }", "channels_last: true").channels_last);
 }
 
-TEST_CASE("channels_last=auto: a run reports its choice and has the bits of channels_last=false") {
+TEST_CASE("channels_last=auto: a run reports its choice and has the bits of the same, set by hand") {
   TempFolder chosen, asked;
-  const Ended by_rule = run_engine(chosen, config_of(kConvolutions));
-  REQUIRE(by_rule.code == 0);
-  const auto* started = by_rule.find<events::RunStarted>();
-  CHECK_FALSE(started->channels_last);
-  CHECK_THAT(started->channels_last_why, Contains("tune"));
-  const Ended by_hand = run_engine(asked, config_of(kConvolutions, "channels_last: false"));
+  const Ended by_probe = run_engine(chosen, config_of(kConvolutions));
+  REQUIRE(by_probe.code == 0);
+  const bool last = by_probe.find<events::RunStarted>()->channels_last;
+  const Ended by_hand = run_engine(
+      asked, config_of(kConvolutions, last ? "channels_last: true" : "channels_last: false"));
   REQUIRE(by_hand.code == 0);
   CHECK(by_hand.find<events::RunStarted>()->channels_last_why == "asked");
-  CHECK(digest_of(by_rule) == digest_of(by_hand));
+  CHECK(digest_of(by_probe) == digest_of(by_hand));
 }
 
 TEST_CASE("channels_last=auto: a resumed run has the format that its checkpoint records") {
@@ -94,7 +99,7 @@ TEST_CASE("channels_last=auto: a resumed run has the format that its checkpoint 
 
 TEST_CASE("channels_last: a resumed run with the other format is reported as not bitwise") {
   TempFolder folder;
-  REQUIRE(run_engine(folder, config_of(kConvolutions), SIGTERM).code == 75);
+  REQUIRE(run_engine(folder, config_of(kConvolutions, "channels_last: false"), SIGTERM).code == 75);
   const std::filesystem::path last = std::filesystem::canonical(folder / "checkpoints/last");
   std::ofstream(folder / spec::kTaskFile)
       << spec::dump_task({.kind = spec::TaskKind::train, .resume = last});

@@ -51,6 +51,15 @@ TEST_CASE("Bottleneck: settings count as compared only by a rule or a replay") {
   for (const SettingCheck& check : compared.checks) CHECK(check.done);
 }
 
+TEST_CASE("Bottleneck: a setting that gains too little to be proposed is listed as one that may help") {
+  BottleneckContext with = replayed();
+  with.larger_batch = ReplayedSetting{512, 0.6};
+  const Bottleneck found = find_bottleneck(kAtWork, with);
+  CHECK(found.cause == "model_at_work");
+  CHECK_THAT(found.advice, Contains("settings that may help: a batch of 512: 1.1") &&
+                               Contains("; compared: 4 threads: "));
+}
+
 TEST_CASE("Bottleneck: a balanced run names the settings that were not compared, too") {
   const events::Timing even{.wall_s = 10, .forward_s = 3, .optimizer_s = 3.5, .eval_s = 2};
   const Bottleneck found = find_bottleneck(even, context());

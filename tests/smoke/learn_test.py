@@ -64,7 +64,8 @@ class MnistInMiniature(Smoke):
         for config in ("ffn.yaml", "lenet.yaml"):
             outcomes = []
             for workers in (0, 2):
-                result = self.miniature(config, mixed, f"+loader.num_workers={workers}", "+trainer.num_threads=1")
+                result = self.miniature(config, mixed, f"+loader.num_workers={workers}", "+trainer.num_threads=1",
+                                        "+trainer.channels_last=false")
                 self.assertGreater(result["val"]["accuracy"], 0.9)
                 self.assertGreater(result["train"]["loss"], result["val"]["loss"], "only training is mixed")
                 outcomes.append((result["data_digest"], self.losses(self.run_dir)))

@@ -21,8 +21,8 @@ class RealPhotographs(Smoke):
 
     def outcome(self, name, *words):
         run_dir = self.folder / name
-        code, out, err = run(self.folder, "run", self.CONFIG, "trainer.max_epochs=2", "trainer.num_threads=1", *words, "--run-dir",
-                             run_dir)
+        code, out, err = run(self.folder, "run", self.CONFIG, "trainer.max_epochs=2", "trainer.num_threads=1",
+                             "++trainer.channels_last=false", *words, "--run-dir", run_dir)
         self.assertEqual(code, 0, err + out)
         result = json.loads((run_dir / "result.json").read_text())
         return result["data_digest"], self.losses(run_dir)

@@ -19,7 +19,7 @@ dataset:
 loader: {{batch_size: {batch}, num_workers: 0}}
 model: {model}
 optimizer: {{type: adam, lr: 0.0001}}
-trainer: {{accelerator: cpu, devices: 1, num_threads: 1, max_epochs: 1}}
+trainer: {{accelerator: cpu, devices: 1, num_threads: 1, channels_last: false, max_epochs: 1}}
 """
 
 
@@ -72,11 +72,14 @@ class PlansTakeTheMemoryOfRuns(PlanAndRun):
     def test_a_convolutional_network(self):
         self.compare(self.config(model="mobilenet_v2", size=64), few=2)
 
-    def test_a_network_for_photographs_is_foretold_rather_too_high(self):
-        config = self.config(size=160, batch=64, samples=128)
-        expected, actual = self.foretold(config), self.taken(config)
-        self.assertGreater(expected, 0.8 * actual)
-        self.assertLess(expected, 1.4 * actual)
+    def test_a_network_for_photographs(self):
+        # Of two epochs, so that the second has the copies for checkpoints beside the activations.
+        for batch in (4, 32):
+            words = (self.config(size=160, batch=batch, samples=2 * batch), "trainer.max_epochs=2")
+            plan = self.plan(*words)
+            expected, actual = plan["model"]["host_bytes"] + plan["rank_bytes"], self.taken(*words)
+            bound = 0.3 if plan["model"]["extrapolated"] else 0.15  # where a step takes more than ten seconds
+            self.assertLess(abs(expected - actual), bound * actual, f"batch {batch}: expected {expected}, actual {actual}")
 
     def test_a_network_whose_activations_dominate(self):
         self.compare(self.config(model="{type: mlp, hidden: [128, 128, 128, 128, 128, 128, 128, 128]}", size=8, batch=1 << 17, samples=1 << 18), few=64)

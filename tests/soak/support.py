@@ -46,7 +46,8 @@ scheduler: {type: step_lr, step_size: 1, gamma: 0.5}
 early_stopping: {type: patience, monitor: val/loss, patience: 50, restore_best: true}
 metrics: [accuracy]
 trainer:
-  {max_epochs: 3, accelerator: cpu, devices: 1, num_threads: 1, log_every_n_steps: 1, accumulate_grad_batches: 2, ema: {decay: 0.9}}
+  {max_epochs: 3, accelerator: cpu, devices: 1, num_threads: 1, channels_last: false, log_every_n_steps: 1, accumulate_grad_batches: 2,
+   ema: {decay: 0.9}}
 checkpoint: {monitor: val/accuracy, every_n_steps: 7}
 """
 WORLDS = [1, 2, 3]
