@@ -161,15 +161,18 @@ class Choices {
         chooses_threads(request) && !threads_.contains(devices) && !failed_.contains(devices);
     const bool wants_layout = probes_layout(request) && !layouts_.contains(inputs);
     if ((wants_threads || wants_layout) && !were_ended()) {
-      if (const auto known = threads_.find(devices); chooses_threads(request) && known != threads_.end())
+      if (const auto known = threads_.find(devices);
+          chooses_threads(request) && known != threads_.end())
         added.push_back(threads_pin(known->second));
       ask(devices, inputs, std::move(added), wants_threads, differs);
     }
     Overrides pins;
-    if (const auto known = threads_.find(devices); chooses_threads(request) && known != threads_.end())
+    if (const auto known = threads_.find(devices);
+        chooses_threads(request) && known != threads_.end())
       pins.push_back(threads_pin(known->second));
     if (const auto known = layouts_.find(inputs);
-        request.loaded.experiment.trainer.channels_last.is_auto() && known != layouts_.end() && known->second)
+        request.loaded.experiment.trainer.channels_last.is_auto() && known != layouts_.end() &&
+        known->second)
       pins.push_back(fmt::format("++trainer.channels_last={}", *known->second));
     return pins;
   }
@@ -190,7 +193,8 @@ class Choices {
     return fmt::format("trainer.num_threads={}", number);
   }
 
-  void ask(int devices, const std::string& inputs, Overrides added, bool wants_threads, bool differs) {
+  void ask(int devices, const std::string& inputs, Overrides added, bool wants_threads,
+           bool differs) {
     added.emplace_back("trainer.fast_dev_run=true");
     const study::WarmUp tried = quiet_warm_up(added);
     if (tried.stopped || tried.overdue) {

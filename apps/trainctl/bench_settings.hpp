@@ -26,9 +26,10 @@ std::vector<std::string> varied_keys(const BenchPlan& plan);
 
 /// Left to itself every run measures how many threads and which memory format of images are best,
 /// and may find another answer than the row it is compared with: one run of one batch decides for
-/// all that share the cores alike, and for all of the same model, data and precision. Where that run fails, those of its rows will tell why. `known` is the number of the baseline:
-/// where all settings have as many devices, it is taken without a run. A run that goes on at
-/// `ends_at` of the clock is killed, and none follows it.
+/// all that share the cores alike, and for all of the same model, data and precision. Where that
+/// run fails, those of its rows will tell why. `known` is the number of the baseline: where all
+/// settings have as many devices, it is taken without a run. A run that goes on at `ends_at` of the
+/// clock is killed, and none follows it.
 struct Pinning {
   std::optional<int> known = {};
   std::optional<double> ends_at = {};

@@ -53,8 +53,8 @@ constexpr std::array kMachine{
          "on a CPU, forward and backward or nothing stands out, and a replayed batch of 2, 4 or 8 "
          "times the rows gains 30 %; without a replay: a step takes less than a millisecond, or a "
          "batch has fewer than 8 rows",
-         "the fixed cost of a step is spread over few samples", "a larger batch", "loader.batch_size",
-         symptoms::larger_batch_gains, fixes::larger_steps},
+         "the fixed cost of a step is spread over few samples", "a larger batch",
+         "loader.batch_size", symptoms::larger_batch_gains, fixes::larger_steps},
     Rule{"bf16_unused", std::nullopt, std::nullopt,
          "on a CPU, forward and backward or nothing stands out, and a step replayed in bf16 gains "
          "15 %",

@@ -52,10 +52,11 @@ void describe_numbers(config::Describe<Trainer>& options) {
       "float32_matmul_precision", &Trainer::float32_matmul_precision,
       "Precision within float32 products, as torch.set_float32_matmul_precision; high and "
       "medium may use TF32 or bfloat16.");
-  options.field("channels_last", &Trainer::channels_last,
-                "Lays images and convolution weights out with the channels last (NHWC); auto: on a "
-                "GPU in 16 bits for models most of whose operations are convolutions, on a CPU where "
-                "a short probe is at least 1.15 times as fast with it.");
+  options.field(
+      "channels_last", &Trainer::channels_last,
+      "Lays images and convolution weights out with the channels last (NHWC); auto: on a "
+      "GPU in 16 bits for models most of whose operations are convolutions, on a CPU where "
+      "a short probe is at least 1.15 times as fast with it.");
   options.field(
       "activation_checkpointing", &Trainer::activation_checkpointing,
       "blocks: training keeps what enters each block of the model and computes the rest "

@@ -139,8 +139,7 @@ Offer layout(const TuneSituation& now) {
   }
   offer.values = {last ? "false" : "true"};
   offer.reason = asked.is_auto()
-                     ? fmt::format("auto has chosen the channels {}",
-                                   last ? "last" : "first")
+                     ? fmt::format("auto has chosen the channels {}", last ? "last" : "first")
                      : "kernels of convolutions may be faster in the other layout";
   return offer;
 }

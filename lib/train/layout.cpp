@@ -42,7 +42,8 @@ LayoutChoice probe_layout(const LayoutProbe& probe, const Clock& clock) {
   for (std::size_t i = 0; i < first.size(); ++i) gains.push_back(first[i] / last[i]);
   const double gain = median(gains);
   const bool never_slower = *std::ranges::min_element(gains) > 1;
-  return {gain >= kWorthIt && never_slower, fmt::format("probe: {:.2f}x as fast with the channels last", gain)};
+  return {gain >= kWorthIt && never_slower,
+          fmt::format("probe: {:.2f}x as fast with the channels last", gain)};
 }
 
 }  // namespace trainctl::train

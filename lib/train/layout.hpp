@@ -23,7 +23,8 @@ struct LayoutFacts {
 
 inline constexpr const char* kNoConvolutions = "the model has no convolutions of images";
 
-/// Returns whether a GPU's kernels of this precision gain by channels-last images: those of 16 bits.
+/// Returns whether a GPU's kernels of this precision gain by channels-last images: those of 16
+/// bits.
 bool gains_by_channels_last(spec::Precision precision);
 
 /// The rule of trainer.channels_last=auto on a GPU in 16 bits: channels last where at least two
@@ -38,10 +39,10 @@ struct LayoutProbe {
 };
 
 /// The probe of trainer.channels_last=auto on a CPU, where the operations do not tell: networks
-/// gained from 0.93x to 1.5x, depending on shapes, threads and CPU. Times both formats in turns, see
-/// time_in_turns(). Chooses channels last where the median of the rounds is at least 1.15 times as
-/// fast and no round is slower: it changes the order of additions, so that the choice should be the
-/// same in each run on a machine.
+/// gained from 0.93x to 1.5x, depending on shapes, threads and CPU. Times both formats in turns,
+/// see time_in_turns(). Chooses channels last where the median of the rounds is at least 1.15 times
+/// as fast and no round is slower: it changes the order of additions, so that the choice should be
+/// the same in each run on a machine.
 LayoutChoice probe_layout(const LayoutProbe& probe, const Clock& clock);
 
 }  // namespace trainctl::train

@@ -68,7 +68,8 @@ TEST_CASE("channels_last: a value that is set decides") {
   CHECK(choice_for("{ type: mlp, hidden: [16] }", "channels_last: true").channels_last);
 }
 
-TEST_CASE("channels_last=auto: a run reports its choice and has the bits of the same, set by hand") {
+TEST_CASE(
+    "channels_last=auto: a run reports its choice and has the bits of the same, set by hand") {
   TempFolder chosen, asked;
   const Ended by_probe = run_engine(chosen, config_of(kConvolutions));
   REQUIRE(by_probe.code == 0);

@@ -51,7 +51,8 @@ TEST_CASE("Bottleneck: settings count as compared only by a rule or a replay") {
   for (const SettingCheck& check : compared.checks) CHECK(check.done);
 }
 
-TEST_CASE("Bottleneck: a setting that gains too little to be proposed is listed as one that may help") {
+TEST_CASE(
+    "Bottleneck: a setting that gains too little to be proposed is listed as one that may help") {
   BottleneckContext with = replayed();
   with.larger_batch = ReplayedSetting{512, 0.6};
   const Bottleneck found = find_bottleneck(kAtWork, with);

@@ -195,7 +195,7 @@ TEST_CASE("tune: channels_last offers the value that auto has not chosen") {
   CHECK(tries(now) == Strings{"trainer.channels_last=false"});
   const auto found = study::tune_candidates(now).tries;
   CHECK(found.front().change.before == "auto");
-  CHECK_THAT(found.front().reason, Contains("channels last by a rule"));
+  CHECK_THAT(found.front().reason, Contains("auto has chosen the channels last"));
   CHECK(tries(situation("compute_bound", {"trainer.channels_last=false"})) ==
         Strings{"trainer.channels_last=true"});
 }
