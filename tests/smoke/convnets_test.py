@@ -22,8 +22,8 @@ class CifarNetworks(Smoke):
     """CIFAR-10 in its real size, since the reader asks for it; one file of samples stands for all five."""
 
     CONFIG = SOURCE / "configs/cifar10/resnet_cifar.yaml"
-    SHORT = ["trainer.max_epochs=3", "+trainer.num_threads=1", "loader.batch_size=32", "scheduler=constant", "optimizer.lr=0.05",
-             "+trainer.limit_train_batches=25", "+trainer.limit_val_batches=4"]
+    SHORT = ["trainer.max_epochs=3", "+trainer.num_threads=1", "++trainer.channels_last=false", "loader.batch_size=32",
+             "scheduler=constant", "optimizer.lr=0.05", "+trainer.limit_train_batches=25", "+trainer.limit_val_batches=4"]
 
     def setUp(self):
         super().setUp()
