@@ -10,6 +10,7 @@
 #include "bench_settings.hpp"
 #include "context.hpp"
 #include "report/scaling.hpp"
+#include "spec/builtin.hpp"
 #include "spec/duration.hpp"
 #include "standard_streams.hpp"
 #include "study/baseline.hpp"
@@ -53,6 +54,15 @@ study::RunTrial trial_runner(const BenchPlan& plan, const study::Rounds& rounds,
   };
 }
 
+/// Returns the flags with the default budget of the built-in experiment: whoever tries the program
+/// has a table within three minutes, on slow machines too.
+BenchFlags with_default_budget(BenchFlags flags) {
+  constexpr auto kBuiltinBudget = "150s";
+  if (flags.budget.empty() && flags.config.file.starts_with(spec::kBuiltinPrefix))
+    flags.budget = kBuiltinBudget;
+  return flags;
+}
+
 /// Whether the budget has ended the bench, and with how many repeats.
 std::string budget_note(const std::vector<report::BenchRow>& rows, const BenchFlags& flags) {
   std::size_t least = static_cast<std::size_t>(flags.repeats);
@@ -87,8 +97,9 @@ int code_of(const BenchOutcome& bench, const BenchFlags& flags) {
   return static_cast<int>(ErrorKind::inconclusive);
 }
 
-int bench(const BenchFlags& flags, Context& context) {
-  keep_running_without_output(flags.save.empty() ? LostOutput::is_error : LostOutput::is_tolerated);
+int bench(const BenchFlags& given, Context& context) {
+  keep_running_without_output(given.save.empty() ? LostOutput::is_error : LostOutput::is_tolerated);
+  const BenchFlags flags = with_default_budget(given);
   const double began = steady_clock().now();
   const auto budget = budget_of(flags);
   BenchPlan plan = plan_bench(flags, context);
@@ -112,6 +123,7 @@ int bench(const BenchFlags& flags, Context& context) {
                                .machine = machine,
                                .config_hash = study::config_hash(base, varied_keys(plan)),
                                .config_resolved = study::resolved_config(base)});
+  document["budget_s"] = budget ? Json(*budget) : Json(nullptr);
   document["num_threads"] = warm_up.threads ? Json(*warm_up.threads) : Json(nullptr);
   document["num_threads_contended"] = warm_up.taken > 0;
   if (warm_up.taken > 0)

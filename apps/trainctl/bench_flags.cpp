@@ -85,7 +85,8 @@ void add_bench_flags(CLI::App& verb, BenchFlags& flags, Context& context) {
       ->check(whole_number(1, 1000))
       ->capture_default_str();
   verb.add_option("--budget", flags.budget,
-                  "time in which the bench ends, with fewer repeats if need be: 10m")
+                  "time in which the bench ends, with fewer repeats if need be: 10m (built-in "
+                  "experiments: 150s)")
       ->type_name("TIME");
   add_gate(verb, flags);
   add_outputs(verb, flags);

@@ -102,7 +102,13 @@ std::vector<Meaning> meanings_of(const std::vector<std::string>& words, const CL
   if (const auto value = value_called(name)) all.push_back(meaning_of("value", *value, name));
   if (const CLI::App* verb = verb_called(program, words)) all.push_back(meaning_of(*verb));
   if (!all.empty()) return all;
-  if (const auto near = nearest(name, fact_names()))
+  std::vector<std::string> names = fact_names();
+  for (std::string& known :
+       config::explained_names(spec::experiment_schema(), spec::vocabulary_in_use()))
+    names.push_back(std::move(known));
+  for (const CLI::App* verb : program.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(verb->get_name());
+  if (const auto near = nearest(without_split(name), names))
     throw Error(ErrorKind::config,
                 fmt::format("unknown key {}: did you mean '{}'?", config::quote(name), *near));
   return {meaning_of(

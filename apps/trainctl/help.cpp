@@ -162,7 +162,9 @@ std::string value_after(const std::string& flag, const std::vector<std::string>&
 /// Returns the override to write instead of a flag that is a key of the experiment; else "".
 std::string override_hint(const CLI::App& verb, const std::string& flag,
                           const std::vector<std::string>& argv) {
-  if (verb.get_option_no_throw("--config") == nullptr || !flag.starts_with("--")) return "";
+  const bool is_program = verb.get_parent() == nullptr;
+  const bool takes_overrides = is_program || verb.get_option_no_throw("--config") != nullptr;
+  if (!takes_overrides || !flag.starts_with("--")) return "";
   std::string name = flag.substr(2, flag.find('=') - 2);
   std::ranges::replace(name, '-', '_');
   const config::Alias* alias = config::find_alias(name);
@@ -175,8 +177,8 @@ std::string override_hint(const CLI::App& verb, const std::string& flag,
   if (alias != nullptr && !alias->note.empty()) return std::string(alias->note);
   if (alias != nullptr && !alias->key.empty()) key = std::string(alias->key);
   if (key.empty()) return "";
-  return fmt::format("keys of the experiment are overrides: write '{}={}'", key,
-                     printable(value_after(flag, argv)));
+  return fmt::format("keys of the experiment are overrides: write '{}{}={}'",
+                     is_program ? "trainctl run " : "", key, printable(value_after(flag, argv)));
 }
 
 std::string unknown_flag(const CLI::App& app, const std::string& word,

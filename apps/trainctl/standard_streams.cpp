@@ -11,39 +11,52 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <mutex>
+#include <string>
 
 namespace trainctl::app {
 namespace {
 
+/// Text is kept here instead of in the stream's own buffer, which glibc discards after EAGAIN.
 struct StreamState {
   const char* name;
+  int fd;
   int cause = 0;  // errno of the first write that failed
   bool is_reported = false;
   bool has_text = false;
+  std::string pending = {};  // text that is not written yet
 };
 
-StreamState stdout_state{"stdout"};
-StreamState stderr_state{"stderr"};
+StreamState stdout_state{"stdout", STDOUT_FILENO};
+StreamState stderr_state{"stderr", STDERR_FILENO};
+std::mutex streams_mutex;
 bool tolerates_lost_output = false;
 
 StreamState& state_of(std::FILE* stream) { return stream == stdout ? stdout_state : stderr_state; }
 
-// A terminal that another program has made non-blocking is not lost.
-bool may_retry(std::FILE* stream) {
-  constexpr int kPollMs = 100;
-  if (errno != EAGAIN && errno != EINTR) return false;
-  pollfd writable{::fileno(stream), POLLOUT, 0};
-  if (errno == EAGAIN) ::poll(&writable, 1, kPollMs);
-  std::clearerr(stream);
-  return true;
+// Libraries may write to the descriptor as well: after this, their text is discarded too.
+void mark_lost(StreamState& state, int cause) {
+  state.cause = cause;
+  state.pending.clear();
+  const Fd null_device(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  if (null_device.valid()) ::dup2(null_device.get(), state.fd);
 }
 
-// What is buffered still, and what libraries write, goes nowhere from here on.
-void mark_lost(std::FILE* stream, int cause) {
-  state_of(stream).cause = cause;
-  const Fd nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-  if (nowhere.valid()) ::dup2(nowhere.get(), ::fileno(stream));
-  std::clearerr(stream);
+// The descriptor may be non-blocking, because the program at its other end has set that.
+void write_pending(StreamState& state) {
+  std::string_view text = state.pending;
+  while (!text.empty()) {
+    const ssize_t written = ::write(state.fd, text.data(), text.size());
+    if (written > 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno == EAGAIN) {
+      pollfd writable{state.fd, POLLOUT, 0};
+      ::poll(&writable, 1, -1);
+    } else if (errno != EINTR) {
+      return mark_lost(state, errno);
+    }
+  }
+  state.pending.clear();
 }
 
 std::string lost_output_text(const StreamState& state) {
@@ -66,14 +79,14 @@ void keep_running_without_output(LostOutput lost_output) {
 }
 
 void write_text(std::FILE* stream, std::string_view text, Flush flush) {
+  constexpr std::size_t kBufferBytes = 1U << 16U;
+  const std::lock_guard lock(streams_mutex);
   StreamState& state = state_of(stream);
   state.has_text = state.has_text || !text.empty();
   if (state.cause != 0) return;
-  for (;;) {
-    text.remove_prefix(std::fwrite(text.data(), 1, text.size(), stream));
-    if (text.empty() && (flush == Flush::later || std::fflush(stream) == 0)) return;
-    if (!may_retry(stream)) return mark_lost(stream, errno);
-  }
+  state.pending += text;
+  const bool is_due = flush == Flush::now || stream == stderr || ::isatty(state.fd) != 0;
+  if (is_due || state.pending.size() >= kBufferBytes) write_pending(state);
 }
 
 bool is_lost(std::FILE* stream) { return state_of(stream).cause != 0; }

@@ -74,8 +74,8 @@ void check_weights(const spec::Loaded& loaded, config::Diagnostics& diagnostics)
   if (!check_place(weights->path, checker)) return;
   try {
     (void)weights::entries_of(
-        weights->path,
-        {.section = {}, .renaming = {.prefix = weights->prefix, .key_map = weights->key_map}});
+        weights->path, {.section = weights->section,
+                        .renaming = {.prefix = weights->prefix, .key_map = weights->key_map}});
   } catch (const Error& error) {
     diagnostics.add({.position = place_of(checker),
                      .message = std::string("weights: ") + error.what(),

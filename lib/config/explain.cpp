@@ -335,6 +335,25 @@ class NameFinder {
 
 }  // namespace
 
+std::vector<std::string> explained_names(const Schema& schema, const Vocabulary& vocabulary) {
+  std::vector<std::string> names;
+  for (const KnownKey& known : known_keys(schema, vocabulary)) {
+    names.push_back(known.key);
+    names.push_back(known.key.substr(known.key.rfind('.') + 1));
+  }
+  for (const std::string& kind : vocabulary.kinds()) {
+    for (const std::string& stage : vocabulary.names(kind)) {
+      names.push_back(stage);
+      for (const std::string& option : vocabulary.find(kind, stage)->schema.keys())
+        names.push_back(option);
+    }
+  }
+  std::ranges::sort(names);
+  const auto repeated = std::ranges::unique(names);
+  names.erase(repeated.begin(), repeated.end());
+  return names;
+}
+
 std::vector<Explanation> explain_name(const std::string& name, const Schema& schema,
                                       const Vocabulary& vocabulary) {
   std::vector<Explanation> found;

@@ -35,6 +35,10 @@ Explanation explain(const std::string& key, const Schema& schema, const Vocabula
 std::vector<Explanation> explain_name(const std::string& name, const Schema& schema,
                                       const Vocabulary& vocabulary);
 
+/// Returns every name that explain_name() knows, once and sorted: dotted keys, their last parts,
+/// stages and their options. For suggestions.
+std::vector<std::string> explained_names(const Schema& schema, const Vocabulary& vocabulary);
+
 /// A paragraph for people, with a line break at its end.
 std::string to_text(const Explanation& explanation);
 Json to_json(const Explanation& explanation);

@@ -123,16 +123,24 @@ void check_sequence(Checker& checker, const scheduler::SequentialLr& options,
   }
 }
 
+bool is_whole(double value) {
+  constexpr double kRounding = 1e-9;  // of a fraction times a number of epochs
+  return std::abs(value - std::round(value)) < kRounding * std::max(1.0, value);
+}
+
 void check_warmup(Checker& checker, const scheduler::Warmup& options, const RunLength& length) {
   using Unit = scheduler::WarmupLength::Unit;
   const Trainer& trainer = checker.experiment().trainer;
   const scheduler::WarmupLength& warmup = options.warmup;
-  if (warmup.unit == Unit::epochs && options.interval == Interval::epoch &&
-      warmup.value != std::floor(warmup.value)) {
+  const std::optional<std::int64_t> run = intervals(checker, length, options.interval);
+  std::optional<double> epochs;
+  if (warmup.unit == Unit::epochs) epochs = warmup.value;
+  if (warmup.unit == Unit::run && run) epochs = warmup.value * static_cast<double>(*run);
+  if (options.interval == Interval::epoch && epochs && !is_whole(*epochs)) {
     checker.error("scheduler.warmup",
-                  fmt::format("a warm-up of {} epochs ends within an epoch, but the scheduler "
+                  fmt::format("a warm-up of {:.4g} epochs ends within an epoch, but the scheduler "
                               "counts epochs",
-                              warmup.value),
+                              *epochs),
                   "write 'interval: step', or a whole number of epochs");
     return;
   }
@@ -143,7 +151,6 @@ void check_warmup(Checker& checker, const scheduler::Warmup& options, const RunL
                   "write a number of steps or epochs, or set 'trainer.max_epochs'");
     return;
   }
-  const std::optional<std::int64_t> run = intervals(checker, length, options.interval);
   const auto rise =
       scheduler::intervals_of(warmup, {options.interval, length.steps_per_epoch, run});
   if (!run || !rise || *rise == 0 || *rise < *run) return;

@@ -18,6 +18,11 @@ void Weights::describe(config::Describe<Weights>& options) {
                 "true: the file and the model have the same tensors; false: what only one of them "
                 "has is left out, and told.");
   options
+      .field("section", &Weights::section,
+             "Key of the state dict in a file of PyTorch that holds several. Empty: state_dict, "
+             "model, ... or the file itself.")
+      .example("state_dict_ema");
+  options
       .field("prefix", &Weights::prefix,
              "Takes the tensors whose names begin so, and removes it from the names.")
       .example("\"model.\"");

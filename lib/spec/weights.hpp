@@ -16,6 +16,7 @@ struct Weights {
   std::filesystem::path path;
   std::optional<std::string> sha256;
   bool strict = true;
+  std::string section;  // key of the state dict in a file of torch.save; "": the usual ones
   std::string prefix;
   std::map<std::string, std::string> key_map;
 

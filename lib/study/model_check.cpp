@@ -50,7 +50,8 @@ std::vector<ModelProblem> check_model(const spec::Loaded& loaded, const fs::path
   const launch::SignalGuard guard;  // until the scratch folder is gone
   const ScratchFolder folder(temporary_folder());
   if (const auto& weights = loaded.experiment.weights) {
-    const std::vector<weights::Entry> entries = weights::entries_of(weights->path);
+    const std::vector<weights::Entry> entries =
+        weights::entries_of(weights->path, {.section = weights->section});
     write_atomically(folder.path() / spec::kOfferedFile, to_line(json_of(entries)));
   }
   run_model_task({.loaded = loaded,

@@ -155,7 +155,7 @@ void import_weights(const RunRequest& request, const fs::path& folder) {
   in_context("weights", [&] {
     if (wish->sha256) weights::check_sha256(wish->path, *wish->sha256);
     // The workers rename: only the model tells which names fit.
-    import_file(wish->path, {}, folder);
+    import_file(wish->path, {.section = wish->section}, folder);
   });
 }
 

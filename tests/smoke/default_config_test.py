@@ -38,7 +38,9 @@ class WithoutAConfig(Smoke):
                              "trainer.max_epochs=1", "--save", "bench.json")
         self.assertEqual(code, 0, err)
         self.assertIn("using the built-in experiment builtin:photographs", err)
-        rows = json.loads((self.empty / "bench.json").read_text())["rows"]
+        document = json.loads((self.empty / "bench.json").read_text())
+        self.assertEqual(document["budget_s"], 150, "README promises a table within three minutes")
+        rows = document["rows"]
         self.assertEqual([row["settings"]["loader.num_workers"] for row in rows], ["0", "4", "8"])
         self.assertEqual(len({row["data_digest"] for row in rows}), 1, "the batches are the same for any number of threads")
         drawn = list((self.folder / "cache/trainctl/photographs").rglob("*.jpg"))

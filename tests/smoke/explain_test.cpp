@@ -93,6 +93,13 @@ TEST_CASE("explain: an unknown name gets the closest one", "[smoke]") {
   CHECK_THAT(refused_command({"explain", "samples_per_sec"}),
              Contains("did you mean 'samples_per_s'?"));
   CHECK_THAT(refused_command({"explain", "trainer.max_epoch"}), Contains("trainer.max_epochs"));
+  const auto meant = [](const std::string& name) { return refused_command({"explain", name}); };
+  CHECK_THAT(meant("cosne_annealing_lr"), Contains("did you mean 'cosine_annealing_lr'?"));
+  CHECK_THAT(meant("acuracy"), Contains("did you mean 'accuracy'?"));
+  CHECK_THAT(meant("label_smothing"), Contains("did you mean 'label_smoothing'?"));
+  CHECK_THAT(meant("resnet19"), Contains("did you mean 'resnet18'?"));
+  CHECK_THAT(meant("max_epoch"), Contains("did you mean 'max_epochs'?"));
+  CHECK_THAT(meant("validat"), Contains("did you mean 'validate'?"));
 }
 
 TEST_CASE("a verb of another program gets ours", "[smoke]") {
@@ -113,6 +120,9 @@ TEST_CASE("a file or an override without a verb gets the verb", "[smoke]") {
 }
 
 TEST_CASE("a flag that is a key of the experiment gets the override", "[smoke]") {
+  CHECK_THAT(refused_command({"--lr", "0.1"}), Contains("write 'trainctl run optimizer.lr=0.1'"));
+  CHECK_THAT(refused_command({"--max-epochs=3"}),
+             Contains("write 'trainctl run trainer.max_epochs=3'"));
   const auto config = kRepository + "/configs/quickstart.yaml";
   CHECK_THAT(refused_command({"run", config, "--lr", "0.1"}),
              Contains("unknown flag '--lr'") && Contains("write 'optimizer.lr=0.1'"));

@@ -202,6 +202,19 @@ class FineTuning(Smoke):
         again = self.train(f"+weights={best}", "trainer.max_epochs=1")
         self.assertLess(again["train"]["loss"], first["train"]["loss"])
 
+    def test_a_section_chooses_the_averaged_weights_of_a_timm_checkpoint(self):
+        files = json.loads((self.GOLDEN / "weights.json").read_text())["files"]
+        digests = {file.get("section"): tensor["sha256"] for file in files if file["file"] == "timm.pth.tar"
+                   for tensor in file["tensors"] if tensor["name"] == "conv.bias"}
+        weights = f"path: {self.GOLDEN / 'timm.pth.tar'}, strict: false, key_map: {{conv.bias: fc1.bias}}"
+        words = ["model={type: mlp, hidden: [2]}", "+freeze=[fc1.bias]", "trainer.max_epochs=1"]
+        for section, words_of_section in ((None, ""), ("state_dict_ema", ", section: state_dict_ema")):
+            self.train(*words, f"+weights={{{weights}{words_of_section}}}")
+            self.assertEqual(self.tensors()["fc1.bias"], digests[section], section)
+        code, out, err = run(self.folder, "validate", "digits.yaml", *words[:2], f"+weights={{{weights}, section: ema}}")
+        self.assertEqual(code, 10, out + err)
+        self.assertIn("it has no section 'ema' with tensors; it has state_dict", out + err)
+
     def test_what_does_not_fit_ends_with_its_exit_code(self):
         self.train(*self.WORDS, "model.hidden=[9]", code=10)
         self.assertIn("fc1.weight is 8x784 in the file and 9x784 in the model", self.err)

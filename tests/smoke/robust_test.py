@@ -107,6 +107,21 @@ class LostOutput(Smoke):
         process.stdout.close()
         self.finish(process, cause="stdout: Broken pipe")
 
+    def test_a_slow_reader_of_a_nonblocking_pipe_gets_everything(self):
+        """The program at the other end may have set O_NONBLOCK, as Node.js and some terminals do."""
+        expected = subprocess.run([BINARY, "schema"], stdout=subprocess.PIPE, check=True).stdout
+        reader, writer = os.pipe()
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+        os.set_blocking(writer, False)
+        process = subprocess.Popen([BINARY, "schema"], stdout=writer, stderr=subprocess.PIPE)
+        os.close(writer)
+        with open(reader, "rb") as pipe:
+            received = pipe.read()
+        self.assertEqual((process.wait(timeout=240), process.stderr.read()), (0, b""))
+        process.stderr.close()
+        self.assertGreater(len(expected), 65536)
+        self.assertEqual(received, expected)
+
     def test_a_reader_of_stderr_that_leaves(self):
         process = self.launch("--progress=plain", "-v", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         process.stderr.close()

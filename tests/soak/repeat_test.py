@@ -2,6 +2,7 @@
 TRAINCTL_TEST_SEED is set, which is in every second run."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -25,8 +26,9 @@ class Repeats(unittest.TestCase):
         (self.build / "CTestTestfile.cmake").write_text(TESTS)
 
     def repeat(self, *words, code):
+        environment = {name: value for name, value in os.environ.items() if name != "TRAINCTL_TEST_SEED"}
         run = subprocess.run([sys.executable, "-B", FOLDER / "repeat.py", "--build", self.build, "--load", "1", *words],
-                             capture_output=True, text=True, timeout=300)
+                             capture_output=True, text=True, timeout=300, env=environment)
         self.assertEqual(run.returncode, code, run.stdout + run.stderr)
         return run.stdout
 

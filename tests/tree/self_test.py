@@ -15,6 +15,7 @@ import lint
 import names
 import needed
 import plugin_headers
+import registered
 import sources
 import stages
 import tree
@@ -233,6 +234,15 @@ class Needed(unittest.TestCase):
         self.assertEqual([], needed.check_engine(right, ["trainctl_engine_v1"]))
         self.assertIn("libstdc++", needed.check_engine(right[::-1], ["trainctl_engine_v1"])[0])
         self.assertIn("2 symbols", needed.check_engine(right, ["trainctl_engine_v1", "x"])[0])
+
+    def test_registered_finds_classes_that_no_entry_runs(self):
+        source = ("class Base(Smoke):\n    def test_a(self): pass\nclass First(Base):\n    pass\n"
+                  "class Second(Base):\n    def test_b(self): pass\nclass Helper:\n    pass\n")
+        self.assertEqual(["First", "Second"], registered.classes_of(source))
+        listing = 'smoke_tests(run some_test CLASSES First PROCESSORS 2)\nsmoke_tests(run other_test CLASSES Second)'
+        self.assertEqual(["Second"], registered.unregistered(source, "some_test", listing))
+        self.assertEqual([], registered.unregistered(source, "some_test", listing.replace("First", "First Second")))
+        self.assertEqual([], registered.unregistered(source, "whole_test", 'COMMAND python3 "whole_test.py")'))
 
 
 class Docs(Planted):
