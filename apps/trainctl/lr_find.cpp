@@ -1,5 +1,6 @@
 #include "study/lr_find.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/clock.hpp"
 #include "base/strings.hpp"
 #include "config_arguments.hpp"
@@ -115,7 +116,7 @@ int lr_find(const LrFindFlags& flags, Context& context) {
   if (context.json) {
     print_json(document(flags, finding));
     if (study::exit_code_of(finding) == static_cast<int>(ErrorKind::resource))
-      print_error(context, printable(finding.run.ending.message));
+      print_error(context, printable_lines(finding.run.ending.message));
   } else if (failed(finding)) {
     writer_for(stderr)(
         report::failure_text(finding.run.record, finding.run.ending, style_for(context, stderr)));

@@ -1,5 +1,6 @@
 #include "study/run.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/clock.hpp"
 #include "base/strings.hpp"
 #include "config_arguments.hpp"
@@ -166,7 +167,7 @@ void print_ending(const study::RunOutcome& run, const Context& context) {
   if (failed && !context.json) {
     writer_for(stderr)(report::failure_text(run.record, run.ending, style_for(context, stderr)));
   } else if (failed && run.ending.exit_code == static_cast<int>(ErrorKind::resource)) {
-    print_error(context, printable(run.ending.message));
+    print_error(context, printable_lines(run.ending.message));
   } else if (!context.json) {
     writer_for(stdout)(
         context.quiet ? run.folder.string() + "\n"
