@@ -72,7 +72,6 @@ std::vector<Surveyed> survey(const fs::path& folder, Depth depth) {
   const auto last = store.pointed(Link::last);
   const auto best = store.pointed(Link::best);
   DiskUse use;
-  use.add_files_in(folder);  // best.safetensors
   std::vector<Surveyed> rows;
   for (Found& found : store.list()) {
     const fs::path path = found.path;

@@ -25,8 +25,8 @@ struct Surveyed {
   State state = State::committed;
   std::optional<Moment> moment;      // nothing where it lies aside under a name of its own
   std::optional<Manifest> manifest;  // nothing where it cannot be used
-  std::uint64_t bytes = 0;           // of its files that no newer one, nor best.safetensors, shares
-  std::string why;                   // it is damaged or unfinished
+  std::uint64_t bytes = 0;           // of its files that no newer one shares
+  std::string why;                   // it is damaged, unfinished or unsupported
   bool is_last = false;              // where the link leads
   bool is_best = false;
 };
