@@ -130,10 +130,11 @@ int lr_find(const LrFindFlags& flags, Context& context) {
 
 void add_lr_find(CLI::App& program, Context& context) {
   const auto flags = std::make_shared<LrFindFlags>();
-  CLI::App& verb = add_verb(
-      program, context,
-      {"lr-find", "a short run whose learning rate rises: which rate to train with", kTrainGroup},
-      [flags, &context] { return lr_find(*flags, context); });
+  CLI::App& verb =
+      add_verb(program, context,
+               {"lr-find", "a short run whose learning rate rises: which rate to train with",
+                kTrainGroup, WorkingDirectory::existing},
+               [flags, &context] { return lr_find(*flags, context); });
   add_config_arguments(verb, flags->config, context);
   verb.add_option("--min", flags->range.low, "the rate of the first step")
       ->type_name("LR")

@@ -3,12 +3,14 @@
 #include "base/error.hpp"
 #include "config/tree_path.hpp"
 #include "engine_library.hpp"
+#include "context.hpp"
 #include "study/model_check.hpp"
 
 namespace trainctl::app {
 
 void check_model(const spec::Loaded& loaded, config::Diagnostics& diagnostics) {
   ENSURE(resource, find_engine_library().has_value(),
+  check_working_directory();
          "cannot check the model: this build has no engine; build it with: cmake --build --preset "
          "release");
   for (const study::ModelProblem& problem : study::check_model(loaded, executable_path())) {

@@ -244,9 +244,10 @@ int run(const RunFlags& typed, Context& context) {
 
 void add_run(CLI::App& program, Context& context) {
   const auto flags = std::make_shared<RunFlags>();
-  CLI::App& verb = add_verb(
-      program, context, {"run", "train; writes a run folder, prints the epoch table", kTrainGroup},
-      [flags, &context] { return run(*flags, context); });
+  CLI::App& verb = add_verb(program, context,
+                            {"run", "train; writes a run folder, prints the epoch table",
+                             kTrainGroup, WorkingDirectory::existing},
+                            [flags, &context] { return run(*flags, context); });
   add_config_arguments(verb, flags->config, context);
   context.complete_arguments.erase(&verb);  // a run folder may name the experiment
   verb.add_option("--out", flags->out, "folder that holds the runs")
