@@ -111,7 +111,7 @@ fs::path of_folder(const std::string& wish) {
   try {
     return one_checkpoint(wish);
   } catch (const Error& error) {
-    throw Error(ErrorKind::config, std::string("--checkpoint: ") + error.what());
+    throw Error(ErrorKind::config, with_prefix("--checkpoint", error.what()));
   }
 }
 

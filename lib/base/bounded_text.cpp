@@ -51,6 +51,13 @@ std::string printable_lines(std::string_view text, std::string_view indent) {
   return join(lines, "\n" + std::string(indent));
 }
 
+std::string with_prefix(std::string_view prefix, std::string_view message) {
+  const std::string_view rest =
+      message.starts_with(prefix) ? message.substr(prefix.size()) : std::string_view();
+  const bool has_prefix = rest.starts_with(": ") || rest.starts_with(" '");
+  return has_prefix ? std::string(message) : fmt::format("{}: {}", prefix, message);
+}
+
 std::string one_line(std::string_view message) {
   std::string text;
   for (const std::string& line : split(message, '\n')) {

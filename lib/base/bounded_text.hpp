@@ -13,6 +13,10 @@ std::string bounded(std::string_view message);
 /// the first.
 std::string printable_lines(std::string_view text, std::string_view indent = "");
 
+/// Returns "optimizer: MESSAGE"; the message alone where it already begins with that prefix, as in
+/// "optimizer: ..." and "optimizer 'adam': ...".
+std::string with_prefix(std::string_view prefix, std::string_view message);
+
 /// Returns the lines of a message as one printable line: "these changed: a: 1 -> 2; b: 3 -> 4".
 std::string one_line(std::string_view message);
 

@@ -49,3 +49,14 @@ TEST_CASE("one_line: the lines of a message are separated by semicolons") {
         "these changed: a: 1 -> 2; b\\x1b; hint: set them back");
   CHECK(one_line("\n") == "");
 }
+
+TEST_CASE("with_prefix: a message that begins with the prefix gets no second one") {
+  CHECK(with_prefix("freeze", "'a' names nothing") == "freeze: 'a' names nothing");
+  CHECK(with_prefix("freeze", "freeze: 'a' names nothing") == "freeze: 'a' names nothing");
+  CHECK(with_prefix("optimizer", "optimizer 'adam': lr") == "optimizer 'adam': lr");
+  CHECK(with_prefix("optimizer", "optimizers differ") == "optimizer: optimizers differ");
+  Error error(ErrorKind::config, "lr must be above 0");
+  for (const char* frame : {"optimizer 'adam'", "optimizer 'adam'", "optimizer"})
+    error.add_frame(frame);
+  CHECK(std::string(error.what()) == "optimizer 'adam': lr must be above 0");
+}
