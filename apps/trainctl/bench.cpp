@@ -141,7 +141,8 @@ int bench(const BenchFlags& given, Context& context) {
 void add_bench(CLI::App& program, Context& context) {
   const auto flags = std::make_shared<BenchFlags>();
   CLI::App& verb = add_verb(program, context,
-                            {"bench", "compare settings in fresh, interleaved runs", kTrainGroup},
+                            {"bench", "compare settings in fresh, interleaved runs", kTrainGroup,
+                             WorkingDirectory::existing},
                             [flags, &context] { return bench(*flags, context); });
   add_bench_flags(verb, *flags, context);
 }

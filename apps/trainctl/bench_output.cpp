@@ -1,5 +1,6 @@
 #include "bench_output.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/files.hpp"
 #include "base/strings.hpp"
 #include "report/bench_junit.hpp"
@@ -98,7 +99,7 @@ void print_bench(const BenchOutcome& bench, const Json& document, const BenchFla
     writer_for(stderr)(fmt::format("warning: {}\n", warning));
   for (const report::BenchRow& row : bench.rows) {
     if (row.failure)
-      writer_for(stderr)(fmt::format("error: {}\n", printable(row.failure->message)));
+      writer_for(stderr)(fmt::format("error: {}\n", printable_lines(row.failure->message)));
   }
 }
 

@@ -1,3 +1,4 @@
+#include "base/bounded_text.hpp"
 #include "base/container.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/survey.hpp"
@@ -98,8 +99,8 @@ int ls(const LsArguments& arguments, Context& context) {
   }
   std::string text = report::to_text(table_of(rows), style_for(context, stdout));
   for (const Surveyed& row : rows) {
-    if (row.state == State::damaged)
-      text += fmt::format("{}: {}\n", printable(row.name), printable(row.why));
+    if (row.state == State::damaged || row.state == State::unsupported)
+      text += fmt::format("{}: {}\n", printable(row.name), printable_lines(row.why));
   }
   writer_for(stdout)(text);
   return 0;
@@ -108,6 +109,7 @@ int ls(const LsArguments& arguments, Context& context) {
 struct Verified {
   std::string path;
   std::string why;  // empty: whole
+  bool unsupported = false;
 };
 
 /// The checkpoints and files that a path stands for; a run folder for all that were committed.
@@ -118,30 +120,32 @@ std::vector<fs::path> meant_by(const std::string& path) {
   if (fs::equivalent(one, path, ignored)) return {one};
   std::vector<fs::path> all;
   for (const Surveyed& row : checkpoint::survey(one.parent_path(), checkpoint::Depth::manifests)) {
-    if (row.state == State::committed || row.state == State::damaged)
+    if (row.state != State::unfinished && row.state != State::aside)
       all.push_back(one.parent_path() / row.name);
   }
   return all;
 }
 
-std::string damage_of(const fs::path& path) {
+Verified verify_one(const fs::path& path) {
   try {
     std::error_code ignored;
     if (fs::is_regular_file(path, ignored)) {
       const container::File file(path);
-      return "";
+    } else {
+      checkpoint::verify(path);
     }
-    checkpoint::verify(path);
-    return "";
+    return {path.string(), ""};
+  } catch (const checkpoint::UnsupportedFormat& error) {
+    return {path.string(), error.what(), true};
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::checkpoint) throw;
-    return error.what();
+    return {path.string(), error.what()};
   }
 }
 
 void verify_path(const std::string& path, std::vector<Verified>& results) {
   try {
-    for (const fs::path& one : meant_by(path)) results.push_back({one.string(), damage_of(one)});
+    for (const fs::path& one : meant_by(path)) results.push_back(verify_one(one));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::checkpoint) throw;
     results.push_back({path, error.what()});
@@ -164,7 +168,8 @@ int verify(const std::vector<std::string>& paths, Context& context) {
   for (const Verified& one : results) {
     if (one.why.empty() && !context.quiet) print("ok       " + printable(one.path));
     if (!one.why.empty())
-      print(fmt::format("damaged  {}: {}", printable(one.path), printable(one.why)));
+      print(fmt::format("{}  {}: {}", one.unsupported ? "unsupported" : "damaged",
+                        printable(one.path), printable_lines(one.why)));
   }
   return code;
 }

@@ -189,10 +189,10 @@ void add_conversion(CLI::App& verb, ConvertArguments& arguments, const char* typ
 
 void add_checkpoint_export(CLI::App& checkpoint, Context& context) {
   const auto arguments = std::make_shared<ConvertArguments>();
-  CLI::App& verb =
-      add_verb(checkpoint, context,
-               {"export", "write the weights of a checkpoint for other programs", kTrainGroup},
-               [arguments, &context] { return export_one(*arguments, context); });
+  CLI::App& verb = add_verb(checkpoint, context,
+                            {"export", "write the weights of a checkpoint for other programs",
+                             kTrainGroup, WorkingDirectory::existing},
+                            [arguments, &context] { return export_one(*arguments, context); });
   add_conversion(verb, *arguments, "PATH");
   verb.add_option(
           "--format", arguments->format,

@@ -73,7 +73,10 @@ class Facts {
   std::string text_;
 };
 
+/// `epoch`: the one that the last step belongs to, from 1; 0 before the first one.
 std::string step_text(std::int64_t step, std::int64_t epoch, std::int64_t step_in_epoch) {
+  if (epoch == 0) return fmt::format("{} (before the first epoch)", step);
+  if (step_in_epoch == 0) return fmt::format("{} (at the end of epoch {})", step, epoch);
   return fmt::format("{} (epoch {}, {} step{} of it done)", step, epoch, step_in_epoch,
                      step_in_epoch == 1 ? "" : "s");
 }
@@ -110,7 +113,8 @@ std::string facts_text(const fs::path& path, const Manifest& manifest, const rep
   std::uint64_t bytes = 0;
   for (const Manifest::Part& part : manifest.parts) bytes += part.bytes;
   fact(path.filename() == checkpoint::kManifestName ? "manifest" : "checkpoint", path.string());
-  fact("step", step_text(manifest.global_step, manifest.epoch + 1, manifest.step_in_epoch));
+  fact("step",
+       step_text(manifest.global_step, manifest.moment().epoch_number(), manifest.step_in_epoch));
   fact("saved", manifest.written_at + (manifest.reason.empty() ? "" : ", " + manifest.reason));
   if (!manifest.monitor.empty())
     fact("monitor", manifest.monitor + " " +
@@ -164,7 +168,7 @@ Json document(const fs::path& path, const Contents& contents) {
                        {"shape", tensor.shape},
                        {"bytes", tensor.bytes}});
   Json all{
-      {"schema", "trainctl.checkpoint_inspect/1"},
+      {"schema", "trainctl.checkpoint_inspect/2"},
       {"path", path.string()},
       {"manifest", contents.manifest ? checkpoint::to_json(*contents.manifest) : Json(nullptr)},
       {"groups", groups},

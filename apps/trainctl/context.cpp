@@ -20,6 +20,7 @@ namespace trainctl::app {
 namespace {
 
 constexpr const char* kGlobalGroup = "Global options";
+constexpr const char* kDeletedDirectory = "the working directory has been deleted";
 
 // An option that takes one of a few words, stored as the enumerator of the same rank.
 template <class E, std::size_t N>
@@ -69,12 +70,17 @@ std::function<std::string(const std::string&)> whole_number(std::int64_t least, 
   };
 }
 
+void check_working_directory() {
+  ENSURE(resource, !working_directory_is_deleted(), "cannot start: {}", kDeletedDirectory);
+}
+
 CLI::App& add_verb(CLI::App& program, Context& context, const VerbText& text,
                    std::function<int()> action) {
   CLI::App& verb = *program.add_subcommand(text.name, text.summary)->group(text.group);
   add_global_flags(verb, context);
-  verb.callback([&context, &verb, run = std::move(action)] {
-    context.action = [&context, &verb, run] {
+  verb.callback([&context, &verb, run = std::move(action), directory = text.directory] {
+    context.action = [&context, &verb, run, directory] {
+      if (directory == WorkingDirectory::existing) check_working_directory();
       const auto complete = context.complete_arguments.find(&verb);
       if (complete != context.complete_arguments.end()) complete->second();
       return run();
@@ -129,11 +135,12 @@ Json problems_json(const config::Diagnostics& diagnostics) {
 
 namespace {
 
-/// Adds what explains most failures there, if the working directory is gone.
+/// Adds the cause of most failures in a working directory that has been deleted, and the way out.
 std::string with_folder_hint(std::string message) {
-  if (working_directory_is_deleted())
-    message += "; the working directory has been deleted: change to one that exists";
-  return message;
+  if (!working_directory_is_deleted()) return message;
+  if (message.find(kDeletedDirectory) == std::string::npos)
+    message += fmt::format("; {}", kDeletedDirectory);
+  return message + "\nhint: change to a folder that exists, as in: cd ~";
 }
 
 }  // namespace

@@ -43,15 +43,24 @@ inline constexpr const char* kTrainGroup = "Train and measure";
 inline constexpr const char* kConfigGroup = "Understand an experiment file";
 inline constexpr const char* kMachineGroup = "This program and machine";
 
+/// existing: the verb starts processes, which work in the folder of this one.
+enum class WorkingDirectory { any, existing };
+
 struct VerbText {
   std::string name;
   std::string summary;  // one line, of `trainctl --help`
   const char* group;    // one of the headings above; "" hides the verb
+  WorkingDirectory directory = WorkingDirectory::any;
 };
 
-/// Adds a verb with the global flags; `action` runs after the whole command line has been parsed.
+/// Adds a verb with the global flags; `action` runs after the whole command line has been parsed,
+/// and after check_working_directory() where the verb needs one.
 CLI::App& add_verb(CLI::App& program, Context& context, const VerbText& text,
                    std::function<int()> action);
+
+/// Throws Error(resource) where the working directory has been deleted: libraries that a child
+/// process loads end it without a reason then.
+void check_working_directory();
 
 /// --json, --quiet, -v, --color, --progress.
 void add_global_flags(CLI::App& app, Context& context);

@@ -1,5 +1,6 @@
 #include "data_checks.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/check.hpp"
@@ -63,7 +64,7 @@ Look look_at(const std::string& name, spec::DataSplit split, const Asking& askin
             : data::check_split(split, checker.experiment().dataset.cache.mode);
   for (const data::Problem& problem : check.problems) {
     diagnostics.add({.position = problem.position,
-                     .message = name + ": " + problem.message,
+                     .message = with_prefix(name, problem.message),
                      .kind = problem.kind});
   }
   look.facts = check.facts;

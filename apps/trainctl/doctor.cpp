@@ -1,5 +1,6 @@
 #include "doctor.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/machine.hpp"
@@ -147,7 +148,7 @@ void print_document(Json all, const LinkProbe& link) {
   if (link.error) {
     all["link"] = nullptr;
     all["link_error"] = link.error->what();
-    writer_for(stderr)(fmt::format("error: {}\n", printable(link.error->what())));
+    writer_for(stderr)(fmt::format("error: {}\n", printable_lines(link.error->what())));
   }
   print_json(all);
 }
@@ -160,7 +161,8 @@ void print_text(const std::vector<Finding>& findings, const LinkProbe& link,
   }
   if (link.measured)
     put(stdout, "\n" + report::link_text(*link.measured, style_for(context, stdout)));
-  if (link.error) writer_for(stderr)(fmt::format("error: {}\n", printable(link.error->what())));
+  if (link.error)
+    writer_for(stderr)(fmt::format("error: {}\n", printable_lines(link.error->what())));
 }
 
 int doctor(const DoctorFlags& flags, const Context& context) {

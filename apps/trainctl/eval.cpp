@@ -46,7 +46,8 @@ int evaluate(const EvalFlags& flags, Context& context) {
 void add_eval(CLI::App& program, Context& context) {
   const auto flags = std::make_shared<EvalFlags>();
   CLI::App& verb = add_verb(program, context,
-                            {"eval", "loss and metrics of a checkpoint on one split", kTrainGroup},
+                            {"eval", "loss and metrics of a checkpoint on one split", kTrainGroup,
+                             WorkingDirectory::existing},
                             [flags, &context] { return evaluate(*flags, context); });
   add_task_arguments(verb, flags->task, context);
   verb.add_option("--out", flags->out,

@@ -1,5 +1,6 @@
 #include "study/lr_find.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/clock.hpp"
 #include "base/strings.hpp"
 #include "config_arguments.hpp"
@@ -115,7 +116,7 @@ int lr_find(const LrFindFlags& flags, Context& context) {
   if (context.json) {
     print_json(document(flags, finding));
     if (study::exit_code_of(finding) == static_cast<int>(ErrorKind::resource))
-      print_error(context, printable(finding.run.ending.message));
+      print_error(context, printable_lines(finding.run.ending.message));
   } else if (failed(finding)) {
     writer_for(stderr)(
         report::failure_text(finding.run.record, finding.run.ending, style_for(context, stderr)));
@@ -129,10 +130,11 @@ int lr_find(const LrFindFlags& flags, Context& context) {
 
 void add_lr_find(CLI::App& program, Context& context) {
   const auto flags = std::make_shared<LrFindFlags>();
-  CLI::App& verb = add_verb(
-      program, context,
-      {"lr-find", "a short run whose learning rate rises: which rate to train with", kTrainGroup},
-      [flags, &context] { return lr_find(*flags, context); });
+  CLI::App& verb =
+      add_verb(program, context,
+               {"lr-find", "a short run whose learning rate rises: which rate to train with",
+                kTrainGroup, WorkingDirectory::existing},
+               [flags, &context] { return lr_find(*flags, context); });
   add_config_arguments(verb, flags->config, context);
   verb.add_option("--min", flags->range.low, "the rate of the first step")
       ->type_name("LR")

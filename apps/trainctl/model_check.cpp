@@ -1,20 +1,23 @@
 #include "model_check.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/error.hpp"
 #include "config/tree_path.hpp"
+#include "context.hpp"
 #include "engine_library.hpp"
 #include "study/model_check.hpp"
 
 namespace trainctl::app {
 
 void check_model(const spec::Loaded& loaded, config::Diagnostics& diagnostics) {
+  check_working_directory();
   ENSURE(resource, find_engine_library().has_value(),
          "cannot check the model: this build has no engine; build it with: cmake --build --preset "
          "release");
   for (const study::ModelProblem& problem : study::check_model(loaded, executable_path())) {
     const config::Node* place = config::find_path(loaded.tree, problem.key);
     diagnostics.add({.position = place != nullptr ? place->position : config::Position{},
-                     .message = problem.key + ": " + problem.message,
+                     .message = with_prefix(problem.key, problem.message),
                      .kind = problem.kind});
   }
 }

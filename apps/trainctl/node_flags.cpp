@@ -1,5 +1,6 @@
 #include "node_flags.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/clock.hpp"
 #include "base/strings.hpp"
 #include "engine_exchange.hpp"
@@ -122,11 +123,11 @@ int take_part(const study::RunRequest& request, const Context& context) {
                 {"message", run.message},
                 {"run_dir", run.folder.string()}});
     if (run.exit_code == static_cast<int>(ErrorKind::resource))
-      print_error(context, fmt::format("node {}: {}", node, printable(run.message)));
+      print_error(context, fmt::format("node {}: {}", node, printable_lines(run.message)));
   } else if (run.exit_code != 0) {
     writer_for(stderr)(fmt::format("node {}: the run ended as {} (exit code {}){}{}\n", node,
                                    printable(run.verdict), run.exit_code,
-                                   run.message.empty() ? "" : ": ", printable(run.message)));
+                                   run.message.empty() ? "" : ": ", printable_lines(run.message)));
   } else if (!context.quiet && !context.json) {
     print(fmt::format("node {}: the run is done; see {}", node, printable(run.folder.string())));
   }

@@ -124,10 +124,11 @@ int plan(const PlanArguments& arguments, Context& context) {
 
 void add_plan(CLI::App& program, Context& context) {
   const auto arguments = std::make_shared<PlanArguments>();
-  CLI::App& verb = add_verb(
-      program, context,
-      {"plan", "what a run would take: memory, work and time, beside what there is", kConfigGroup},
-      [arguments, &context] { return plan(*arguments, context); });
+  CLI::App& verb =
+      add_verb(program, context,
+               {"plan", "what a run would take: memory, work and time, beside what there is",
+                kConfigGroup, WorkingDirectory::existing},
+               [arguments, &context] { return plan(*arguments, context); });
   add_config_arguments(verb, arguments->config, context);
   verb.add_flag("--probe", arguments->probe,
                 "make some batches and take some steps, and say what loader.num_workers=auto makes "

@@ -196,10 +196,10 @@ int predict(const PredictFlags& flags, Context& context) {
 
 void add_predict(CLI::App& program, Context& context) {
   const auto flags = std::make_shared<PredictFlags>();
-  CLI::App& verb =
-      add_verb(program, context,
-               {"predict", "a file with the outputs of a checkpoint for each sample", kTrainGroup},
-               [flags, &context] { return predict(*flags, context); });
+  CLI::App& verb = add_verb(program, context,
+                            {"predict", "a file with the outputs of a checkpoint for each sample",
+                             kTrainGroup, WorkingDirectory::existing},
+                            [flags, &context] { return predict(*flags, context); });
   add_task_arguments(verb, flags->task, context);
   verb.add_option("--input", flags->task.input,
                   "in place of a split: a folder of pictures, a list of them, or one")

@@ -1,5 +1,6 @@
 #include "study/run.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/clock.hpp"
 #include "base/strings.hpp"
 #include "config_arguments.hpp"
@@ -166,7 +167,7 @@ void print_ending(const study::RunOutcome& run, const Context& context) {
   if (failed && !context.json) {
     writer_for(stderr)(report::failure_text(run.record, run.ending, style_for(context, stderr)));
   } else if (failed && run.ending.exit_code == static_cast<int>(ErrorKind::resource)) {
-    print_error(context, printable(run.ending.message));
+    print_error(context, printable_lines(run.ending.message));
   } else if (!context.json) {
     writer_for(stdout)(
         context.quiet ? run.folder.string() + "\n"
@@ -243,9 +244,10 @@ int run(const RunFlags& typed, Context& context) {
 
 void add_run(CLI::App& program, Context& context) {
   const auto flags = std::make_shared<RunFlags>();
-  CLI::App& verb = add_verb(
-      program, context, {"run", "train; writes a run folder, prints the epoch table", kTrainGroup},
-      [flags, &context] { return run(*flags, context); });
+  CLI::App& verb = add_verb(program, context,
+                            {"run", "train; writes a run folder, prints the epoch table",
+                             kTrainGroup, WorkingDirectory::existing},
+                            [flags, &context] { return run(*flags, context); });
   add_config_arguments(verb, flags->config, context);
   context.complete_arguments.erase(&verb);  // a run folder may name the experiment
   verb.add_option("--out", flags->out, "folder that holds the runs")

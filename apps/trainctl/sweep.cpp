@@ -204,10 +204,11 @@ int sweep(const SweepFlags& flags, Context& context) {
 
 void add_sweep(CLI::App& program, Context& context) {
   const auto flags = std::make_shared<SweepFlags>();
-  CLI::App& verb = add_verb(
-      program, context,
-      {"sweep", "many settings as runs of one ledger, which survives being killed", kTrainGroup},
-      [flags, &context] { return sweep(*flags, context); });
+  CLI::App& verb =
+      add_verb(program, context,
+               {"sweep", "many settings as runs of one ledger, which survives being killed",
+                kTrainGroup, WorkingDirectory::existing},
+               [flags, &context] { return sweep(*flags, context); });
   add_config_arguments(verb, flags->config, context);
   add_sweep_flags(verb, *flags);
 }

@@ -1,5 +1,6 @@
 #include "task_arguments.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/clock.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/folders.hpp"
@@ -110,7 +111,7 @@ fs::path of_folder(const std::string& wish) {
   try {
     return one_checkpoint(wish);
   } catch (const Error& error) {
-    throw Error(ErrorKind::config, std::string("--checkpoint: ") + error.what());
+    throw Error(ErrorKind::config, with_prefix("--checkpoint", error.what()));
   }
 }
 
@@ -213,7 +214,7 @@ int report_failed_task(study::RunOutcome& outcome, study::ScratchFolder* scratch
   if (context.json) {
     print_json(outcome.result);
     if (outcome.ending.exit_code == static_cast<int>(ErrorKind::resource))
-      print_error(context, printable(outcome.ending.message));
+      print_error(context, printable_lines(outcome.ending.message));
   } else {
     writer_for(stderr)(
         report::failure_text(outcome.record, outcome.ending, style_for(context, stderr)));

@@ -176,10 +176,11 @@ int tune(const TuneFlags& flags, Context& context) {
 
 void add_tune(CLI::App& program, Context& context) {
   const auto flags = std::make_shared<TuneFlags>();
-  CLI::App& verb = add_verb(
-      program, context,
-      {"tune", "find out what makes a run slow, try keys, prove and write what helps", kTrainGroup},
-      [flags, &context] { return tune(*flags, context); });
+  CLI::App& verb =
+      add_verb(program, context,
+               {"tune", "find out what makes a run slow, try keys, prove and write what helps",
+                kTrainGroup, WorkingDirectory::existing},
+               [flags, &context] { return tune(*flags, context); });
   add_config_arguments(verb, flags->config, context, Builtin::photographs);
   verb.add_option("--budget", flags->budget, "longest time for all runs together: 90s, 5m, 1h")
       ->type_name("TIME")

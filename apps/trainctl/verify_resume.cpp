@@ -76,7 +76,7 @@ void add_verify_resume(CLI::App& program, Context& context) {
   CLI::App& verb =
       add_verb(program, context,
                {"verify-resume", "kill runs at random steps, resume them, compare them bit by bit",
-                kTrainGroup},
+                kTrainGroup, WorkingDirectory::existing},
                [flags, &context] { return verify(*flags, context); });
   add_config_arguments(verb, flags->config, context);
   verb.add_option("--kills", flags->kills, "runs that are killed, each at a step of its own")

@@ -1,5 +1,6 @@
 #include "weights_check.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/files.hpp"
 #include "base/strings.hpp"
 #include "base/url.hpp"
@@ -78,7 +79,7 @@ void check_weights(const spec::Loaded& loaded, config::Diagnostics& diagnostics)
                         .renaming = {.prefix = weights->prefix, .key_map = weights->key_map}});
   } catch (const Error& error) {
     diagnostics.add({.position = place_of(checker),
-                     .message = std::string("weights: ") + error.what(),
+                     .message = with_prefix("weights", error.what()),
                      .kind = error.kind()});
   }
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <vector>
 
 namespace trainctl {
 namespace {
@@ -42,6 +43,30 @@ std::string bounded(std::string_view message) {
     text += '\n';
     message.remove_prefix(end + 1);
   }
+}
+
+std::string printable_lines(std::string_view text, std::string_view indent) {
+  std::vector<std::string> lines = split(text, '\n');
+  for (std::string& line : lines) line = printable(line);
+  return join(lines, "\n" + std::string(indent));
+}
+
+std::string with_prefix(std::string_view prefix, std::string_view message) {
+  const std::string_view rest =
+      message.starts_with(prefix) ? message.substr(prefix.size()) : std::string_view();
+  const bool has_prefix = rest.starts_with(": ") || rest.starts_with(" '");
+  return has_prefix ? std::string(message) : fmt::format("{}: {}", prefix, message);
+}
+
+std::string one_line(std::string_view message) {
+  std::string text;
+  for (const std::string& line : split(message, '\n')) {
+    const std::size_t begin = line.find_first_not_of(' ');
+    if (begin == std::string::npos) continue;
+    if (!text.empty()) text += text.ends_with(':') ? " " : "; ";
+    text += printable(std::string_view(line).substr(begin));
+  }
+  return text;
 }
 
 }  // namespace trainctl

@@ -15,12 +15,12 @@
 namespace trainctl::checkpoint {
 namespace {
 
-constexpr std::int64_t kFormat = 2;
-constexpr std::int64_t kOldestFormat = 1;  // without "shared"
+constexpr std::int64_t kFormat = 3;
 constexpr int kMostRanks = 65'536;
-constexpr std::array<std::string_view, 14> kKeys{
-    "format",  "epoch", "step_in_epoch", "global_step", "world_size", "reason", "value",
-    "monitor", "parts", "config_hash",   "written_at",  "version",    "facts",  "shared"};
+constexpr std::array<std::string_view, 15> kKeys{
+    "format",      "epoch",      "next_epoch", "step_in_epoch", "global_step",
+    "world_size",  "reason",     "value",      "monitor",       "parts",
+    "config_hash", "written_at", "version",    "facts",         "shared"};
 constexpr std::array<std::string_view, 3> kPartKeys{"file", "bytes", "checksum"};
 constexpr std::array<std::string_view, 2> kAliasKeys{"group", "same_as"};
 constexpr std::array<std::string_view, 4> kSharedFileKeys{"group", "file", "bytes", "checksum"};
@@ -130,18 +130,12 @@ std::map<std::string, std::string> facts_of(const Json& object) {
   return out;
 }
 
-/// Before the keys: those of another format may be others.
+/// The format is checked before the keys: another format may have other keys.
 void expect_format(const Json& document) {
   ENSURE(checkpoint, document.is_object() && document.contains("format"), "'format' is missing");
   const std::int64_t format = whole(document, "format");
-  ENSURE(checkpoint, format <= kFormat, "was written by a newer trainctl (manifest format {})",
-         format);
-  ENSURE(checkpoint, format >= kOldestFormat, "'format' is {}", format);
-}
-
-std::span<const std::string_view> keys_of_format(std::int64_t format) {
-  const std::span<const std::string_view> keys(kKeys);
-  return format == kOldestFormat ? keys.first(keys.size() - 1) : keys;
+  ENSURE(checkpoint, format >= 1, "'format' must be at least 1, got {}", format);
+  if (format != kFormat) throw UnsupportedFormat(format, kFormat);
 }
 
 Json json_of(const Manifest::SharedGroup& shared) {
@@ -152,20 +146,36 @@ Json json_of(const Manifest::SharedGroup& shared) {
           {"checksum", shared.checksum}};
 }
 
-/// People and files count epochs from 1.
+/// The index of the epoch with which a resumed run starts.
 std::int64_t epoch_index(const Json& document) {
+  const std::int64_t next = whole(document, "next_epoch");
+  ENSURE(checkpoint, next >= 1, "'next_epoch' must be at least 1, got {}", next);
+  return next - 1;
+}
+
+void check_epoch(const Json& document, const Manifest& manifest) {
   const std::int64_t epoch = whole(document, "epoch");
-  ENSURE(checkpoint, epoch >= 1, "'epoch' must be at least 1, got {}", epoch);
-  return epoch - 1;
+  const std::int64_t expected = manifest.moment().epoch_number();
+  ENSURE(checkpoint, epoch == expected,
+         "'epoch' must be {} where 'next_epoch' is {} and {} steps of that are done, got {}",
+         expected, manifest.epoch + 1, manifest.step_in_epoch, epoch);
 }
 
 }  // namespace
+
+UnsupportedFormat::UnsupportedFormat(std::int64_t found, std::int64_t expected)
+    : Error(ErrorKind::checkpoint,
+            fmt::format("cannot read format {} of checkpoints: this trainctl reads format {}; the "
+                        "checkpoint is left where it is\nhint: finish the run with the trainctl "
+                        "that wrote it, or export the weights with that one (trainctl checkpoint "
+                        "export) and start a new run from them (weights=FILE)",
+                        found, expected)) {}
 
 void check(const Manifest& manifest) {
   const auto expect_not_negative = [](const char* key, std::int64_t value) {
     ENSURE(checkpoint, value >= 0, "'{}' is {}; it is never negative", key, value);
   };
-  expect_not_negative("epoch", manifest.epoch);
+  expect_not_negative("next_epoch", manifest.epoch);
   expect_not_negative("step_in_epoch", manifest.step_in_epoch);
   expect_not_negative("global_step", manifest.global_step);
   ENSURE(checkpoint, manifest.world_size >= 1 && manifest.world_size <= kMostRanks,
@@ -191,7 +201,8 @@ Json to_json(const Manifest& manifest) {
   Json facts = Json::object();
   for (const auto& [key, value] : manifest.facts) facts[key] = value;
   return {{"format", kFormat},
-          {"epoch", manifest.epoch + 1},
+          {"epoch", manifest.moment().epoch_number()},
+          {"next_epoch", manifest.epoch + 1},
           {"step_in_epoch", manifest.step_in_epoch},
           {"global_step", manifest.global_step},
           {"world_size", manifest.world_size},
@@ -209,7 +220,7 @@ Json to_json(const Manifest& manifest) {
 Manifest from_json(const Json& document, const std::string& label) {
   return in_context(label, [&] {
     expect_format(document);
-    expect_keys(document, keys_of_format(document.at("format").get<std::int64_t>()));
+    expect_keys(document, kKeys);
     Manifest manifest;
     manifest.epoch = epoch_index(document);
     manifest.step_in_epoch = whole(document, "step_in_epoch");
@@ -223,8 +234,9 @@ Manifest from_json(const Json& document, const std::string& label) {
     manifest.written_at = text(document, "written_at");
     manifest.version = text(document, "version");
     manifest.facts = facts_of(document);
-    if (document.contains("shared")) manifest.shared = shared_of(document);
+    manifest.shared = shared_of(document);
     check(manifest);
+    check_epoch(document, manifest);
     return manifest;
   });
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/error.hpp"
 #include "base/json.hpp"
 #include "checkpoint/names.hpp"
 
@@ -30,7 +31,9 @@ struct Manifest {
     std::uint32_t checksum = 0;  // CRC-32C of the file
   };
 
-  std::int64_t epoch = 0;          // with which a resumed run starts: from 0 here, from 1 in JSON
+  /// Index, from 0, of the epoch with which a resumed run starts. JSON counts epochs from 1: there
+  /// it is `next_epoch`, and `epoch` is that of the last step, as in the name of the folder.
+  std::int64_t epoch = 0;
   std::int64_t step_in_epoch = 0;  // batches of that epoch that are trained on
   std::int64_t global_step = 0;
   int world_size = 1;
@@ -47,12 +50,19 @@ struct Manifest {
   [[nodiscard]] Moment moment() const { return {global_step, epoch, step_in_epoch > 0}; }
 };
 
+/// An Error(checkpoint): another version of the program wrote the checkpoint. It is not damaged, so
+/// nothing moves, replaces or removes it.
+class UnsupportedFormat : public Error {
+ public:
+  UnsupportedFormat(std::int64_t found, std::int64_t expected);
+};
+
 /// Throws Error(checkpoint) naming the number or the part that cannot be.
 void check(const Manifest& manifest);
 
 Json to_json(const Manifest& manifest);
 /// Strict: a key that is missing, unknown or of another type, and what check() refuses, throw
-/// Error(checkpoint) behind `label`; so does a format of later versions.
+/// Error(checkpoint) after `label`; a manifest of another format throws UnsupportedFormat.
 Manifest from_json(const Json& document, const std::string& label);
 
 }  // namespace trainctl::checkpoint

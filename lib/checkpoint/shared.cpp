@@ -6,6 +6,9 @@
 #include "base/strings.hpp"
 #include "checkpoint/verify.hpp"
 
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -88,9 +91,9 @@ bool holds(const safetensors::File& file, const Entries& entries, std::string_vi
   });
 }
 
-/// The files that may hold the weights already.
+/// The files of other checkpoints that may hold the weights already.
 std::vector<fs::path> candidates(const Store& store, const fs::path& checkpoint) {
-  std::vector<fs::path> paths{checkpoint.parent_path() / "best.safetensors"};
+  std::vector<fs::path> paths;
   for (const Found& found : store.list()) {
     if (!found.manifest || found.path == checkpoint) continue;
     for (const Manifest::SharedGroup& shared : found.manifest->shared) {
@@ -100,17 +103,37 @@ std::vector<fs::path> candidates(const Store& store, const fs::path& checkpoint)
   return paths;
 }
 
-/// Links first and compares then: another thread may replace the candidate meanwhile.
-bool link_same(const fs::path& candidate, const fs::path& to, const Entries& entries,
-               std::string_view prefix) {
-  if (::link(candidate.c_str(), to.c_str()) != 0) return false;  // none is there, or no hard links
+/// Removes `to` again unless it holds the tensors. It is compared after it was linked or cloned:
+/// another thread may replace the source at any time.
+bool keep_if_same(const fs::path& to, const Entries& entries, std::string_view prefix) {
   std::error_code ignored;
   try {
     if (fs::is_regular_file(fs::symlink_status(to, ignored)) &&
         holds(safetensors::File(to), entries, prefix))
       return true;
-  } catch (const Error&) {  // it is damaged
+  } catch (const Error&) {  // the file is damaged, or not one of weights
   }
+  ::unlink(to.c_str());
+  return false;
+}
+
+/// Makes `to` a name of the candidate. False where that is not there or the file system has no hard
+/// links.
+bool link_same(const fs::path& candidate, const fs::path& to, const Entries& entries,
+               std::string_view prefix) {
+  return ::link(candidate.c_str(), to.c_str()) == 0 && keep_if_same(to, entries, prefix);
+}
+
+/// Makes `to` a copy that shares its blocks with the source until either is written (FICLONE).
+/// False where the file system has no such copies.
+bool clone_same(const fs::path& source, const fs::path& to, const Entries& entries,
+                std::string_view prefix) {
+  const Fd from(::open(source.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!from.valid()) return false;
+  const Fd copy(::open(to.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!copy.valid()) return false;
+  if (::ioctl(copy.get(), FICLONE, from.get()) == 0 && ::fsync(copy.get()) == 0)
+    return keep_if_same(to, entries, prefix);
   ::unlink(to.c_str());
   return false;
 }
@@ -118,10 +141,15 @@ bool link_same(const fs::path& candidate, const fs::path& to, const Entries& ent
 Manifest::SharedGroup share_file(const Store& store, const fs::path& checkpoint,
                                  const CopyGroup& group, const Entries& entries) {
   const fs::path path = checkpoint / group.file;
-  const bool linked = std::ranges::any_of(
-      candidates(store, checkpoint),
-      [&](const fs::path& candidate) { return link_same(candidate, path, entries, group.prefix); });
-  if (!linked) safetensors::write(path, views_of(entries, group.prefix), {{"format", "pt"}});
+  // People may write into best.safetensors next to the checkpoints, so that one is never linked.
+  const fs::path best = checkpoint.parent_path() / "best.safetensors";
+  const bool is_there =
+      std::ranges::any_of(candidates(store, checkpoint),
+                          [&](const fs::path& candidate) {
+                            return link_same(candidate, path, entries, group.prefix);
+                          }) ||
+      clone_same(best, path, entries, group.prefix);
+  if (!is_there) safetensors::write(path, views_of(entries, group.prefix), {{"format", "pt"}});
   const safetensors::File written(path);
   return {std::string(group.prefix), "", std::string(group.file), written.mapping().bytes().size(),
           crc32c(written.mapping().bytes())};

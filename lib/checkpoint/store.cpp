@@ -39,10 +39,14 @@ void remove_or_throw(const fs::path& checkpoint) {
 }
 
 Found look_at(const fs::path& checkpoint, const Moment& moment) {
-  Found found{checkpoint, checkpoint.filename().string(), moment, is_committed(checkpoint), {}, {}};
+  Found found{checkpoint, checkpoint.filename().string(), moment, is_committed(checkpoint), {}, {},
+              false};
   try {
     if (found.committed) found.manifest = read_manifest(checkpoint);
     if (!found.committed) found.why = "it was not finished";
+  } catch (const UnsupportedFormat& error) {
+    found.unsupported = true;
+    found.why = error.what();
   } catch (const Error& error) {
     found.why = error.what();
   }

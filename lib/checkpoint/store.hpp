@@ -28,6 +28,7 @@ struct Found {
   bool committed = false;            // a manifest is there; else a save that was not finished
   std::optional<Manifest> manifest;  // nothing where it cannot be used
   std::string why;                   // it cannot
+  bool unsupported = false;          // another version of the program wrote it
 };
 
 /// The folder `checkpoints/` of a run: "epoch=0003-step=000938" with rank_N.part of each rank and
@@ -66,8 +67,9 @@ class Store {
   /// Error(resource) where it may not be read.
   static void verify(const fs::path& checkpoint);
   /// The newest that verifies. Each newer one is damaged: moved aside to "corrupt-<name>[-n]" and
-  /// told. Nothing where there are none at all. Throws Error(checkpoint) where there are some, or
-  /// were before they were moved aside, and none verifies.
+  /// reported. Nothing where there are none at all. Throws Error(checkpoint) where there are some,
+  /// or were before they were moved aside, and none verifies; UnsupportedFormat where one of
+  /// another format is newer.
   std::optional<fs::path> newest_valid(const Told& told);
 
   /// Removes what earlier saves left unfinished: where no process saves. Throws Error(resource)
@@ -76,7 +78,8 @@ class Store {
   /// Removes what earlier saves left unfinished and every checkpoint that `keep` does not name,
   /// oldest first; never where a link leads, and never one of the last two that verify: what this
   /// Store has committed or verified is not read again. Those that are found damaged on the way are
-  /// moved aside, not removed. Throws, once the rest is done,
+  /// moved aside, not removed; those of another format stay and do not count. Throws, once the rest
+  /// is done,
   /// Error(resource), or Error(checkpoint) naming what was damaged and where it went.
   void prune(std::span<const std::string> keep);
 

@@ -31,7 +31,7 @@ Store::Surplus Store::surplus(std::span<const std::string> keep) {
   const auto last = pointed(Link::last);
   const auto best = pointed(Link::best);
   for (const Found& found : list()) {
-    if (!found.committed) continue;
+    if (!found.committed || found.unsupported) continue;
     const bool named = std::ranges::find(keep, found.name) != keep.end();
     const bool linked = found.path == last || found.path == best;
     (named || linked ? kept : others).push_back(found.path);

@@ -49,6 +49,7 @@ Surveyed surveyed(Found found, Depth depth, DiskUse& use) {
   row.manifest = std::move(found.manifest);
   row.state = row.manifest ? State::committed : State::damaged;
   if (!found.committed) row.state = State::unfinished;
+  if (found.unsupported) row.state = State::unsupported;
   if (depth == Depth::manifests || row.state != State::committed) return row;
   row.why = damage(found.path).value_or("");
   row.state = row.why.empty() ? State::whole : State::damaged;
@@ -72,7 +73,6 @@ std::vector<Surveyed> survey(const fs::path& folder, Depth depth) {
   const auto last = store.pointed(Link::last);
   const auto best = store.pointed(Link::best);
   DiskUse use;
-  use.add_files_in(folder);  // best.safetensors
   std::vector<Surveyed> rows;
   for (Found& found : store.list()) {
     const fs::path path = found.path;

@@ -145,6 +145,8 @@ std::optional<std::string> damage(const fs::path& checkpoint) {
   try {
     verify(checkpoint);
     return std::nullopt;
+  } catch (const UnsupportedFormat&) {
+    throw;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::checkpoint) throw;
     return error.what();

@@ -1,5 +1,6 @@
 #include "launch/remote_nodes.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "log/log.hpp"
@@ -201,7 +202,7 @@ void RemoteNodes::leave_stopped(Node& node, const NodeLeaves& leaves) {
 }
 
 void RemoteNodes::lose(Node& node, const Report& why) {
-  log::get().warn("{}", printable(why.message));
+  log::get().warn("{}", one_line(why.message));
   for (const auto& rank : ranks_) {
     if (rank_of(node, rank->number()) != nullptr && rank->is_alive()) rank->lose(why, round_);
   }

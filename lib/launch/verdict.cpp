@@ -1,5 +1,6 @@
 #include "launch/verdict.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
 
@@ -34,15 +35,6 @@ int kind_of(const RankEnd& end) {
                : kRankFailed;
   }
   return end.exit_code && ends_job_with_itself(*end.exit_code) ? *end.exit_code : kRankFailed;
-}
-
-std::string one_line(const std::string& text) {
-  std::string line;
-  for (const std::string& part : split(text, '\n')) {
-    if (!line.empty() && !part.empty()) line += " | ";
-    line += printable(part);
-  }
-  return line;
 }
 
 std::string sentence(const RankEnd& end) {

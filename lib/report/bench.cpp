@@ -1,5 +1,6 @@
 #include "report/bench.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/strings.hpp"
 
 #include <fmt/format.h>
@@ -221,7 +222,7 @@ std::string bench_notes(std::span<const BenchRow> rows) {
   text += warm ? "Epochs are those after the first.\n"
                : "There is one epoch; its warm-up is included.\n";
   for (const BenchRow& row : rows) {
-    if (row.failure) text += fmt::format("Failed: {}\n", printable(row.failure->message));
+    if (row.failure) text += fmt::format("Failed: {}\n", one_line(row.failure->message));
   }
   if (rows.size() < 2) return text;
   text += fmt::format("Speed-up is against '{}': geometric mean of the paired repeats{}.\n",

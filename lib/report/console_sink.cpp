@@ -49,7 +49,7 @@ class ConsoleSink final : public Sink {
   void warn(const std::string& message) {
     bar_.clear();
     options_.messages(paint("warning:", Ink::yellow, options_.messages_style) + " " +
-                      printable(bounded(message)) + "\n");
+                      printable_lines(bounded(message)) + "\n");
   }
 
   void say_where(const events::Resumed& resumed) {

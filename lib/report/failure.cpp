@@ -1,3 +1,4 @@
+#include "base/bounded_text.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "report/summary.hpp"
@@ -11,8 +12,13 @@ namespace {
 
 constexpr std::size_t kTailLines = 12;
 
+constexpr int kLabelWidth = 9;
+
+/// The indent of the lines of a fact after the first.
+std::string fact_indent() { return std::string(2 + kLabelWidth, ' '); }
+
 std::string fact(const char* label, const std::string& text, const Style& style) {
-  return "  " + paint(pad(label, 9, Align::left), Ink::cyan, style) + text + '\n';
+  return "  " + paint(pad(label, kLabelWidth, Align::left), Ink::cyan, style) + text + '\n';
 }
 
 std::string how_it_ended(const FirstFailure& failure, const std::string& verdict) {
@@ -62,7 +68,7 @@ std::string restarts_text(const Ending& ending) {
 }
 
 std::string cause_text(const FirstFailure& failure) {
-  if (!failure.message.empty()) return printable(failure.message);
+  if (!failure.message.empty()) return printable_lines(failure.message, fact_indent());
   if (failure.signal_name == "SIGKILL")
     return "it said nothing; the kernel kills so when memory runs out (see dmesg)";
   return "it said nothing";
@@ -87,7 +93,7 @@ std::string failure_text(const RunRecord& record, const Ending& ending, const St
       as_asked ? paint("stopped:", Ink::yellow, style) : paint("error:", Ink::red, style);
   std::string text;
   if (!ending.first_failure) {
-    text = fmt::format("{} {}\n", label, printable(ending.message));
+    text = fmt::format("{} {}\n", label, printable_lines(ending.message));
   } else {
     const FirstFailure& failure = *ending.first_failure;
     text = fmt::format("{} rank {} of {} {} {}\n", label, failure.rank, world_size_of(record),

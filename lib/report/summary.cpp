@@ -1,5 +1,6 @@
 #include "report/summary.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/strings.hpp"
 #include "report/bottleneck.hpp"
 #include "report/ranks.hpp"
@@ -27,7 +28,7 @@ std::string headline(const RunRecord& record, const Ending& ending, const Style&
   if (record.stopped_early) {
     reason = ", stopped early: " + record.stopped_early->reason;
   } else if (ending.verdict != "ok" && !ending.message.empty()) {
-    reason = ": " + ending.message;
+    reason = ": " + one_line(ending.message);
   }
   const bool ok = ending.exit_code == 0;
   return fmt::format("{} {} epoch{}, {} steps in {}{}\n",

@@ -1,5 +1,6 @@
 #include "report/sweep.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/strings.hpp"
 
 #include <fmt/format.h>
@@ -238,7 +239,7 @@ std::string sweep_notes(const Sweep& sweep, const std::vector<SweepRow>& rows) {
   for (const SweepRun& run : sweep.runs) {
     if (run.status != SweepStatus::failed) continue;
     text += fmt::format("Failed: {} (exit {}): {}; see {}\n", run.id, run.exit_code.value_or(1),
-                        printable(run.message), printable(run.run_dir));
+                        one_line(run.message), printable(run.run_dir));
   }
   return text;
 }

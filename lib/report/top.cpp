@@ -1,5 +1,6 @@
 #include "report/top.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/strings.hpp"
 #include "report/progress.hpp"
 #include "report/spark.hpp"
@@ -42,7 +43,7 @@ std::string state_line(const TopView& view, const Style& style) {
   const bool well = view.exit_code == 0;
   return paint(printable(view.verdict), well ? Ink::green : Ink::red, style) +
          (view.exit_code ? fmt::format(", exit code {}", *view.exit_code) : "") +
-         (view.message.empty() ? "" : ": " + printable(view.message));
+         (view.message.empty() ? "" : ": " + one_line(view.message));
 }
 
 /// The epoch, from 1, that is trained; of a run that has ended the last one.

@@ -243,7 +243,8 @@ void refuse_changes(std::span<const ConfigChange> changes, const std::string& ch
   }
   ENSURE(
       config, lines.empty(),
-      "{} was made with another config, and a run that goes on cannot change:{}\nset these back, "
+      "{} was made with another config, and a run that goes on cannot change:{}\nhint: set these "
+      "back, "
       "or leave --resume out: then a new run begins",
       printable(checkpoint), lines);
 }

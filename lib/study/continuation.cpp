@@ -11,6 +11,7 @@
 #include "study/history_gap.hpp"
 #include "study/repair.hpp"
 #include "study/resolved_value.hpp"
+#include "study/run_ending.hpp"
 #include "study/step_samples.hpp"
 #include "study/superseded.hpp"
 
@@ -112,6 +113,7 @@ void mark_improved(std::vector<events::EpochEnded>& epochs, const spec::Experime
 Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin,
                           int world_size) {
   Continuation past;
+  past.wall_s = earlier_wall_s(run_dir);  // before files are rewritten
   past.notices = origin.damaged;
   std::error_code ignored;
   const bool is_own =

@@ -13,6 +13,7 @@ namespace trainctl::study {
 /// What a start of a run takes from those before it; empty where it is the first.
 struct Continuation {
   Origin origin;
+  double wall_s = 0;                                // of the starts before this one
   bool in_place = false;                            // the folder has been a run's before
   std::vector<std::string> notices;                 // to be said as warnings
   std::string not_bitwise;                          // changes of the config that see to that

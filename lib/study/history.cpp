@@ -150,7 +150,8 @@ void expect_same_data(const std::map<std::string, std::string>& before,
   }
   ENSURE(
       checkpoint, lines.empty(),
-      "the data is not what the run began with, by its fingerprints:{}\nbring the old data back; "
+      "the data is not what the run began with, by its fingerprints:{}\nhint: bring the old data "
+      "back; "
       "or add --accept-data-change: the epoch under way starts again with the new data; or leave "
       "--resume out: then a new run begins",
       lines);

@@ -1,5 +1,6 @@
 #include "study/repair.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "checkpoint/store.hpp"
@@ -72,7 +73,7 @@ fs::path move_aside(const fs::path& file) {
 std::string moved(const fs::path& file, const std::string& why) {
   const fs::path place = move_aside(file);
   return fmt::format("{} is damaged ({}): moved to {} and written again", printable(file.string()),
-                     printable(why), place.filename().string());
+                     one_line(why), place.filename().string());
 }
 
 /// The resolved config of the newest checkpoint that has one.

@@ -35,7 +35,8 @@ std::optional<report::SavedState> state_of(const Origin& origin, const fs::path&
 std::optional<report::SavedState> newest_state(const fs::path& run_dir);
 
 /// Seconds that the earlier starts of the run took, by its result.json; of a start that was killed
-/// without an end, until its files last grew. 0 where the folder is new.
+/// without an end, until its files last grew, by their modification times. 0 where the folder is
+/// new.
 double earlier_wall_s(const fs::path& run_dir);
 
 bool lies_in(const fs::path& file, const fs::path& folder);

@@ -133,8 +133,15 @@ fs::path Aside::folder() {
 
 void Aside::rewrite(const fs::path& file, std::string_view text) {
   const fs::path kept = folder() / kUndecided / file.filename();
-  write_atomically(kept, read_file(file, kMostBytes, ReadFailure::resource));
-  write_atomically(file, text);
+  std::error_code unknown;
+  const fs::file_time_type written_at = fs::last_write_time(file, unknown);
+  std::error_code ignored;
+  const auto write = [&](const fs::path& path, std::string_view bytes) {
+    write_atomically(path, bytes);
+    if (!unknown) fs::last_write_time(path, written_at, ignored);
+  };
+  write(kept, read_file(file, kMostBytes, ReadFailure::resource));
+  write(file, text);
 }
 
 std::vector<std::string> Aside::later_checkpoints() const {

@@ -21,7 +21,8 @@ class Aside {
   fs::path folder();
   [[nodiscard]] const std::optional<fs::path>& made() const { return made_; }
 
-  /// Gives a file of the run folder other content. Throws Error(resource).
+  /// Gives a file of the run folder other content. Its modification time stays, and tells when the
+  /// run last wrote the file. Throws Error(resource).
   void rewrite(const fs::path& file, std::string_view text);
   /// Every checkpoint that is newer than `from`, by step, then epoch. Throws Error(resource).
   void move_checkpoints();

@@ -37,8 +37,7 @@ SupervisedRun::SupervisedRun(const Start& start, const fs::path& folder, const C
   outcome_.ending.best_mode = best_mode(start_.request.loaded.experiment);
   outcome_.ending.resumed_from = state_of(start_.past.origin, folder);
   outcome_.ending.trains = trains();
-  if (trains()) earlier_wall_s_ = earlier_wall_s(folder);
-  outcome_.ending.wall_s = earlier_wall_s_;
+  outcome_.ending.wall_s = start_.past.wall_s;
 }
 
 bool SupervisedRun::trains() const { return start_.request.task.kind == spec::TaskKind::train; }
@@ -174,7 +173,7 @@ void SupervisedRun::fail_with(const Error& error) {
 
 void SupervisedRun::write_result() {
   report::Ending& ending = outcome_.ending;
-  ending.wall_s = earlier_wall_s_ + clock_.now() - started_;
+  ending.wall_s = start_.past.wall_s + clock_.now() - started_;
   if (trains()) {
     const bool had_none = start_.past.origin.checkpoint.empty() || outcome_.record.resumed;
     restarts_.judge(ending, had_none ? nullptr : &start_.past.origin);

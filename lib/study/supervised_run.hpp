@@ -58,7 +58,6 @@ class SupervisedRun {
   Restarts& restarts_;
   const Clock& clock_;
   double started_;
-  double earlier_wall_s_ = 0;  // of the starts before this one
   ManifestInput manifest_;
   RunOutcome outcome_;
   RunEvents events_;

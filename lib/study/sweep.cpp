@@ -1,5 +1,6 @@
 #include "study/sweep.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "launch/verdict.hpp"
@@ -224,7 +225,7 @@ void Loop::conclude(const Running& running, int exit_code) {
 void Loop::record(const LedgerRun& run, const RunEnd& end) {
   if (lacked_resources(end) && run.retries < plan_.retries) {
     log::get().warn("run {} lacked resources and is tried again in {}: {}", run_id(run.number),
-                    human_duration(kRetryPauseS), printable(end.message));
+                    human_duration(kRetryPauseS), one_line(end.message));
     put_back(run, Ledger::Because::lacked_resources);
     allowed_ = std::max(1, allowed_ - 1);
     not_before_ = hooks_.clock.now() + kRetryPauseS;

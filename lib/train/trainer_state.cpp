@@ -171,7 +171,8 @@ void Trainer::copy_state() {
   Json meta = Json::object();
   meta["rank"] = place.rank;
   meta["world_size"] = place.world_size;
-  meta["position"] = {{"epoch", at.epoch + 1},
+  meta["position"] = {{"epoch", moment().epoch_number()},
+                      {"next_epoch", at.epoch + 1},
                       {"step_in_epoch", at.step_in_epoch},
                       {"global_step", at.global_step}};
   meta["training"] = memo.json();

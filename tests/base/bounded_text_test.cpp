@@ -37,3 +37,26 @@ TEST_CASE("Error: message and frames are bounded") {
   CHECK(error.message().size() < 1700);
   CHECK(std::string(error.what()).size() < 3400);
 }
+
+TEST_CASE("printable_lines: line breaks stay, and other control bytes are shown") {
+  CHECK(printable_lines("a:\n  b\x1b[2J\nhint: c") == "a:\n  b\\x1b[2J\nhint: c");
+  CHECK(printable_lines("a\nb\n", "  ") == "a\n  b\n  ");
+  CHECK(printable_lines("") == "");
+}
+
+TEST_CASE("one_line: the lines of a message are separated by semicolons") {
+  CHECK(one_line("these changed:\n  a: 1 -> 2\n  b\x1b\nhint: set them back\n") ==
+        "these changed: a: 1 -> 2; b\\x1b; hint: set them back");
+  CHECK(one_line("\n") == "");
+}
+
+TEST_CASE("with_prefix: a message that begins with the prefix gets no second one") {
+  CHECK(with_prefix("freeze", "'a' names nothing") == "freeze: 'a' names nothing");
+  CHECK(with_prefix("freeze", "freeze: 'a' names nothing") == "freeze: 'a' names nothing");
+  CHECK(with_prefix("optimizer", "optimizer 'adam': lr") == "optimizer 'adam': lr");
+  CHECK(with_prefix("optimizer", "optimizers differ") == "optimizer: optimizers differ");
+  Error error(ErrorKind::config, "lr must be above 0");
+  for (const char* frame : {"optimizer 'adam'", "optimizer 'adam'", "optimizer"})
+    error.add_frame(frame);
+  CHECK(std::string(error.what()) == "optimizer 'adam': lr must be above 0");
+}

@@ -175,14 +175,39 @@ TEST_CASE("a sound container with a manifest that cannot be is damage") {
     meta["parts"][0]["file"] = "../" + saves::name_of(2) + "/rank_0.part";
     reason = "the part of rank 0 is named";
   }
-  SECTION("a later format") {
-    meta["format"] = 3;
-    reason = "newer trainctl";
-  }
   write_manifest(three.newest, meta);
   CHECK_THAT(three.store.list().front().why, Contains(reason));
   CHECK_FALSE(three.store.list().front().manifest.has_value());
   check_fallback(three, reason);
+}
+
+TEST_CASE("Store: a checkpoint of another format is refused and left where it is") {
+  ThreeSaves three;
+  for (const int format : {1, 2, 4}) {
+    CAPTURE(format);
+    Json meta = meta_of(three.newest);
+    meta["format"] = format;
+    write_manifest(three.newest, meta);
+    CHECK_THROWS_AS(three.newest_valid(), UnsupportedFormat);
+    CHECK_THROWS_AS(Store::verify(three.newest), UnsupportedFormat);
+    CHECK(three.told.empty());
+    const std::vector<Found> found = three.store.list();
+    REQUIRE(found.size() == 3);
+    CHECK(found.front().unsupported);
+    CHECK_FALSE(found.front().manifest.has_value());
+    CHECK_FALSE(found[1].unsupported);
+    saves::save(three.store, 9);
+    const std::vector<std::string> keep{saves::name_of(9)};
+    three.store.prune(keep);
+    CHECK(three.store.list().size() == 3);  // the one that is kept, one more that verifies, and it
+    CHECK(fs::is_directory(three.newest));
+    fs::remove_all(three.of(9));
+    for (const std::int64_t step : {1, 2}) {
+      if (!fs::exists(three.of(step))) saves::save(three.store, step);
+    }
+    CHECK_THROWS_AS(saves::save(three.store, 3), UnsupportedFormat);
+    CHECK(fs::is_directory(three.newest));
+  }
 }
 
 TEST_CASE("where no checkpoint is whole it is an error, and stays one") {

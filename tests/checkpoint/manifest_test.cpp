@@ -89,8 +89,8 @@ TEST_CASE("every key of a checkpoint's manifest is needed, has its type, and no 
 }
 
 TEST_CASE("numbers that no checkpoint has are refused in its manifest") {
-  for (const char* key : {"epoch", "step_in_epoch", "global_step"}) {
-    CHECK_THAT(refusal(key, -1), Contains("never negative") || Contains("must be at least 1"));
+  for (const char* key : {"epoch", "next_epoch", "step_in_epoch", "global_step"}) {
+    CHECK_THAT(refusal(key, -1), Contains("never negative") || Contains("must be"));
     CHECK_THAT(refusal(key, 1.5), Contains("no whole number"));
     CHECK_THAT(refusal(key, "7"), Contains("no whole number"));
     CHECK_THAT(refusal(key, std::numeric_limits<std::uint64_t>::max()), Contains("too large"));
@@ -144,18 +144,17 @@ TEST_CASE("Manifest: a shared group names another group or a file of the same fo
     CHECK(refusal("shared", Json::parse(text)) != "accepted");
 }
 
-TEST_CASE("Manifest: the format before shared groups is read") {
-  Json document = to_json(complete());
-  document["format"] = 1;
-  CHECK_THAT(refusal(document), Contains("unknown key 'shared'"));
-  document.erase("shared");
-  CHECK(refusal(document) == "accepted");
-}
-
-TEST_CASE("a manifest of a later format names its version, whatever else it holds") {
-  CHECK_THAT(refusal({{"format", 3}, {"moment", 5}}),
-             Contains("newer trainctl (manifest format 3)"));
-  CHECK_THAT(refusal("format", 0), Contains("'format' is 0"));
+TEST_CASE("Manifest: another format is refused, and named with the one that is read") {
+  for (const int format : {1, 2, 4}) {
+    const Json document{{"format", format}, {"moment", 5}};
+    CHECK_THROWS_AS(from_json(document, "m"), UnsupportedFormat);
+    CHECK_THAT(refusal(document),
+               StartsWith(fmt::format("the manifest: cannot read format {} of checkpoints: this "
+                                      "trainctl reads format 3; the checkpoint is left where it is",
+                                      format)) &&
+                   Contains("\nhint: finish the run with the trainctl that wrote it"));
+  }
+  CHECK_THAT(refusal("format", 0), Contains("'format' must be at least 1, got 0"));
 }
 
 TEST_CASE("epochs are counted from 1 in the names and manifests of checkpoints") {
@@ -167,9 +166,14 @@ TEST_CASE("epochs are counted from 1 in the names and manifests of checkpoints")
   CHECK(after_first_epoch.epoch_number() == 1);
   CHECK(in_first_epoch < after_first_epoch);
   CHECK(folder_name(in_first_epoch) < folder_name(after_first_epoch));
-  Manifest manifest = saves::manifest_of(15);
-  CHECK(to_json(manifest).at("epoch") == manifest.epoch + 1);
-  CHECK(manifest.moment() == saves::moment_of(15));
+  for (const std::int64_t step : {0, 5, 10, 15}) {  // ten steps make an epoch
+    const Manifest manifest = saves::manifest_of(step);
+    CHECK(to_json(manifest).at("epoch") == (step + 9) / 10);
+    CHECK(to_json(manifest).at("next_epoch") == step / 10 + 1);
+    CHECK(manifest.moment() == saves::moment_of(step));
+    CHECK(folder_name(manifest.moment()).starts_with(fmt::format("epoch={:04}", (step + 9) / 10)));
+  }
+  CHECK_THAT(refusal("epoch", 93), Contains("'epoch' must be 94 where 'next_epoch' is 94 and 8"));
 }
 
 TEST_CASE("names of checkpoints are read only as they are written") {

@@ -133,17 +133,22 @@ TEST_CASE("Checkpoint: weights with one bit that differs are another group") {
   check_holds(saved, state);
 }
 
-TEST_CASE("Checkpoint: earlier best weights are a link to best.safetensors") {
+TEST_CASE("Checkpoint: writing into best.safetensors changes no checkpoint") {
   SharedSaves saves;
   saves.write_best(7);
   const StoredState state{.model = 1, .best = 7};
   const fs::path saved = saves.save(1, state);
   CHECK(part_bytes(saved) < 2 * kGroupBytes + kHeader);
-  CHECK(fs::equivalent(saved / "best.safetensors", saves.folder / "best.safetensors"));
+  const fs::path best = saves.folder / "best.safetensors";
+  CHECK_FALSE(fs::equivalent(saved / "best.safetensors", best));
+  CHECK(fs::hard_link_count(best) == 1);
+  const fs::path second = saves.save(2, {.model = 2, .best = 7});
+  CHECK(fs::equivalent(saved / "best.safetensors", second / "best.safetensors"));
+  const auto rows = survey(saves.folder.path(), Depth::everything);
+  CHECK(rows[1].bytes < 2 * kGroupBytes + 3 * kHeader);  // the newer one counts the shared file
+  put_text(best, std::string(fs::file_size(best), 'x'));
   check_holds(saved, state);
-  CHECK(survey(saves.folder.path(), Depth::everything)[0].bytes < 2 * kGroupBytes + 3 * kHeader);
-  saves.write_best(9);  // a better one replaces the name, not the bytes
-  check_holds(saved, state);
+  check_holds(second, {.model = 2, .best = 7});
   CHECK_FALSE(damage(saved).has_value());
 }
 
@@ -168,7 +173,7 @@ TEST_CASE("Checkpoint: best weights that no file has are written once for all ch
   CHECK(saves.store.newest_valid({}) == third);
 }
 
-TEST_CASE("Checkpoint: a damaged or foreign best.safetensors is not linked") {
+TEST_CASE("Checkpoint: a damaged or foreign best.safetensors is not copied") {
   const StoredState state{.model = 1, .best = 7};
   SharedSaves saves;
   const fs::path best = saves.folder / "best.safetensors";

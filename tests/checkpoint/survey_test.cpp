@@ -48,6 +48,21 @@ TEST_CASE("a survey has what is there, newest first, and what was moved aside be
   CHECK(rows[3].moment->global_step == 1);
 }
 
+TEST_CASE("survey: a checkpoint of another format is unsupported and not damaged") {
+  const TempFolder folder;
+  Store store(folder.path());
+  const fs::path saved = saves::save(store, 1);
+  Json meta = container::File(saved / kManifestName).meta();
+  meta["format"] = 1;
+  container::write(saved / kManifestName, {}, meta);
+  for (const Depth depth : {Depth::manifests, Depth::everything}) {
+    const std::vector<Surveyed> rows = survey(folder.path(), depth);
+    REQUIRE(rows.size() == 1);
+    CHECK(rows[0].state == State::unsupported);
+    CHECK_THAT(rows[0].why, Contains("cannot read format 1"));
+  }
+}
+
 TEST_CASE("a survey that reads everything names the part that is damaged, and changes nothing") {
   const TempFolder folder;
   fill(folder.path());

@@ -111,9 +111,9 @@ TEST_CASE("CsvReader: the work is linear in lines, fields, quotes and blank line
       };
     };
   };
-  CHECK(growth_of(reading("", "a,b\n", ""), 50'000) <= 2.3);
-  CHECK(growth_of(reading("", "a,", "\n"), 100'000) <= 2.3);
-  CHECK(growth_of(reading("", "\"a\"\"b\",", "\n"), 50'000) <= 2.3);
-  CHECK(growth_of(reading("\"", "\"\"", "\"\n"), 100'000) <= 2.3);
-  CHECK(growth_of(reading("", "\r\n", "a\n"), 100'000) <= 2.3);
+  CHECK(growth_per_doubling(reading("", "a,b\n", ""), 2'000) <= kMostPerDoubling);
+  CHECK(growth_per_doubling(reading("", "a,", "\n"), 20'000) <= kMostPerDoubling);
+  CHECK(growth_per_doubling(reading("", "\"a\"\"b\",", "\n"), 2'000) <= kMostPerDoubling);
+  CHECK(growth_per_doubling(reading("\"", "\"\"", "\"\n"), 4'000) <= kMostPerDoubling);
+  CHECK(growth_per_doubling(reading("", "\r\n", "a\n"), 4'000) <= kMostPerDoubling);
 }

@@ -1,3 +1,5 @@
+#include "support/growth.hpp"
+
 #include "data/chosen.hpp"
 #include "data/cifar.hpp"
 #include "data/divided_set.hpp"
@@ -19,17 +21,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <ctime>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <numeric>
-
-// Twice the input may take at most 2.3 times the work of a reader. The work is the CPU time of this
-// thread, which waiting for others does not change, over five doublings at once: a reader that is
-// quadratic takes 1,024 times the work, a linear one 32 times, and the limit is 64. Disturbances
-// only ever add to a measurement, so the least of several counts.
 
 using namespace trainctl;
 using namespace trainctl::data;
@@ -37,48 +31,21 @@ using namespace trainctl::data::testing;
 
 namespace {
 
-constexpr double kMostPerDoubling = 2.3;
-constexpr int kDoublings = 5;
-constexpr int kTimes = 1 << kDoublings;
-constexpr int kMostAttempts = 12;
-
-double cpu_seconds(const std::function<void()>& work) {
-  const auto now = [] {
-    timespec time{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-  };
-  const double begin = now();
-  work();
-  return now() - begin;
-}
-
-/// By how much the work grows for each doubling of the input; `large` has kTimes the input of
-/// `small`.
-double growth_per_doubling(const std::function<void()>& small, const std::function<void()>& large) {
-  double least_small = std::numeric_limits<double>::infinity();
-  double least_large = least_small;
-  double growth = least_small;
-  for (int attempt = 0; attempt < kMostAttempts && growth > kMostPerDoubling; ++attempt) {
-    least_small = std::min(least_small, cpu_seconds(small));
-    least_large = std::min(least_large, cpu_seconds(large));
-    growth = std::pow(least_large / least_small, 1.0 / kDoublings);
-  }
-  return growth;
-}
-
-/// Inputs of the sizes `count` and kTimes `count`, each in a folder.
+/// A small and a large input, each in a folder.
 class TwoSizes {
  public:
   using Make = std::function<void(const TempFolder& folder, int count)>;
 
   TwoSizes(int count, const Make& make) {
     make(small_, count);
-    make(large_, kTimes * count);
+    make(large_, count << kDoublings);
   }
   /// The growth of what is done with each folder.
   double growth(const std::function<void(const TempFolder& folder)>& work) const {
-    return growth_per_doubling([&] { work(small_); }, [&] { work(large_); });
+    const auto prepare = [&](std::size_t size) {
+      return [&work, &folder = size == 1 ? small_ : large_] { work(folder); };
+    };
+    return growth_per_doubling(prepare, 1);
   }
 
  private:
@@ -296,21 +263,21 @@ TEST_CASE("growth: a pack, by its samples, opened and read", "[growth]") {
 }
 
 TEST_CASE("growth: a table of any format, by its rows, divided and standardized", "[growth]") {
-  const auto load = [](std::int64_t rows) {
-    const OpenTable open = [rows](const std::filesystem::path&) {
-      return std::make_unique<MadeRows>(rows);
+  const auto load = [](std::size_t rows) {
+    return [rows] {
+      const OpenTable open = [rows](const std::filesystem::path&) {
+        return std::make_unique<MadeRows>(static_cast<std::int64_t>(rows));
+      };
+      spec::dataset::Table options;
+      options.path = "made";
+      options.label = "y";
+      options.categorical = {"district"};
+      options.standardize = true;
+      options.split = spec::SplitOptions{.val = 0.2, .stratify = true};
+      (void)load_table(options, open);
     };
-    spec::dataset::Table options;
-    options.path = "made";
-    options.label = "y";
-    options.categorical = {"district"};
-    options.standardize = true;
-    options.split = spec::SplitOptions{.val = 0.2, .stratify = true};
-    (void)load_table(options, open);
   };
-  constexpr std::int64_t kRows = 5000;
-  CHECK(growth_per_doubling([&] { load(kRows); }, [&] { load(kRows * kTimes); }) <=
-        kMostPerDoubling);
+  CHECK(growth_per_doubling(load, 5000) <= kMostPerDoubling);
 }
 
 TEST_CASE("growth: a CSV, by its rows", "[growth]") {
@@ -347,15 +314,18 @@ TEST_CASE("growth: tokens of a text, by their number", "[growth]") {
 }
 
 TEST_CASE("growth: the division of a data set, by samples, classes and groups", "[growth]") {
-  const auto run = [](std::int64_t samples, bool grouped) {
-    std::vector<std::int64_t> labels(static_cast<std::size_t>(samples));
+  const auto run = [](std::size_t samples, bool grouped) {
+    std::vector<std::int64_t> labels(samples);
     std::vector<std::uint32_t> groups(grouped ? labels.size() : 0);
     for (std::size_t i = 0; i < labels.size(); ++i) {
       labels[i] = static_cast<std::int64_t>(i % (labels.size() / 10));
       if (grouped) groups[i] = static_cast<std::uint32_t>(i / 4);
     }
-    (void)divide({.val = 0.2, .test = 0.1, .stratify = true}, samples, labels, groups, {});
+    (void)divide({.val = 0.2, .test = 0.1, .stratify = true}, static_cast<std::int64_t>(samples),
+                 labels, groups, {});
   };
-  CHECK(growth_per_doubling([&] { run(4000, false); }, [&] { run(4000 * kTimes, false); }) <=
-        kMostPerDoubling);
+  const auto prepare = [&](std::size_t samples) {
+    return [&run, samples] { run(samples, false); };
+  };
+  CHECK(growth_per_doubling(prepare, 4000) <= kMostPerDoubling);
 }

@@ -180,11 +180,11 @@ TEST_CASE("image list: reading is linear in the number of lines and of targets")
     for (std::size_t i = 0; i < count; ++i) text += fmt::format("a/1.jpg,owl{}\n", i % 1000);
     return [options = listed.with(text)] { (void)facts("image_list", options); };
   };
-  CHECK(growth_of(lines, 20'000) <= 2.3);
+  CHECK(growth_per_doubling(lines, 1'000) <= kMostPerDoubling);
   const auto targets = [&](std::size_t count) {
     std::string text = "a/1.jpg";
     for (std::size_t i = 0; i < count; ++i) text += ",0.5";
     return [options = listed.with(text + "\n")] { (void)facts("image_list", options); };
   };
-  CHECK(growth_of(targets, 50'000) <= 2.3);
+  CHECK(growth_per_doubling(targets, 2'000) <= kMostPerDoubling);
 }

@@ -146,7 +146,7 @@ TEST_CASE("a process that could not be ended is told of") {
 
 TEST_CASE("a worker's message cannot forge lines or drive the terminal") {
   const Outcome outcome = judge({{reported(0, 1, {9, "one\n\x1b[2Jtwo"})}, {}, "host"});
-  CHECK(outcome.first_failure->message == "one | \\x1b[2Jtwo");
+  CHECK(outcome.first_failure->message == "one; \\x1b[2Jtwo");
 }
 
 TEST_CASE("signals are named") {

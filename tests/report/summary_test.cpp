@@ -182,6 +182,19 @@ TEST_CASE("a failure that no rank caused is one sentence") {
         "error: runs: read-only file system\n  saved    nothing: no checkpoint was written yet\n");
 }
 
+TEST_CASE("failure_text: a list in a message has one item per line") {
+  Ending ending;
+  ending.exit_code = 10;
+  ending.verdict = "failed";
+  ending.message = "the data changed:\n  dataset.train: aa -> b\x1b\nhint: bring it back";
+  CHECK_THAT(failure_text(RunRecord{}, ending, {}),
+             StartsWith("error: the data changed:\n  dataset.train: aa -> b\\x1b\nhint: bring it "
+                        "back\n"));
+  ending.first_failure = FirstFailure{.exit_code = 10, .message = "two lines:\none"};
+  CHECK_THAT(failure_text(RunRecord{}, ending, {}),
+             Contains("  cause    two lines:\n           one\n"));
+}
+
 TEST_CASE("result.json has every field of the contract") {
   check_golden("report/result.json",
                to_pretty(result_document(invented::run(), invented::ending())) + "\n");

@@ -50,7 +50,7 @@ def floats(*values):
     return struct.pack(f"<{len(values)}f", *values)
 
 
-def write_checkpoint(folder, step=7, epoch=1):
+def write_checkpoint(folder, step=7, epoch=1, format=3):
     """One rank, a model of one layer, an optimizer, an average and the best weights."""
     path = folder / f"epoch={epoch:04}-mid-step={step:06}"
     path.mkdir(parents=True)
@@ -61,9 +61,9 @@ def write_checkpoint(folder, step=7, epoch=1):
                                {"training": {"averager": {"updates": 3}}, "world_size": 1, "rank": 0})
     (path / "rank_0.part").write_bytes(part)
     manifest, _ = container([], {
-        "format": 1, "epoch": epoch, "step_in_epoch": 2, "global_step": step, "world_size": 1, "reason": "every_n_steps",
+        "format": format, "epoch": epoch, "next_epoch": epoch, "step_in_epoch": 2, "global_step": step, "world_size": 1, "reason": "every_n_steps",
         "value": 0.25, "monitor": "val/loss", "parts": [{"file": "rank_0.part", "bytes": len(part), "checksum": checksum}],
-        "config_hash": "00ff", "written_at": "2026-11-21T05:01:48Z", "version": "1.2.3", "facts": {"torch": "2.11.0"}})
+        "config_hash": "00ff", "written_at": "2026-11-21T05:01:48Z", "version": "1.2.3", "facts": {"torch": "2.11.0"}, "shared": []})
     (path / "manifest").write_bytes(manifest)
     return path
 
@@ -136,6 +136,27 @@ class Lists(Verbs):
         self.assertEqual((row["name"], row["epoch"], row["step"], row["monitor"], row["value"], row["links"]),
                          ("epoch=0001-mid-step=000002", 1, 2, "val/loss", 0.2, ["last", "best"]))
 
+    def test_another_format_is_unsupported_and_stays(self):
+        self.save(1)
+        old = write_checkpoint(self.saved, format=1)
+        row = self.json("ls", self.run_dir, "--verify")["checkpoints"][0]
+        self.assertEqual((row["name"], row["state"]), (old.name, "unsupported"))
+        self.assertIn("cannot read format 1 of checkpoints: this trainctl reads format 3", row["why"])
+        self.assertRegex(self.checkpoint("ls", self.run_dir), r"(?m)^hint: finish the run with the trainctl that wrote it")
+        self.assertRegex(self.checkpoint("verify", self.run_dir, code=10), r"(?m)^unsupported +\S+000007: .*\nhint: .*\nok +\S+000001$")
+        for verb in (["inspect", self.run_dir], ["export", self.run_dir, "--out", "weights.safetensors"]):
+            self.checkpoint(*verb, code=10)
+            self.assertRegex(self.err, r"cannot read format 1 .*; the checkpoint is left where it is\nhint: ")
+        self.assertTrue((old / "manifest").exists())
+
+    def test_an_epoch_is_the_one_of_the_last_step(self):
+        self.save(5, 10, 15)
+        rows = self.json("ls", self.run_dir)["checkpoints"]
+        shown = [self.json("inspect", self.saved / row["name"])["manifest"] for row in rows]
+        self.assertEqual([row["epoch"] for row in rows], [2, 1, 1])
+        self.assertEqual([(one["epoch"], one["next_epoch"]) for one in shown], [(2, 2), (1, 2), (1, 1)])
+        self.assertIn("10 (at the end of epoch 1)", self.checkpoint("inspect", self.saved / "epoch=0001-step=000010"))
+
     def test_nothing_and_no_folder(self):
         self.saved.mkdir(parents=True)
         self.assertEqual(self.checkpoint("ls", self.run_dir), "")
@@ -161,7 +182,7 @@ class Inspects(Verbs):
     def test_the_document_and_the_ways_to_name_it(self):
         path = write_checkpoint(self.saved)
         document = self.json("inspect", path)
-        self.assertEqual(document["schema"], "trainctl.checkpoint_inspect/1")
+        self.assertEqual(document["schema"], "trainctl.checkpoint_inspect/2")
         self.assertEqual((document["manifest"]["global_step"], document["manifest"]["config_hash"]), (7, "00ff"))
         self.assertEqual(document["groups"]["model"], {"tensors": 2, "bytes": 24})
         self.assertEqual(document["training"], {"averager": {"updates": 3}})

@@ -269,6 +269,24 @@ TEST_CASE("a deleted working directory is named and is no bug of the program", "
   }
 }
 
+TEST_CASE("a verb that starts processes refuses a deleted working directory", "[smoke]") {
+  const TempFolder folder;
+  std::ofstream(folder / "config.yaml") << "model: mlp\n";
+  for (const char* words : {"run {}", "run {} --run-dir /tmp/never", "eval {} --checkpoint /tmp/x",
+                            "plan {}", "bench {}", "tune {}", "sweep {} seed=1,2", "lr-find {}",
+                            "verify-resume {}", "predict {} --checkpoint /tmp/x --out /tmp/y.csv",
+                            "checkpoint export /tmp/x --out /tmp/y.pt"}) {
+    const std::string command = fmt::format(fmt::runtime(words), (folder / "config.yaml").string());
+    const std::string text = output_of(
+        fmt::format("mkdir -p {0}/d && cd {0}/d && rmdir ../d && {1} {2} 2>&1; echo \"code $?\"",
+                    folder.path().string(), TRAINCTL_BINARY, command));
+    CAPTURE(command);
+    CHECK(text ==
+          "error: cannot start: the working directory has been deleted\n"
+          "hint: change to a folder that exists, as in: cd ~\ncode 11\n");
+  }
+}
+
 TEST_CASE("bash completes verbs, flags, keys and values", "[smoke]") {
   const TempFolder folder;
   std::ofstream(folder / "complete.bash")

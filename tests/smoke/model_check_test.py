@@ -37,6 +37,8 @@ class ModelChecks(Smoke):
         for text in ("weights: it does not fit the model: fc1.weight is 32x784 in the file and 16x784 in the model",
                      "conv1", "no_weight_decay_on: 'nothing' matches no trained parameter"):
             self.assertIn(text, texts)
+        for _, message in problems:
+            self.assertNotRegex(message, r"^(\w+): \1\b")  # no prefix twice, as in "freeze: freeze: ..."
         self.assertEqual(len(self.validate("--model", "model.hidden=[16]", "+weights=w.pth", code=10)), 1)
 
     def test_a_run_makes_no_folder_where_they_do_not_fit(self):

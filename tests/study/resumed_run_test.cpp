@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "checkpoint/folders.hpp"
 #include "checkpoint/saves.hpp"
 #include "study/fake_run.hpp"
 #include "study/trial.hpp"
@@ -265,8 +266,19 @@ TEST_CASE("the wall time of a run is that of all of its starts") {
   const double failed_s = resume_after("failed", 500);
   CHECK(failed_s >= 500);
   CHECK(failed_s < 1400);
-  put_text(run_dir / "logs/rank_0.log", "a line\n");
-  CHECK(resume_after("unfinished", 500) >= 1400);  // killed 1000 s after it had begun
+  // The start was killed 400 s after it had begun, and 600 s passed until it was resumed. The last
+  // row is newer than the checkpoint, so that the resumed run rewrites its file.
+  put_text(run_dir / "metrics.jsonl", "{\"step\":5}\n{\"step\":15}\n");
+  const fs::file_time_type killed = fs::file_time_type::clock::now() - std::chrono::seconds(600);
+  fs::last_write_time(run_dir / "metrics.jsonl", killed);
+  for (const std::string& name : checkpoint::names_in(run_dir / "logs"))
+    fs::last_write_time(run_dir / "logs" / name, killed);
+  for (const char* name : {"epochs.csv", "timing.csv"}) {
+    if (fs::exists(run_dir / name)) fs::last_write_time(run_dir / name, killed);
+  }
+  const double killed_s = resume_after("unfinished", 500);
+  CHECK(killed_s >= 890);
+  CHECK(killed_s < 1400);
 }
 
 TEST_CASE("another config stops before anything in the folder is touched") {

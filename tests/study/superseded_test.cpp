@@ -6,7 +6,9 @@
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"
 
+#include <chrono>
 #include <map>
+#include <vector>
 
 using namespace trainctl;
 using study::Point;
@@ -62,6 +64,22 @@ TEST_CASE("what was put aside for a start that came to nothing is back as it was
   CHECK_FALSE(fs::exists(folder / "superseded/1/epochs.csv"));
   CHECK(fs::exists(folder / "superseded/1/result.json"));
   CHECK_FALSE(study::take_back(folder.path()));
+}
+
+TEST_CASE("Aside: files that are rewritten and taken back keep their modification times") {
+  TempFolder folder;
+  fill(folder.path());
+  const fs::file_time_type before = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  const std::vector<fs::path> files{folder / "epochs.csv", folder / "metrics.jsonl"};
+  for (const fs::path& file : files) fs::last_write_time(file, before);
+  const auto check_times = [&] {
+    for (const fs::path& file : files)
+      CHECK(fs::last_write_time(file) - before < std::chrono::seconds(1));
+  };
+  REQUIRE(study::put_aside(folder.path(), Point{1, 10}));
+  check_times();
+  REQUIRE(study::take_back(folder.path()));
+  check_times();
 }
 
 TEST_CASE("once the run has gone on nothing is taken back") {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
@@ -27,17 +28,11 @@ class WorkMeter {
     fd_ = trainctl::Fd(static_cast<int>(::syscall(SYS_perf_event_open, &counter, 0, -1, -1, 0)));
   }
 
-  /// Returns the least work of some runs of `body`.
   template <class Body>
   [[nodiscard]] double measure(const Body& body) const {
-    constexpr int kRuns = 3;
-    double least = std::numeric_limits<double>::infinity();
-    for (int run = 0; run < kRuns; ++run) {
-      const double before = read();
-      body();
-      least = std::min(least, read() - before);
-    }
-    return least;
+    const double before = read();
+    body();
+    return read() - before;
   }
 
  private:
@@ -53,19 +48,25 @@ class WorkMeter {
   trainctl::Fd fd_;
 };
 
-/// Returns how many times the work of `size` twice that size takes. `prepare(size)` makes the input
-/// and returns a callable that reads it; only the callable is measured. CPU time is disturbed by
-/// whoever shares the caches, so the lowest of some attempts counts: a quadratic reader has 4 in
-/// each.
+/// Twice the input may take at most this many times the work of a reader.
+inline constexpr double kMostPerDoubling = 2.3;
+inline constexpr int kDoublings = 5;
+
+/// Returns how many times the work each doubling of the input takes, over five doublings at once: a
+/// quadratic reader takes 4 times, a linear one twice. `prepare(size)` makes the input and returns
+/// a callable that reads it; only the callable is measured. Others who share the caches only ever
+/// add to a measurement, so the least of several counts.
 template <class Prepare>
-double growth_of(const Prepare& prepare, std::size_t size) {
-  constexpr int kAttempts = 8;
-  constexpr double kLinear = 2.3;
+double growth_per_doubling(const Prepare& prepare, std::size_t size) {
+  constexpr int kMostAttempts = 12;
   const WorkMeter meter;
-  double lowest = std::numeric_limits<double>::infinity();
-  for (int attempt = 0; attempt < kAttempts && lowest > kLinear; ++attempt) {
-    const double once = meter.measure(prepare(size));
-    lowest = std::min(lowest, meter.measure(prepare(2 * size)) / once);
+  double small = std::numeric_limits<double>::infinity();
+  double large = small;
+  double growth = small;
+  for (int attempt = 0; attempt < kMostAttempts && growth > kMostPerDoubling; ++attempt) {
+    small = std::min(small, meter.measure(prepare(size)));
+    large = std::min(large, meter.measure(prepare(size << kDoublings)));
+    growth = std::pow(large / small, 1.0 / kDoublings);
   }
-  return lowest;
+  return growth;
 }
