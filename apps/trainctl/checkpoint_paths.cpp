@@ -15,7 +15,7 @@ namespace {
 /// Without links and "..", so that its name is the checkpoint's.
 fs::path found_folder(const std::string& path) {
   std::error_code failure;
-  const fs::path found = fs::canonical(run_word(path), failure);
+  const fs::path found = fs::canonical(run_word(path, "runs", study::RunNeeds::weights), failure);
   ENSURE(checkpoint, !failure, "cannot find {}: {}", printable(path), failure.message());
   ENSURE(checkpoint, checkpoint::is_folder(found), "{} is no folder, as checkpoints are",
          printable(path));

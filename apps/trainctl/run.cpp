@@ -180,10 +180,11 @@ void print_ending(const study::RunOutcome& run, const Context& context) {
 RunFlags with_config(RunFlags flags, const Context& context) {
   std::error_code ignored;
   if (!flags.resume.empty() && !flags.config.file.empty())
-    flags.config.file = run_word(flags.config.file, flags.out);
+    flags.config.file = run_word(flags.config.file, flags.out, study::RunNeeds::checkpoint);
   const bool resumes_by_link =
       flags.resume == "auto" || flags.resume == "last" || flags.resume == "best";
-  if (!resumes_by_link) flags.resume = run_word(flags.resume, flags.out);
+  if (!resumes_by_link)
+    flags.resume = run_word(flags.resume, flags.out, study::RunNeeds::checkpoint);
   const bool is_folder = fs::is_directory(flags.config.file, ignored);
   const bool names_folder =
       !flags.resume.empty() &&

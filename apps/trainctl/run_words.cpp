@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "context.hpp"
-#include "study/run_names.hpp"
 
 #include <algorithm>
 #include <set>
@@ -42,11 +41,19 @@ std::vector<std::string> runs_of_folder(const std::string& folder) {
 
 }  // namespace
 
-std::string run_word(const std::string& word, const fs::path& root) {
+std::string run_word(const std::string& word, const fs::path& root, study::RunNeeds needs) {
   std::error_code ignored;
   if (fs::is_regular_file(word, ignored) || report::is_run_folder(word)) return word;
-  const auto run = study::run_called(word, root);
-  return run ? run->string() : word;
+  const auto run = study::run_called(word, root, needs);
+  if (!run) return word;
+  if (!run->skipped.empty()) {
+    std::vector<std::string> names;
+    for (const fs::path& folder : run->skipped) names.push_back(folder.string());
+    put(stderr, fmt::format("'{}' is {}: skipped {} newer {} without a checkpoint: {}\n",
+                            printable(word), printable(run->folder.string()), names.size(),
+                            names.size() == 1 ? "run" : "runs", shortened(names)));
+  }
+  return run->folder.string();
 }
 
 std::vector<std::string> runs_of_word(const std::string& word) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "report/run_files.hpp"
+#include "study/run_names.hpp"
 
 #include <string>
 #include <vector>
@@ -11,7 +12,9 @@ struct Context;
 
 /// The run folder that the word means, see study::run_called(); the word itself where it names a
 /// file or another folder, or no run.
-std::string run_word(const std::string& word, const fs::path& root = "runs");
+/// Prints to stderr which newer runs it skips because they lack what is needed.
+std::string run_word(const std::string& word, const fs::path& root = "runs",
+                     study::RunNeeds needs = study::RunNeeds::nothing);
 
 /// The run folders of a word of the command line: itself where it exists, or the runs of a sweep's
 /// folder, else what stands between its commas. Throws Error(config) where one does not exist.

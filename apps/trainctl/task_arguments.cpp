@@ -34,7 +34,7 @@ constexpr const char* kRuns = "runs";  // where `run` makes its folders
 /// one is read. Returns the word itself if no run has that name.
 std::string resolved(const std::string& word) {
   std::error_code failure;
-  const std::string run = run_word(word);
+  const std::string run = run_word(word, kRuns, study::RunNeeds::weights);
   const fs::path found = fs::canonical(run, failure);
   return failure ? run : found.string();
 }

@@ -1,11 +1,13 @@
 #include "engine/layout.hpp"
 
 #include "base/clock.hpp"
+#include "base/core_use.hpp"
 #include "engine/threads.hpp"
 #include "train/flops.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -53,13 +55,26 @@ std::int64_t probed_rows(const LayoutContext& context) {
   return std::clamp(static_cast<std::int64_t>(kStepS / row_s), kFewRows, batch);
 }
 
+/// Probes again if other processes took the cores meanwhile. A choice on a busy machine would be
+/// chance, and part of the run for as long as it lasts: the format stays as it is instead.
+train::LayoutChoice probe_when_quiet(const train::LayoutProbe& probe) {
+  constexpr int kMostProbes = 3;
+  double taken = 0;
+  for (int i = 0; i < kMostProbes; ++i) {
+    const CoreUseMeter others;
+    train::LayoutChoice choice = train::probe_layout(probe, steady_clock());
+    taken = others.taken();
+    if (taken == 0) return choice;
+  }
+  return {false, fmt::format("too noisy to tell: others took {:.0f} % of the cores", 100 * taken)};
+}
+
 train::LayoutChoice probe(const LayoutContext& context) {
   if (context.experiment.trainer.deterministic) return {false, "deterministic"};
   if (!context.trains) return {false, "a CPU, and nothing is trained"};
   if (count_operations(context).convolution_flops <= 0) return {false, train::kNoConvolutions};
   const std::int64_t rows = probed_rows(context);
-  return train::probe_layout({step_in(context, false, rows), step_in(context, true, rows)},
-                             steady_clock());
+  return probe_when_quiet({step_in(context, false, rows), step_in(context, true, rows)});
 }
 
 train::LayoutChoice choose(const LayoutContext& context) {

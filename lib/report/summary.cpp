@@ -215,9 +215,10 @@ std::string summary_text(const RunRecord& record, const Ending& ending, const St
   if (!record.skipped.empty()) text += fact("skipped", skipped_text(record), style);
   if (!ending.profile.empty()) text += fact("profile", printable(ending.profile), style);
   if (!ending.run_dir.empty()) text += fact("run folder", printable(ending.run_dir), style);
-  return text + fact("next",
-                     paint(printable(next_command(found, context, ending)), Ink::bold, style),
-                     style);
+  return text +
+         fact("next",
+              paint(printable(bounded(next_command(found, context, ending))), Ink::bold, style),
+              style);
 }
 
 }  // namespace trainctl::report

@@ -6,6 +6,8 @@
 #include "checkpoint/contents.hpp"
 #include "checkpoint/names.hpp"
 #include "spec/duration.hpp"
+#include "study/continuation.hpp"
+#include "study/run_start.hpp"
 
 #include <system_error>
 
@@ -70,6 +72,7 @@ std::optional<RunOutcome> complete_run(const RunRequest& request, const fs::path
     why = reached_end(request, checkpoint::contents_of_file(part).training);
   }
   if (why.empty()) return std::nullopt;
+  expect_same_experiment(request.loaded, run_dir, origin, world_size_of(request));
   RunOutcome outcome;
   outcome.folder = run_dir;
   outcome.ending.run_dir = run_dir.string();

@@ -110,6 +110,12 @@ void mark_improved(std::vector<events::EpochEnded>& epochs, const spec::Experime
 
 }  // namespace
 
+void expect_same_experiment(const spec::Loaded& loaded, const fs::path& run_dir,
+                            const Origin& origin, int world_size) {
+  Continuation unused;
+  compare({loaded, origin, config_of(origin, run_dir), world_size}, unused);
+}
+
 Continuation continue_run(const spec::Loaded& loaded, const fs::path& run_dir, Origin origin,
                           int world_size) {
   Continuation past;

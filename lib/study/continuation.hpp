@@ -21,6 +21,11 @@ struct Continuation {
   std::vector<events::EpochEnded> epochs;           // complete by then, as epochs.csv tells
 };
 
+/// Throws Error(config) naming the values that differ from those of the checkpoint and cannot
+/// change in a resumed run.
+void expect_same_experiment(const spec::Loaded& loaded, const fs::path& run_dir,
+                            const Origin& origin, int world_size);
+
 /// Readies the folder for a start at `origin`: compares the configs, says which damaged checkpoints
 /// are left out, what has changed and what the tables lack, and puts aside what lies behind it;
 /// until a worker says that it has resumed, take_back() undoes that. Throws Error(config) naming

@@ -58,8 +58,8 @@ std::vector<fs::path> runs_of_name(const FolderRequest& asked) {
   return runs;
 }
 
-/// Also one that was found damaged: a run that has lost all of its checkpoints is not passed over
-/// in silence.
+}  // namespace
+
 bool has_checkpoint(const fs::path& run_dir) {
   const fs::path folder = run_dir / kCheckpoints;
   std::error_code ignored;
@@ -69,6 +69,8 @@ bool has_checkpoint(const fs::path& run_dir) {
            (checkpoint::parse_folder_name(name) && checkpoint::is_committed(folder / name));
   });
 }
+
+namespace {
 
 FolderRequest within(FolderRequest asked, const fs::path& run_dir) {
   asked.fixed = run_dir;

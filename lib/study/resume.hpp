@@ -32,6 +32,10 @@ ResumeWish parse_resume(const std::string& text);
 /// nothing to resume, Error(config) where the folder is not that of a training run.
 FolderRequest resumed_folder(const FolderRequest& asked, const ResumeWish& wish);
 
+/// Returns whether the run has a checkpoint, or one that was found damaged: a run that has lost all
+/// of its checkpoints is not skipped in silence.
+bool has_checkpoint(const fs::path& run_dir);
+
 /// The run folder that a path means, its own or that of a checkpoint. Throws Error(config) where
 /// the wish is none or the path means none.
 fs::path run_folder_of(const ResumeWish& wish);

@@ -3,11 +3,13 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "spec/task.hpp"
+#include "study/resume.hpp"
 #include "study/run_folder.hpp"
 
 #include <algorithm>
 #include <functional>
 #include <system_error>
+#include <utility>
 
 namespace trainctl::study {
 namespace {
@@ -30,20 +32,39 @@ std::vector<fs::path> runs_in(const fs::path& folder) {
   return runs;
 }
 
-std::optional<fs::path> newest_run(const fs::path& folder) {
-  const std::vector<fs::path> runs = runs_in(folder);
-  return runs.empty() ? std::nullopt : std::optional(runs.front());
+/// Weights for evaluation, as runs without checkpoints may keep: best.safetensors.
+bool has_weights(const fs::path& run_dir) {
+  std::error_code failure;
+  for (fs::directory_iterator at(run_dir / "checkpoints", failure), end; !failure && at != end;
+       at.increment(failure)) {
+    if (at->path().extension() == ".safetensors") return true;
+  }
+  return false;
 }
 
-std::optional<fs::path> newest_of_all(const fs::path& root) {
-  std::optional<fs::path> newest;
+/// The run folders of all experiments below `root`, newest first.
+std::vector<fs::path> all_runs(const fs::path& root) {
+  std::vector<fs::path> all;
   std::error_code failure;
   for (fs::directory_iterator at(root, failure), end; !failure && at != end;
        at.increment(failure)) {
-    const auto run = newest_run(at->path());
-    if (run && (!newest || newest->filename() < run->filename())) newest = run;
+    for (fs::path& run : runs_in(at->path())) all.push_back(std::move(run));
   }
-  return newest;
+  std::ranges::sort(all, std::greater(), [](const fs::path& run) { return run.filename(); });
+  return all;
+}
+
+/// Returns the first of `runs` that has what is needed, or the first if none has.
+std::optional<NamedRun> first_with(const std::vector<fs::path>& runs, RunNeeds needs) {
+  if (runs.empty()) return std::nullopt;
+  NamedRun found;
+  for (const fs::path& run : runs) {
+    found.folder = run;
+    if (needs == RunNeeds::nothing || has_checkpoint(run)) return found;
+    if (needs == RunNeeds::weights ? has_weights(run) : is_in_use(run)) return found;
+    found.skipped.push_back(run);
+  }
+  return NamedRun{runs.front(), {}};
 }
 
 bool is_training(const fs::path& run_dir) {
@@ -62,13 +83,13 @@ std::vector<fs::path> training_runs(const fs::path& root, const std::string& nam
   return runs;
 }
 
-std::optional<fs::path> run_called(const std::string& word, const fs::path& root) {
+std::optional<NamedRun> run_called(const std::string& word, const fs::path& root, RunNeeds needs) {
   if (word.empty()) return std::nullopt;
-  if (is_resolved_run(word)) return word;
-  std::optional<fs::path> found;
+  if (is_resolved_run(word)) return NamedRun{word, {}};
+  std::optional<NamedRun> found;
   if (word.find('/') == std::string::npos)
-    found = word == "latest" ? newest_of_all(root) : newest_run(root / word);
-  return found ? found : newest_run(word);
+    found = first_with(word == "latest" ? all_runs(root) : runs_in(root / word), needs);
+  return found ? found : first_with(runs_in(word), needs);
 }
 
 fs::path find_run(const std::string& word, const fs::path& root) {
@@ -77,7 +98,7 @@ fs::path find_run(const std::string& word, const fs::path& root) {
          "there is no run '{}': it is neither a run folder (with config.resolved.yaml) nor an "
          "experiment with runs below {}; name a folder, or another place by --out",
          printable(word), printable(root.string()));
-  return *found;
+  return found->folder;
 }
 
 }  // namespace trainctl::study

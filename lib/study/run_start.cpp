@@ -12,10 +12,7 @@
 #include <utility>
 
 namespace trainctl::study {
-namespace {
 
-/// Ranks that this start will have; 0 where the devices cannot be asked: the start itself will say
-/// why.
 int world_size_of(const RunRequest& request) {
   const spec::Trainer& trainer = request.loaded.experiment.trainer;
   const int nodes = request.nodes ? request.nodes->nodes : 1;
@@ -27,6 +24,8 @@ int world_size_of(const RunRequest& request) {
     return 0;
   }
 }
+
+namespace {
 
 // It begins with a checkpoint, or at the first step.
 Start start_at(RunRequest request, const fs::path& folder, Origin origin) {

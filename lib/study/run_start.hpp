@@ -12,6 +12,10 @@ struct Start {
   Continuation past;
 };
 
+/// Returns the number of ranks that a start will have, or 0 if the devices cannot be asked: the
+/// start itself will say why.
+int world_size_of(const RunRequest& request);
+
 /// The checkpoint that `--resume` means in this folder; without the flag, the first step. Throws as
 /// choose_checkpoint().
 Origin first_origin(const RunRequest& request, const fs::path& folder);

@@ -25,10 +25,11 @@ std::string global_batch_notice(const StepSamples& samples) {
   if (!samples.are_known() || samples.global_now() == samples.global_before()) return "";
   const std::string keeps = keeping_batch_clause(samples);
   return fmt::format(
-      "the global batch is {} now and was {}: {} ranks of loader.batch_size {}, and {} of {} "
+      "the global batch is {} now and was {}: {} of loader.batch_size {}, and {} of {} "
       "before{}",
-      samples.global_now(), samples.global_before(), samples.ranks_now, samples.batch_now,
-      samples.ranks_before, samples.batch_before,
+      samples.global_now(), samples.global_before(),
+      samples.ranks_now == 1 ? "1 rank" : fmt::format("{} ranks", samples.ranks_now),
+      samples.batch_now, samples.ranks_before, samples.batch_before,
       keeps.empty() ? "; no loader.batch_size keeps it" : keeps);
 }
 

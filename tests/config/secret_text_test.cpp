@@ -17,6 +17,17 @@ TEST_CASE("without_secrets: values of secret keys are covered wherever they are 
       "override 'dataset.remote.secret_key=hunter2'",
       "override '+dataset.remote={session_token: hunter2}'",
       "password: correct hunter2, staple",
+      R"(password: "a\"hunter2")",
+      "password: 'a''hunter2'",
+      "s: {password: [a, hunter2]}",
+      "hf_token: hunter2",
+      "wandb_api_key: hunter2",
+      "apiKey: hunter2",
+      "AWS_SECRET_ACCESS_KEY: hunter2",
+      "secretAccessKey: hunter2",
+      "passwd: hunter2",
+      "auth: hunter2",
+      "x: &secret hunter2",
       "root: https://user:hunter2@host/x",
   };
   for (const std::string& text : texts) {
@@ -33,7 +44,7 @@ TEST_CASE("without_secrets: references, other keys and other values stay") {
   for (const std::string text :
        {"secret_key: ${secret:AWS_SECRET}", "lr: \"${secret:LR}\"",
         "secret_key: \"${secret:AWS_SECRET}\"", "dataset: {type: tokens, path: token.bin}",
-        "secret_key", "lr: 0.1  # token"})
+        "author: me", "weights: {key_map: {a: b}}", "tokens: 5", "secret_key", "lr: 0.1  # token"})
     CHECK(without_secrets(text) == text);
 }
 

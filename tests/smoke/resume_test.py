@@ -197,6 +197,25 @@ class GoesOn(Resumes):
         self.call("run", "digits.yaml", "trainer.max_epochs=1", "--run-dir", self.run_dir, "--resume", "auto", "--json")
         self.assertEqual(json.loads(self.out), self.result())
 
+    def test_a_finished_run_is_not_complete_with_other_settings(self):
+        self.go("trainer.max_epochs=1")
+        before = {path: path.read_bytes() for path in self.run_dir.iterdir() if path.is_file()}
+        self.call("run", "digits.yaml", "trainer.max_epochs=1", "optimizer.lr=0.5", "--run-dir", self.run_dir, "--resume", "auto", code=2)
+        self.assertIn("optimizer.lr: 0.002 -> 0.5", self.err)
+        self.assertEqual({path: path.read_bytes() for path in self.run_dir.iterdir() if path.is_file()}, before)
+
+    def test_a_name_means_the_newest_run_that_has_a_checkpoint(self):
+        self.call("run", "digits.yaml", "trainer.max_epochs=1")
+        folder = next(path for path in (self.folder / "runs" / "smoke").iterdir() if not path.is_symlink())
+        self.call("run", "digits.yaml", "optimizer.type=sgd", "++optimizer.lr=1e30", "checkpoint.every_n_steps=~", code=6)
+        skipped = rf"is runs/smoke/{folder.name}: skipped 1 newer run without a checkpoint: runs/smoke/"
+        for words in (("checkpoint", "inspect", "smoke"), ("checkpoint", "verify", "latest"),
+                      ("checkpoint", "export", "smoke", "--out", "out.safetensors"), ("eval", "smoke", "--checkpoint", "last"),
+                      ("run", "--resume", "smoke", "trainer.max_epochs=2"), ("run", "smoke", "--resume", "auto", "trainer.max_epochs=3")):
+            self.call(*words)
+            self.assertRegex(self.err, skipped, words)
+        self.assertEqual(self.result(folder)["epochs"], 3)
+
     def test_a_failed_run_without_a_checkpoint_does_not_hide_the_one_before(self):
         self.call("run", "digits.yaml", "trainer.max_epochs=1")
         folder = next(path for path in (self.folder / "runs" / "smoke").iterdir() if not path.is_symlink())

@@ -97,7 +97,7 @@ class Folders(Sweeping):
         self.assertEqual(before, {path: path.stat().st_mtime_ns for path in older.rglob("*")})
 
     def test_the_sweep_of_a_name_starts_where_there_is_none_to_resume(self):
-        code, out, err = run(self.folder, "sweep", "tiny.yaml", "optimizer.lr=0.1", "trainer.max_epochs=1", "--resume")
+        code, out, err = run(self.folder, "sweep", "tiny.yaml", "optimizer.lr=0.1,0.01", "trainer.max_epochs=1", "--resume")
         self.assertEqual(code, 0, out + err)
         self.assertTrue((self.folder / "runs/sweep/tiny/latest/sweep.json").is_file())
 

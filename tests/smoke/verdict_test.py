@@ -90,6 +90,7 @@ class Settings(Verdicts):
             self.assertGreater(gain["high"] * self.SLACK, after / before, (found["setting"], before, after, gain))
         return after / before
 
+    @measures_time
     def test_a_linear_model_with_batches_of_one_row_asks_for_larger_ones(self):
         words = ["model=linear", "loader.batch_size=1", "loader.num_workers=0", "dataset.train.samples=3000",
                  "optimizer={type: sgd, lr: 0.01}", "trainer.limit_val_batches=1", "trainer.num_threads=1", "trainer.max_epochs=3"]
@@ -98,6 +99,7 @@ class Settings(Verdicts):
         self.accepts(found)
         self.assertGreater(self.follow(found, *words), 1.1)
 
+    @measures_time
     def test_detect_anomaly_is_the_cause(self):
         words = ["model.hidden=[64, 64, 64, 64]", "loader.batch_size=16", "loader.num_workers=0", "dataset.train.samples=4000",
                  "trainer.limit_val_batches=1", "trainer.num_threads=1", "trainer.detect_anomaly=true", "trainer.max_epochs=3"]

@@ -42,5 +42,6 @@ inline trainctl::train::Session session_of(FakeRun& run) {
           .communicator = *run.communicator,
           .clock = *run.clock,
           .emit = [&run](const trainctl::events::Event& event) { run.events.push_back(event); },
+          .heartbeat = &run.heartbeat,
           .run_dir = run.folder.path()};
 }
