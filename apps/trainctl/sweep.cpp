@@ -72,7 +72,11 @@ study::RunFolder folder_for(const SweepFlags& flags, const PlannedSweep& sweep) 
   const study::FolderRequest request{.name = sweep.name, .root = fs::path("runs") / "sweep"};
   std::optional<fs::path> folder;
   if (!flags.out.empty()) {
+    std::error_code ignored;
     folder = fs::absolute(flags.out).lexically_normal();
+    // The link `latest` may lead to another sweep while this one runs.
+    const fs::path target = fs::canonical(*folder, ignored);
+    if (!ignored && fs::is_symlink(*folder, ignored)) folder = target;
   } else if (flags.resume || flags.retry_failed) {
     folder = study::newest_folder(request);
   }

@@ -95,6 +95,9 @@ class Folders(Sweeping):
         document = json.loads(out)
         self.assertEqual((len(document["runs"]), document["folder"]), (3, str((root / "latest").resolve())))
         self.assertEqual(before, {path: path.stat().st_mtime_ns for path in older.rglob("*")})
+        code, out, err = run(self.folder, *more, "--out", root / "latest", "--resume", "--json")
+        self.assertEqual(code, 0, out + err)
+        self.assertEqual(json.loads(out)["folder"], str((root / "latest").resolve()), "the folder, not the link")
 
     def test_the_sweep_of_a_name_starts_where_there_is_none_to_resume(self):
         code, out, err = run(self.folder, "sweep", "tiny.yaml", "optimizer.lr=0.1,0.01", "trainer.max_epochs=1", "--resume")
