@@ -66,7 +66,8 @@ train::LayoutChoice probe_when_quiet(const train::LayoutProbe& probe) {
     taken = others.taken();
     if (taken == 0) return choice;
   }
-  return {false, fmt::format("too noisy to tell: others took {:.0f} % of the cores", 100 * taken)};
+  return {false,
+          fmt::format("probe: too noisy to tell, others took {:.0f} % of the cores", 100 * taken)};
 }
 
 train::LayoutChoice probe(const LayoutContext& context) {

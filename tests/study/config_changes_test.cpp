@@ -112,7 +112,8 @@ TEST_CASE("a longer run is not bitwise where its length decides the rates") {
   };
   for (const char* open :
        {"scheduler=one_cycle_lr", "scheduler=cosine_annealing_lr",
-        "scheduler={type: linear_lr, total_iters: auto}", "scheduler={type: constant, warmup: 0.1}",
+        "scheduler={type: linear_lr, total_iters: auto}",
+        "scheduler={type: constant, interval: step, warmup: 0.1}",
         "scheduler={type: polynomial_lr, total_iters: auto}", "scheduler=wsd",
         "scheduler={type: sequential_lr, schedulers: [{type: step_lr, step_size: 1}, "
         "cosine_annealing_lr], milestones: [2]}"}) {
