@@ -70,6 +70,33 @@ double own_s() {
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
+/// Run and wait time, in nanoseconds, are the first two numbers of a thread's schedstat file.
+std::map<std::string, ThreadTimes> thread_times(const fs::path& root) {
+  std::map<std::string, ThreadTimes> threads;
+  std::error_code ended;
+  for (const auto& entry : fs::directory_iterator(root / "proc/self/task", ended)) {
+    std::ifstream in(entry.path() / "schedstat");
+    double run_ns = 0;
+    double wait_ns = 0;
+    if (in >> run_ns >> wait_ns) threads[entry.path().filename()] = {1e-9 * run_ns, 1e-9 * wait_ns};
+  }
+  return threads;
+}
+
+/// Over the threads that are there at the end; one that was not there before began in between.
+std::optional<double> waited_share(const CoreTimes& before, const CoreTimes& now) {
+  double run_s = 0;
+  double wait_s = 0;
+  for (const auto& [name, times] : now.threads) {
+    const auto earlier = before.threads.find(name);
+    const ThreadTimes since = earlier == before.threads.end() ? ThreadTimes{} : earlier->second;
+    run_s += std::max(times.run_s - since.run_s, 0.0);
+    wait_s += std::max(times.wait_s - since.wait_s, 0.0);
+  }
+  if (!(run_s + wait_s > 0)) return std::nullopt;
+  return wait_s / (run_s + wait_s);
+}
+
 bool shares_cores(pid_t pid, const std::vector<int>& cores) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -106,6 +133,7 @@ std::optional<CoreTimes> read_core_times(const fs::path& root) {
   }
   if (found == 0 || found != cores.size()) return std::nullopt;
   times.run_s = own_s();
+  times.threads = thread_times(root);
   for (const pid_t pid : relatives(root)) {
     if (shares_cores(pid, cores)) times.run_s += process_s(root, pid);
   }
@@ -119,7 +147,8 @@ std::optional<CoreUse> core_use(const CoreTimes& before, const CoreTimes& now) {
   const double total_s = busy_s + stolen_s + idle_s;
   if (!(busy_s >= 0) || total_s < kShortestSpan) return std::nullopt;
   const double outside_s = std::max(busy_s - std::max(now.run_s - before.run_s, 0.0), 0.0);
-  return CoreUse{outside_s / total_s, stolen_s / total_s, idle_s / total_s};
+  return CoreUse{outside_s / total_s, stolen_s / total_s, idle_s / total_s,
+                 waited_share(before, now)};
 }
 
 double CoreUseMeter::taken() const {
@@ -130,7 +159,8 @@ double CoreUseMeter::taken() const {
 
 bool is_contended(const CoreUse& use) {
   if (use.stolen >= kNotableOutsideShare) return true;
-  return use.outside + use.stolen >= kNotableOutsideShare && use.idle <= kHardlyIdle;
+  if (use.outside + use.stolen < kNotableOutsideShare) return false;
+  return use.waited ? *use.waited >= kNotableOutsideShare : use.idle <= kHardlyIdle;
 }
 
 }  // namespace trainctl

@@ -53,6 +53,7 @@ void each_field(Like<Usage> auto& r, auto&& visit) {
   visit("outside_cores", r.outside_cores);
   visit("stolen_cores", r.stolen_cores);
   visit("idle_cores", r.idle_cores);
+  visit("core_wait", r.core_wait);
 }
 
 void each_field(Like<Hello> auto& r, auto&& visit) {

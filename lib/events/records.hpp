@@ -62,6 +62,8 @@ struct Usage {
   std::optional<double> outside_cores;  // taken by processes outside of the run
   std::optional<double> stolen_cores;   // taken by other guests of the host (steal time)
   std::optional<double> idle_cores;
+  /// Of the time in which threads of the rank were ready to run: no core was free for them.
+  std::optional<double> core_wait;
 };
 
 /// First event of a rank: the process is up and its libraries are loaded.

@@ -164,6 +164,7 @@ Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext
   found.evidence = evidence_of(facts, rule);
   advise(rule, facts, found);
   if (found.limit == Limit::machine) {
+    found.share = taken_cores(*context.usage);
     BottleneckContext quiet = context;
     quiet.usage->outside_cores.reset();
     found.otherwise.push_back(find_bottleneck(timing, quiet));

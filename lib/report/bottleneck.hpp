@@ -118,7 +118,7 @@ struct Bottleneck {
   Limit limit = Limit::balanced;
   Limit part = Limit::balanced;  // that takes `share`; the verdict, unless its cause lies elsewhere
   std::string cause;  // of the rule that holds: "few_workers"; empty: nothing was measured
-  double share = 0;   // of the wall time, 0 to 1
+  double share = 0;   // of the wall time, 0 to 1; of a busy machine: of the cores' time
   Gain gain = {};     // of the advice; nothing is promised below its low end
   /// A factor: wall time over the wall time without all waits and overhead.
   double without_waits = 1;

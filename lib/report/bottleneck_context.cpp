@@ -15,10 +15,10 @@ void take_peak(std::optional<double>& peak, const std::optional<double>& value) 
   if (value) peak = std::max(peak.value_or(*value), *value);
 }
 
-constexpr std::array<std::optional<double> Usage::*, 10> kWeighted{
+constexpr std::array<std::optional<double> Usage::*, 11> kWeighted{
     &Usage::cpu_stalled,  &Usage::io_stalled,  &Usage::memory_stalled, &Usage::throttled,
     &Usage::loader_cores, &Usage::gpu_power_w, &Usage::pcie_mb_s,      &Usage::outside_cores,
-    &Usage::stolen_cores, &Usage::idle_cores};
+    &Usage::stolen_cores, &Usage::idle_cores,  &Usage::core_wait};
 
 /// Usage over epochs, each of which may lack some of it.
 class UsageSum {

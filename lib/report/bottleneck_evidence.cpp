@@ -165,6 +165,11 @@ void add_others(const events::Usage& usage, List& list) {
     list.add({"idle_cores", *usage.idle_cores, "share",
               fmt::format("the cores are idle {} of the time", percent(*usage.idle_cores))},
              "cores_taken few_threads");
+  if (usage.core_wait)
+    list.add({"core_wait", *usage.core_wait, "share",
+              fmt::format("threads that were ready waited for a core {} of the time",
+                          percent(*usage.core_wait))},
+             *usage.core_wait >= kWorthTelling ? "cores_taken" : "");
 }
 
 void add_memory(const Facts& facts, const events::Usage& usage, List& list) {

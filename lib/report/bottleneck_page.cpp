@@ -64,9 +64,10 @@ run of one process on a CPU the steps are replayed with one setting changed at a
 where the CPU has instructions for it, and without `trainer.detect_anomaly`; each takes at most 1 % of the training, two seconds at most. A
 replay counts with a margin of 15 %. The verdict names the settings that were not compared, and claims nothing about them.
 
-`machine_busy` comes first: when processes outside of the run take 10 % of the cores and hardly one is idle, or the host withholds 10 % of
-their time, all times are too long, and the share says by how much to distrust them. `otherwise` then has the verdict on the same times
-as if the machine were quiet.
+`machine_busy` comes first: when processes outside of the run take 10 % of the cores while the run's threads, ready to run, wait for a core
+10 % of the time, or the host withholds 10 % of the cores' time, all times are too long. `share` is then the share of the cores' time that
+others take. A busy core that the run does not need, as beside a run of one thread, is no contention. `otherwise` has the verdict on the
+same times as if the machine were quiet.
 
 The epochs after the first are judged, the first one where there is no other. Shares of the time are rank 0's. What the machine did comes
 from the kernel: pressure and CPU quota of the innermost control group, else of the machine, page faults, lost cores; from NVML on a GPU.

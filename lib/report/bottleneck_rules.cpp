@@ -16,8 +16,8 @@ using enum Limit;
 // whatever part takes the time.
 constexpr std::array kMachine{
     Rule{"cores_taken", std::nullopt, machine,
-         "processes outside of the run take 10 % of the cores and hardly a core is idle, or the "
-         "host withholds 10 % of their time (steal time)",
+         "processes outside of the run take 10 % of the cores while the run's threads wait for one "
+         "10 % of the time, or the host withholds 10 % of their time (steal time)",
          "other processes take the cores of the run, and every time is measured too long",
          "free the cores and run again", "", symptoms::others_take_cores, fixes::free_cores,
          Next::run_again},

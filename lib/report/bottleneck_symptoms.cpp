@@ -75,7 +75,7 @@ bool Facts::cores_are_short() const {
 double taken_cores(const events::Usage& usage) {
   if (!usage.outside_cores || usage.span_s < kShortestUsage) return 0;
   const CoreUse use{*usage.outside_cores, usage.stolen_cores.value_or(0),
-                    usage.idle_cores.value_or(1)};
+                    usage.idle_cores.value_or(1), usage.core_wait};
   return is_contended(use) ? use.outside + use.stolen : 0;
 }
 

@@ -23,8 +23,12 @@ std::string fact(const char* label, const std::string& value, const Style& style
 std::string setting_of(const TuneChange& change) { return change.key + "=" + change.value; }
 
 std::string verdict_text(const TuneVerdict& verdict) {
-  return fmt::format("{} ({} % of the time; {:.2f}x without all waits and overhead)", verdict.name,
-                     percent_text(verdict.share), verdict.headroom);
+  const std::string text =
+      fmt::format("{} ({} % of the time; {:.2f}x without all waits and overhead)", verdict.name,
+                  percent_text(verdict.share), verdict.headroom);
+  if (!(verdict.taken > 0)) return text;
+  return fmt::format("{}; other processes took {} % of the cores", text,
+                     percent_text(verdict.taken));
 }
 
 std::string runs_text(const TuneReport& report) {
@@ -61,8 +65,10 @@ std::string left_out_text(const TuneReport& report) {
 }
 
 std::string patch_line(const TuneReport& report) {
-  if (report.patch.empty())
+  if (report.patch.empty()) {
+    if (report.end == TuneEnd::machine_busy) return "undecided: the machine is busy";
     return report.end == TuneEnd::nothing_to_fix ? "nothing to fix" : "empty";
+  }
   std::string text;
   for (const TunePatchEntry& entry : report.patch)
     text += (text.empty() ? "" : " ") + setting_of(entry.change);
@@ -87,6 +93,7 @@ Json verdict_json(const TuneVerdict& verdict) {
           {"share", json_number(verdict.share)},
           {"without_waits", json_number(verdict.headroom)},
           {"advice", verdict.advice},
+          {"taken_cores", json_number(verdict.taken)},
           {"cause", verdict.cause.empty() ? Json(nullptr) : Json(verdict.cause)},
           {"setting", verdict.setting.empty() ? Json(nullptr) : Json(verdict.setting)}};
 }

@@ -56,6 +56,7 @@ struct TuneVerdict {
   std::string advice;
   std::string setting = {};  // that the verdict proposes; empty: none
   std::string cause = {};    // of its rule: "few_workers"; empty: not known
+  double taken = 0;          // of the cores' time, by other processes; 0: nothing was held up
 };
 
 /// How the runs were that all was compared with.
@@ -85,10 +86,11 @@ struct TuneUndecided {
   double more_s = 0;                  // the time beyond the budget that is likely to decide all
 };
 
-/// failed: a run that others are compared with did, after the first.
-enum class TuneEnd { nothing_to_fix, nothing_left, budget, stopped, failed };
-constexpr std::array<const char*, 5> enum_names(TuneEnd) {
-  return {"nothing_to_fix", "nothing_left", "budget", "stopped", "failed"};
+/// machine_busy: no change helped, and other processes took the cores of the run that the changes
+/// were chosen by. failed: a run that others are compared with did, after the first.
+enum class TuneEnd { nothing_to_fix, nothing_left, machine_busy, budget, stopped, failed };
+constexpr std::array<const char*, 6> enum_names(TuneEnd) {
+  return {"nothing_to_fix", "nothing_left", "machine_busy", "budget", "stopped", "failed"};
 }
 
 struct TuneReport {

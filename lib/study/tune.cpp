@@ -117,6 +117,11 @@ void Search::diagnose() {
   tools_.say(
       fmt::format("verdict  {}: {:.0f} % of the time, {:.2f}x without all waits and overhead",
                   sample.verdict.name, 100 * sample.verdict.share, sample.verdict.headroom));
+  if (sample.verdict.taken > 0)
+    tools_.say(
+        fmt::format("warning  other processes took {:.0f} % of the cores: the verdict and "
+                    "the gains are less certain",
+                    100 * sample.verdict.taken));
 }
 
 TuneSituation Search::situation() const {

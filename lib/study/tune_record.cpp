@@ -128,6 +128,11 @@ void TuneRecord::end(TuneEnd how, std::string why) {
 
 void TuneRecord::end_for_want_of_candidates() {
   if (!report_.patch.empty()) return end(TuneEnd::nothing_left, "nothing is left to try");
+  if (const double taken = most_taken(); taken > 0)
+    return end(TuneEnd::machine_busy,
+               fmt::format("undecided: other processes took {:.0f} % of the cores; end or move "
+                           "them and tune again",
+                           100 * taken));
   if (has_other_cure(report_.before))
     return end(TuneEnd::nothing_left,
                fmt::format("no key that may be tried helps a run that is {}", report_.before.name));
@@ -140,6 +145,11 @@ void TuneRecord::end_for_want_of_candidates() {
           ? fmt::format("no further key touches a run that is {}", report_.before.name)
           : fmt::format("none of {} change(s) is a gain", report_.tried.size());
   end(TuneEnd::nothing_to_fix, "nothing to fix: " + tries);
+}
+
+/// The share of the cores that other processes took from the runs that the verdicts are of.
+double TuneRecord::most_taken() const {
+  return std::max(report_.before.taken, report_.after.taken);
 }
 
 /// The setting that the verdict proposes and why it was not tried; empty: it was, or there is none.
@@ -186,7 +196,7 @@ report::TuneReport TuneRecord::finished(double used_s, std::optional<int> stop_c
   });
   report_.used_s = used_s;
   const bool looked_faster = count(Ruling::unclear) + count(Ruling::dropped) > 0;
-  const bool is_undecided = report_.end == TuneEnd::budget;
+  const bool is_undecided = report_.end == TuneEnd::budget || report_.end == TuneEnd::machine_busy;
   if (stop_code) {
     report_.exit_code = *stop_code;
   } else if (report_.patch.empty() && (looked_faster || is_undecided)) {

@@ -43,6 +43,7 @@ class TuneRecord {
  private:
   [[nodiscard]] long count(report::Ruling ruling) const;
   [[nodiscard]] std::string untested_advice() const;
+  [[nodiscard]] double most_taken() const;
 
   report::TuneReport report_;
   bool is_over_ = false;

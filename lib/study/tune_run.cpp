@@ -47,15 +47,20 @@ events::Timing as_in_whole_epochs(events::Timing timing, double part) {
   return timing;
 }
 
+/// On a busy machine the verdict as it would be without the others: which key to try does not
+/// depend on them.
 report::TuneVerdict verdict_of(const RunOutcome& run, const events::Timing& timing) {
   const report::Bottleneck found =
       report::find_bottleneck(timing, report::context_of(run.record, run.ending.levers));
-  return {report::name_of(found.limit),
-          found.share,
-          found.without_waits,
-          found.advice,
-          found.setting,
-          found.cause};
+  const bool is_busy = !found.otherwise.empty();
+  const report::Bottleneck& told = is_busy ? found.otherwise.front() : found;
+  return {report::name_of(told.limit),
+          told.share,
+          told.without_waits,
+          told.advice,
+          told.setting,
+          told.cause,
+          is_busy ? found.share : 0};
 }
 
 TuneFacts facts_of(const RunOutcome& run, const events::Timing& timing,

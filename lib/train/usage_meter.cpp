@@ -91,6 +91,7 @@ void UsageMeter::add_cores(events::Usage& usage) {
   usage.outside_cores = use->outside;
   usage.stolen_cores = use->stolen;
   usage.idle_cores = use->idle;
+  usage.core_wait = use->waited;
 }
 
 void UsageMeter::add_gpu(events::Usage& usage) {

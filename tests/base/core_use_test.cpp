@@ -77,8 +77,34 @@ TEST_CASE("CoreUse: processes outside of the run take what the run does not") {
   CHECK_FALSE(core_use(before, {.busy_s = 90, .stolen_s = 1, .idle_s = 70, .run_s = 20}));
 }
 
-TEST_CASE(
-    "CoreUse: others hold up a run where hardly a core is idle, and stolen time always does") {
+TEST_CASE("CoreUse: threads that wait for a core are counted while they live") {
+  const TempFolder root;
+  put_text(root / "proc/stat", stat_text(200, 300, 100));
+  put_text(root / "proc/self/task/11/schedstat", "1000000000 2000000000 9\n");
+  put_text(root / "proc/self/task/12/schedstat", "5000000000 7000000000 9\n");
+  put_text(root / "proc/self/task/13/schedstat", "nonsense\n");
+  const auto before = read_core_times(root.path());
+  REQUIRE(before);
+  CHECK(before->threads.size() == 2);
+  put_text(root / "proc/stat", stat_text(2000, 3000, 1000));
+  put_text(root / "proc/self/task/11/schedstat", "3000000000 3000000000 9\n");
+  fs::remove_all(root / "proc/self/task/12");  // its 7 s are nobody's from now on
+  put_text(root / "proc/self/task/14/schedstat", "1000000000 1000000000 9\n");
+  const auto now = read_core_times(root.path());
+  REQUIRE(now);
+  const auto use = core_use(*before, *now);
+  REQUIRE(use);
+  REQUIRE(use->waited);
+  CHECK(*use->waited == Approx(2.0 / 5));
+}
+
+TEST_CASE("CoreUse: others hold up a run whose threads wait for a core, idle cores or not") {
+  CHECK(is_contended({.outside = 0.26, .stolen = 0, .idle = 0.3, .waited = 0.25}));
+  CHECK_FALSE(is_contended({.outside = 0.5, .stolen = 0, .idle = 0, .waited = 0.01}));
+  CHECK_FALSE(is_contended({.outside = 0.05, .stolen = 0, .idle = 0, .waited = 0.5}));
+}
+
+TEST_CASE("CoreUse: where no waits are told, others hold up a run if hardly a core is idle") {
   CHECK(is_contended({.outside = 0.4, .stolen = 0, .idle = 0.02}));
   CHECK_FALSE(is_contended({.outside = 0.4, .stolen = 0, .idle = 0.3}));
   CHECK_FALSE(is_contended({.outside = 0.05, .stolen = 0, .idle = 0}));

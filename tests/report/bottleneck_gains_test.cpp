@@ -201,6 +201,7 @@ TEST_CASE("Bottleneck: a machine whose cores others take is told first, with the
     const Bottleneck found = find_bottleneck(timing, with);
     CHECK(std::string(name_of(found.limit)) == "machine_busy");
     CHECK_THAT(found.advice, Contains("45 %"));
+    CHECK(found.share == Approx(0.45));
     CHECK_FALSE(found.gain.high);
     CHECK(found.next == Next::run_again);
     REQUIRE(found.otherwise.size() == 1);
@@ -208,7 +209,12 @@ TEST_CASE("Bottleneck: a machine whose cores others take is told first, with the
     CHECK(to_json(found)["otherwise"]["cause"] == "memory_pressure");
     with.usage->idle_cores = 0.4;
     CHECK(std::string(name_of(find_bottleneck(timing, with).limit)) != "machine_busy");
+    with.usage->core_wait = 0.2;
+    CHECK(std::string(name_of(find_bottleneck(timing, with).limit)) == "machine_busy");
     with.usage->idle_cores = 0.02;
+    with.usage->core_wait = 0.01;
+    CHECK(std::string(name_of(find_bottleneck(timing, with).limit)) != "machine_busy");
+    with.usage->core_wait.reset();
     with.usage->span_s = 0.2;
     CHECK(std::string(name_of(find_bottleneck(timing, with).limit)) != "machine_busy");
   }

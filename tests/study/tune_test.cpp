@@ -52,6 +52,7 @@ struct World {
     return std::string();
   };
   std::string setting;              // that the verdict proposes
+  double taken = 0;                 // of the cores, by other processes
   std::optional<int> signal_after;  // so many runs
   int runs = 0;
   std::vector<TuneChanges> order;
@@ -73,6 +74,7 @@ struct World {
     sample.sample_s = total_s;
     sample.verdict = {
         .name = verdict(changes), .share = 0.5, .headroom = 2, .advice = "", .setting = setting};
+    sample.verdict.taken = taken;
     const std::string workers = value_of(changes, "loader.num_workers");
     sample.facts.num_workers = workers.empty() ? 0 : std::stoi(workers);
     sample.facts.prefetch_factor = 2;
@@ -190,6 +192,33 @@ TEST_CASE("a healthy run gets an empty patch and exit code 0") {
   CHECK_THAT(report.ended, StartsWith("nothing to fix"));
   CHECK_FALSE(report.gain);
   for (const auto& one : report.tried) CHECK(one.gain.pairs == 2);  // hopeless after two
+}
+
+TEST_CASE("tune: no gain on a busy machine is undecided, and not \"nothing to fix\"") {
+  World world;
+  world.verdict = [](const TuneChanges&) { return std::string("compute_bound"); };
+  world.taken = 0.45;
+  const report::TuneReport report = world.tune();
+  CHECK(report.patch.empty());
+  CHECK(report.end == TuneEnd::machine_busy);
+  CHECK(report.exit_code == 4);
+  CHECK_THAT(report.ended, Contains("45 % of the cores") && Contains("tune again") &&
+                               !Contains("nothing to fix"));
+  const std::string text = report::tune_text(report, {}, {});
+  CHECK_THAT(text, Contains("undecided: the machine is busy") && !Contains("nothing to fix"));
+  const Json document = report::tune_document(report, {});
+  CHECK(document["ended"] == "machine_busy");
+  CHECK(document["verdict"]["taken_cores"].get<double>() == Approx(0.45));
+}
+
+TEST_CASE("tune: a gain that was proved on a busy machine is kept, with the share") {
+  World world;
+  world.seconds = one_worker_helps;
+  world.taken = 0.3;
+  const report::TuneReport report = world.tune();
+  CHECK(report.exit_code == 0);
+  CHECK(patch_of(report) == std::vector<std::string>{"loader.num_workers=1"});
+  CHECK_THAT(report::tune_text(report, {}, {}), Contains("took 30 % of the cores"));
 }
 
 TEST_CASE("tune: noise that leaves changes open is reported with the time that would decide") {
