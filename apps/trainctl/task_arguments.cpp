@@ -13,6 +13,7 @@
 #include "run_request.hpp"
 #include "run_words.hpp"
 #include "split_argument.hpp"
+#include "study/history.hpp"
 #include "study/run_names.hpp"
 #include "terminal.hpp"
 
@@ -148,6 +149,14 @@ void expect_selectable(const fs::path& checkpoint, const weights::Selection& sel
          printable(checkpoint.string()));
 }
 
+/// Returns the fingerprint of the training samples that the run folder of a checkpoint records;
+/// empty if the checkpoint is not in a run folder.
+std::string trained_on(const fs::path& checkpoint) {
+  const auto recorded = study::recorded_fingerprints(checkpoint.parent_path().parent_path());
+  const auto found = recorded.find("train");
+  return found == recorded.end() ? "" : found->second;
+}
+
 /// As the paths of data sets are; empty where there is none.
 fs::path input_of(const TaskArguments& arguments) {
   if (arguments.input.empty()) return {};
@@ -170,6 +179,8 @@ void add_task_arguments(CLI::App& verb, TaskArguments& arguments, Context& conte
   verb.add_option("--run-dir", arguments.run_dir,
                   "the run of --checkpoint best or last; default: the newest of that name in runs/")
       ->type_name("DIR");
+  verb.add_flag("--accept-data-change", arguments.accept_data_change,
+                "evaluate although dataset.split divides other data than the run was trained on");
   add_selection_flags(verb, arguments.selection);
   add_split_argument(verb, arguments.split);
 }
@@ -181,9 +192,10 @@ study::RunRequest task_request(TaskArguments arguments, spec::TaskKind kind, Con
   const auto purpose = kind == spec::TaskKind::predict ? Purpose::predicting : Purpose::evaluating;
   study::RunRequest request =
       request_of(load_checked(arguments.config, context, purpose), arguments.config, context);
-  const spec::Task task{kind, arguments.split,
-                        checkpoint_file(arguments, request.loaded.experiment.name, context),
-                        input_of(arguments)};
+  spec::Task task{kind, arguments.split,
+                  checkpoint_file(arguments, request.loaded.experiment.name, context),
+                  input_of(arguments)};
+  if (!arguments.accept_data_change) task.trained_on = trained_on(task.weights);
   request.task = task;
   request.weights = selection;
   expect_selectable(task.weights, selection);

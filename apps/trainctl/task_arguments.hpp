@@ -24,6 +24,7 @@ struct TaskArguments {
   std::string run_dir;
   std::string split = "val";
   std::string input;  // in its place; of `predict` only
+  bool accept_data_change = false;
   SelectionFlags selection;
 };
 

@@ -1,7 +1,10 @@
 #include "base/clock.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <ctime>
 
 namespace trainctl {
@@ -33,10 +36,13 @@ std::string utc_timestamp() {
 }
 
 std::string local_stamp() {
-  const std::time_t now = std::time(nullptr);
+  std::timespec now{};
+  std::timespec_get(&now, TIME_UTC);
   std::tm parts{};
-  localtime_r(&now, &parts);
-  return format_time(parts, "%Y%m%d-%H%M%S");
+  localtime_r(&now.tv_sec, &parts);
+  constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+  const std::int64_t fraction = now.tv_nsec * std::int64_t{0x10000} / kNsPerSecond;
+  return format_time(parts, "%Y%m%d-%H%M%S") + fmt::format("-{:04x}", fraction);
 }
 
 }  // namespace trainctl

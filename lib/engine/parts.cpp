@@ -143,8 +143,25 @@ RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ran
   return out;
 }
 
+/// Throws if `dataset.split` no longer gives the training samples that the weights were trained on:
+/// then other parts may hold some of them.
+void expect_trained_part(const spec::Experiment& experiment, const spec::Task& task) {
+  const spec::DataSplit& train = experiment.dataset.train;
+  if (task.trained_on.empty() || !train.part || !task.input.empty()) return;
+  const std::string now = in_context("dataset.train", [&] {
+    return data::build_dataset(train, data::catalogue_in_use())->fingerprint();
+  });
+  ENSURE(checkpoint, now == task.trained_on,
+         "dataset.split divides other data than the run was trained on, so samples of dataset.{} "
+         "may be training samples: the fingerprint of dataset.train was {} and is {}\nhint: bring "
+         "the old data back, or give the new samples a dataset.test with its own files; or add "
+         "--accept-data-change",
+         task.split, printable(task.trained_on), now);
+}
+
 RunData open_split(const spec::Experiment& experiment, const spec::Task& task, data::Shard shard) {
   data::mount_remote(experiment.dataset);
+  expect_trained_part(experiment, task);
   RunData out;
   out.shard = shard;
   out.learnt = task.learnt;

@@ -14,9 +14,8 @@ namespace trainctl::spec {
 namespace {
 
 constexpr const char* kSchema = "trainctl.task/1";
-constexpr std::array kKeys{"schema",     "kind",   "split",
-                           "weights",    "input",  "learnt",
-                           "resume",     "replay", "accepts_data_change",
+constexpr std::array kKeys{"schema",     "kind",       "split",  "weights", "input",
+                           "learnt",     "trained_on", "resume", "replay",  "accepts_data_change",
                            "until_epoch"};
 constexpr std::array kLearntKeys{"targets", "outputs", "labelled"};
 constexpr std::array kSplits{"train", "val", "test"};
@@ -89,6 +88,7 @@ std::string dump_task(const Task& task) {
   if (!task.input.empty()) json["input"] = task.input.string();
   if (!task.replay.empty()) json["replay"] = task.replay.string();
   if (task.learnt) json["learnt"] = json_of(*task.learnt);
+  if (!task.trained_on.empty()) json["trained_on"] = task.trained_on;
   if (!task.resume.empty()) json["resume"] = task.resume.string();
   if (task.accepts_data_change) json["accepts_data_change"] = true;
   if (task.until_epoch) json["until_epoch"] = *task.until_epoch;
@@ -106,6 +106,7 @@ Task parse_task(std::string_view text) {
   if (json.contains("input")) task.input = text_of(json, "input");
   if (json.contains("replay")) task.replay = text_of(json, "replay");
   if (json.contains("learnt")) task.learnt = parse_learnt(json["learnt"]);
+  if (json.contains("trained_on")) task.trained_on = text_of(json, "trained_on");
   if (json.contains("resume")) task.resume = text_of(json, "resume");
   if (json.contains("accepts_data_change"))
     task.accepts_data_change = flag_of(json, "accepts_data_change");

@@ -44,9 +44,12 @@ struct Task {
   std::filesystem::path weights = {};  // the checkpoint, as it was named
   std::filesystem::path input = {};    // pictures without labels, in the place of the split
   std::optional<Learnt> learnt = {};   // absent: as the split itself says
-  std::filesystem::path resume = {};   // of training: a verified checkpoint's folder, absolute
-  std::filesystem::path replay = {};   // the dump of the step, for `replay`
-  bool accepts_data_change = false;    // with `resume`: other data restarts the epoch under way
+  /// Fingerprint of dataset.train in the run that made the weights. It is compared where
+  /// `dataset.split` divides one data set; empty if there is no such record.
+  std::string trained_on = {};
+  std::filesystem::path resume = {};  // of training: a verified checkpoint's folder, absolute
+  std::filesystem::path replay = {};  // the dump of the step, for `replay`
+  bool accepts_data_change = false;   // with `resume`: other data restarts the epoch under way
   std::optional<std::int64_t> until_epoch = {};  // of training: it ends there, a longer run's part
 
   bool operator==(const Task&) const = default;

@@ -11,14 +11,13 @@
 #include <cctype>
 #include <cerrno>
 #include <cstring>
-#include <random>
 
 namespace trainctl::study {
 namespace {
 
-constexpr int kAttempts = 16;
+constexpr int kAttempts = 1000;  // two names that differ are at most 16 us apart
 
-// Exclusive: two runs that start in the same second with the same suffix cannot both succeed.
+// Exclusive: two runs that start at the same moment cannot both succeed.
 bool make_exclusively(const fs::path& folder) {
   if (::mkdir(folder.c_str(), 0755) == 0) return true;
   ENSURE(resource, errno == EEXIST,
@@ -87,9 +86,8 @@ RunFolder make_run_folder(const FolderRequest& request) {
   if (request.fixed) return use_fixed(request);
   const fs::path parent = fs::absolute(request.root) / folder_name(request.name);
   make_folder(parent);
-  std::random_device random;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const fs::path folder = parent / fmt::format("{}-{:04x}", local_stamp(), random() & 0xFFFFU);
+    const fs::path folder = parent / local_stamp();
     if (make_exclusively(folder)) {
       point_latest_at(folder);
       return {folder, FolderLock(folder)};

@@ -27,7 +27,7 @@ struct RunFolder {
   FolderLock lock;
 };
 
-/// Makes the run's folder, empty and ours: runs/<name>/<yyyymmdd-hhmmss>-<4 hex>/, and points
+/// Makes the run's folder, empty and ours: runs/<name>/<local_stamp()>/, and points
 /// runs/<name>/latest at it. Throws Error(resource) where the root cannot be written or another run
 /// is using a fixed folder, Error(config) where that is not empty and not to be resumed.
 RunFolder make_run_folder(const FolderRequest& request);

@@ -68,6 +68,23 @@ class SplitsFromOneSet(unittest.TestCase):
         self.assertEqual(code, 0, err)
         self.assertIn("20", out)
 
+    def test_evaluation_refuses_a_division_of_other_data_than_the_run_was_trained_on(self):
+        self.train("split.yaml", "--run-dir", "one", "trainer.devices=1", "trainer.max_epochs=1")
+        with open(self.folder / "rows.csv", "a") as rows:
+            rows.writelines(f"\n{i % 7},{i % 11},ill,q{i}" for i in range(20))
+        for checkpoint in ("best", "last", "one/checkpoints/best.safetensors"):
+            verb = ("eval", "one", "--checkpoint", checkpoint) if "/" not in checkpoint else (
+                "eval", "split.yaml", "--checkpoint", checkpoint)
+            code, out, err = run(self.folder, *verb, "--split", "test")
+            self.assertEqual((code, out), (10, ""), err)
+            self.assertIn("dataset.split divides other data than the run was trained on", err)
+            self.assertIn("--accept-data-change", err)
+        code, _, err = run(self.folder, "predict", "one", "--checkpoint", "last", "--out", "rows_out.csv")
+        self.assertEqual(code, 10, err)
+        self.assertFalse((self.folder / "rows_out.csv").exists())
+        code, out, err = run(self.folder, "eval", "one", "--checkpoint", "last", "--accept-data-change")
+        self.assertEqual(code, 0, err)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -42,7 +42,7 @@ TEST_CASE("a task comes back from its file, whatever its path holds") {
         Task{.learnt = spec::Learnt{spec::Targets::classes, 1000, true}},
         Task{.resume = "/runs/a \"b\"/checkpoints/epoch=0003-step=000938"},
         Task{.resume = "/runs/a/checkpoints/epoch=0003-step=000938", .accepts_data_change = true},
-        Task{.until_epoch = 3}, Task{}}) {
+        Task{.kind = TaskKind::evaluate, .trained_on = "00ff"}, Task{.until_epoch = 3}, Task{}}) {
     CHECK(spec::parse_task(spec::dump_task(task)) == task);
   }
 }

@@ -6,20 +6,23 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <set>
+#include <vector>
 
 using namespace trainctl;
 using namespace trainctl::study;
 
 TEST_CASE("runs of the same second get folders of their own and latest points at the last") {
   const TempFolder root;
-  std::set<fs::path> folders;
-  fs::path last;
+  std::vector<fs::path> folders;
   for (int i = 0; i < 20; ++i) {
-    last = make_run_folder({.name = "mnist ffn/1", .root = root.path(), .fixed = {}}).path;
-    folders.insert(last);
+    folders.push_back(
+        make_run_folder({.name = "mnist ffn/1", .root = root.path(), .fixed = {}}).path);
   }
-  CHECK(folders.size() == 20);
+  CHECK(std::set(folders.begin(), folders.end()).size() == 20);
+  CHECK(std::ranges::is_sorted(folders));  // the newest run is found by its name
+  const fs::path& last = folders.back();
   CHECK(last.parent_path() == root / "mnist-ffn-1");
   CHECK(fs::canonical(root / "mnist-ffn-1/latest") == fs::canonical(last));
 }
