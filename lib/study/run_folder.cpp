@@ -71,6 +71,8 @@ std::string folder_name(const std::string& name) {
 fs::path real_folder(const fs::path& folder) {
   std::error_code failure;
   fs::path real = fs::weakly_canonical(folder, failure);
+  // "none/../link" is only "link" then.
+  if (!failure) real = fs::weakly_canonical(real, failure);
   if (failure) real = folder.lexically_normal();
   real = fs::absolute(real);
   return real.has_filename() || !real.has_relative_path() ? real : real.parent_path();

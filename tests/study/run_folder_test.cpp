@@ -95,6 +95,7 @@ TEST_CASE("real_folder: links, dots and a last slash are gone, also of a new fol
   const fs::path real = fs::canonical(root.path());
   CHECK(real_folder(root / "link/") == real / "a");
   CHECK(real_folder(root / "a/../link") == real / "a");
+  CHECK(real_folder(root / "none/../link") == real / "a");
   CHECK(real_folder(root / "link/new/") == real / "a/new");
   CHECK(real_folder("new/") == fs::current_path() / "new");
   CHECK(real_folder("/") == "/");
