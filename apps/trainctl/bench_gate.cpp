@@ -45,7 +45,8 @@ void ensure_rows(const report::Baseline& baseline, const BenchFlags& flags, cons
 
 report::Baseline checked_baseline(const BenchFlags& flags, const BenchPlan& plan,
                                   const Json& machine, const Context& context) {
-  report::Baseline baseline = study::load_baseline(run_word(flags.baseline));
+  report::Baseline baseline =
+      study::load_baseline(run_word(flags.baseline, "runs", study::RunNeeds::success));
   const std::vector<std::string> differences = study::baseline_differences(
       baseline, plan.requests.front().loaded, machine, varied_keys(plan));
   ENSURE(config, differences.empty() || flags.force_baseline,

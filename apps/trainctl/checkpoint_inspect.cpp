@@ -105,13 +105,25 @@ std::string part_facts(const fs::path& path, const Json& meta, const report::Sty
   return facts.text();
 }
 
+/// The files of the checkpoint, also those that other checkpoints share.
+std::string size_text(const Manifest& manifest) {
+  std::uint64_t bytes = 0;
+  std::string files =
+      fmt::format("{} part{}", manifest.parts.size(), manifest.parts.size() == 1 ? "" : "s");
+  for (const Manifest::Part& part : manifest.parts) bytes += part.bytes;
+  for (const Manifest::SharedGroup& shared : manifest.shared) {
+    if (!shared.same_as.empty()) continue;
+    bytes += shared.bytes;
+    files += " and " + shared.file;
+  }
+  return fmt::format("{} in {}", bytes_text(bytes), files);
+}
+
 std::string facts_text(const fs::path& path, const Manifest& manifest, const report::Style& style) {
   Facts facts(style);
   const auto fact = [&](const std::string& label, const std::string& value) {
     facts.add(label, value);
   };
-  std::uint64_t bytes = 0;
-  for (const Manifest::Part& part : manifest.parts) bytes += part.bytes;
   fact(path.filename() == checkpoint::kManifestName ? "manifest" : "checkpoint", path.string());
   fact("step",
        step_text(manifest.global_step, manifest.moment().epoch_number(), manifest.step_in_epoch));
@@ -120,8 +132,7 @@ std::string facts_text(const fs::path& path, const Manifest& manifest, const rep
     fact("monitor", manifest.monitor + " " +
                         (manifest.value ? report::metric_text(*manifest.value) : "not known"));
   fact("world size", std::to_string(manifest.world_size));
-  fact("size", fmt::format("{} in {} part{}", bytes_text(bytes), manifest.parts.size(),
-                           manifest.parts.size() == 1 ? "" : "s"));
+  fact("size", size_text(manifest));
   fact("trainctl", manifest.version);
   fact("config hash", manifest.config_hash);
   for (const auto& [key, value] : manifest.facts) {

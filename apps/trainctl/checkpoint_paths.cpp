@@ -15,7 +15,8 @@ namespace {
 /// Without links and "..", so that its name is the checkpoint's.
 fs::path found_folder(const std::string& path) {
   std::error_code failure;
-  const fs::path found = fs::canonical(run_word(path, "runs", study::RunNeeds::weights), failure);
+  const fs::path found =
+      fs::canonical(run_word(path, "runs", study::RunNeeds::checkpoint), failure);
   ENSURE(checkpoint, !failure, "cannot find {}: {}", printable(path), failure.message());
   ENSURE(checkpoint, checkpoint::is_folder(found), "{} is no folder, as checkpoints are",
          printable(path));
@@ -51,11 +52,6 @@ fs::path one_checkpoint(const std::string& path) {
   const auto newest = std::ranges::find_if(all, &checkpoint::Found::committed);
   ENSURE(checkpoint, newest != all.end(), "there is no checkpoint in {}", printable(path));
   return newest->path;
-}
-
-std::optional<fs::path> linked_checkpoint(const fs::path& run_dir, const std::string& link) {
-  const checkpoint::Store store(run_dir / "checkpoints");
-  return store.pointed(link == "best" ? checkpoint::Link::best : checkpoint::Link::last);
 }
 
 }  // namespace trainctl::app

@@ -2,7 +2,6 @@
 
 #include "base/files.hpp"
 
-#include <optional>
 #include <string>
 
 namespace trainctl::app {
@@ -14,8 +13,5 @@ fs::path checkpoints_folder(const std::string& path);
 /// The folder of one checkpoint: `path` is it, or a link to it; a run folder stands for its newest
 /// one. Nothing is read but names. Throws Error(checkpoint) where there is none.
 fs::path one_checkpoint(const std::string& path);
-
-/// Where the link `last` or `best` of a run folder leads; nothing where it leads nowhere.
-std::optional<fs::path> linked_checkpoint(const fs::path& run_dir, const std::string& link);
 
 }  // namespace trainctl::app

@@ -180,11 +180,13 @@ void print_ending(const study::RunOutcome& run, const Context& context) {
 RunFlags with_config(RunFlags flags, const Context& context) {
   std::error_code ignored;
   if (!flags.resume.empty() && !flags.config.file.empty())
-    flags.config.file = run_word(flags.config.file, flags.out, study::RunNeeds::checkpoint);
+    flags.config.file = run_word(
+        flags.config.file, flags.out,
+        flags.resume == "best" ? study::RunNeeds::resumable_best : study::RunNeeds::resumable);
   const bool resumes_by_link =
       flags.resume == "auto" || flags.resume == "last" || flags.resume == "best";
   if (!resumes_by_link)
-    flags.resume = run_word(flags.resume, flags.out, study::RunNeeds::checkpoint);
+    flags.resume = run_word(flags.resume, flags.out, study::RunNeeds::resumable);
   const bool is_folder = fs::is_directory(flags.config.file, ignored);
   const bool names_folder =
       !flags.resume.empty() &&

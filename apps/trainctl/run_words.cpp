@@ -41,18 +41,21 @@ std::vector<std::string> runs_of_folder(const std::string& folder) {
 
 }  // namespace
 
+std::string skipped_text(const std::vector<fs::path>& skipped, study::RunNeeds needs) {
+  std::vector<std::string> names;
+  for (const fs::path& folder : skipped) names.push_back(folder.string());
+  return fmt::format("skipped {} newer {} {}: {}", names.size(), names.size() == 1 ? "run" : "runs",
+                     study::lacking(needs), shortened(names));
+}
+
 std::string run_word(const std::string& word, const fs::path& root, study::RunNeeds needs) {
   std::error_code ignored;
   if (fs::is_regular_file(word, ignored) || report::is_run_folder(word)) return word;
   const auto run = study::run_called(word, root, needs);
   if (!run) return word;
-  if (!run->skipped.empty()) {
-    std::vector<std::string> names;
-    for (const fs::path& folder : run->skipped) names.push_back(folder.string());
-    put(stderr, fmt::format("'{}' is {}: skipped {} newer {} without a checkpoint: {}\n",
-                            printable(word), printable(run->folder.string()), names.size(),
-                            names.size() == 1 ? "run" : "runs", shortened(names)));
-  }
+  if (!run->skipped.empty())
+    put(stderr, fmt::format("'{}' is {}: {}\n", printable(word), printable(run->folder.string()),
+                            skipped_text(run->skipped, needs)));
   return run->folder.string();
 }
 

@@ -10,6 +10,9 @@ namespace trainctl::app {
 
 struct Context;
 
+/// Returns "skipped 2 newer runs without a checkpoint: ..." with the names of some.
+std::string skipped_text(const std::vector<fs::path>& skipped, study::RunNeeds needs);
+
 /// The run folder that the word means, see study::run_called(); the word itself where it names a
 /// file or another folder, or no run.
 /// Prints to stderr which newer runs it skips because they lack what is needed.

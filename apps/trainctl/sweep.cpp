@@ -60,7 +60,12 @@ study::FolderLock lock_of(const fs::path& folder) {
 
 std::string resume_command(const Context& context, const SweepFlags& flags,
                            const fs::path& folder) {
-  std::vector<std::string> words = context.argv;
+  std::vector<std::string> words;
+  for (const std::string& word : context.argv) {  // --out may name a link that moves
+    const bool is_value = !words.empty() && words.back() == "--out";
+    const bool is_both = word == "--out=" + flags.out;
+    words.push_back(is_value ? folder.string() : is_both ? "--out=" + folder.string() : word);
+  }
   if (flags.out.empty()) words.insert(words.end(), {"--out", folder.string()});
   if (std::ranges::find(words, "--resume") == words.end()) words.emplace_back("--resume");
   for (std::string& word : words) word = shell_word(word);
@@ -72,11 +77,7 @@ study::RunFolder folder_for(const SweepFlags& flags, const PlannedSweep& sweep) 
   const study::FolderRequest request{.name = sweep.name, .root = fs::path("runs") / "sweep"};
   std::optional<fs::path> folder;
   if (!flags.out.empty()) {
-    std::error_code ignored;
-    folder = fs::absolute(flags.out).lexically_normal();
-    // The link `latest` may lead to another sweep while this one runs.
-    const fs::path target = fs::canonical(*folder, ignored);
-    if (!ignored && fs::is_symlink(*folder, ignored)) folder = target;
+    folder = study::real_folder(flags.out);  // `latest` may lead to another sweep later
   } else if (flags.resume || flags.retry_failed) {
     folder = study::newest_folder(request);
   }

@@ -9,11 +9,13 @@
 #include "console.hpp"
 #include "context.hpp"
 #include "launch/verdict.hpp"
+#include "log/log.hpp"
 #include "report/summary.hpp"
 #include "run_request.hpp"
 #include "run_words.hpp"
 #include "split_argument.hpp"
 #include "study/history.hpp"
+#include "study/repair.hpp"
 #include "study/run_names.hpp"
 #include "terminal.hpp"
 
@@ -31,11 +33,21 @@ namespace {
 constexpr const char* kResolved = "config.resolved.yaml";
 constexpr const char* kRuns = "runs";  // where `run` makes its folders
 
+bool is_link_name(const std::string& checkpoint) {
+  return checkpoint == "best" || checkpoint == "last";
+}
+
+/// What --checkpoint needs of a run.
+study::RunNeeds needs_of(const std::string& checkpoint) {
+  if (checkpoint == "best") return study::RunNeeds::best_weights;
+  return checkpoint == "last" ? study::RunNeeds::last_weights : study::RunNeeds::weights;
+}
+
 /// Returns the run that a word means, without links: `latest` may lead to another run while this
 /// one is read. Returns the word itself if no run has that name.
-std::string resolved(const std::string& word) {
+std::string resolved(const std::string& word, study::RunNeeds needs) {
   std::error_code failure;
-  const std::string run = run_word(word, kRuns, study::RunNeeds::weights);
+  const std::string run = run_word(word, kRuns, needs);
   const fs::path found = fs::canonical(run, failure);
   return failure ? run : found.string();
 }
@@ -43,10 +55,15 @@ std::string resolved(const std::string& word) {
 /// A run folder stands for its experiment and its checkpoints.
 void take_run_folder(TaskArguments& arguments) {
   std::error_code ignored;
-  if (!arguments.run_dir.empty()) arguments.run_dir = resolved(arguments.run_dir);
-  const fs::path folder = resolved(arguments.config.file);
+  const study::RunNeeds needs = needs_of(arguments.checkpoint);
+  if (!arguments.run_dir.empty()) arguments.run_dir = resolved(arguments.run_dir, needs);
+  const fs::path folder = resolved(arguments.config.file, needs);
   if (arguments.config.file.empty() || !fs::is_directory(folder, ignored)) return;
   const std::string shown = printable(folder.string());
+  if (study::is_run_folder(folder)) {
+    if (const std::string note = study::restore_resolved_config(folder); !note.empty())
+      log::get().warn("{}", note);
+  }
   ENSURE(config, fs::is_regular_file(folder / kResolved, ignored),
          "the folder {} has no {}: it is no run folder; name one, or an experiment file", shown,
          kResolved);
@@ -73,24 +90,26 @@ std::string checkpoints_in(const fs::path& folder) {
   return names.empty() ? "none" : shortened(names);
 }
 
-/// `best` or `last` of a run folder; nothing where it has none.
-std::optional<fs::path> named_checkpoint(const fs::path& run_dir, const std::string& name) {
-  const fs::path file = run_dir / "checkpoints" / (name + ".safetensors");
-  std::error_code ignored;
-  if (fs::is_regular_file(file, ignored)) return file;
-  return linked_checkpoint(run_dir, name);
+/// Resuming writes the file again; an evaluation only reads the folder.
+void warn_of_damaged_task(const fs::path& run_dir) {
+  const std::string damage = study::task_damage(run_dir);
+  if (!damage.empty() && study::is_run_folder(run_dir))
+    log::get().warn("{}: {} is damaged ({}); the run has checkpoints and is used as training",
+                    printable(run_dir.string()), spec::kTaskFile, one_line(damage));
 }
 
 /// Of the newest run of the experiment that has it.
 fs::path of_newest_run(const TaskArguments& arguments, const std::string& experiment,
                        const Context& context) {
   const std::string& name = arguments.checkpoint;
-  for (const fs::path& run : study::training_runs(kRuns, experiment)) {
-    const std::optional<fs::path> found = named_checkpoint(run, name);
-    if (!found) continue;
+  const study::RunNeeds needs = needs_of(name);
+  if (const study::RunSearch search = study::newest_run(kRuns, experiment, needs); search.run) {
+    const std::string skipped =
+        search.skipped.empty() ? "" : "; " + skipped_text(search.skipped, needs);
     if (!context.quiet)
-      put(stderr, fmt::format("--checkpoint {}: of the run {}\n", name, printable(run.string())));
-    return *found;
+      put(stderr, fmt::format("--checkpoint {}: of the run {}{}\n", name,
+                              printable(search.run->string()), skipped));
+    return *study::weights_named(*search.run, name);
   }
   throw Error(ErrorKind::config,
               fmt::format("--checkpoint {0}: no run of '{1}' below {2} has one; train it with "
@@ -100,7 +119,7 @@ fs::path of_newest_run(const TaskArguments& arguments, const std::string& experi
 }
 
 fs::path of_run(const TaskArguments& arguments) {
-  const auto found = named_checkpoint(arguments.run_dir, arguments.checkpoint);
+  const auto found = study::weights_named(arguments.run_dir, arguments.checkpoint);
   const fs::path folder = fs::path(arguments.run_dir) / "checkpoints";
   ENSURE(config, found.has_value(), "{} does not exist; the run's checkpoints: {}",
          printable((folder / (arguments.checkpoint + ".safetensors")).string()),
@@ -122,7 +141,7 @@ fs::path checkpoint_file(const TaskArguments& arguments, const std::string& expe
   ENSURE(config, !wish.empty(),
          "--checkpoint is missing: write best or last, of a run folder, or the path of a "
          "checkpoint's folder, or of a safetensors or .pth file");
-  if (wish == "best" || wish == "last") {
+  if (is_link_name(wish)) {
     return fs::absolute(arguments.run_dir.empty() ? of_newest_run(arguments, experiment, context)
                                                   : of_run(arguments));
   }
@@ -136,8 +155,7 @@ fs::path checkpoint_file(const TaskArguments& arguments, const std::string& expe
 
 /// Whether the checkpoint is found without the name of the experiment.
 bool needs_no_experiment(const TaskArguments& arguments) {
-  const bool is_named = arguments.checkpoint == "best" || arguments.checkpoint == "last";
-  return !is_named || !arguments.run_dir.empty();
+  return !is_link_name(arguments.checkpoint) || !arguments.run_dir.empty();
 }
 
 void expect_selectable(const fs::path& checkpoint, const weights::Selection& selection) {
@@ -195,6 +213,7 @@ study::RunRequest task_request(TaskArguments arguments, spec::TaskKind kind, Con
   spec::Task task{kind, arguments.split,
                   checkpoint_file(arguments, request.loaded.experiment.name, context),
                   input_of(arguments)};
+  warn_of_damaged_task(task.weights.parent_path().parent_path());
   if (!arguments.accept_data_change) task.trained_on = trained_on(task.weights);
   request.task = task;
   request.weights = selection;

@@ -35,11 +35,11 @@ std::string utc_timestamp() {
   return format_time(parts, "%Y-%m-%dT%H:%M:%SZ");
 }
 
-std::string local_stamp() {
+std::string utc_stamp() {
   std::timespec now{};
   std::timespec_get(&now, TIME_UTC);
   std::tm parts{};
-  localtime_r(&now.tv_sec, &parts);
+  gmtime_r(&now.tv_sec, &parts);
   constexpr std::int64_t kNsPerSecond = 1'000'000'000;
   const std::int64_t fraction = now.tv_nsec * std::int64_t{0x10000} / kNsPerSecond;
   return format_time(parts, "%Y%m%d-%H%M%S") + fmt::format("-{:04x}", fraction);

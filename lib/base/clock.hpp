@@ -33,8 +33,8 @@ const Clock& steady_clock();
 /// Wall time for people and file names only; durations come from Clock.
 std::string utc_timestamp();  // 2026-11-21T05:01:48Z
 
-/// Returns the local time for file names, e.g. 20261121-050148-9c3f. The last part is the fraction
+/// Returns the time in UTC for file names, e.g. 20261121-050148-9c3f. The last part is the fraction
 /// of the second in units of 1/65536, so that names sort by time within a second, too.
-std::string local_stamp();
+std::string utc_stamp();
 
 }  // namespace trainctl

@@ -46,9 +46,13 @@ std::string state_line(const TopView& view, const Style& style) {
          (view.message.empty() ? "" : ": " + one_line(view.message));
 }
 
-/// The epoch, from 1, that is trained; of a run that has ended the last one.
+/// The epoch, from 1, that is trained; of a run that has ended the last one. A failed run may have
+/// ended in the epoch after those that are complete.
 std::int64_t current_epoch(const TopView& view) {
-  return view.epoch + (view.state == TopState::ended ? 0 : 1);
+  if (view.state != TopState::ended) return view.epoch + 1;
+  const bool is_cut_short = view.exit_code != 0 && view.steps_per_epoch > 0 &&
+                            view.step > view.epoch * view.steps_per_epoch;
+  return std::max<std::int64_t>(1, view.epoch + (is_cut_short ? 1 : 0));
 }
 
 std::string progress_line(const TopView& view, const Style& style) {

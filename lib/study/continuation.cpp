@@ -2,7 +2,6 @@
 
 #include "base/strings.hpp"
 #include "checkpoint/store.hpp"
-#include "config/yaml.hpp"
 #include "report/epoch_history.hpp"
 #include "report/record.hpp"
 #include "spec/monitor.hpp"
@@ -38,11 +37,7 @@ std::string fact(const Origin& origin, const char* name) {
 /// The resolved config of the checkpoint, or else of its run; empty where neither is there.
 std::string config_of(const Origin& origin, const fs::path& run_dir) {
   if (std::string kept = fact(origin, "config"); !kept.empty()) return kept;
-  std::error_code ignored;
-  const fs::path file = source_of(origin, run_dir) / "config.resolved.yaml";
-  return fs::is_regular_file(file, ignored)
-             ? read_file(file, config::kMaxFileBytes, ReadFailure::resource)
-             : std::string();
+  return resolved_config_of(source_of(origin, run_dir)).value_or("");
 }
 
 /// What was, and what is to be resumed with.

@@ -8,11 +8,13 @@
 #include "report/run_parts.hpp"
 #include "spec/task.hpp"
 #include "study/folder_lock.hpp"
+#include "study/run_needs.hpp"
 
 #include <array>
 #include <functional>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 namespace trainctl::study {
 namespace {
@@ -40,10 +42,7 @@ std::string yaml_damage(const fs::path& file) {
   return problems.error_count() > 0 || tree.broken || !is_map ? "it is not a YAML map" : "";
 }
 
-std::string task_damage(const fs::path& file) {
-  (void)spec::read_task(file.parent_path());
-  return "";
-}
+std::string task_file_damage(const fs::path& file) { return task_damage(file.parent_path()); }
 
 /// Why the file is damaged; empty where it is not, or is not there.
 std::string damage_of(const fs::path& file,
@@ -88,39 +87,74 @@ std::optional<std::string> saved_config(const fs::path& run_dir) {
   return std::nullopt;
 }
 
-}  // namespace
+struct DamagedFile {
+  fs::path path;
+  std::string why;
+};
 
-std::vector<std::string> move_damaged_aside(const fs::path& run_dir) {
+std::vector<DamagedFile> find_damaged(const fs::path& run_dir) {
   struct File {
     const char* name;
     std::string (*check)(const fs::path&);
   };
-  constexpr std::array kFiles{File{spec::kTaskFile, task_damage}, File{"result.json", json_damage},
-                              File{"manifest.json", json_damage}, File{kResolved, yaml_damage}};
-  std::vector<std::string> said;
+  constexpr std::array kFiles{File{spec::kTaskFile, task_file_damage},
+                              File{"result.json", json_damage}, File{"manifest.json", json_damage},
+                              File{kResolved, yaml_damage}};
+  std::vector<DamagedFile> damaged;
   for (const File& each : kFiles) {
-    const fs::path file = run_dir / each.name;
-    const std::string why = damage_of(file, each.check);
-    if (!why.empty()) said.push_back(moved(file, why));
+    std::string why = damage_of(run_dir / each.name, each.check);
+    if (!why.empty()) damaged.push_back({run_dir / each.name, std::move(why)});
   }
-  return said;
+  return damaged;
 }
 
-std::string restore_resolved_config(const fs::path& run_dir) {
+}  // namespace
+
+std::vector<std::string> damaged_files(const fs::path& run_dir) {
+  std::vector<std::string> notes;
+  for (const DamagedFile& file : find_damaged(run_dir))
+    notes.push_back(
+        fmt::format("{} is damaged ({})", printable(file.path.string()), one_line(file.why)));
+  return notes;
+}
+
+std::vector<std::string> move_damaged_aside(const fs::path& run_dir) {
+  std::vector<std::string> notes;
+  for (const DamagedFile& file : find_damaged(run_dir)) notes.push_back(moved(file.path, file.why));
+  return notes;
+}
+
+std::optional<std::string> resolved_config_of(const fs::path& run_dir) {
+  const fs::path file = run_dir / kResolved;
+  if (is_file(file) && damage_of(file, yaml_damage).empty())
+    return read_file(file, config::kMaxFileBytes, ReadFailure::config);
+  return saved_config(run_dir);
+}
+
+std::string restore_if_possible(const fs::path& run_dir) {
   const fs::path file = run_dir / kResolved;
   const std::string why = damage_of(file, yaml_damage);
   if ((is_file(file) && why.empty()) || is_in_use(run_dir)) return "";
   const std::optional<std::string> config = saved_config(run_dir);
-  ENSURE(config, config.has_value(),
-         "{} cannot be resumed by its folder alone: its {} is {} and no checkpoint has a copy; "
-         "name the experiment file: trainctl run CONFIG --run-dir {} --resume auto",
-         printable(run_dir.string()), kResolved, why.empty() ? "missing" : "damaged",
-         printable(run_dir.string()));
-  std::string said = why.empty()
+  if (!config) return "";
+  std::string note = why.empty()
                          ? fmt::format("{} is missing: written again", printable(file.string()))
                          : moved(file, why);
   write_atomically(file, *config);
-  return said + " from the newest checkpoint";
+  return note + " from the newest checkpoint";
+}
+
+std::string restore_resolved_config(const fs::path& run_dir) {
+  std::string note = restore_if_possible(run_dir);
+  const fs::path file = run_dir / kResolved;
+  const std::string why = damage_of(file, yaml_damage);
+  if (!note.empty() || (is_file(file) && why.empty()) || is_in_use(run_dir)) return note;
+  throw Error(
+      ErrorKind::config,
+      fmt::format("cannot use {0} by its folder alone: its {1} is {2} and no checkpoint has "
+                  "a copy\nhint: name the experiment file as CONFIG, with --run-dir {0}",
+                  printable(run_dir.string()), kResolved,
+                  why.empty() ? "missing" : fmt::format("damaged ({})", one_line(why))));
 }
 
 std::vector<std::string> damaged_history(const fs::path& run_dir) {

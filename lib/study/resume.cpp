@@ -6,19 +6,19 @@
 #include "checkpoint/folders.hpp"
 #include "checkpoint/store.hpp"
 #include "checkpoint/verify.hpp"
-#include "config/yaml.hpp"
 #include "spec/task.hpp"
+#include "study/repair.hpp"
 #include "study/resolved_value.hpp"
+#include "study/run_names.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <system_error>
+#include <utility>
 
 namespace trainctl::study {
 namespace {
 
 constexpr const char* kCheckpoints = "checkpoints";
-constexpr const char* kResolved = "config.resolved.yaml";
 
 bool is_there(const fs::path& path) {
   std::error_code ignored;
@@ -30,8 +30,6 @@ bool is_checkpoint(const fs::path& path) {
          checkpoint::parse_folder_name(path.filename().string()).has_value();
 }
 
-bool is_run_folder(const fs::path& path) { return is_there(path / kResolved); }
-
 /// The run that a checkpoint's folder belongs to; nothing where it lies elsewhere.
 std::optional<fs::path> run_of(const fs::path& checkpoint) {
   const fs::path parent = checkpoint.parent_path();
@@ -39,56 +37,23 @@ std::optional<fs::path> run_of(const fs::path& checkpoint) {
   return parent.parent_path();
 }
 
-/// The runs of that name, the newest first: the one that `latest` leads to, then by the time in
-/// their names.
-std::vector<fs::path> runs_of_name(const FolderRequest& asked) {
-  const fs::path parent = fs::absolute(asked.root) / folder_name(asked.name);
-  std::vector<fs::path> runs;
-  std::error_code failure;
-  for (fs::directory_iterator at(parent, failure), end; !failure && at != end;
-       at.increment(failure)) {
-    if (!at->is_symlink() && is_run_folder(at->path())) runs.push_back(at->path());
-  }
-  std::ranges::sort(runs, std::greater());
-  const fs::path latest = fs::canonical(parent / "latest", failure);
-  if (!failure && is_run_folder(latest)) {
-    std::erase_if(runs, [&](const fs::path& run) { return fs::equivalent(run, latest, failure); });
-    runs.insert(runs.begin(), latest);
-  }
-  return runs;
-}
-
-}  // namespace
-
-bool has_checkpoint(const fs::path& run_dir) {
-  const fs::path folder = run_dir / kCheckpoints;
-  std::error_code ignored;
-  if (!fs::is_directory(folder, ignored)) return false;
-  return std::ranges::any_of(checkpoint::names_in(folder), [&](const std::string& name) {
-    return name.starts_with(checkpoint::kAsidePrefix) ||
-           (checkpoint::parse_folder_name(name) && checkpoint::is_committed(folder / name));
-  });
-}
-
-namespace {
-
 FolderRequest within(FolderRequest asked, const fs::path& run_dir) {
-  asked.fixed = run_dir;
+  asked.fixed = real_folder(run_dir);  // `latest` may lead to another run later
   asked.if_used = IfUsed::go_on;
   return asked;
 }
 
-/// As asked for where no run has a checkpoint. A run that is being trained is never passed over:
-/// its lock refuses a second one.
-FolderRequest newest_with_checkpoint(const FolderRequest& asked) {
-  FolderRequest folder = asked;
-  for (const fs::path& run : runs_of_name(asked)) {
-    if (has_checkpoint(run) || is_in_use(run)) {
-      folder = within(folder, run);
-      break;
-    }
-    folder.skipped.push_back(run);
-  }
+/// The request as it was if no run of that name can be resumed.
+FolderRequest newest_resumable(const FolderRequest& asked, ResumeFrom from) {
+  const RunNeeds needs = from == ResumeFrom::best ? RunNeeds::resumable_best : RunNeeds::resumable;
+  RunSearch search = newest_run(asked.root, asked.name, needs);
+  FolderRequest folder = search.run ? within(asked, *search.run) : asked;
+  folder.skipped = std::move(search.skipped);
+  folder.skipped_why = lacking(needs);
+  ENSURE(checkpoint, folder.fixed || from == ResumeFrom::automatic,
+         "no run of '{}' below {} has a checkpoint {}; --resume auto starts from scratch",
+         printable(asked.name), printable(asked.root.string()),
+         from == ResumeFrom::best ? "'best'" : "to resume from");
   return folder;
 }
 
@@ -115,19 +80,6 @@ bool is_of_a_beginning(const fs::path& path) {
   return name.starts_with(FolderLock::kFileName) || (name.starts_with('.') && is_temporary);
 }
 
-/// A damaged task.json is written again where the folder has checkpoints, as of training alone.
-bool trains_in(const fs::path& run_dir) {
-  try {
-    return spec::read_task(run_dir).kind == spec::TaskKind::train;
-  } catch (const Error& error) {
-    ENSURE(config, is_there(run_dir / kCheckpoints),
-           "{} cannot be resumed: its {} is damaged ({}) and it has no checkpoints; remove the "
-           "folder, or choose another --run-dir",
-           printable(run_dir.string()), spec::kTaskFile, error.what());
-    return true;
-  }
-}
-
 void expect_training(const fs::path& run_dir) {
   const std::string shown = printable(run_dir.string());
   std::error_code ignored;
@@ -136,8 +88,15 @@ void expect_training(const fs::path& run_dir) {
     is_new = is_of_a_beginning(at->path());
   ENSURE(config, is_new || is_run_folder(run_dir) || is_there(run_dir / kCheckpoints),
          "{} is not empty and no run folder: nothing there can be resumed", shown);
-  ENSURE(config, trains_in(run_dir),
-         "{} is the folder of an evaluation: only training can be resumed", shown);
+  if (is_training(run_dir)) return;
+  const std::string damage = task_damage(run_dir);
+  ENSURE(config, damage.empty(),
+         "{} cannot be resumed: its {} is damaged ({}) and it has no checkpoints; remove the "
+         "folder, or choose another --run-dir",
+         shown, spec::kTaskFile, damage);
+  throw Error(
+      ErrorKind::config,
+      fmt::format("{} is the folder of an evaluation: only training can be resumed", shown));
 }
 
 FolderRequest folder_of_path(const FolderRequest& asked, const fs::path& path) {
@@ -234,10 +193,7 @@ FolderRequest resumed_folder(const FolderRequest& asked, const ResumeWish& wish)
   } else if (asked.fixed) {
     folder = within(asked, *asked.fixed);
   } else {
-    folder = newest_with_checkpoint(asked);
-    ENSURE(checkpoint, folder.fixed || wish.from == ResumeFrom::automatic,
-           "no run of '{}' below {} has a checkpoint; --resume auto starts from scratch",
-           printable(asked.name), printable(asked.root.string()));
+    folder = newest_resumable(asked, wish.from);
   }
   if (folder.if_used == IfUsed::go_on) expect_training(*folder.fixed);
   return folder;
@@ -248,8 +204,8 @@ std::string resume_notice(const FolderRequest& folder, const fs::path& run_dir,
   const std::string shown = printable(run_dir.string());
   std::string skipped;
   if (!folder.skipped.empty())
-    skipped = fmt::format("; skipped {} newer {} without a checkpoint: {}", folder.skipped.size(),
-                          folder.skipped.size() == 1 ? "run" : "runs",
+    skipped = fmt::format("; skipped {} newer {} {}: {}", folder.skipped.size(),
+                          folder.skipped.size() == 1 ? "run" : "runs", folder.skipped_why,
                           printable(folder.skipped.front().string()));
   if (!origin.checkpoint.empty() && folder.if_used == IfUsed::go_on)
     return fmt::format("resuming {} from checkpoint {}{}", shown,
@@ -259,8 +215,9 @@ std::string resume_notice(const FolderRequest& folder, const fs::path& run_dir,
                        printable(origin.checkpoint.string()));
   if (folder.if_used == IfUsed::go_on)
     return fmt::format("{} has no checkpoint: training starts from scratch", shown);
-  return fmt::format("no run of '{}' below {} has a checkpoint: training starts from scratch in {}",
-                     printable(folder.name), printable(folder.root.string()), shown);
+  return fmt::format(
+      "no run of '{}' below {} has a checkpoint to resume from: training starts from scratch in {}",
+      printable(folder.name), printable(folder.root.string()), shown);
 }
 
 Origin choose_checkpoint(const fs::path& run_dir, const ResumeWish& wish) {
@@ -276,10 +233,9 @@ Origin choose_checkpoint(const fs::path& run_dir, const ResumeWish& wish) {
 
 std::optional<std::int64_t> resumed_batch(const FolderRequest& asked, const ResumeWish& wish) {
   const FolderRequest folder = resumed_folder(asked, wish);
-  if (folder.if_used != IfUsed::go_on || !is_run_folder(*folder.fixed)) return std::nullopt;
-  const std::string text =
-      read_file(*folder.fixed / kResolved, config::kMaxFileBytes, ReadFailure::config);
-  return resolved_number(text, "loader.batch_size");
+  if (folder.if_used != IfUsed::go_on) return std::nullopt;
+  const std::optional<std::string> config = resolved_config_of(*folder.fixed);
+  return config ? resolved_number(*config, "loader.batch_size") : std::nullopt;
 }
 
 }  // namespace trainctl::study

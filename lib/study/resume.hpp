@@ -26,15 +26,12 @@ struct ResumeWish {
 ResumeWish parse_resume(const std::string& text);
 
 /// The request with the folder in which the run goes on: the one that `--run-dir` names, the one
-/// that the path lies in, or that of the newest run of that name with a checkpoint; `skipped` names
-/// the newer ones. As it was where `auto` finds none, or where a checkpoint's path meets a
+/// that the path lies in, or that of the newest run of that name that can be resumed; `skipped`
+/// names the newer ones. The folder has no links. As it was where `auto` finds none, or where a
+/// checkpoint's path meets a
 /// `--run-dir` elsewhere: then a new run starts from it. Throws Error(checkpoint) where there is
 /// nothing to resume, Error(config) where the folder is not that of a training run.
 FolderRequest resumed_folder(const FolderRequest& asked, const ResumeWish& wish);
-
-/// Returns whether the run has a checkpoint, or one that was found damaged: a run that has lost all
-/// of its checkpoints is not skipped in silence.
-bool has_checkpoint(const fs::path& run_dir);
 
 /// The run folder that a path means, its own or that of a checkpoint. Throws Error(config) where
 /// the wish is none or the path means none.

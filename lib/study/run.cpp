@@ -7,6 +7,7 @@
 #include "study/complete_run.hpp"
 #include "study/device_memory.hpp"
 #include "study/head_run.hpp"
+#include "study/repair.hpp"
 #include "study/restarts.hpp"
 #include "study/run_start.hpp"
 #include "study/supervised_run.hpp"
@@ -92,7 +93,10 @@ RunOutcome Attempting::run(const MakeSinks& make_sinks, const Clock& clock) {
   const RunRequest first = attempts_.current();
   Origin origin = first_origin(first, folder_);
   if (first.resume) {
-    if (auto complete = complete_run(first, folder_, origin)) return std::move(*complete);
+    if (auto complete = complete_run(first, folder_, origin)) {
+      for (const std::string& note : damaged_files(folder_)) log::get().warn("{}", note);
+      return std::move(*complete);
+    }
     log::get().info("{}", resume_notice(asked_, folder_, origin));
   }
   Start start = first_start(first, folder_, std::move(origin));

@@ -151,7 +151,7 @@ std::optional<report::SavedState> newest_state(const fs::path& run_dir) {
 
 namespace {
 
-/// From the start that wrote `result` to the last line of its tables and logs.
+/// From the start that wrote `result` to its last checkpoint or line of its tables and logs.
 double seconds_until_killed(const fs::path& run_dir, const fs::path& result) {
   std::error_code failure;
   const fs::file_time_type begin = fs::last_write_time(result, failure);
@@ -164,6 +164,8 @@ double seconds_until_killed(const fs::path& run_dir, const fs::path& result) {
   for (const char* name : {"metrics.jsonl", "epochs.csv", "timing.csv"}) grew(run_dir / name);
   for (const std::string& name : checkpoint::names_in(run_dir / "logs"))
     grew(run_dir / "logs" / name);
+  for (const std::string& name : checkpoint::names_in(run_dir / "checkpoints"))
+    grew(run_dir / "checkpoints" / name / checkpoint::kManifestName);
   return std::chrono::duration<double>(end - begin).count();
 }
 

@@ -11,6 +11,7 @@
 #include <cctype>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 
 namespace trainctl::study {
 namespace {
@@ -44,9 +45,9 @@ bool is_empty_but_for_the_lock(const fs::path& folder) {
 }
 
 RunFolder use_fixed(const FolderRequest& request) {
-  const fs::path& folder = *request.fixed;
-  make_folder(folder);
-  RunFolder made{fs::absolute(folder), FolderLock(folder, request.if_locked)};
+  make_folder(*request.fixed);
+  const fs::path folder = real_folder(*request.fixed);
+  RunFolder made{folder, FolderLock(folder, request.if_locked)};
   ENSURE(config, request.if_used == IfUsed::go_on || is_empty_but_for_the_lock(folder),
          "the run folder {} is not empty; go on with its run by --resume auto, choose another "
          "--run-dir, or remove it",
@@ -67,19 +68,35 @@ std::string folder_name(const std::string& name) {
   return only_dots ? "experiment" : safe;
 }
 
-std::optional<fs::path> newest_folder(const FolderRequest& request) {
-  const fs::path parent = fs::absolute(request.root) / folder_name(request.name);
+fs::path real_folder(const fs::path& folder) {
   std::error_code failure;
-  const fs::path latest = fs::canonical(parent / "latest", failure);
-  if (!failure && fs::is_directory(latest, failure)) return latest;
-  std::optional<fs::path> newest;
+  fs::path real = fs::weakly_canonical(folder, failure);
+  // "none/../link" is only "link" then.
+  if (!failure) real = fs::weakly_canonical(real, failure);
+  if (failure) real = folder.lexically_normal();
+  real = fs::absolute(real);
+  return real.has_filename() || !real.has_relative_path() ? real : real.parent_path();
+}
+
+std::vector<fs::path> newest_first(const fs::path& parent) {
+  std::vector<fs::path> folders;
+  std::error_code failure;
   for (fs::directory_iterator at(parent, failure), end; !failure && at != end;
        at.increment(failure)) {
     std::error_code ignored;
-    const bool is_candidate = at->is_directory(ignored) && !at->is_symlink(ignored);
-    if (is_candidate && (!newest || *newest < at->path())) newest = at->path();
+    if (at->is_directory(ignored) && !at->is_symlink(ignored)) folders.push_back(at->path());
   }
-  return newest;
+  std::ranges::sort(folders, std::greater());
+  const auto latest = std::ranges::find_if(folders, [&](const fs::path& folder) {
+    return fs::equivalent(folder, parent / "latest", failure) && !failure;
+  });
+  if (latest != folders.end()) std::rotate(folders.begin(), latest, latest + 1);
+  return folders;
+}
+
+std::optional<fs::path> newest_folder(const FolderRequest& request) {
+  const auto all = newest_first(fs::absolute(request.root) / folder_name(request.name));
+  return all.empty() ? std::nullopt : std::optional(real_folder(all.front()));
 }
 
 RunFolder make_run_folder(const FolderRequest& request) {
@@ -87,7 +104,7 @@ RunFolder make_run_folder(const FolderRequest& request) {
   const fs::path parent = fs::absolute(request.root) / folder_name(request.name);
   make_folder(parent);
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const fs::path folder = parent / local_stamp();
+    const fs::path folder = parent / utc_stamp();
     if (make_exclusively(folder)) {
       point_latest_at(folder);
       return {folder, FolderLock(folder)};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/files.hpp"
+#include "study/run_needs.hpp"
 
 #include <optional>
 #include <string>
@@ -8,14 +9,13 @@
 
 namespace trainctl::study {
 
-/// The folders of training runs of that experiment name below `root`, newest first by their names,
-/// which begin with the time. Empty where there are none, or the folder cannot be read.
-std::vector<fs::path> training_runs(const fs::path& root, const std::string& name);
+struct RunSearch {
+  std::optional<fs::path> run;    // the newest that has what is needed
+  std::vector<fs::path> skipped;  // newer runs that lack it
+};
 
-/// What a verb needs of a run that is named by its experiment: a run that failed at its start has
-/// no checkpoint, and `eval NAME` means the one before it. `checkpoint` is for resuming, where a
-/// run that is being trained is never skipped: its lock refuses a second one.
-enum class RunNeeds { nothing, weights, checkpoint };
+/// Searches the runs of an experiment below `root`, in the order of newest_first().
+RunSearch newest_run(const fs::path& root, const std::string& name, RunNeeds needs);
 
 struct NamedRun {
   fs::path folder;

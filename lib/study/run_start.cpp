@@ -45,7 +45,8 @@ Origin first_origin(const RunRequest& request, const fs::path& folder) {
   if (take_back(folder))
     log::get().warn("{}: a start before has put checkpoints aside and not gone on; they are back",
                     printable(folder.string()));
-  for (const std::string& said : move_damaged_aside(folder)) log::get().warn("{}", said);
+  if (const std::string note = restore_if_possible(folder); !note.empty())
+    log::get().warn("{}", note);
   return choose_checkpoint(folder, *request.resume);
 }
 

@@ -8,6 +8,7 @@
 #include "study/head_run.hpp"
 #include "study/node_launch.hpp"
 #include "study/plugin_files.hpp"
+#include "study/repair.hpp"
 #include "study/run_ending.hpp"
 #include "study/run_inputs.hpp"
 #include "study/superseded.hpp"
@@ -94,6 +95,7 @@ void SupervisedRun::tell_end() {
 void SupervisedRun::write_inputs() {
   // First: a run that is killed at once leaves a folder that --resume knows for one of training.
   if (trains()) make_folder(outcome_.folder / "checkpoints");
+  for (const std::string& note : move_damaged_aside(outcome_.folder)) log::get().warn("{}", note);
   write_provisional_result();
   reserved_.emplace(outcome_.folder / "result.json", kResultBytes);
   make_folder(outcome_.folder / "logs");

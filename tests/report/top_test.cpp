@@ -73,6 +73,26 @@ TEST_CASE("a run that has ended tells how, and one elsewhere that only its files
   CHECK_THAT(top_text(view, {}), Contains("no process has it"));
 }
 
+TEST_CASE("top: a run that failed shows the epoch in which it did, counted from 1") {
+  TopView view = running();
+  view.state = TopState::ended;
+  view.exit_code = 6;
+  const auto epoch = [&] { return top_json(view)["epoch"].get<int>(); };
+  CHECK(epoch() == 3);  // step 2345 of 938 an epoch
+  CHECK_THAT(top_text(view, {}), Contains("epoch 3/5"));
+  view.step = 1876;
+  CHECK(epoch() == 2);
+  view.epoch = 0;
+  view.step = 0;
+  CHECK(epoch() == 1);
+  view.step = 12;
+  CHECK(epoch() == 1);
+  view.epoch = 5;
+  view.step = 5 * 938 + 1;
+  view.exit_code = 0;
+  CHECK(epoch() == 5);
+}
+
 TEST_CASE("what is not known is a dash, and null in JSON") {
   const TopView view;
   CHECK_THAT(top_text(view, {}), Contains("- steps/s"));

@@ -111,6 +111,18 @@ class Evaluates(Trained):
         self.assertEqual(returned, 0, out + err)
         self.assertIn("--checkpoint last: of the run " + str(runs / "20260102-000000-bbbb"), err)
 
+    def test_best_is_that_of_an_older_run_if_the_newest_has_only_last(self):
+        runs = self.folder / "runs" / "smoke"
+        older, newer = runs / "20260101-000000-aaaa", runs / "20260102-000000-bbbb"
+        for path in (older, newer):
+            shutil.copytree(self.trained, path, symlinks=True)
+        for name in ("best", "best.safetensors"):
+            (newer / "checkpoints" / name).unlink()
+        for config in ("smoke", "digits.yaml"):
+            document = self.evaluated(METRICS, "--checkpoint", "best", config=config)
+            self.assertEqual(document["checkpoint"], str(older / "checkpoints/best.safetensors"))
+            self.assertIn(f"skipped 1 newer run without a checkpoint 'best': ", self.err)
+
     def test_names_of_other_programs_are_renamed(self):
         data = (self.trained / "checkpoints/best.safetensors").read_bytes()
         length = int.from_bytes(data[:8], "little")

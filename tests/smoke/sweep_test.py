@@ -95,9 +95,18 @@ class Folders(Sweeping):
         document = json.loads(out)
         self.assertEqual((len(document["runs"]), document["folder"]), (3, str((root / "latest").resolve())))
         self.assertEqual(before, {path: path.stat().st_mtime_ns for path in older.rglob("*")})
-        code, out, err = run(self.folder, *more, "--out", root / "latest", "--resume", "--json")
-        self.assertEqual(code, 0, out + err)
-        self.assertEqual(json.loads(out)["folder"], str((root / "latest").resolve()), "the folder, not the link")
+        for link in (root / "latest", f"{root}/latest/", f"{root}/other/../latest"):
+            code, out, err = run(self.folder, *more, "--out", link, "--resume", "--json")
+            self.assertEqual(code, 0, out + err)
+            self.assertEqual(json.loads(out)["folder"], str((root / "latest").resolve()), "the folder, not the link")
+
+    def test_the_command_that_resumes_names_the_folder_and_not_the_link(self):
+        for name, words in (("one", ("--out", "link-one/")), ("two", ("--out=link-two/",))):
+            (self.folder / name).mkdir()
+            (self.folder / f"link-{name}").symlink_to(name)
+            code, out, err = run(self.folder, "sweep", "tiny.yaml", "optimizer.lr=1e30,0.01", "trainer.max_epochs=1", "--fail-fast", *words)
+            self.assertEqual(code, 5, out + err)
+            self.assertRegex(err, rf"go on with: .*--out[ =]{(self.folder / name).resolve()}( |$)")
 
     def test_the_sweep_of_a_name_starts_where_there_is_none_to_resume(self):
         code, out, err = run(self.folder, "sweep", "tiny.yaml", "optimizer.lr=0.1,0.01", "trainer.max_epochs=1", "--resume")

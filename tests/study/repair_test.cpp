@@ -22,6 +22,8 @@ TEST_CASE("damaged files that a start writes again are moved aside and named") {
   TempFolder run;
   for (const char* name : {"task.json", "result.json", "manifest.json", "config.resolved.yaml"})
     put_text(run / name, "{\"cut");
+  CHECK(study::damaged_files(run.path()).size() == 4);
+  CHECK(fs::exists(run / "task.json"));  // only moved when the start writes the file
   const auto said = study::move_damaged_aside(run.path());
   REQUIRE(said.size() == 4);
   for (const char* name : {"task.json", "result.json", "manifest.json", "config.resolved.yaml"}) {
@@ -62,7 +64,9 @@ TEST_CASE("config.resolved.yaml is restored from the newest checkpoint") {
   TempFolder run;
   CHECK_THROWS_WITH(study::restore_resolved_config(run.path()), Contains(run.path().string()) &&
                                                                     Contains("is missing") &&
-                                                                    Contains("--resume auto"));
+                                                                    Contains("--run-dir"));
+  CHECK(study::restore_if_possible(run.path()).empty());
+  CHECK_FALSE(study::resolved_config_of(run.path()));
   checkpoint::Store store(run / "checkpoints");
   fs::path made;
   checkpoint::Manifest manifest = saves::begin(store, 10, made);
@@ -70,6 +74,7 @@ TEST_CASE("config.resolved.yaml is restored from the newest checkpoint") {
   store.commit(made, manifest);
   for (const char* damaged : {"", "name: [x", "- a list\n"}) {
     put_text(run / "config.resolved.yaml", damaged);
+    CHECK(study::resolved_config_of(run.path()) == "name: kept\n");
     CHECK_THAT(study::restore_resolved_config(run.path()),
                Contains("corrupt-config.resolved.yaml") && EndsWith("from the newest checkpoint"));
     CHECK(text_of(run / "config.resolved.yaml") == "name: kept\n");

@@ -158,6 +158,8 @@ TEST_CASE("run --resume by name skips runs without a checkpoint") {
   const study::FolderRequest asked{.name = "x", .root = root.path()};
   const fs::path oldest = make_run(root / "x/20260101-000000-aaaa", {10});
   const fs::path trained = make_run(root / "x/20260102-000000-aaaa", {20});
+  checkpoint::Store(trained / "checkpoints")
+      .point(checkpoint::Link::best, trained / "checkpoints" / saves::name_of(20));
   const fs::path failed = make_run(root / "x/20260103-000000-aaaa", {});
   const fs::path unfinished = make_run(root / "x/20260104-000000-aaaa", {});
   fs::create_directories(unfinished / "checkpoints" / saves::name_of(30));  // has no manifest
@@ -165,14 +167,36 @@ TEST_CASE("run --resume by name skips runs without a checkpoint") {
   for (const char* word : {"auto", "last", "best"}) {
     const auto found = study::resumed_folder(asked, study::parse_resume(word));
     CHECK(found.fixed == trained);
-    CHECK(found.skipped == std::vector{fs::canonical(unfinished), failed});
+    CHECK(found.skipped == std::vector{unfinished, failed});
+    const std::string lacking = std::string(word) == "best" ? "'best'" : "to resume from";
     const study::Origin origin = study::choose_checkpoint(trained, study::parse_resume("auto"));
     CHECK_THAT(study::resume_notice(found, trained, origin),
                StartsWith("resuming " + trained.string() + " from checkpoint ") &&
                    Contains(saves::name_of(20)) &&
-                   EndsWith("skipped 2 newer runs without a checkpoint: " +
-                            fs::canonical(unfinished).string()));
+                   EndsWith("skipped 2 newer runs without a checkpoint " + lacking + ": " +
+                            unfinished.string()));
   }
+}
+
+TEST_CASE("resumed_folder: a run is resumed in its folder when the link moves meanwhile") {
+  TempFolder root;
+  const fs::path first = make_run(root / "x/20260101-000000-aaaa", {10});
+  fs::create_directory_symlink(first.filename(), root / "x/latest");
+  const study::FolderRequest asked{.name = "x", .root = root.path(), .fixed = root / "x/latest"};
+  const auto found = study::resumed_folder(asked, study::parse_resume("auto"));
+  const study::RunFolder second = study::make_run_folder({.name = "x", .root = root.path()});
+  CHECK(found.fixed == fs::canonical(first));
+  CHECK(study::make_run_folder(found).path == fs::canonical(first));
+  CHECK(fs::canonical(root / "x/latest") == fs::canonical(second.path));
+}
+
+TEST_CASE("resumed_folder: a run that has lost its config.resolved.yaml is not passed over") {
+  TempFolder root;
+  const study::FolderRequest asked{.name = "x", .root = root.path()};
+  const fs::path run = make_run(root / "x/20260101-000000-aaaa", {10});
+  fs::remove(run / "config.resolved.yaml");
+  CHECK(study::resumed_folder(asked, study::parse_resume("auto")).fixed == run);
+  CHECK_FALSE(study::resumed_batch(asked, study::parse_resume("auto")));
 }
 
 TEST_CASE("run --resume auto starts a new run where no run has a checkpoint") {
@@ -184,7 +208,8 @@ TEST_CASE("run --resume auto starts a new run where no run has a checkpoint") {
   CHECK(found.if_used == study::IfUsed::refuse);
   CHECK(study::resume_notice(found, root / "x/new", {}) ==
         "no run of 'x' below " + root.path().string() +
-            " has a checkpoint: training starts from scratch in " + (root / "x/new").string());
+            " has a checkpoint to resume from: training starts from scratch in " +
+            (root / "x/new").string());
   CHECK_THAT(refusal(ErrorKind::checkpoint,
                      [&] { study::resumed_folder(asked, study::parse_resume("last")); }),
              Contains("has a checkpoint"));

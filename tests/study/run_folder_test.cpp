@@ -72,6 +72,49 @@ TEST_CASE("a root that cannot hold folders is a resource error that names it") {
   }
 }
 
+TEST_CASE("make_run_folder: a folder named by a link stays the same when the link moves") {
+  const TempFolder root;
+  const fs::path first = make_run_folder({.name = "x", .root = root.path()}).path;
+  for (const char* name : {"latest", "latest/"}) {
+    fs::remove(root / "x/latest");
+    fs::create_directory_symlink(first.filename(), root / "x/latest");
+    const RunFolder taken = make_run_folder(
+        {.name = "x", .root = root.path(), .fixed = root / "x" / name, .if_used = IfUsed::go_on});
+    const fs::path second = make_run_folder({.name = "x", .root = root.path()}).path;
+    CHECK(fs::canonical(root / "x/latest") == fs::canonical(second));
+    CHECK(taken.path == fs::canonical(first));
+    write_atomically(taken.path / "result.json", "{}");
+    CHECK_FALSE(fs::exists(second / "result.json"));
+  }
+}
+
+TEST_CASE("real_folder: links, dots and a last slash are gone, also of a new folder") {
+  const TempFolder root;
+  fs::create_directories(root / "a");
+  fs::create_directory_symlink("a", root / "link");
+  const fs::path real = fs::canonical(root.path());
+  CHECK(real_folder(root / "link/") == real / "a");
+  CHECK(real_folder(root / "a/../link") == real / "a");
+  CHECK(real_folder(root / "none/../link") == real / "a");
+  CHECK(real_folder(root / "link/new/") == real / "a/new");
+  CHECK(real_folder("new/") == fs::current_path() / "new");
+  CHECK(real_folder("/") == "/");
+}
+
+TEST_CASE("newest_first: latest comes first, then the names that begin with the time") {
+  const TempFolder root;
+  for (const char* name :
+       {"20260101-000000-aaaa", "20260103-000000-aaaa", "mine", "20260102-000000-aaaa"})
+    fs::create_directories(root / name);
+  write_atomically(root / "notes.txt", "");
+  fs::create_directory_symlink("20260102-000000-aaaa", root / "latest");
+  const std::vector<fs::path> expected{root / "20260102-000000-aaaa", root / "mine",
+                                       root / "20260103-000000-aaaa",
+                                       root / "20260101-000000-aaaa"};
+  CHECK(newest_first(root.path()) == expected);
+  CHECK(newest_first(root / "nothing").empty());
+}
+
 TEST_CASE("no experiment name leaves the root") {
   CHECK(folder_name("..") == "experiment");
   CHECK(folder_name("../../etc") == "..-..-etc");
