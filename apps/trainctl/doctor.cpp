@@ -168,6 +168,7 @@ void print_text(const std::vector<Finding>& findings, const LinkProbe& link,
 int doctor(const DoctorFlags& flags, const Context& context) {
   ENSURE(config, flags.link || flags.devices == 0,
          "--devices tells how many processes --link measures between: add that");
+  if (flags.link) check_working_directory();
   launch::end_on_stop_signals();
   // Before examine() loads what may start threads: workers are watched by a process without any.
   const LinkProbe link = probe_link(flags, context);

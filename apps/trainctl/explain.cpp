@@ -46,6 +46,21 @@ Meaning meaning_of(const char* what, const NamedFact& fact, const std::string& n
           std::move(json)};
 }
 
+/// Returns the verbs below `app` that the help lists.
+std::vector<const CLI::App*> shown_verbs(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* verb) { return !verb->get_group().empty(); });
+}
+
+/// Adds the names by which `explain` finds the verbs below `app`: "data", "data hash".
+void add_verb_names(const CLI::App& app, const std::string& prefix,
+                    std::vector<std::string>& names) {
+  for (const CLI::App* verb : shown_verbs(app)) {
+    names.push_back(prefix + verb->get_name());
+    for (const std::string& alias : verb->get_aliases()) names.push_back(prefix + alias);
+    add_verb_names(*verb, names.back() + " ", names);
+  }
+}
+
 Meaning meaning_of(const CLI::App& verb) {
   const std::string usage = usage_line(verb);
   std::vector<std::string> flags;
@@ -54,8 +69,7 @@ Meaning meaning_of(const CLI::App& verb) {
       flags.push_back("--" + option->get_lnames().front());
   }
   std::vector<std::string> below;
-  for (const CLI::App* one : verb.get_subcommands([](const CLI::App*) { return true; }))
-    below.push_back(one->get_name());
+  for (const CLI::App* one : shown_verbs(verb)) below.push_back(one->get_name());
   const std::string name = verb.get_name();
   std::string text = fmt::format("{}: {}\n  {:<9}{}\n  {:<9}{}\n", name, verb.get_description(),
                                  "type", "verb", "usage", usage);
@@ -100,14 +114,14 @@ std::vector<Meaning> meanings_of(const std::vector<std::string>& words, const CL
            without_split(name), spec::experiment_schema(), spec::vocabulary_in_use()))
     all.push_back(meaning_of(found));
   if (const auto value = value_called(name)) all.push_back(meaning_of("value", *value, name));
-  if (const CLI::App* verb = verb_called(program, words)) all.push_back(meaning_of(*verb));
+  if (const CLI::App* verb = verb_called(program, split(name, ' ')))
+    all.push_back(meaning_of(*verb));
   if (!all.empty()) return all;
   std::vector<std::string> names = fact_names();
   for (std::string& known :
        config::explained_names(spec::experiment_schema(), spec::vocabulary_in_use()))
     names.push_back(std::move(known));
-  for (const CLI::App* verb : program.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(verb->get_name());
+  add_verb_names(program, "", names);
   if (const auto near = nearest(without_split(name), names))
     throw Error(ErrorKind::config,
                 fmt::format("unknown key {}: did you mean '{}'?", config::quote(name), *near));

@@ -159,6 +159,21 @@ std::string value_after(const std::string& flag, const std::vector<std::string>&
   return has_value ? *(at + 1) : "VALUE";
 }
 
+/// Returns the note about a key for a flag of that name: with overrides in place of YAML.
+std::string note_for_flag(std::string note, const std::string& command) {
+  if (const std::size_t key = note.find("remove the key"); key != std::string::npos)
+    note.replace(key, std::string_view("remove the key").size(), "remove the flag");
+  std::vector<std::string> parts = split(note, '\'');  // every second one is quoted
+  for (std::size_t i = 1; i < parts.size(); i += 2) {
+    const std::size_t colon = parts[i].find(": ");
+    const bool has_key =
+        colon != std::string::npos && colon > 0 &&
+        parts[i].find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.") == colon;
+    if (has_key) parts[i] = command + parts[i].replace(colon, 2, "=");
+  }
+  return join(parts, "'");
+}
+
 /// Returns the override to write instead of a flag that is a key of the experiment; else "".
 std::string override_hint(const CLI::App& verb, const std::string& flag,
                           const std::vector<std::string>& argv) {
@@ -167,18 +182,20 @@ std::string override_hint(const CLI::App& verb, const std::string& flag,
   if (!takes_overrides || !flag.starts_with("--")) return "";
   std::string name = flag.substr(2, flag.find('=') - 2);
   std::ranges::replace(name, '-', '_');
-  const config::Alias* alias = config::find_alias(name);
+  const std::string command = is_program ? "trainctl run " : "";
   std::string key;
   for (const config::KnownKey& known :
        config::known_keys(spec::experiment_schema(), spec::vocabulary_in_use())) {
     const bool is_last = known.key.ends_with("." + name);
     if (known.key == name || (key.empty() && is_last)) key = known.key;
   }
-  if (alias != nullptr && !alias->note.empty()) return std::string(alias->note);
-  if (alias != nullptr && !alias->key.empty()) key = std::string(alias->key);
+  if (const config::Alias* alias = config::find_alias(name); alias != nullptr && key != name) {
+    if (!alias->note.empty()) return note_for_flag(std::string(alias->note), command);
+    if (!alias->key.empty()) key = std::string(alias->key);
+  }
   if (key.empty()) return "";
-  return fmt::format("keys of the experiment are overrides: write '{}{}={}'",
-                     is_program ? "trainctl run " : "", key, printable(value_after(flag, argv)));
+  return fmt::format("keys of the experiment are overrides: write '{}{}={}'", command, key,
+                     printable(value_after(flag, argv)));
 }
 
 std::string unknown_flag(const CLI::App& app, const std::string& word,

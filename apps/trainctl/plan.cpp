@@ -1,7 +1,7 @@
 #include "report/plan.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/error.hpp"
-#include "base/strings.hpp"
 #include "config_arguments.hpp"
 #include "context.hpp"
 #include "engine_library.hpp"
@@ -116,7 +116,7 @@ int plan(const PlanArguments& arguments, Context& context) {
   }
   const int exit_code = exit_code_of(plan, measured != 0 ? measured : scaled);
   const std::string reason = reason_of(plan, measured);
-  if (exit_code != 0 && !reason.empty()) print_error(context, printable(reason));
+  if (exit_code != 0 && !reason.empty()) print_error(context, printable_lines(reason));
   return exit_code;
 }
 

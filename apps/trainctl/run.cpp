@@ -18,6 +18,7 @@
 #include "study/batch_search.hpp"
 #include "study/model_check.hpp"
 #include "study/repair.hpp"
+#include "study/resume.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
 
@@ -153,6 +154,14 @@ study::RunRequest with_found_batch(const Unsized& run, Context& context) {
   return found;
 }
 
+/// Returns whether the run resumes from a checkpoint; false where `auto` starts from scratch.
+bool finds_checkpoint(const study::RunRequest& request) {
+  if (!request.resume) return false;
+  if (request.resume->from != study::ResumeFrom::automatic) return true;
+  const study::FolderRequest folder = study::resumed_folder(request.folder, *request.resume);
+  return folder.fixed && study::has_checkpoint(*folder.fixed);
+}
+
 void print_ending(const study::RunOutcome& run, const Context& context) {
   if (context.json) print_json(run.result);
   if (!run.complete.empty()) {
@@ -232,7 +241,7 @@ int run(const RunFlags& typed, Context& context) {
   if (request.nodes && !request.nodes->is_head()) return take_part(request, context);
   if (request.loaded.experiment.loader.batch_size.automatic)
     request = with_found_batch({flags, request, of_place}, context);
-  if (!request.resume && study::names_parameters(request.loaded)) {
+  if (!finds_checkpoint(request) && study::names_parameters(request.loaded)) {
     check_model(request.loaded, context.diagnostics);
     context.diagnostics.throw_if_errors();
   }

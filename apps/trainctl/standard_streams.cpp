@@ -1,66 +1,37 @@
 #include "standard_streams.hpp"
 
 #include "base/error.hpp"
-#include "base/files.hpp"
 #include "log/log.hpp"
+#include "log/stream_writer.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <mutex>
 #include <string>
 
 namespace trainctl::app {
 namespace {
 
-/// Text is kept here instead of in the stream's own buffer, which glibc discards after EAGAIN.
 struct StreamState {
   const char* name;
-  int fd;
-  int cause = 0;  // errno of the first write that failed
+  std::FILE* stream;
   bool is_reported = false;
-  bool has_text = false;
-  std::string pending = {};  // text that is not written yet
+  std::atomic<bool> has_text = false;
 };
 
-StreamState stdout_state{"stdout", STDOUT_FILENO};
-StreamState stderr_state{"stderr", STDERR_FILENO};
-std::mutex streams_mutex;
+StreamState stdout_state{"stdout", stdout};
+StreamState stderr_state{"stderr", stderr};
 bool tolerates_lost_output = false;
 
 StreamState& state_of(std::FILE* stream) { return stream == stdout ? stdout_state : stderr_state; }
 
-// Libraries may write to the descriptor as well: after this, their text is discarded too.
-void mark_lost(StreamState& state, int cause) {
-  state.cause = cause;
-  state.pending.clear();
-  const Fd null_device(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-  if (null_device.valid()) ::dup2(null_device.get(), state.fd);
-}
-
-// The descriptor may be non-blocking, because the program at its other end has set that.
-void write_pending(StreamState& state) {
-  std::string_view text = state.pending;
-  while (!text.empty()) {
-    const ssize_t written = ::write(state.fd, text.data(), text.size());
-    if (written > 0) {
-      text.remove_prefix(static_cast<std::size_t>(written));
-    } else if (errno == EAGAIN) {
-      pollfd writable{state.fd, POLLOUT, 0};
-      ::poll(&writable, 1, -1);
-    } else if (errno != EINTR) {
-      return mark_lost(state, errno);
-    }
-  }
-  state.pending.clear();
-}
-
 std::string lost_output_text(const StreamState& state) {
-  return fmt::format("cannot write to {}: {}", state.name, std::strerror(state.cause));
+  return fmt::format("cannot write to {}: {}", state.name,
+                     std::strerror(log::lost_cause(state.stream)));
 }
 
 }  // namespace
@@ -79,23 +50,17 @@ void keep_running_without_output(LostOutput lost_output) {
 }
 
 void write_text(std::FILE* stream, std::string_view text, Flush flush) {
-  constexpr std::size_t kBufferBytes = 1U << 16U;
-  const std::lock_guard lock(streams_mutex);
-  StreamState& state = state_of(stream);
-  state.has_text = state.has_text || !text.empty();
-  if (state.cause != 0) return;
-  state.pending += text;
-  const bool is_due = flush == Flush::now || stream == stderr || ::isatty(state.fd) != 0;
-  if (is_due || state.pending.size() >= kBufferBytes) write_pending(state);
+  if (!text.empty()) state_of(stream).has_text = true;
+  log::write_text(stream, text, flush == Flush::now ? log::Flush::now : log::Flush::later);
 }
 
-bool is_lost(std::FILE* stream) { return state_of(stream).cause != 0; }
+bool is_lost(std::FILE* stream) { return log::lost_cause(stream) != 0; }
 
 bool has_output(std::FILE* stream) { return state_of(stream).has_text; }
 
 std::optional<std::string> take_lost_output_notice() {
   for (StreamState* state : {&stdout_state, &stderr_state}) {
-    if (state->cause == 0 || state->is_reported) continue;
+    if (!is_lost(state->stream) || state->is_reported) continue;
     state->is_reported = true;
     return lost_output_text(*state) + "; this output is turned off and the run continues";
   }
@@ -104,7 +69,7 @@ std::optional<std::string> take_lost_output_notice() {
 
 void finish_output() {
   write_text(stdout, "", Flush::now);
-  if (stdout_state.cause == 0) return;
+  if (!is_lost(stdout)) return;
   if (!tolerates_lost_output) throw Error(ErrorKind::resource, lost_output_text(stdout_state));
   if (!stdout_state.is_reported) log::get().warn("{}", lost_output_text(stdout_state));
 }

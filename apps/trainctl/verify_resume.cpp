@@ -1,5 +1,6 @@
 #include "study/verify_resume.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/clock.hpp"
 #include "base/strings.hpp"
 #include "config_arguments.hpp"
@@ -43,8 +44,7 @@ report::ResumeCheck checked(const study::RunRequest& request, const study::Verif
   } catch (const Error& error) {
     if (launch::is_stop_code(error.exit_code()) || error.kind() == ErrorKind::config) throw;
     scratch.keep();
-    throw Error(error.kind(),
-                fmt::format("{}; see {}", error.what(), printable(scratch.path().string())));
+    throw Error(error.kind(), with_reference(error.what(), printable(scratch.path().string())));
   }
 }
 

@@ -58,6 +58,11 @@ std::string with_prefix(std::string_view prefix, std::string_view message) {
   return has_prefix ? std::string(message) : fmt::format("{}: {}", prefix, message);
 }
 
+std::string with_reference(std::string_view message, std::string_view place) {
+  const std::size_t hint = std::min(message.find("\nhint: "), message.size());
+  return fmt::format("{}; see {}{}", message.substr(0, hint), place, message.substr(hint));
+}
+
 std::string one_line(std::string_view message) {
   std::string text;
   for (const std::string& line : split(message, '\n')) {

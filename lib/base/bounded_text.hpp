@@ -17,6 +17,10 @@ std::string printable_lines(std::string_view text, std::string_view indent = "")
 /// "optimizer: ..." and "optimizer 'adam': ...".
 std::string with_prefix(std::string_view prefix, std::string_view message);
 
+/// Returns "CAUSE; see FOLDER", where a hint follows with the hint after it: "CAUSE; see FOLDER"
+/// and "hint: ..." on the next line.
+std::string with_reference(std::string_view message, std::string_view place);
+
 /// Returns the lines of a message as one printable line: "these changed: a: 1 -> 2; b: 3 -> 4".
 std::string one_line(std::string_view message);
 

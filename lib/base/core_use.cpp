@@ -1,5 +1,6 @@
 #include "base/core_use.hpp"
 
+#include "base/folder_entries.hpp"
 #include "base/machine.hpp"
 
 #include <sched.h>
@@ -73,13 +74,12 @@ double own_s() {
 /// Run and wait time, in nanoseconds, are the first two numbers of a thread's schedstat file.
 std::map<std::string, ThreadTimes> thread_times(const fs::path& root) {
   std::map<std::string, ThreadTimes> threads;
-  std::error_code ended;
-  for (const auto& entry : fs::directory_iterator(root / "proc/self/task", ended)) {
-    std::ifstream in(entry.path() / "schedstat");
+  for_each_entry(root / "proc/self/task", [&](const fs::path& thread) {
+    std::ifstream in(thread / "schedstat");
     double run_ns = 0;
     double wait_ns = 0;
-    if (in >> run_ns >> wait_ns) threads[entry.path().filename()] = {1e-9 * run_ns, 1e-9 * wait_ns};
-  }
+    if (in >> run_ns >> wait_ns) threads[thread.filename()] = {1e-9 * run_ns, 1e-9 * wait_ns};
+  });
   return threads;
 }
 

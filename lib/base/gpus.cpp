@@ -1,5 +1,6 @@
 #include "base/gpus.hpp"
 
+#include "base/folder_entries.hpp"
 #include "base/strings.hpp"
 
 #include <algorithm>
@@ -29,9 +30,8 @@ struct Names {
 // Device number -> names, as /proc/driver/nvidia/gpus/*/information tells.
 std::map<std::string, Names> names_of_cards(const fs::path& root) {
   std::map<std::string, Names> found;
-  std::error_code ignored;
-  for (const auto& folder : fs::directory_iterator(root / "proc/driver/nvidia/gpus", ignored)) {
-    std::ifstream in(folder.path() / "information");
+  for_each_entry(root / "proc/driver/nvidia/gpus", [&](const fs::path& folder) {
+    std::ifstream in(folder / "information");
     Names names;
     std::string minor;
     for (std::string line; std::getline(in, line);) {
@@ -40,7 +40,7 @@ std::map<std::string, Names> names_of_cards(const fs::path& root) {
       if (line.starts_with("Device Minor")) minor = value_after_colon(line);
     }
     if (!minor.empty()) found[minor] = names;
-  }
+  });
   return found;
 }
 

@@ -1,5 +1,6 @@
 #include "base/numa.hpp"
 
+#include "base/folder_entries.hpp"
 #include "base/machine.hpp"
 #include "base/strings.hpp"
 
@@ -94,14 +95,13 @@ std::vector<int> parse_core_list(std::string_view text) {
 
 std::vector<NumaNode> numa_nodes(const fs::path& root) {
   std::vector<NumaNode> nodes;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(root / "sys/devices/system/node", ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with("node")) continue;
+  for_each_entry(root / "sys/devices/system/node", [&](const fs::path& entry) {
+    const std::string name = entry.filename().string();
+    if (!name.starts_with("node")) return;
     const auto number = whole_number(std::string_view(name).substr(4));
-    std::vector<int> cores = parse_core_list(first_line(entry.path() / "cpulist"));
+    std::vector<int> cores = parse_core_list(first_line(entry / "cpulist"));
     if (number && !cores.empty()) nodes.push_back({*number, std::move(cores)});
-  }
+  });
   std::ranges::sort(nodes, {}, &NumaNode::number);
   return nodes;
 }
@@ -110,16 +110,16 @@ std::optional<int> node_of_gpu(const std::string& device, const fs::path& root) 
   constexpr std::string_view kPrefix = "/dev/nvidia";
   if (!device.starts_with(kPrefix)) return std::nullopt;
   const std::string minor = device.substr(kPrefix.size());
-  std::error_code ignored;
-  for (const auto& folder : fs::directory_iterator(root / "proc/driver/nvidia/gpus", ignored)) {
-    std::ifstream in(folder.path() / "information");
+  std::optional<int> node;
+  for_each_entry(root / "proc/driver/nvidia/gpus", [&](const fs::path& folder) {
+    std::ifstream in(folder / "information");
     for (std::string line; std::getline(in, line);) {
       const std::size_t value = line.find_last_of(" \t") + 1;
       if (line.starts_with("Device Minor") && line.substr(value) == minor)
-        return node_of_pci(root, folder.path().filename().string());
+        node = node_of_pci(root, folder.filename().string());
     }
-  }
-  return std::nullopt;
+  });
+  return node;
 }
 
 std::vector<int> near_cores(std::span<const NumaNode> nodes, std::span<const int> allowed,

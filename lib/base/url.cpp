@@ -14,6 +14,30 @@ void cover(std::string& text, std::size_t begin, std::size_t end) {
             text.begin() + static_cast<std::ptrdiff_t>(end), '*');
 }
 
+/// Calls `take` with where each URL begins, after its scheme, and where it ends.
+template <class Take>
+void for_each_url(const std::string& text, const Take& take) {
+  for (std::size_t mark = text.find(kMark); mark != std::string::npos;
+       mark = text.find(kMark, mark + 1)) {
+    const std::size_t begin = mark + kMark.size();
+    take(begin, std::min(text.find_first_of(" \t", begin), text.size()));
+  }
+}
+
+/// Covers the text from `begin` to the last '@' before `end`.
+void cover_to_at(std::string& text, std::size_t begin, std::size_t end) {
+  const std::size_t at = std::string_view(text).substr(0, end).rfind('@');
+  if (at != std::string::npos && at > begin) cover(text, begin, at);
+}
+
+/// Returns whether what stands before the first '/' of a URL is a user and the begin of a password
+/// that has a '/', as in http://user:pass/word@host: neither a port nor an '@' follows the ':'.
+bool has_password(std::string_view host) {
+  const std::size_t colon = host.find(':');
+  return colon != std::string_view::npos && host.find_first_of("[@") == std::string_view::npos &&
+         host.find_first_not_of("0123456789", colon + 1) != std::string_view::npos;
+}
+
 }  // namespace
 
 bool is_remote(const std::filesystem::path& path) {
@@ -28,27 +52,22 @@ std::string identity_of(const std::filesystem::path& path) {
 }
 
 std::string without_userinfo(std::string text) {
-  for (std::size_t mark = text.find(kMark); mark != std::string::npos;
-       mark = text.find(kMark, mark + 1)) {
-    const std::size_t begin = mark + kMark.size();
-    const std::size_t end = std::min(text.find_first_of(" \t", begin), text.size());
-    const std::size_t host = std::string_view(text).substr(0, end).rfind('@');
-    if (host != std::string::npos && host > begin) cover(text, begin, host);
-  }
+  for_each_url(text, [&](std::size_t begin, std::size_t end) {
+    const std::size_t path = std::min(text.find_first_of("/?#", begin), end);
+    cover_to_at(text, begin,
+                has_password(std::string_view(text).substr(begin, path - begin)) ? end : path);
+  });
   return text;
 }
 
 std::string without_credentials(std::string text) {
-  text = without_userinfo(std::move(text));
-  for (std::size_t mark = text.find(kMark); mark != std::string::npos;
-       mark = text.find(kMark, mark + 1)) {
-    const std::size_t begin = mark + kMark.size();
-    const std::size_t end = std::min(text.find_first_of(" \t", begin), text.size());
-    const std::string_view scheme = std::string_view(text).substr(0, mark);
+  for_each_url(text, [&](std::size_t begin, std::size_t end) { cover_to_at(text, begin, end); });
+  for_each_url(text, [&](std::size_t begin, std::size_t end) {
+    const std::string_view scheme = std::string_view(text).substr(0, begin - kMark.size());
     const std::size_t query = text.find('?', begin);
     if (query < end && (scheme.ends_with("http") || scheme.ends_with("https")))
       cover(text, query + 1, end);
-  }
+  });
   return text;
 }
 

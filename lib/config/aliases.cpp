@@ -27,6 +27,7 @@ constexpr Alias kKeys[] = {
     {"loggers", "loggers", ""},
     // Keys of other programs.
     {"learning_rate", "optimizer.lr", ""},
+    {"learn_rate", "optimizer.lr", ""},
     {"lr", "optimizer.lr", ""},
     {"weight_decay", "optimizer.weight_decay", ""},
     {"momentum", "optimizer.momentum", ""},
@@ -181,7 +182,7 @@ constexpr Alias kKeys[] = {
      "a run ends after trainer.max_epochs or by 'early_stopping', whose 'patience' sets the least "
      "number of epochs: remove the key"},
     {"min_steps", "", "a run ends after trainer.max_steps or by 'early_stopping': remove the key"},
-    {"limit_test_batches", "trainer.limit_val_batches", ""},
+    {"limit_test_batches", "", "trainctl eval reads every sample of the split: remove the key"},
     {"limit_predict_batches", "",
      "trainctl predict takes every sample of the split: remove the key"},
     {"val_check_interval", "trainer.check_val_every_n_epoch",

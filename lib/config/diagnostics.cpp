@@ -67,13 +67,31 @@ std::string render_one(const Diagnostic& one, Color color) {
   };
   std::string text = where.empty() ? "" : paint("1", where + ":") + " ";
   text += paint(is_error ? "1;31" : "1;35", is_error ? "error:" : "warning:") + " ";
-  text += paint("1", printable(one.message)) + "\n";
+  text += paint("1", printable_lines(one.message, "  ")) + "\n";
   if (one.earlier.position.source) {
     if (one.earlier.position.source != one.position.source)
       text += fmt::format("  --> {}\n", place(one.earlier.position));
     text += excerpt(one.earlier.position, one.earlier.text, color);
   }
   return text + excerpt(one.position, one.hint, color);
+}
+
+bool is_same_line(const Position& a, const Position& b) {
+  return a.source == b.source && a.line == b.line;
+}
+
+/// Hides the lines with a secret under all diagnostics that point at them.
+void hide_secret_lines(std::vector<Diagnostic>& all) {
+  std::vector<Position> hidden;
+  for (const Diagnostic& one : all) {
+    if (one.position.length == kHiddenLine) hidden.push_back(one.position);
+  }
+  for (Diagnostic& one : all) {
+    for (Position* place : {&one.position, &one.earlier.position}) {
+      if (std::ranges::any_of(hidden, [&](const auto& each) { return is_same_line(each, *place); }))
+        place->length = kHiddenLine;
+    }
+  }
 }
 
 }  // namespace
@@ -115,8 +133,9 @@ std::vector<Diagnostic> Diagnostics::sorted() const {
 }
 
 std::string Diagnostics::render(Color color) const {
-  const std::vector<Diagnostic> all = sorted();
+  std::vector<Diagnostic> all = sorted();
   if (all.empty()) return "";
+  hide_secret_lines(all);
   std::string text;
   for (std::size_t i = 0; i < std::min(all.size(), kMostShown); ++i)
     text += render_one(all[i], color);

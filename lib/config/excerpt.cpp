@@ -124,7 +124,8 @@ std::string place(const Position& position) {
 
 std::string excerpt(const Position& position, const std::string& hint, Color color) {
   const std::string* line = line_of(position);
-  if (line == nullptr) return hint.empty() ? "" : fmt::format("      | {}\n", printable(hint));
+  if (line == nullptr || position.length == kHiddenLine)
+    return hint.empty() ? "" : fmt::format("      | {}\n", printable(hint));
   const View view =
       view_of(line_without_secrets(position.source->lines, zero_based(position.line)),
               zero_based(position.column), static_cast<std::size_t>(std::max(position.length, 1)));

@@ -333,6 +333,11 @@ class NameFinder {
   std::vector<std::string> keys_;
 };
 
+bool has_note(const std::string& name) {
+  const Alias* alias = find_alias(name);
+  return alias != nullptr && !alias->note.empty();
+}
+
 }  // namespace
 
 std::vector<std::string> explained_names(const Schema& schema, const Vocabulary& vocabulary) {
@@ -348,9 +353,14 @@ std::vector<std::string> explained_names(const Schema& schema, const Vocabulary&
         names.push_back(option);
     }
   }
+  for (const Alias& alias : aliases()) names.emplace_back(alias.word);
+  for (std::string& word : short_names()) names.push_back(std::move(word));
   std::ranges::sort(names);
   const auto repeated = std::ranges::unique(names);
   names.erase(repeated.begin(), repeated.end());
+  std::erase_if(names, [&](const std::string& name) {
+    return NameFinder(schema, vocabulary).find(name).empty() && !has_note(name);
+  });
   return names;
 }
 
@@ -360,11 +370,11 @@ std::vector<Explanation> explain_name(const std::string& name, const Schema& sch
   for (const std::string& key : NameFinder(schema, vocabulary).find(name))
     found.push_back(explain(key, schema, vocabulary));
   if (!found.empty()) return found;
-  if (const Alias* alias = find_alias(name); alias != nullptr && !alias->note.empty()) {
+  if (has_note(name)) {
     Explanation note;
     note.key = name;
     note.type = "key of another program";
-    note.help = std::string(alias->note);
+    note.help = std::string(find_alias(name)->note);
     found.push_back(std::move(note));
   }
   return found;

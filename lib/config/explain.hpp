@@ -36,7 +36,7 @@ std::vector<Explanation> explain_name(const std::string& name, const Schema& sch
                                       const Vocabulary& vocabulary);
 
 /// Returns every name that explain_name() knows, once and sorted: dotted keys, their last parts,
-/// stages and their options. For suggestions.
+/// stages, their options and other programs' words for these. For suggestions.
 std::vector<std::string> explained_names(const Schema& schema, const Vocabulary& vocabulary);
 
 /// A paragraph for people, with a line break at its end.

@@ -129,8 +129,7 @@ class Resolver {
   Node expand(const Node& node, std::size_t depth) {
     const auto pieces = split_pieces(node.text);
     if (!pieces)
-      return fail(node, fmt::format("'${{' without a '}}' in {}", quote(node.text)),
-                  "close it, or write '$${' for a plain '${'");
+      return fail(node, "'${' without a '}'", "close it, or write '$${' for a plain '${'");
     if (node.text.find("$${secret:") != std::string::npos) {
       return fail(node, "a secret reference cannot be escaped", "write ${secret:NAME}");
     }

@@ -1,5 +1,6 @@
 #include "base/strings.hpp"
 #include "base/url.hpp"
+#include "config/excerpt.hpp"
 #include "config/fields.hpp"
 #include "config/reader.hpp"
 #include "config/wording.hpp"
@@ -261,7 +262,9 @@ bool Reader::secret(const Node& node, const Field& field, std::string& name) {
   const std::string_view text = node.text;
   if (node.type != Node::Type::scalar || !text.starts_with(kBegin) || !text.ends_with('}') ||
       text.find('}') != text.size() - 1) {
-    diagnostics_.error(node.position,
+    Position place = node.position;
+    place.length = kHiddenLine;  // the scan for secrets does not see every way to write one
+    diagnostics_.error(place,
                        fmt::format("'{}' must be a reference to a secret and nothing else: a value "
                                    "in the file would be seen",
                                    field.key),

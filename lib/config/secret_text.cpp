@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,10 +62,9 @@ std::size_t value_begin(std::string_view text, std::size_t begin, std::size_t en
   return std::min(text.find_first_not_of(kBlanks, end + 1), text.size());
 }
 
-/// Returns the place of the closing quotation mark, past escapes: \" in "...", '' in '...'.
-std::size_t closing_quote(std::string_view text, std::size_t open) {
-  const char mark = text[open];
-  for (std::size_t at = open + 1; at < text.size(); ++at) {
+/// Returns the place of the next quotation mark `mark`, past escapes: \" in "...", '' in '...'.
+std::size_t closing_quote(std::string_view text, std::size_t at, char mark) {
+  for (; at < text.size(); ++at) {
     const bool is_doubled = mark == '\'' && text.substr(at, 2) == "''";
     if ((mark == '"' && text[at] == '\\') || is_doubled) {
       ++at;
@@ -75,13 +75,30 @@ std::size_t closing_quote(std::string_view text, std::size_t open) {
   return text.size();
 }
 
+bool is_quote(char c) { return c == '"' || c == '\''; }
+
+/// Returns where a value begins after its tag and anchor: `!!str &name value`.
+std::size_t past_properties(std::string_view text, std::size_t at) {
+  while (at < text.size() && (text[at] == '!' || text[at] == '&')) {
+    const std::size_t end = std::min(text.find_first_of(kBlanks, at), text.size());
+    at = std::min(text.find_first_not_of(kBlanks, end), text.size());
+  }
+  return at;
+}
+
+bool is_in_flow(std::string_view text, std::size_t at) {
+  return text.substr(0, at).find('{') != kNone;
+}
+
 /// Returns the end of the value that begins at `begin`; of a list or map, the end of the line.
 std::size_t value_end(std::string_view text, std::size_t begin) {
+  begin = past_properties(text, begin);
   const char first = begin < text.size() ? text[begin] : ' ';
-  if (first == '"' || first == '\'') return closing_quote(text, begin);
-  if (first == '[' || first == '{') return text.size();
-  const bool in_flow = text.substr(0, begin).find('{') != kNone;
-  return std::min(in_flow ? text.find_first_of(",}", begin) : kNone, text.size());
+  if (is_quote(first)) return closing_quote(text, begin + 1, first);
+  if (first == '[' || first == '{' || !is_in_flow(text, begin)) return text.size();
+  const bool has_reference = text.substr(begin).starts_with("${");
+  const std::size_t from = has_reference ? std::min(text.find('}', begin), text.size() - 1) : begin;
+  return std::min(text.find_first_of(",}", has_reference ? from + 1 : from), text.size());
 }
 
 void cover_range(std::string& text, std::size_t begin, std::size_t end) {
@@ -89,31 +106,91 @@ void cover_range(std::string& text, std::size_t begin, std::size_t end) {
             text.begin() + static_cast<std::ptrdiff_t>(end), '*');
 }
 
-/// A reference is shown. One with a default, `${env:NAME,default}`, may hold the secret itself.
+/// Returns whether the value is one reference and nothing else. Such a value is shown, but not one
+/// with a default, `${env:NAME,default}`, which may hold the secret itself.
 bool is_reference(std::string_view value) {
-  value.remove_prefix(std::min(value.find_first_not_of("\"'"), value.size()));
-  return value.starts_with("${") && value.find(',') == kNone;
+  constexpr std::string_view kAround = "\"' \t";
+  value.remove_prefix(std::min(value.find_first_not_of(kAround), value.size()));
+  const std::size_t size = value.find_last_not_of(kAround) + 1;
+  value = value.substr(0, size);
+  return value.starts_with("${") && value.find('}') == value.size() - 1 && value.find(',') == kNone;
 }
 
-/// Covers a comment behind the value that ends at `end`, a quotation mark or the end of the text.
-void cover_comment(std::string& text, std::size_t end) {
+/// Covers what follows the closing quotation mark at `end`, such as a comment, unless the next
+/// value of a list or map follows.
+void cover_rest(std::string& text, std::size_t end) {
   const std::size_t next = end < text.size() ? text.find_first_not_of(kBlanks, end + 1) : kNone;
-  if (next != kNone && text[next] == '#') cover_range(text, next, text.size());
+  constexpr std::string_view kSeparators = ",}]\"'";
+  if (next != kNone && kSeparators.find(text[next]) == kNone) cover_range(text, next, text.size());
 }
 
 std::size_t leading_blanks(std::string_view line) {
   return std::min(line.find_first_not_of(kBlanks), line.size());
 }
 
-/// Returns whether the line ends with the key of a secret whose value is on the lines below.
-bool opens_secret(std::string_view line) {
-  std::size_t begin = std::min(line.find_first_not_of(" \t-"), line.size());
-  if (begin < line.size() && (line[begin] == '"' || line[begin] == '\'')) ++begin;
-  const std::size_t end =
-      static_cast<std::size_t>(std::find_if_not(line.begin() + static_cast<std::ptrdiff_t>(begin),
-                                                line.end(), is_key_character) -
-                               line.begin());
-  return names_secret(line.substr(begin, end - begin)) && value_begin(line, begin, end) != kNone;
+/// The value of a secret that continues on the next line.
+struct OpenValue {
+  char quote = '\0';       // of a quoted text: its quotation mark
+  bool in_flow = false;    // in a list or map in brackets, where indentation means nothing
+  bool is_empty = false;   // nothing of the value stands on the line of its key
+  std::size_t indent = 0;  // of the key
+};
+
+bool has_open_bracket(std::string_view line) {
+  return std::ranges::count_if(line, [](char c) { return c == '{' || c == '['; }) >
+         std::ranges::count_if(line, [](char c) { return c == '}' || c == ']'; });
+}
+
+/// Returns the value after the key in [begin, end), if it continues on the next line.
+std::optional<OpenValue> open_value_of(std::string_view line, std::size_t begin, std::size_t end) {
+  const std::size_t indent = leading_blanks(line);
+  const std::size_t value = value_begin(line, begin, end);
+  if (value == kNone) {
+    const bool is_explicit = line.substr(indent).starts_with("? ");
+    return is_explicit ? std::optional(OpenValue{.is_empty = true, .indent = indent})
+                       : std::nullopt;
+  }
+  const std::size_t content = past_properties(line, value);
+  if (content < line.size() && value_end(line, value) < line.size()) return std::nullopt;
+  const char first = content < line.size() ? line[content] : '#';
+  const bool is_first = line.substr(0, begin).find_first_not_of(" \t-?\"'") == kNone;
+  return OpenValue{
+      .quote = is_quote(first) ? first : '\0',
+      .in_flow = has_open_bracket(line),
+      .is_empty = first == '#' || first == '|' || first == '>',
+      .indent = is_first ? begin - (begin > 0 && is_quote(line[begin - 1]) ? 1 : 0) : indent};
+}
+
+std::optional<OpenValue> open_value(std::string_view line) {
+  std::optional<OpenValue> open;
+  for (std::size_t at = 0; at < line.size() && !open;) {
+    const std::size_t begin = at;
+    while (at < line.size() && is_key_character(line[at])) ++at;
+    if (at > begin && names_secret(line.substr(begin, at - begin)))
+      open = open_value_of(line, begin, at);
+    if (at == begin) ++at;
+  }
+  return open;
+}
+
+bool continues(const OpenValue& open, std::string_view line) {
+  const std::size_t indent = leading_blanks(line);
+  if (open.quote != '\0' || open.in_flow || indent == line.size() || indent > open.indent)
+    return true;
+  const char first = line[indent];
+  const bool is_next_key = line.find(": ") != kNone || line.find_last_of(':') == line.size() - 1;
+  return open.is_empty && indent == open.indent && (first == '-' || first == ':' || !is_next_key);
+}
+
+/// Returns the value that continues after `line`, where `open` continues before it.
+std::optional<OpenValue> open_value_after(const std::optional<OpenValue>& open,
+                                          std::string_view line) {
+  if (!open || !continues(*open, line)) return open_value(line);
+  if (open->quote != '\0') {
+    const std::size_t end = closing_quote(line, 0, open->quote);
+    return end < line.size() ? open_value(line.substr(end + 1)) : open;
+  }
+  return open->in_flow && line.find_first_of(",}]") != kNone ? open_value(line) : open;
 }
 
 }  // namespace
@@ -131,28 +208,25 @@ std::string without_secrets(std::string text) {
     const std::size_t value = value_begin(text, begin, at);
     if (value == kNone) continue;
     const std::size_t end = value_end(text, value);
-    const bool quoted = value < end && (text[value] == '"' || text[value] == '\'');
+    const std::size_t content = past_properties(text, value);
+    const bool is_quoted = content < text.size() && is_quote(text[content]);
     at = std::max(at, end);
+    if (is_quoted) cover_rest(text, end);
     if (is_reference(std::string_view(text).substr(value, end - value))) continue;
-    cover_range(text, value + (quoted ? 1 : 0), end);
-    if (quoted) cover_comment(text, end);
+    cover_range(text, value + (is_quoted && content == value ? 1 : 0), end);
   }
   return without_credentials(std::move(text));
 }
 
 std::string line_without_secrets(const std::vector<std::string>& lines, std::size_t index) {
   constexpr std::size_t kMostAbove = 100;
-  const std::size_t own = leading_blanks(lines[index]);
-  std::size_t least = own;
-  for (std::size_t above = 1; above <= std::min(index, kMostAbove) && least > 0; ++above) {
-    const std::string& line = lines[index - above];
-    const std::size_t indent = leading_blanks(line);
-    if (indent == line.size() || indent >= least) continue;  // blank, or a line of the same value
-    if (opens_secret(line))
-      return std::string(own, ' ') + std::string(lines[index].size() - own, '*');
-    least = indent;
-  }
-  return without_secrets(lines[index]);
+  const std::string& line = lines[index];
+  std::optional<OpenValue> open;
+  for (std::size_t i = index - std::min(index, kMostAbove); i < index; ++i)
+    open = open_value_after(open, lines[i]);
+  if (!open || !continues(*open, line)) return without_secrets(line);
+  const std::size_t indent = leading_blanks(line);
+  return std::string(indent, ' ') + std::string(line.size() - indent, '*');
 }
 
 }  // namespace trainctl::config

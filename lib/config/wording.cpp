@@ -142,6 +142,12 @@ std::string same_name(const std::string& name, const std::vector<std::string>& n
   return "";
 }
 
+std::vector<std::string> short_names() {
+  std::vector<std::string> words;
+  for (const Synonym& synonym : kNames) words.emplace_back(synonym.word);
+  return words;
+}
+
 std::string unknown_key_hint(const std::string& key, const std::vector<std::string>& keys) {
   if (const Alias* alias = find_alias(key)) {
     if (const std::string hint = alias_hint(*alias, keys); !hint.empty()) return hint;

@@ -30,6 +30,9 @@ std::string unknown_key_hint(const std::string& key, const std::vector<std::stri
 /// (`cosine`); "" where there is none.
 std::string same_name(const std::string& name, const std::vector<std::string>& names);
 
+/// Returns the common short forms that same_name() knows, such as `cosine`.
+std::vector<std::string> short_names();
+
 /// The hint under an unknown name out of `names`: knows CamelCase and common short names, else the
 /// nearest, else all.
 std::string unknown_name_hint(const std::string& name, const std::vector<std::string>& names);

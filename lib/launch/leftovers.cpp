@@ -1,5 +1,7 @@
 #include "launch/leftovers.hpp"
 
+#include "base/folder_entries.hpp"
+
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,14 +35,13 @@ pid_t parent_of(const std::filesystem::path& process) {
 
 std::set<pid_t> own_children() {
   std::set<pid_t> children;
-  std::error_code failure;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", failure)) {
-    const std::string name = entry.path().filename().string();
+  for_each_entry("/proc", [&](const std::filesystem::path& entry) {
+    const std::string name = entry.filename().string();
     pid_t pid = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (error != std::errc() || end != name.data() + name.size()) continue;
-    if (parent_of(entry.path()) == ::getpid()) children.insert(pid);
-  }
+    if (error != std::errc() || end != name.data() + name.size()) return;
+    if (parent_of(entry) == ::getpid()) children.insert(pid);
+  });
   return children;
 }
 

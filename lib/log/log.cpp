@@ -1,6 +1,13 @@
 #include "log/log.hpp"
 
-#include <spdlog/sinks/stdout_color_sinks.h>
+#include "log/stream_writer.hpp"
+
+#include <spdlog/sinks/base_sink.h>
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <string_view>
 
 namespace trainctl::log {
 namespace {
@@ -15,10 +22,40 @@ spdlog::level::level_enum level_of(Level level) {
   return spdlog::level::info;
 }
 
-using StderrSink = spdlog::sinks::stderr_color_sink_mt;
+std::string_view color_code(spdlog::level::level_enum level) {
+  switch (level) {
+    case spdlog::level::trace: return "\x1b[37m";
+    case spdlog::level::debug: return "\x1b[36m";
+    case spdlog::level::info: return "\x1b[32m";
+    case spdlog::level::warn: return "\x1b[33m\x1b[1m";
+    case spdlog::level::err: return "\x1b[31m\x1b[1m";
+    default: return "\x1b[1m\x1b[41m";
+  }
+}
+
+/// spdlog's own sinks ignore that a write fails, as one to a non-blocking pipe that is full does.
+class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  void set_colored(bool colored) { colored_ = colored; }
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t formatted;
+    formatter_->format(message, formatted);
+    std::string text(formatted.data(), formatted.size());
+    if (colored_ && message.color_range_end > message.color_range_start) {
+      text.insert(message.color_range_end, "\x1b[m");
+      text.insert(message.color_range_start, color_code(message.level));
+    }
+    write_log(text);
+  }
+  void flush_() override {}
+
+  std::atomic<bool> colored_ = false;
+};
 
 const std::shared_ptr<StderrSink>& sink() {
-  static const auto made = std::make_shared<StderrSink>(spdlog::color_mode::never);
+  static const auto made = std::make_shared<StderrSink>();
   return made;
 }
 
@@ -34,8 +71,7 @@ spdlog::logger& get() {
 }
 
 void set_up(Level level, Colours colours) {
-  sink()->set_color_mode(colours == Colours::on ? spdlog::color_mode::always
-                                                : spdlog::color_mode::never);
+  sink()->set_colored(colours == Colours::on);
   get().set_level(level_of(level));
 }
 

@@ -1,5 +1,6 @@
 #include "report/run_parts.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/strings.hpp"
 #include "report/csv_file.hpp"
 
@@ -46,15 +47,16 @@ class Damage {
   Damage(std::string file, Notes& notes) : file_(std::move(file)), notes_(notes) {}
   ~Damage() {
     if (count_ > kMostNotes)
-      notes_.push_back(
-          fmt::format("{}: {} more lines are damaged and left out", file_, count_ - kMostNotes));
+      notes_.push_back(fmt::format("{}: {} more lines are damaged", file_, count_ - kMostNotes));
   }
   Damage(const Damage&) = delete;
   Damage& operator=(const Damage&) = delete;
 
-  void add(std::size_t line, const std::string& what) {
+  void add(std::size_t line, const std::string& what) { note(line, what + " and is left out"); }
+  /// Of a line that is used nevertheless.
+  void note(std::size_t line, const std::string& what) {
     if (++count_ <= kMostNotes)
-      notes_.push_back(fmt::format("{}: line {} {} and is left out", file_, line, what));
+      notes_.push_back(fmt::format("{}: line {} {}", file_, line, bounded(what)));
   }
 
  private:
@@ -162,18 +164,17 @@ Json parse_bounded(std::string_view text) {
 void note_damage(const std::string& name, std::string_view text, Notes& notes) {
   Damage damage(name, notes);
   const std::vector<std::string> columns = csv_cells(next_line(text));
+  const auto is_bad = [](const std::string& cell) { return !cell.empty() && !is_number(cell); };
   for (std::size_t number = 2; !text.empty(); ++number) {
     const std::vector<std::string> cells = csv_cells(next_line(text));
     if (cells.size() != columns.size()) {
       damage.add(number, fmt::format("has {} cells in place of {}", cells.size(), columns.size()));
     } else if (std::isnan(number_in(cells.front()))) {
       damage.add(number, "does not begin with an epoch");
-    } else {
-      for (std::size_t i = 1; i < cells.size(); ++i) {
-        if (!cells[i].empty() && !is_number(cells[i]))
-          notes.push_back(
-              fmt::format("{}: line {}: {} is no number", name, number, printable(columns[i])));
-      }
+    } else if (const auto bad = std::find_if(cells.begin() + 1, cells.end(), is_bad);
+               bad != cells.end()) {
+      const auto column = static_cast<std::size_t>(bad - cells.begin());
+      damage.note(number, fmt::format("has no number as {}", printable(columns[column])));
     }
   }
 }

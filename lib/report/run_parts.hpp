@@ -15,8 +15,8 @@ using Notes = std::vector<std::string>;
 /// Discarded where it is no JSON or nested deeper than 64.
 Json parse_bounded(std::string_view text);
 
-/// Lines of a CSV file that are left out: of another number of cells than the header, a cell where
-/// a number should be.
+/// Notes the damaged lines of a CSV file: those of another number of cells than the header or
+/// without an epoch, which are left out, and those with a cell that should be a number.
 void note_damage(const std::string& name, std::string_view text, Notes& notes);
 
 StepLines steps_of(std::string_view metrics_jsonl, Notes& notes);

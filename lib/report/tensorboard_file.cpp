@@ -2,6 +2,7 @@
 
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
+#include "base/folder_entries.hpp"
 #include "report/tensorboard_events.hpp"
 
 #include <fcntl.h>
@@ -46,9 +47,9 @@ std::int64_t seconds_of(const std::string& name) {
 
 std::int64_t newest_in(const fs::path& folder) {
   std::int64_t newest = -1;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored))
-    newest = std::max(newest, seconds_of(entry.path().filename().string()));
+  for_each_entry(folder, [&](const fs::path& entry) {
+    newest = std::max(newest, seconds_of(entry.filename().string()));
+  });
   return newest;
 }
 

@@ -1,5 +1,6 @@
 #include "report/tensorboard_sink.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "report/backlog.hpp"
@@ -74,7 +75,7 @@ std::string ending_text(const Json& result) {
   std::string text = fmt::format("**{}**", result.value("verdict", "unknown"));
   const auto message = result.find("message");
   if (message != result.end() && message->is_string() && !message->get<std::string>().empty())
-    text += ": " + printable(message->get<std::string>());
+    text += ": " + printable_lines(message->get<std::string>());
   const auto bottleneck = result.find("bottleneck");
   if (bottleneck != result.end() && bottleneck->is_object())
     text += "\n\n```json\n" + to_pretty(*bottleneck) + "\n```";

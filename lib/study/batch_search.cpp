@@ -1,5 +1,6 @@
 #include "study/batch_search.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/error.hpp"
 #include "base/machine.hpp"
 #include "base/stats.hpp"
@@ -111,10 +112,10 @@ class Search {
 
 report::TrialFailure failure_of(const RunOutcome& run) {
   const report::Ending& ending = run.ending;
-  return {ending.exit_code,
-          fmt::format("{}; see {}", ending.message.empty() ? ending.verdict : ending.message,
-                      run.folder.string()),
-          ending.first_failure && ending.first_failure->signal == SIGKILL};
+  return {
+      ending.exit_code,
+      with_reference(ending.message.empty() ? ending.verdict : ending.message, run.folder.string()),
+      ending.first_failure && ending.first_failure->signal == SIGKILL};
 }
 
 /// The median of all steps but the first, which warms up.

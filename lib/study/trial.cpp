@@ -1,5 +1,6 @@
 #include "study/trial.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/error.hpp"
 #include "launch/verdict.hpp"
 #include "study/deadline.hpp"
@@ -29,7 +30,7 @@ TrialResult run_trial(const RunRequest& request, const Clock& clock,
     const std::string cause =
         ending.message.empty() ? "the run ended as " + ending.verdict : ending.message;
     return report::TrialFailure{.exit_code = ending.exit_code,
-                                .message = fmt::format("{}; see {}", cause, run.folder.string()),
+                                .message = with_reference(cause, run.folder.string()),
                                 .overdue = deadline.has_struck()};
   } catch (const Error&
                error) {  // no folder could be made: the runs before it are still worth their table

@@ -1,5 +1,6 @@
 #include "study/tune_run.hpp"
 
+#include "base/bounded_text.hpp"
 #include "base/error.hpp"
 #include "report/bottleneck.hpp"
 #include "spec/run_length.hpp"
@@ -100,8 +101,7 @@ TuneResult result_of(const RunOutcome& run, const TuneLength& length) {
   if (ending.exit_code == 0) return sample_of(run, length);
   const std::string cause =
       ending.message.empty() ? "the run ended as " + ending.verdict : ending.message;
-  return report::TrialFailure{ending.exit_code,
-                              fmt::format("{}; see {}", cause, run.folder.string())};
+  return report::TrialFailure{ending.exit_code, with_reference(cause, run.folder.string())};
 }
 
 /// Of the experiment as it is written; 0: not known.

@@ -7,6 +7,12 @@
 
 using namespace trainctl;
 
+TEST_CASE("with_reference: comes before the hint") {
+  CHECK(with_reference("cannot read a", "/runs/1") == "cannot read a; see /runs/1");
+  CHECK(with_reference("these changed:\n  a: 1 -> 2\nhint: set them back", "/runs/1") ==
+        "these changed:\n  a: 1 -> 2; see /runs/1\nhint: set them back");
+}
+
 TEST_CASE("bounded: ordinary messages stay as they are, whatever the number of lines") {
   CHECK(bounded("lr must be above 0, got -1").size() == 26);
   std::string lines;

@@ -1,12 +1,17 @@
 #include "base/core_use.hpp"
 
+#include "base/folder_entries.hpp"
 #include "base/machine.hpp"
 #include "support/catch.hpp"
 #include "support/put_text.hpp"
 #include "support/temp_folder.hpp"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <filesystem>
+#include <set>
 #include <string>
 
 using namespace trainctl;
@@ -88,7 +93,7 @@ TEST_CASE("CoreUse: threads that wait for a core are counted while they live") {
   CHECK(before->threads.size() == 2);
   put_text(root / "proc/stat", stat_text(2000, 3000, 1000));
   put_text(root / "proc/self/task/11/schedstat", "3000000000 3000000000 9\n");
-  fs::remove_all(root / "proc/self/task/12");  // its 7 s are nobody's from now on
+  std::filesystem::remove_all(root / "proc/self/task/12");  // its 7 s are nobody's from now on
   put_text(root / "proc/self/task/14/schedstat", "1000000000 1000000000 9\n");
   const auto now = read_core_times(root.path());
   REQUIRE(now);
@@ -109,4 +114,31 @@ TEST_CASE("CoreUse: where no waits are told, others hold up a run if hardly a co
   CHECK_FALSE(is_contended({.outside = 0.4, .stolen = 0, .idle = 0.3}));
   CHECK_FALSE(is_contended({.outside = 0.05, .stolen = 0, .idle = 0}));
   CHECK(is_contended({.outside = 0, .stolen = 0.2, .idle = 0.5}));
+}
+
+TEST_CASE("for_each_entry: takes every entry, and nothing of a folder that does not exist") {
+  const TempFolder folder;
+  put_text(folder / "a", "");
+  put_text(folder / "b/c", "");
+  std::set<std::string> names;
+  const auto take = [&](const std::filesystem::path& entry) { names.insert(entry.filename()); };
+  for_each_entry(folder / "none", take);
+  CHECK(names.empty());
+  for_each_entry(folder.path(), take);
+  CHECK(names == std::set<std::string>{"a", "b"});
+}
+
+TEST_CASE("for_each_entry: a folder of /proc that vanishes ends the loop without an exception") {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    while (true) ::pause();
+  }
+  REQUIRE(child > 0);
+  int taken = 0;
+  for_each_entry("/proc/" + std::to_string(child) + "/task", [&](const std::filesystem::path&) {
+    ++taken;
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  });
+  CHECK(taken == 1);
 }

@@ -13,6 +13,16 @@ TEST_CASE("credentials in a text are covered, whatever stands around them", "[ba
         "a: https://h/x?***** b: s3://***@b/?.tar");
 }
 
+TEST_CASE("without_userinfo: a path with an '@' stays, a user and password are covered", "[base]") {
+  for (const char* text : {"s3://bucket/data@v2/train", "https://host:9000/a@b", "http://h?x=a@b",
+                           "http://[::1]:80/a@b", "https://h/a:b@c"})
+    CHECK(without_userinfo(text) == text);
+  CHECK(without_userinfo("s3://k:p@b/data@v2") == "s3://***@b/data@v2");
+  CHECK(without_userinfo("http://token@host/x") == "http://*****@host/x");
+  CHECK(without_userinfo("a http://me:p@ss@host/x b") == "a http://*******@host/x b");
+  CHECK(without_userinfo("http://me:s/e?c@ret@host/x") == "http://************@host/x");
+}
+
 TEST_CASE("a text without credentials stays", "[base]") {
   for (const char* text : {"", "://", "a@b.c", "http://host/a-b.tar me@home", "s3://bucket/a-?.tar",
                            "what? http://host"})

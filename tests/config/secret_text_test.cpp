@@ -1,6 +1,7 @@
 #include "config/secret_text.hpp"
 
 #include "config/diagnostics.hpp"
+#include "config/excerpt.hpp"
 #include "config/yaml.hpp"
 #include "support/catch.hpp"
 
@@ -28,6 +29,14 @@ TEST_CASE("without_secrets: values of secret keys are covered wherever they are 
       "passwd: hunter2",
       "auth: hunter2",
       "x: &secret hunter2",
+      "access_key: \"${secret:A}hunter2\"",
+      "access_key: ${secret:A} hunter2",
+      "access_key: ${secret:A}${hunter2",
+      "access_key: \"${secret:A}\"  # hunter2",
+      "access_key: \"${secret:A}\" hunter2",
+      "remote: {access_key: \"${secret:A}hunter2\", secret_key: hunter2}",
+      "remote: {access_key: !!str \"a,hunter2\", secret_key: &a 'b}hunter2'}",
+      "access_key: !hunter2",
       "root: https://user:hunter2@host/x",
   };
   for (const std::string& text : texts) {
@@ -43,8 +52,10 @@ TEST_CASE("without_secrets: values of secret keys are covered wherever they are 
 TEST_CASE("without_secrets: references, other keys and other values stay") {
   for (const std::string text :
        {"secret_key: ${secret:AWS_SECRET}", "lr: \"${secret:LR}\"",
-        "secret_key: \"${secret:AWS_SECRET}\"", "dataset: {type: tokens, path: token.bin}",
-        "author: me", "weights: {key_map: {a: b}}", "tokens: 5", "secret_key", "lr: 0.1  # token"})
+        "secret_key: \"${secret:AWS_SECRET}\"", "override 'a.secret_key=${secret:AWS_SECRET}'",
+        "{access_key: \"${secret:A}\", secret_key: ${secret:B}, url: s3://b}",
+        "dataset: {type: tokens, path: token.bin}", "author: me", "weights: {key_map: {a: b}}",
+        "tokens: 5", "secret_key", "lr: 0.1  # token"})
     CHECK(without_secrets(text) == text);
 }
 
@@ -55,6 +66,59 @@ TEST_CASE("line_without_secrets: a value on the lines below its key is covered")
   CHECK(line_without_secrets(lines, 4) == "    *****");
   CHECK(line_without_secrets(lines, 5) == "  url: s3://b");
   CHECK(line_without_secrets(lines, 6) == "lr: 0.1");
+}
+
+TEST_CASE("line_without_secrets: a value below its key is covered in every way to write it") {
+  const std::vector<std::vector<std::string>> files{
+      {"remote: {endpoint: \"http://h\", access_key:", " hunter2}"},
+      {"{endpoint: \"http://h\", access_key:", "hunter2, url: s3://b}"},
+      {"? access_key", ": hunter2"},
+      {"? \"access_key\"", ": - hunter2"},
+      {"access_key:", "- hunter2"},
+      {"access_key:  # comment", "", "hunter2"},
+      {"remote:", "- access_key:", "  - hunter2"},
+      {"access_key: \"hun", "hunter2 \\\" ter", "hunter2\""},
+      {"remote: {access_key: 'hun", "hunter2'' ter", "hunter2', url: s3://b}"},
+      {"access_key: hun", " hunter2"},
+      {"access_key: ${secret:A}", " hunter2"},
+      {"access_key: !!str", "  hunter2"},
+      {"remote: {access_key: [a,", "hunter2]}"},
+      {"a: 1", "access_key: &name |", "", " hunter2"},
+  };
+  for (const std::vector<std::string>& lines : files) {
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      CAPTURE(lines, i);
+      CHECK(line_without_secrets(lines, i).size() == lines[i].size());
+      CHECK_THAT(line_without_secrets(lines, i), !Contains("hunter2"));
+    }
+  }
+}
+
+TEST_CASE("line_without_secrets: the lines after a secret are shown") {
+  const std::vector<std::string> lines{"remote:",        "- access_key: hunter2",
+                                       "  url: s3://a",  "x: {access_key: \"hunter2\",",
+                                       "  url: s3://b}", "access_key: \"hunter2\"",
+                                       "  url: s3://c",  "? access_key",
+                                       ": hunter2",      "url: s3://d",
+                                       "- tokens: 5"};
+  for (const std::size_t shown : {0, 2, 4, 6, 9, 10})
+    CHECK(line_without_secrets(lines, shown) == lines[shown]);
+}
+
+TEST_CASE("diagnostics: no line is shown where the checker finds a literal secret") {
+  const auto source = make_source("a.yaml", "remote: {key: hunter2, nonsense: 1}\n");
+  Diagnostics diagnostics;
+  diagnostics.error({source, 1, 24, 8}, "unknown key 'nonsense'", "remove it");
+  diagnostics.error({source, 1, 15, kHiddenLine}, "'key' must be a reference", "write ${secret:A}");
+  CHECK(diagnostics.render() ==
+        "a.yaml:1:15: error: 'key' must be a reference\n      | write ${secret:A}\n"
+        "a.yaml:1:24: error: unknown key 'nonsense'\n      | remove it\n2 errors in a.yaml\n");
+}
+
+TEST_CASE("diagnostics: a message of several lines keeps its line breaks") {
+  Diagnostics diagnostics;
+  diagnostics.error({}, "cannot read a\nhint: \x1b[1m");
+  CHECK_THAT(diagnostics.render(), StartsWith("error: cannot read a\n  hint: \\x1b[1m\n"));
 }
 
 TEST_CASE("diagnostics: the quoted source line of any error hides secrets") {

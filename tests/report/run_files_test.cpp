@@ -96,6 +96,21 @@ TEST_CASE("damaged lines are named and cost themselves only") {
   CHECK(says(run.notes, "ranks.csv: line 2"));
 }
 
+TEST_CASE("read_run: the notes about damaged lines are few, however many there are") {
+  TempFolder folder;
+  write_run(folder.path());
+  std::string line = "4";
+  for (int column = 0; column < 23; ++column) line += ",bad";
+  {
+    std::ofstream epochs(folder / "epochs.csv", std::ios::app);
+    for (int i = 0; i < 3000; ++i) epochs << line << "\n";
+  }
+  const RunFiles run = read_run(folder.path());
+  CHECK(says(run.notes, "epochs.csv: line 5 has no number as step"));
+  CHECK(says(run.notes, "epochs.csv: 2995 more lines are damaged"));
+  CHECK(run.notes.size() < 10);
+}
+
 TEST_CASE("what is no run folder says what is missing, and where the runs are") {
   TempFolder folder;
   CHECK_THROWS_WITH(read_run(folder.path()), Contains("is no run folder"));

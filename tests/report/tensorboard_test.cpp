@@ -116,7 +116,7 @@ TEST_CASE("a run leaves its numbers, config, hyperparameters and end in one file
   sink->on_event(1, events::StepLogged{.global_step = 50, .loss = 0.25});
   sink->on_event(0, invented::epoch(0));
   sink->close();
-  sink->on_end({{"exit_code", 0}, {"verdict", "ok"}, {"message", ""}});
+  sink->on_end({{"exit_code", 9}, {"verdict", "failed"}, {"message", "data:\n  a\nhint: b"}});
   const auto files = files_in(folder / "tb");
   REQUIRE(files.size() == 1);
   CHECK(files[0].filename().string().find("node_7_x") != std::string::npos);
@@ -128,7 +128,8 @@ TEST_CASE("a run leaves its numbers, config, hyperparameters and end in one file
   for (const char* text :
        {"val/accuracy", "time_share/data_wait", "throughput/samples_per_s", "machine/rss_mb",
         "_hparams_/session_start_info", "optimizer.lr", "_hparams_/experiment",
-        "config/text_summary", "seed: 1", "result/text_summary", "_hparams_/session_end_info"}) {
+        "config/text_summary", "seed: 1", "result/text_summary", "**failed**: data:\n  a\nhint: b",
+        "_hparams_/session_end_info"}) {
     CAPTURE(text);
     CHECK(any_has(records, text));
   }

@@ -100,6 +100,17 @@ TEST_CASE("explain: an unknown name gets the closest one", "[smoke]") {
   CHECK_THAT(meant("resnet19"), Contains("did you mean 'resnet18'?"));
   CHECK_THAT(meant("max_epoch"), Contains("did you mean 'max_epochs'?"));
   CHECK_THAT(meant("validat"), Contains("did you mean 'validate'?"));
+  CHECK_THAT(meant("data hsh"), Contains("did you mean 'data hash'?"));
+  CHECK_THAT(meant("lern_rate"), Contains("did you mean 'learn_rate'?"));
+  CHECK_THAT(meant("cosne"), Contains("did you mean 'cosine'?"));
+  CHECK_THAT(meant("learning_rte"), Contains("did you mean 'learning_rate'?"));
+}
+
+TEST_CASE("explain: a name that is suggested is explained", "[smoke]") {
+  for (const char* name : {"data hash", "learn_rate", "cosine", "learning_rate", "check"})
+    explained({name});
+  for (const char* name : {"worke", "worker"})
+    CHECK_THAT(refused_command({"explain", name}), !Contains("'worker'?"));
 }
 
 TEST_CASE("a verb of another program gets ours", "[smoke]") {
@@ -134,6 +145,14 @@ TEST_CASE("a flag that is a key of the experiment gets the override", "[smoke]")
              Contains("write 'trainer.max_epochs=3'"));
   CHECK_THAT(refused_command({"run", config, "--batch-size", "8"}),
              Contains("'loader.batch_size=8'"));
-  CHECK_THAT(refused_command({"run", config, "--amp"}), Contains("trainer.precision: 16-mixed"));
+  CHECK_THAT(refused_command({"run", config, "--amp"}),
+             Contains("write 'trainer.precision=16-mixed'"));
+  CHECK_THAT(refused_command({"--fp16"}),
+             Contains("write 'trainctl run trainer.precision=16-mixed'"));
+  CHECK_THAT(refused_command({"run", config, "--patience", "3"}),
+             Contains("write 'early_stopping={type: patience, patience: 3}'"));
+  CHECK_THAT(refused_command({"run", config, "--persistent-workers"}), Contains("remove the flag"));
+  CHECK_THAT(refused_command({"run", config, "--name", "foo"}), Contains("write 'name=foo'"));
+  CHECK_THAT(refused_command({"--name", "foo"}), Contains("write 'trainctl run name=foo'"));
   CHECK_THAT(refused_command({"version", "--lr", "0.1"}), !Contains("optimizer.lr"));
 }

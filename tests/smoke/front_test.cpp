@@ -275,7 +275,7 @@ TEST_CASE("a verb that starts processes refuses a deleted working directory", "[
   for (const char* words : {"run {}", "run {} --run-dir /tmp/never", "eval {} --checkpoint /tmp/x",
                             "plan {}", "bench {}", "tune {}", "sweep {} seed=1,2", "lr-find {}",
                             "verify-resume {}", "predict {} --checkpoint /tmp/x --out /tmp/y.csv",
-                            "checkpoint export /tmp/x --out /tmp/y.pt"}) {
+                            "checkpoint export /tmp/x --out /tmp/y.pt", "doctor --link"}) {
     const std::string command = fmt::format(fmt::runtime(words), (folder / "config.yaml").string());
     const std::string text = output_of(
         fmt::format("mkdir -p {0}/d && cd {0}/d && rmdir ../d && {1} {2} 2>&1; echo \"code $?\"",

@@ -48,6 +48,16 @@ class ModelChecks(Smoke):
             self.assertEqual(err.count("error:"), 1, err)
             self.assertFalse((self.folder / "new").exists())
 
+    def test_resume_auto_without_a_checkpoint_makes_no_folder_either(self):
+        for words in ([], ["--run-dir", self.folder / "new/a"]):
+            returned, out, err = run(self.folder, "run", "digits.yaml", *FEW, "name=other", "+freeze=[conv1]", "--out", self.folder / "new",
+                                     "--resume", "auto", *words)
+            self.assertEqual(returned, 2, out + err)
+            self.assertEqual(err.count("error:"), 1, err)
+            self.assertFalse((self.folder / "new").exists())
+        returned, out, err = run(self.folder, "run", "digits.yaml", *FEW, "trainer.max_epochs=2", "--resume", "auto")
+        self.assertEqual(returned, 0, out + err)
+
 
 if __name__ == "__main__":
     main()

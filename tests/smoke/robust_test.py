@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import resource
+import shutil
 import subprocess
 import termios
 import threading
@@ -122,6 +123,25 @@ class LostOutput(Smoke):
         self.assertGreater(len(expected), 65536)
         self.assertEqual(received, expected)
 
+    def test_a_slow_reader_of_a_nonblocking_stderr_gets_the_log(self):
+        reader, writer = os.pipe()
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+        os.set_blocking(writer, False)
+        with self.assertRaises(BlockingIOError):
+            while True:
+                os.write(writer, b"x" * 4096)
+        command = [BINARY, "validate", "builtin:quickstart", "-v", "--color", "always"]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=writer)
+        os.close(writer)
+        try:
+            process.wait(timeout=2)  # a program that drops its log ends; one that writes it waits for the reader
+        except subprocess.TimeoutExpired:
+            pass
+        with open(reader, "rb") as pipe:
+            received = pipe.read().lstrip(b"x").decode()
+        self.assertEqual(process.wait(timeout=240), 0)
+        self.assertRegex(received, r"\A\[\d\d:\d\d:\d\d\.\d{3}\] \x1b\[36mdebug\x1b\[m .*\n")
+
     def test_a_reader_of_stderr_that_leaves(self):
         process = self.launch("--progress=plain", "-v", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         process.stderr.close()
@@ -233,6 +253,23 @@ class OutOfMemory(Smoke):
         self.assertRegex(message, r"the process held \d+ MiB before the first step")
         self.assertIn("trainer.accumulate_grad_batches", message)
         self.assertIn("trainer.activation_checkpointing=blocks", message)
+
+
+class BrokenEngine(Smoke):
+    def test_a_library_that_is_none_is_named_with_the_remedy(self):
+        program = self.folder / "program/bin/trainctl"
+        library = self.folder / "program/lib/libtrainctl_engine.so"
+        for path in (program, library):
+            path.parent.mkdir(parents=True)
+        shutil.copy(BINARY, program)
+        library.write_text("This is not a shared library.\n" * 1000)
+        ended = subprocess.run([program, "run", "digits.yaml", "--run-dir", "broken"], cwd=self.folder, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=240)
+        self.assertEqual(ended.returncode, 11, ended.stdout + ended.stderr)
+        message = json.loads((self.folder / "broken/result.json").read_text())["message"]
+        for text in (ended.stderr, message):
+            self.assertIn(f"cannot load {library}: {library}: invalid ELF header; install libtorch with scripts/setup", text)
+            self.assertNotIn("this is a bug", text)
 
 
 if __name__ == "__main__":

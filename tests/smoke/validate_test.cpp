@@ -323,6 +323,24 @@ TEST_CASE("a literal secret and a password in a URL are covered wherever they ar
   CHECK_THAT(shown.out + shown.err, !Contains("hunter2"));
 }
 
+TEST_CASE("validate: a literal secret is never quoted, however it is written", "[smoke]") {
+  const TempFolder folder;
+  const std::string begin =
+      "model: mlp\noptimizer: sgd\ndataset:\n  train: {type: image_folder, root: s3://b/x}\n";
+  for (const std::string remote :
+       {"  remote: {access_key: \"${secret:A}hunter2\", secret_key: \"${secret:B}\"}\n",
+        "  remote: {endpoint: \"http://h\", access_key:\n   hunter2, nonsense: 1}\n",
+        "  remote:\n    ? access_key\n    : hunter2\n    ? nonsense\n    : 1\n",
+        "  remote:\n    access_key:\n    - hunter2\n    - hunter2\n",
+        "  remote: {\"access\\u005fkey\": hunter2, nonsense: 1}\n",
+        "  remote:\n    access_key: hun${hunter2\n"}) {
+    const ProgramRun run = run_program({"validate", write(folder, "a.yaml", begin + remote)});
+    CAPTURE(remote, run.err);
+    CHECK(run.exit_code == 2);
+    CHECK_THAT(run.err, Contains("error: ") && !Contains("hunter2"));
+  }
+}
+
 TEST_CASE("an input that is no regular file on a disk is refused at once", "[smoke]") {
   const TempFolder folder;
   for (const std::string input : {"/dev/zero", "/proc/kmsg", "/dev/tty", "pipe"}) {

@@ -1,9 +1,11 @@
+#include "config/explain.hpp"
 #include "config/usual_stage.hpp"
 #include "config/wording.hpp"
 #include "experiment_yaml.hpp"
 #include "spec/load.hpp"
 #include "support/catch.hpp"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -30,7 +32,7 @@ constexpr WrittenKey kLightning[]{
     {"trainer.enable_checkpointing", "save_top_k: 0"},
     {"trainer.min_epochs", "early_stopping"},
     {"trainer.val_check_interval", "trainer.check_val_every_n_epoch"},
-    {"trainer.limit_test_batches", "did you mean 'limit_val_batches'?"},
+    {"trainer.limit_test_batches", "trainctl eval reads every sample"},
     {"trainer.benchmark", "trainer.deterministic"},
     {"trainer.inference_mode", "remove the key"},
     {"trainer.use_distributed_sampler", "remove the key"},
@@ -170,6 +172,19 @@ TEST_CASE("hints: no hint proposes the key that was refused", "[spec]") {
       CHECK_THAT(problems, !Contains("'" + key + "'"));
       CHECK_THAT(problems, !Contains("trainctl calls it '" + std::string(alias.word) + "'"));
     }
+  }
+}
+
+TEST_CASE("explain: every suggested name is explained", "[spec]") {
+  const auto& schema = spec::experiment_schema();
+  const auto& vocabulary = spec::builtin_vocabulary();
+  const std::vector<std::string> names = config::explained_names(schema, vocabulary);
+  for (const char* name :
+       {"optimizer.lr", "mixup", "cosine", "learning_rate", "limit_test_batches"})
+    CHECK(std::ranges::find(names, name) != names.end());
+  for (const std::string& name : names) {
+    CAPTURE(name);
+    CHECK_FALSE(config::explain_name(name, schema, vocabulary).empty());
   }
 }
 

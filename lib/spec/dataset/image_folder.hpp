@@ -19,7 +19,7 @@ struct ImageFolder {
     options
         .field("root", &ImageFolder::root,
                "Folder with the class folders; JPEG, PNG, WebP, BMP and TIFF files are found by "
-               "their suffix.")
+               "their suffix. 16-bit gray PNG and TIFF images are read as their upper 8 bits.")
         .required()
         .example("data/imagenet/train");
     options.field("allow_empty", &ImageFolder::allow_empty,

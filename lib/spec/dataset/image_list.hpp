@@ -25,7 +25,8 @@ struct ImageList {
         .field("path", &ImageList::path,
                "The list: .csv with commas, .tsv or .txt with tabs. A first line without an "
                "image's name is its head. "
-               "One label is a class, by name or number; several are numbers, one target each.")
+               "One label is a class, by name or number; several are numbers, one target each. "
+               "16-bit gray PNG and TIFF images are read as their upper 8 bits.")
         .required()
         .example("data/birds/train.csv");
     options

@@ -28,7 +28,10 @@ struct Webdataset {
         .required()
         .not_empty()
         .example("[\"data/train-{000..146}.tar\"]");
-    options.field("image", &Webdataset::image, "Suffixes of the members that are images.")
+    options
+        .field("image", &Webdataset::image,
+               "Suffixes of the members that are images. 16-bit gray PNG and TIFF images are read "
+               "as their upper 8 bits.")
         .not_empty();
     options
         .field("label", &Webdataset::label,

@@ -35,8 +35,10 @@ struct RandomResizedCrop {
                "Least and most of the part's width over its height.")
         .at_least(1e-3)
         .at_most(1e3);
-    options.field("interpolation", &RandomResizedCrop::interpolation,
-                  "How a place between pixels is read.");
+    options.field(
+        "interpolation", &RandomResizedCrop::interpolation,
+        "How a place between pixels is read; nearest: pixel floor(i * input / output), as "
+        "torchvision's InterpolationMode.NEAREST on tensors.");
   }
 };
 

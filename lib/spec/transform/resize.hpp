@@ -30,7 +30,10 @@ struct Resize {
         .at_least(1)
         .at_most(65'535)
         .example("512");
-    options.field("interpolation", &Resize::interpolation, "How a place between pixels is read.");
+    options.field(
+        "interpolation", &Resize::interpolation,
+        "How a place between pixels is read; nearest: pixel floor(i * input / output), as "
+        "torchvision's InterpolationMode.NEAREST on tensors.");
   }
 };
 
