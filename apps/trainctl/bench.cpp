@@ -63,17 +63,6 @@ BenchFlags with_default_budget(BenchFlags flags) {
   return flags;
 }
 
-/// Whether the budget has ended the bench, and with how many repeats.
-std::string budget_note(const std::vector<report::BenchRow>& rows, const BenchFlags& flags) {
-  std::size_t least = static_cast<std::size_t>(flags.repeats);
-  for (const report::BenchRow& row : rows) {
-    if (!row.failure) least = std::min(least, row.trials.size());
-  }
-  if (flags.budget.empty() || least == static_cast<std::size_t>(flags.repeats)) return "";
-  return fmt::format("The budget of {} left time for {} of {} repeats.\n", printable(flags.budget),
-                     least, flags.repeats);
-}
-
 Json document_of(const BenchOutcome& bench, const BenchFlags& flags,
                  const report::BenchSetup& setup) {
   Json document = report::bench_document(bench.rows, setup);
@@ -109,15 +98,18 @@ int bench(const BenchFlags& given, Context& context) {
   make_output_folders(flags);
   study::Rounds rounds{.repeats = flags.repeats, .ends_at = {}, .clock = &steady_clock()};
   if (budget) rounds.ends_at = began + *budget;
-  const Pinning pinning{.known = gate.num_threads(), .ends_at = rounds.ends_at};
-  const study::WarmUp warm_up = pin_choices(flags, plan, pinning, context);
+  const Pinned pinned = pin_choices(
+      flags, plan,
+      {.threads = gate.num_threads(), .layouts = gate.layouts(), .ends_at = rounds.ends_at},
+      context);
+  const study::WarmUp& warm_up = pinned.warm_up;
   if (warm_up.stopped) return *warm_up.stopped;
   BenchOutcome outcome;
   outcome.rows = study::run_rounds(plan.settings, rounds, trial_runner(plan, rounds, context));
   outcome.findings = gate.judge(outcome.rows);
   outcome.pairing = gate.pairing();
   outcome.not_compared = gate.not_compared(outcome.rows);
-  outcome.budget_note = budget_note(outcome.rows, flags);
+  outcome.budget_note = study::budget_note(outcome.rows, flags.repeats, flags.budget);
   Json document = document_of(outcome, flags,
                               {.config = flags.config.file,
                                .machine = machine,
@@ -125,6 +117,7 @@ int bench(const BenchFlags& given, Context& context) {
                                .config_resolved = study::resolved_config(base)});
   document["budget_s"] = budget ? Json(*budget) : Json(nullptr);
   document["num_threads"] = warm_up.threads ? Json(*warm_up.threads) : Json(nullptr);
+  document["channels_last"] = pinned.layouts.empty() ? Json(nullptr) : Json(pinned.layouts);
   document["num_threads_contended"] = warm_up.taken > 0;
   if (warm_up.taken > 0)
     writer_for(stderr)(

@@ -4,6 +4,7 @@
 #include "report/baseline.hpp"
 #include "report/gate.hpp"
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,6 +28,10 @@ class BenchGate {
   /// Of every run of the baseline, where it is told.
   [[nodiscard]] std::optional<int> num_threads() const {
     return baseline_ ? baseline_->num_threads : std::nullopt;
+  }
+  /// Of the runs of the baseline, as report::Baseline::channels_last.
+  [[nodiscard]] std::map<std::string, bool> layouts() const {
+    return baseline_ ? baseline_->channels_last : std::map<std::string, bool>();
   }
 
   [[nodiscard]] report::Pairing pairing() const {

@@ -110,24 +110,21 @@ bool chooses_threads(const study::RunRequest& request) {
   return request.loaded.experiment.trainer.num_threads.is_auto();
 }
 
-/// On a GPU the choice measures no time, so that each run makes the same.
-bool probes_layout(const study::RunRequest& request) {
+bool chooses_layout(const study::RunRequest& request) {
   const spec::Experiment& experiment = request.loaded.experiment;
-  return experiment.trainer.channels_last.is_auto() && !experiment.trainer.deterministic &&
-         !spec::placement_of(experiment.trainer, read_machine()).on_gpus &&
+  return experiment.trainer.channels_last.is_auto() &&
          spec::may_have_convolutions(experiment.model);
 }
 
-/// Whatever the choice of trainer.channels_last=auto depends on.
-std::string layout_inputs(const spec::Loaded& loaded) {
-  const auto values = study::resolved_values(spec::dump_resolved(loaded));
-  std::string text;
-  for (const auto& [path, value] : values) {
-    if (path.starts_with("model") || path.starts_with("dataset.train") ||
-        path == "trainer.precision" || path == "trainer.accelerator")
-      text += path + "=" + value + "\n";
-  }
-  return text;
+/// On a GPU the choice measures no time, so that each run makes the same.
+bool probes_layout(const study::RunRequest& request) {
+  const spec::Experiment& experiment = request.loaded.experiment;
+  return chooses_layout(request) && !experiment.trainer.deterministic &&
+         !spec::placement_of(experiment.trainer, read_machine()).on_gpus;
+}
+
+std::string layout_inputs_of(const study::RunRequest& request) {
+  return study::layout_inputs(study::resolved_config(request.loaded));
 }
 
 int devices_in(const study::RunRequest& request) {
@@ -156,7 +153,7 @@ class Choices {
   /// earlier one told. None where that failed or was ended.
   Overrides pins(const study::RunRequest& request, Overrides added, bool differs) {
     const int devices = devices_in(request);
-    const std::string inputs = layout_inputs(request.loaded);
+    const std::string inputs = layout_inputs_of(request);
     const bool wants_threads =
         chooses_threads(request) && !threads_.contains(devices) && !failed_.contains(devices);
     const bool wants_layout = probes_layout(request) && !layouts_.contains(inputs);
@@ -164,16 +161,19 @@ class Choices {
       if (const auto known = threads_.find(devices);
           chooses_threads(request) && known != threads_.end())
         added.push_back(threads_pin(known->second));
-      ask(devices, inputs, std::move(added), wants_threads, differs);
+      const study::WarmUp tried = ask(devices, std::move(added), wants_threads, differs);
+      // The format that a row sets itself is no choice for the others.
+      if (chooses_layout(request) && !were_ended()) layouts_.emplace(inputs, tried.channels_last);
     }
     Overrides pins;
     if (const auto known = threads_.find(devices);
         chooses_threads(request) && known != threads_.end())
       pins.push_back(threads_pin(known->second));
     if (const auto known = layouts_.find(inputs);
-        request.loaded.experiment.trainer.channels_last.is_auto() && known != layouts_.end() &&
-        known->second)
+        chooses_layout(request) && known != layouts_.end() && known->second) {
+      pinned_layouts_[inputs] = *known->second;
       pins.push_back(fmt::format("++trainer.channels_last={}", *known->second));
+    }
     return pins;
   }
 
@@ -184,36 +184,42 @@ class Choices {
                               number == 1 ? "" : "s"));
   }
 
+  /// The memory format of the baseline.
+  void take(const std::string& inputs, bool channels_last) {
+    if (!layouts_.emplace(inputs, channels_last).second) return;
+    say(context_, fmt::format("baseline  images with the channels {} in every run, as it had",
+                              channels_last ? "last" : "first"));
+  }
+
   /// A signal, or the end of the budget.
   [[nodiscard]] bool were_ended() const { return first_.stopped || first_.overdue; }
-  [[nodiscard]] const study::WarmUp& first() const { return first_; }
+  [[nodiscard]] Pinned pinned() const { return {first_, pinned_layouts_}; }
 
  private:
   static std::string threads_pin(int number) {
     return fmt::format("trainer.num_threads={}", number);
   }
 
-  void ask(int devices, const std::string& inputs, Overrides added, bool wants_threads,
-           bool differs) {
+  study::WarmUp ask(int devices, Overrides added, bool wants_threads, bool differs) {
     added.emplace_back("trainer.fast_dev_run=true");
-    const study::WarmUp tried = quiet_warm_up(added);
+    study::WarmUp tried = quiet_warm_up(added);
     if (tried.stopped || tried.overdue) {
       first_.stopped = tried.stopped;
       first_.overdue = tried.overdue;
       if (tried.overdue) say(context_, "warm-up  ended: the budget is over");
-      return;
+      return tried;
     }
-    layouts_[inputs] = tried.channels_last;
-    if (!wants_threads) return;
+    if (!wants_threads) return tried;
     if (!tried.threads) {
       failed_.insert(devices);
       say(context_, no_threads_line(devices));
-      return;
+      return tried;
     }
     if (!first_.threads) first_.threads = tried.threads;
     first_.taken = std::max(first_.taken, tried.taken);
     threads_[devices] = *tried.threads;
     say(context_, threads_line(*tried.threads, devices, differs));
+    return tried;
   }
 
   /// Repeats a choice that was made while others took the cores.
@@ -233,7 +239,8 @@ class Choices {
   Context& context_;
   std::optional<double> ends_at_;
   std::map<int, int> threads_;                          // by the number of devices
-  std::map<std::string, std::optional<bool>> layouts_;  // by layout_inputs(); none: it failed
+  std::map<std::string, std::optional<bool>> layouts_;  // by layout_inputs_of(); none: it failed
+  std::map<std::string, bool> pinned_layouts_;          // those that runs have
   std::set<int> failed_;
   study::WarmUp first_;
 };
@@ -264,11 +271,17 @@ std::vector<std::string> varied_keys(const BenchPlan& plan) {
   return keys;
 }
 
-study::WarmUp pin_choices(const BenchFlags& flags, BenchPlan& plan, const Pinning& pinning,
-                          Context& context) {
+Pinned pin_choices(const BenchFlags& flags, BenchPlan& plan, const Pinning& pinning,
+                   Context& context) {
   Choices choices(flags, pinning.ends_at, context);
   const bool differs = devices_differ(plan.requests);
-  if (pinning.known && !differs) choices.take(devices_in(plan.requests.front()), *pinning.known);
+  if (pinning.threads && !differs)
+    choices.take(devices_in(plan.requests.front()), *pinning.threads);
+  for (const study::RunRequest& request : plan.requests) {
+    const auto known = pinning.layouts.find(layout_inputs_of(request));
+    if (chooses_layout(request) && known != pinning.layouts.end())
+      choices.take(known->first, known->second);
+  }
   for (std::size_t i = 0; i < plan.requests.size(); ++i) {
     Overrides added = plan.settings[i].overrides();
     const Overrides pins = choices.pins(plan.requests[i], added, differs);
@@ -277,7 +290,7 @@ study::WarmUp pin_choices(const BenchFlags& flags, BenchPlan& plan, const Pinnin
     added.insert(added.end(), pins.begin(), pins.end());
     plan.requests[i] = request_for(flags, added, context);
   }
-  return choices.first();
+  return choices.pinned();
 }
 
 void say(const Context& context, const std::string& line) {

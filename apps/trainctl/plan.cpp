@@ -104,11 +104,7 @@ int plan(const PlanArguments& arguments, Context& context) {
   if (arguments.ranks.fake_ranks > 0) plan.refused_here = std::exchange(plan.refusal, {});
   const int measured = add_model(arguments, loaded, plan);
   const int scaled = add_ranks(arguments.ranks, written, loaded, plan);
-  if (plan.model && plan.model->taken_cores > 0)
-    writer_for(stderr)(
-        fmt::format("warning: other processes took {:.0f} % of the cores while the step was timed: "
-                    "the times are too long; run it again on a quiet machine\n",
-                    100 * plan.model->taken_cores));
+  writer_for(stderr)(report::contention_warning(plan));
   if (context.json) {
     print_json(report::plan_document(plan));
   } else {

@@ -1,6 +1,7 @@
 #include "plan_loading.hpp"
 
 #include "base/clock.hpp"
+#include "base/core_use.hpp"
 #include "base/error.hpp"
 #include "base/machine.hpp"
 #include "base/strings.hpp"
@@ -125,6 +126,7 @@ class Planner {
 
   void probe(const data::Pipeline& pipeline, const data::LoaderOptions& options,
              std::uint64_t slot_bytes) {
+    const CoreUseMeter others;
     const auto cost = data::time_batches(pipeline, options, steady_clock());
     ENSURE(data, cost.has_value(),
            "no sample could be made for the probe; 'trainctl data hash' tells why");
@@ -134,7 +136,8 @@ class Planner {
     plan_.probe = {.batch_s = cost->seconds,
                    .prefetch_factor = choice.prefetch_factor,
                    .workers = {},
-                   .spread = cost->spread};
+                   .spread = cost->spread,
+                   .taken_cores = others.taken()};
     if (!plan_.auto_workers) return;
     for (const auto& [step_s, workers] :
          data::auto_workers_by_step(cost->seconds, limits_, slot_bytes))

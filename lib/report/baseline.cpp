@@ -74,6 +74,20 @@ std::optional<double> optional_number(const Reader& reader, const Json& trial, c
   return reader.number(*found, fmt::format("'{}' of {}", key, where));
 }
 
+std::map<std::string, bool> read_layouts(const Reader& reader, const Json& document) {
+  std::map<std::string, bool> layouts;
+  const auto found = document.find("channels_last");
+  if (found == document.end() || found->is_null()) return layouts;
+  if (!found->is_object()) reader.fail("is no bench: 'channels_last' is no object");
+  for (const auto& [inputs, value] : found->items()) {
+    if (!value.is_boolean())
+      reader.fail("is no bench: '{}' of 'channels_last' is neither true nor false",
+                  printable(inputs));
+    layouts[inputs] = value.get<bool>();
+  }
+  return layouts;
+}
+
 Trial read_trial(const Reader& reader, const Json& json, const std::string& where) {
   const auto needed = [&](const char* key) {
     return reader.number(reader.member(json, key, where), fmt::format("'{}' of {}", key, where));
@@ -187,7 +201,7 @@ Baseline read_baseline(const std::string& text, const std::string& path) {
   const Reader reader(path);
   const Json document = parse(reader, text);
   check_schema(reader, document);
-  Baseline baseline{.path = path, .config_resolved = {}, .num_threads = {}, .rows = {}};
+  Baseline baseline{.path = path, .config_resolved = {}, .rows = {}};
   if (const auto machine = document.find("machine"); machine != document.end())
     baseline.machine = *machine;
   if (const auto config = document.find("config_resolved");
@@ -196,6 +210,7 @@ Baseline read_baseline(const std::string& text, const std::string& path) {
   if (const auto threads = optional_number(reader, document, "num_threads", "the document");
       threads && *threads >= 1 && *threads <= 4096)
     baseline.num_threads = static_cast<int>(*threads);
+  baseline.channels_last = read_layouts(reader, document);
   for (const Json& row : reader.list(document, "rows", "the document"))
     baseline.rows.push_back(read_row(reader, row, baseline.rows.size() + 1));
   std::erase_if(baseline.rows, [](const BaselineRow& row) { return row.samples.empty(); });

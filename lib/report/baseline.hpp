@@ -36,6 +36,8 @@ struct Baseline {
   Json machine = nullptr;               // machine_key(); null: not told
   std::string config_resolved;          // YAML; empty: not told
   std::optional<int> num_threads = {};  // CPU threads of a process, where the bench pinned them
+  /// Whether images had the channels last, by study::layout_inputs(), where that was chosen.
+  std::map<std::string, bool> channels_last = {};
   std::vector<BaselineRow> rows;
 };
 

@@ -158,7 +158,8 @@ Bottleneck find_bottleneck(const events::Timing& timing, const BottleneckContext
   found.diagnosis = rule.diagnosis;
   found.share = split.part.seconds / timing.wall_s;
   found.without_waits = factor(timing.wall_s, timing.other_s + split.waits_s);
-  found.next = rule.next;
+  const bool has_no_room = rule.next == Next::more_devices && !context.has_room_for_devices();
+  found.next = has_no_room ? Next::tune : rule.next;
   found.perfect_loader = perfect_loader(facts);
   found.checks = gains::checks_of(facts);
   found.evidence = evidence_of(facts, rule);

@@ -59,6 +59,8 @@ struct BottleneckContext {
 
   /// Cores that rank 0 may use; 0: not known.
   [[nodiscard]] int cores() const;
+  /// Whether twice as many ranks may help: on a CPU, with more cores than ranks.
+  [[nodiscard]] bool has_room_for_devices() const;
 };
 BottleneckContext context_of(const RunRecord& record, const Levers& levers);
 

@@ -93,6 +93,10 @@ int BottleneckContext::cores() const {
   return levers.cpu_cores;
 }
 
+bool BottleneckContext::has_room_for_devices() const {
+  return !on_gpu && levers.cpu_cores > world_size;
+}
+
 std::optional<Usage> sum_usage(std::span<const events::EpochEnded> epochs) {
   std::optional<UsageSum> sum;
   for (const events::EpochEnded& epoch : epochs) {

@@ -1,5 +1,6 @@
 #include "report/bottleneck_evidence.hpp"
 
+#include "base/core_use.hpp"
 #include "base/strings.hpp"
 #include "report/format.hpp"
 
@@ -155,7 +156,9 @@ void add_others(const events::Usage& usage, List& list) {
     list.add({"outside_cores", *usage.outside_cores, "share",
               fmt::format("processes outside of the run take {} of the cores",
                           percent(*usage.outside_cores))},
-             "cores_taken");
+             *usage.outside_cores >= kNotableOutsideShare
+                 ? "cores_taken threads_oversubscribed workers_oversubscribed"
+                 : "cores_taken");
   if (usage.stolen_cores)
     list.add(
         {"stolen_cores", *usage.stolen_cores, "share",

@@ -369,8 +369,11 @@ Proposals fewer_updates(const Facts& facts) {
 }
 
 Proposals more_devices(const Facts& facts) {
+  if (!facts.context.has_room_for_devices())
+    return {
+        {"", "the model itself is the work; " + compared_settings(facts), gain_of_compared(facts)}};
   return {{"", "the model itself is the work: more devices may help; " + compared_settings(facts),
-           gain_of_compared(facts)}};
+           gains::unknown()}};
 }
 
 }  // namespace trainctl::report::fixes

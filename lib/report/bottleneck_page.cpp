@@ -59,14 +59,15 @@ proves their gain.
 | `evidence` | a list of `name`, `value`, `unit`, `text` |
 
 Gains are intervals. Without a replay the upper end is an account of the time that the change can remove: a batch of n times the rows gains
-at most n times, and an effect that no measurement bounds, such as threads that take cores from one another, has no upper end. At the end of a
+at most n times, and an effect that no measurement bounds, such as more devices or threads that take cores from one another, has no upper end. At the end of a
 run of one process on a CPU the steps are replayed with one setting changed at a time: all cores or one thread, 2, 4 or 8 times the rows, bf16
 where the CPU has instructions for it, and without `trainer.detect_anomaly`; each takes at most 1 % of the training, two seconds at most. A
 replay counts with a margin of 15 %. The verdict names the settings that were not compared, and claims nothing about them.
 
 `machine_busy` comes first: when processes outside of the run take 10 % of the cores while the run's threads, ready to run, wait for a core
 10 % of the time, or the host withholds 10 % of the cores' time, all times are too long. `share` is then the share of the cores' time that
-others take. A busy core that the run does not need, as beside a run of one thread, is no contention. `otherwise` has the verdict on the
+others take. A busy core that the run does not need, as beside a run of one thread, is no contention, nor is it idle. Threads or loader workers
+beyond the number of cores wait for one another: they are the cause, and what others take is among the evidence. `otherwise` has the verdict on the
 same times as if the machine were quiet.
 
 The epochs after the first are judged, the first one where there is no other. Shares of the time are rank 0's. What the machine did comes

@@ -17,7 +17,8 @@ using enum Limit;
 constexpr std::array kMachine{
     Rule{"cores_taken", std::nullopt, machine,
          "processes outside of the run take 10 % of the cores while the run's threads wait for one "
-         "10 % of the time, or the host withholds 10 % of their time (steal time)",
+         "10 % of the time, though not for one another (threads_oversubscribed, "
+         "workers_oversubscribed), or the host withholds 10 % of their time (steal time)",
          "other processes take the cores of the run, and every time is measured too long",
          "free the cores and run again", "", symptoms::others_take_cores, fixes::free_cores,
          Next::run_again},
@@ -150,8 +151,8 @@ constexpr std::array kWork{
          "a larger batch, while it fits; more devices", "loader.batch_size", symptoms::is_on_gpu,
          fixes::fill_device},
     Rule{"model_at_work", compute, std::nullopt, "", "the model itself is the work",
-         "more devices; the settings that were not tried", "", symptoms::always,
-         fixes::more_devices, Next::more_devices},
+         "more devices, where a core is left for them; the settings that were not tried", "",
+         symptoms::always, fixes::more_devices, Next::more_devices},
     Rule{"nothing_to_fix", balanced, std::nullopt, "", "no part stands out",
          "the settings that were not tried", "", symptoms::always, fixes::untried_settings},
 };

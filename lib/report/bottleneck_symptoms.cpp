@@ -44,6 +44,17 @@ bool is_compute(Limit part) { return part == Limit::compute || part == Limit::ba
 
 bool at_least(const std::optional<double>& value, double bound) { return value && *value >= bound; }
 
+/// Whether the run leaves a core to others, and these leave it idle as far as the kernel reports
+/// it.
+bool has_idle_core(const Facts& facts) {
+  const BottleneckContext& context = facts.context;
+  const double cores = context.cores();
+  const bool leaves_one =
+      facts.timing.cpu_percent > 0 && facts.timing.cpu_percent / 100 <= cores - kIdleCore;
+  const auto idle = context.usage ? context.usage->idle_cores : std::nullopt;
+  return leaves_one && (!idle || *idle * cores >= kIdleCore);
+}
+
 }  // namespace
 
 double Facts::samples() const {
@@ -84,7 +95,11 @@ namespace symptoms {
 bool always(const Facts& /*facts*/) { return true; }
 
 bool others_take_cores(const Facts& facts) {
-  return facts.context.usage && taken_cores(*facts.context.usage) > 0;
+  const auto& usage = facts.context.usage;
+  if (!usage || !(taken_cores(*usage) > 0)) return false;
+  // Threads that wait for one another wait whoever else computes, but for what the host withholds.
+  const bool waits_for_itself = threads_exceed_cores(facts) || workers_exceed_cores(facts);
+  return !waits_for_itself || at_least(usage->stolen_cores, kNotableOutsideShare);
 }
 
 bool other_threads_gain(const Facts& facts) {
@@ -95,9 +110,7 @@ bool other_threads_gain(const Facts& facts) {
     return gains::of_threads(facts, threads).low >= gains::kWorthProposing;
   }
   const bool is_below = context.num_threads < context.cores() && !context.levers.threads_probed;
-  const bool idle =
-      facts.timing.cpu_percent > 0 && facts.timing.cpu_percent / 100 <= context.cores() - kIdleCore;
-  return is_below && idle && !gains::has_tiny_steps(facts);
+  return is_below && has_idle_core(facts) && !gains::has_tiny_steps(facts);
 }
 
 bool larger_batch_gains(const Facts& facts) {

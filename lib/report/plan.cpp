@@ -230,10 +230,24 @@ Json probe_json(const PlannedProbe& probe) {
   return {{"batch_s", probe.batch_s},
           {"batch_spread", probe.spread},
           {"prefetch_factor", probe.prefetch_factor},
+          {"taken_cores", probe.taken_cores},
           {"auto_workers", probe.workers.empty() ? Json(nullptr) : workers}};
 }
 
 }  // namespace
+
+std::string contention_warning(const Plan& plan) {
+  const double step = plan.model ? plan.model->taken_cores : 0;
+  const double batch = plan.probe ? plan.probe->taken_cores : 0;
+  if (!(std::max(step, batch) > 0)) return "";
+  const char* what = !(batch > 0)  ? "the step was timed"
+                     : !(step > 0) ? "batches were made for the probe"
+                                   : "batches and the step were timed";
+  return fmt::format(
+      "warning: other processes took {:.0f} % of the cores while {}: the times are too long; run "
+      "it again on a quiet machine\n",
+      100 * std::max(step, batch), what);
+}
 
 std::uint64_t Plan::rank_bytes() const {
   return sum(*this, [](const PlannedSplit& split) { return split.total(); });

@@ -53,6 +53,7 @@ struct PlannedProbe {
   int prefetch_factor = 0;
   std::vector<Workers> workers;  // from long steps to short ones; empty where they are asked for
   double spread = 1;             // 99th percentile of the batches over their mean
+  double taken_cores = 0;        // share of the cores that others took meanwhile
 };
 
 /// What a run would take on this machine.
@@ -97,6 +98,9 @@ struct Plan {
 /// "fits", "shrinks", "exceeds" (more than is available, though each part keeps to its limit) or
 /// "refused".
 const char* verdict_of(const Plan& plan);
+/// A warning, with its newline, where other processes took the cores while something was timed;
+/// empty: none did.
+std::string contention_warning(const Plan& plan);
 /// For a terminal: what is planned, the table of the memory, what it means.
 std::string plan_text(const Plan& plan, const Style& style);
 /// Schema "trainctl.plan/1".

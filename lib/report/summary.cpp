@@ -175,7 +175,6 @@ std::string next_command(const Bottleneck& found, const BottleneckContext& conte
   if (!key.empty()) return like_before(ending.command, "run", key, {found.setting});
   switch (found.next) {
     case Next::more_devices:
-      if (context.on_gpu || context.levers.cpu_cores <= context.world_size) break;
       return like_before(
           ending.command, "bench", "trainer.devices",
           {"--devices", fmt::format("{},{}", context.world_size, 2 * context.world_size)});

@@ -86,8 +86,8 @@ struct TuneUndecided {
   double more_s = 0;                  // the time beyond the budget that is likely to decide all
 };
 
-/// machine_busy: no change helped, and other processes took the cores of the run that the changes
-/// were chosen by. failed: a run that others are compared with did, after the first.
+/// machine_busy: no change helped, and other processes took the cores during a run. failed: a run
+/// that others are compared with did, after the first.
 enum class TuneEnd { nothing_to_fix, nothing_left, machine_busy, budget, stopped, failed };
 constexpr std::array<const char*, 6> enum_names(TuneEnd) {
   return {"nothing_to_fix", "nothing_left", "machine_busy", "budget", "stopped", "failed"};

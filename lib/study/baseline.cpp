@@ -6,6 +6,7 @@
 #include "config/dump.hpp"
 #include "config/yaml.hpp"
 #include "report/csv_file.hpp"
+#include "report/run_files.hpp"
 #include "study/config_changes.hpp"
 
 #include <algorithm>
@@ -41,6 +42,13 @@ bool lies_in(const std::string& path, const std::string& key) {
 bool is_left_out(const std::string& path, std::span<const std::string> varied) {
   const auto holds = [&](const std::string& key) { return lies_in(path, key); };
   return std::ranges::any_of(kNoWork, holds) || std::ranges::any_of(varied, holds);
+}
+
+void add_value(Hasher& hasher, const std::string& path, const std::string& value) {
+  for (const std::string& part : {path, value}) {
+    hasher.add(part);
+    hasher.add(std::string_view("\0", 1));
+  }
 }
 
 Json read_json(const fs::path& file) {
@@ -121,6 +129,23 @@ std::optional<int> thread_count(const Json& threads) {
   return static_cast<int>(*value);
 }
 
+void ensure_readable(const report::Baseline& baseline) {
+  config::Diagnostics problems;
+  const config::Node tree =
+      config::parse_yaml(config::make_source("the baseline's config", baseline.config_resolved),
+                         baseline.config_resolved, problems);
+  ENSURE(config, problems.error_count() == 0 && !tree.broken,
+         "the baseline {} holds a config that cannot be read", printable(baseline.path));
+}
+
+/// Reads the memory format of images that the run of the manifest had.
+void take_layout(const Json& manifest, report::Baseline& baseline) {
+  const Json& value = report::member(report::member(manifest, "channels_last"), "value");
+  if (!value.is_boolean()) return;
+  ensure_readable(baseline);
+  baseline.channels_last[layout_inputs(baseline.config_resolved)] = value.get<bool>();
+}
+
 report::Baseline run_as_baseline(const fs::path& folder) {
   const Json result = read_json(folder / "result.json");
   const std::string path = printable(folder.string());
@@ -134,17 +159,9 @@ report::Baseline run_as_baseline(const fs::path& folder) {
   if (threads != manifest.end()) baseline.num_threads = thread_count(*threads);
   baseline.config_resolved =
       read_file(folder / "config.resolved.yaml", kMostBytes, ReadFailure::config);
+  take_layout(manifest, baseline);
   baseline.rows.push_back({"the run", {}, samples_of_run(folder, result)});
   return baseline;
-}
-
-void ensure_readable(const report::Baseline& baseline) {
-  config::Diagnostics problems;
-  const config::Node tree =
-      config::parse_yaml(config::make_source("the baseline's config", baseline.config_resolved),
-                         baseline.config_resolved, problems);
-  ENSURE(config, problems.error_count() == 0 && !tree.broken,
-         "the baseline {} holds a config that cannot be read", printable(baseline.path));
 }
 
 /// Those of this bench, and those of the baseline.
@@ -183,14 +200,22 @@ std::string resolved_config(const spec::Loaded& loaded) {
   return config::dump(spec::resolved_tree(loaded));
 }
 
+std::string layout_inputs(const std::string& resolved) {
+  constexpr std::array kInputs{"model", "dataset.train", "trainer.precision",
+                               "trainer.accelerator"};
+  Hasher hasher;
+  for (const auto& [path, value] : resolved_values(resolved)) {
+    const auto holds = [&](const std::string& key) { return lies_in(path, key); };
+    if (std::ranges::any_of(kInputs, holds) && !is_left_out(path, {}))
+      add_value(hasher, path, value);
+  }
+  return hasher.hex();
+}
+
 std::string config_hash(const spec::Loaded& loaded, std::span<const std::string> varied) {
   Hasher hasher;
   for (const auto& [path, value] : resolved_values(resolved_config(loaded))) {
-    if (is_left_out(path, varied)) continue;
-    hasher.add(path);
-    hasher.add(std::string_view("\0", 1));
-    hasher.add(value);
-    hasher.add(std::string_view("\0", 1));
+    if (!is_left_out(path, varied)) add_value(hasher, path, value);
   }
   return hasher.hex();
 }

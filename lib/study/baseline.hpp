@@ -24,6 +24,10 @@ const report::BaselineRow* comparable_row(
 /// The resolved experiment as YAML, for the document of a bench.
 std::string resolved_config(const spec::Loaded& loaded);
 
+/// Digest of what the choice of trainer.channels_last=auto depends on in a resolved config: model,
+/// training data without their folder, precision and accelerator.
+std::string layout_inputs(const std::string& resolved);
+
 /// Digest of the resolved values, without the keys that a bench varies and those that name places
 /// or words and no work (name, loggers, roots of data sets ...).
 std::string config_hash(const spec::Loaded& loaded, std::span<const std::string> varied);

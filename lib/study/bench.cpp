@@ -79,6 +79,17 @@ bool is_whole_round(std::span<const report::BenchRow> rows) {
   });
 }
 
+std::string budget_note(std::span<const report::BenchRow> rows, int repeats,
+                        const std::string& budget) {
+  auto least = static_cast<std::size_t>(repeats);
+  for (const report::BenchRow& row : rows) {
+    if (!row.failure) least = std::min(least, row.trials.size());
+  }
+  if (budget.empty() || least == static_cast<std::size_t>(repeats)) return "";
+  return fmt::format("The budget of {} left time for {} of {} repeats.\n", printable(budget), least,
+                     repeats);
+}
+
 int exit_code_of(std::span<const report::BenchRow> rows) {
   int code = 0;
   for (const report::BenchRow& row : rows) {

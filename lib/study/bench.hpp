@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -35,6 +36,10 @@ std::vector<report::BenchRow> run_rounds(std::span<const Setting> settings, cons
 
 /// Whether every setting has run once, well or badly.
 bool is_whole_round(std::span<const report::BenchRow> rows);
+
+/// The note of a bench that its budget has ended: with how many of its repeats; empty: with all.
+std::string budget_note(std::span<const report::BenchRow> rows, int repeats,
+                        const std::string& budget);
 
 /// 0, or the code of the failure that the bench ends with: a stop, else the first in the order of
 /// the rows.

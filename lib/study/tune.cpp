@@ -254,6 +254,7 @@ void Search::settle() {
 /// Runs a change to so many pairs, and takes it over, drops it or keeps it as a contender.
 void Search::compare(Contender contender, int pairs) {
   trials_.run(contender.comparison, pairs, contender.runs);
+  record_.note_contention(contender.runs);
   check_failure(contender.runs);
   if (stop_code_) return;
   const std::string setting = setting_of(contender.candidate.change);
@@ -344,6 +345,7 @@ bool Search::holds(int pairs) {
   ComparisonRuling ruling;
   for (const int most : {pairs, 2 * pairs}) {
     trials_.run(comparison, most, runs);
+    record_.note_contention(runs);
     check_failure(runs);
     if (stop_code_) return false;
     noise_.update("proof", runs);

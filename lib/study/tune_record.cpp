@@ -46,6 +46,7 @@ TuneRecord::TuneRecord(const TuneWish& wish, const report::TuneBaseline& baselin
 
 void TuneRecord::start(const TuneSample& original) {
   report_.before = report_.after = original.verdict;
+  most_taken_ = std::max(original.verdict.taken, original.trial.taken);
   report_.baseline.samples_per_s = original.trial.samples_per_s;
   report_.baseline.num_threads = original.facts.num_threads;
   report_.baseline.num_workers = original.facts.num_workers;
@@ -69,6 +70,12 @@ void TuneRecord::leave_out(const report::TuneLeftOut& one) {
     report_.left_out.push_back(one);
   } else {
     *same = one;
+  }
+}
+
+void TuneRecord::note_contention(const ComparisonRuns& runs) {
+  for (const report::BenchRow* row : {&runs.base, &runs.other}) {
+    for (const report::Trial& trial : row->trials) most_taken_ = std::max(most_taken_, trial.taken);
   }
 }
 
@@ -128,11 +135,11 @@ void TuneRecord::end(TuneEnd how, std::string why) {
 
 void TuneRecord::end_for_want_of_candidates() {
   if (!report_.patch.empty()) return end(TuneEnd::nothing_left, "nothing is left to try");
-  if (const double taken = most_taken(); taken > 0)
+  if (most_taken_ > 0)
     return end(TuneEnd::machine_busy,
                fmt::format("undecided: other processes took {:.0f} % of the cores; end or move "
                            "them and tune again",
-                           100 * taken));
+                           100 * most_taken_));
   if (has_other_cure(report_.before))
     return end(TuneEnd::nothing_left,
                fmt::format("no key that may be tried helps a run that is {}", report_.before.name));
@@ -145,11 +152,6 @@ void TuneRecord::end_for_want_of_candidates() {
           ? fmt::format("no further key touches a run that is {}", report_.before.name)
           : fmt::format("none of {} change(s) is a gain", report_.tried.size());
   end(TuneEnd::nothing_to_fix, "nothing to fix: " + tries);
-}
-
-/// The share of the cores that other processes took from the runs that the verdicts are of.
-double TuneRecord::most_taken() const {
-  return std::max(report_.before.taken, report_.after.taken);
 }
 
 /// The setting that the verdict proposes and why it was not tried; empty: it was, or there is none.

@@ -19,6 +19,8 @@ class TuneRecord {
   /// The last word on each key is kept; advice stays.
   void note(const TuneCandidates& found);
   void leave_out(const report::TuneLeftOut& one);
+  /// Notes what other processes took of the cores during these runs.
+  void note_contention(const ComparisonRuns& runs);
   /// Replaces what an earlier comparison of the same change found.
   void note_try(const TuneCandidate& candidate, const ComparisonRuns& runs,
                 const ComparisonRuling& ruling);
@@ -43,9 +45,9 @@ class TuneRecord {
  private:
   [[nodiscard]] long count(report::Ruling ruling) const;
   [[nodiscard]] std::string untested_advice() const;
-  [[nodiscard]] double most_taken() const;
 
   report::TuneReport report_;
+  double most_taken_ = 0;  // share of the cores that other processes took during any run
   bool is_over_ = false;
 };
 

@@ -96,11 +96,8 @@ class Verification {
     digests_ = batch_digests({&run.record});
     resumed_ =
         overridden(request_, {fmt::format("++checkpoint.every_n_steps={}", check_.every_n_steps)});
-    // What a run measures at its start to choose for itself might be chosen otherwise. One that
-    // goes on takes it from its checkpoint.
-    killed_ =
-        overridden(resumed_, {fmt::format("++trainer.num_threads={}", began.num_threads),
-                              fmt::format("++trainer.channels_last={}", began.channels_last)});
+    // One that goes on takes what it chose from its checkpoint.
+    killed_ = overridden(resumed_, choices_of(began));
   }
 
   /// One rank after the other, then all of them at once.
@@ -246,6 +243,11 @@ std::vector<std::string> comparable_run() {
           "++checkpoint.save_last=true",
           "++checkpoint.save_weights_only=false",
           "++checkpoint.every_t=~"};
+}
+
+std::vector<std::string> choices_of(const events::RunStarted& began) {
+  return {fmt::format("++trainer.num_threads={}", began.num_threads),
+          fmt::format("++trainer.channels_last={}", began.channels_last)};
 }
 
 report::ResumeCheck verify_resume(const RunRequest& request, const VerifyResume& wish,

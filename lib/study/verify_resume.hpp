@@ -22,6 +22,10 @@ struct VerifyResume {
 /// nothing that depends on time or starts it again.
 std::vector<std::string> comparable_run();
 
+/// Overrides that pin what a run measured at its start to choose for itself, and what another run
+/// might choose otherwise: threads and the memory format of images.
+std::vector<std::string> choices_of(const events::RunStarted& began);
+
 /// Runs `request` once; then kills runs of it with SIGKILL at drawn steps, one rank or all in turn,
 /// resumes each to its end and compares it with the first. `request` has the overrides of
 /// comparable_run(). What is identical is removed from the scratch folder at once. Throws Error

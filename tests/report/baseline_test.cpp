@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "support/catch.hpp"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -114,6 +115,22 @@ TEST_CASE("a baseline that does not say where it was made is of another machine"
     REQUIRE(machine_differences(silent, here).size() == 1);
     CHECK_THAT(machine_differences(silent, here)[0], Contains("does not say on which machine"));
   }
+}
+
+TEST_CASE("Baseline: a bench pins the memory format of images that its runs had") {
+  Json document = Json::parse(saved());
+  const auto layouts = [&] {
+    return read_baseline(to_pretty(document), "base.json").channels_last;
+  };
+  CHECK(layouts().empty());  // of an older trainctl
+  document["channels_last"] = nullptr;
+  CHECK(layouts().empty());
+  document["channels_last"] = {{"00ff", true}, {"11ee", false}};
+  CHECK(layouts() == std::map<std::string, bool>{{"00ff", true}, {"11ee", false}});
+  document["channels_last"] = {{"00ff", "yes"}};
+  CHECK_THAT(refusal(to_pretty(document)), Contains("'00ff' of 'channels_last' is neither"));
+  document["channels_last"] = 3;
+  CHECK_THAT(refusal(to_pretty(document)), Contains("'channels_last' is no object"));
 }
 
 TEST_CASE("a file that is no baseline is refused with a sentence") {

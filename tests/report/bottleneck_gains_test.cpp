@@ -44,11 +44,29 @@ TEST_CASE("Bottleneck: settings count as compared only by a rule or a replay") {
                                !Contains("detect_anomaly"));
   const Bottleneck compared = find_bottleneck(kAtWork, replayed());
   CHECK(compared.cause == "model_at_work");
-  REQUIRE(compared.gain.high);
-  CHECK(*compared.gain.high < 1.3);
   CHECK_THAT(compared.advice,
              Contains("a batch of 512: ") && Contains("4 threads: ") && !Contains("not tried"));
   for (const SettingCheck& check : compared.checks) CHECK(check.done);
+}
+
+TEST_CASE("Bottleneck: advice that no measurement bounds has no headroom") {
+  BottleneckContext with = replayed();
+  const Bottleneck devices = find_bottleneck(kAtWork, with);
+  CHECK(devices.cause == "model_at_work");
+  CHECK(devices.next == Next::more_devices);
+  CHECK_THAT(devices.advice, Contains("more devices may help"));
+  CHECK_FALSE(devices.gain.high);
+  CHECK(to_json(devices)["headroom"].is_null());
+  for (const SettingCheck& check : devices.checks) {
+    if (check.key == "loader.batch_size") REQUIRE(check.gain);  // what was compared stays there
+  }
+  with.world_size = 4;  // on four cores
+  const Bottleneck settings = find_bottleneck(kAtWork, with);
+  CHECK(settings.cause == "model_at_work");
+  CHECK(settings.next == Next::tune);
+  CHECK_THAT(settings.advice, !Contains("devices") && Contains("a batch of 512: "));
+  REQUIRE(settings.gain.high);
+  CHECK(*settings.gain.high < 1.3);
 }
 
 TEST_CASE(
@@ -124,6 +142,48 @@ TEST_CASE("Bottleneck: one thread next to an idle core asks for all cores") {
   events::Timing busy = kAtWork;
   busy.cpu_percent = 390;
   CHECK(find_bottleneck(busy, unmeasured).cause == "model_at_work");
+}
+
+TEST_CASE("Bottleneck: a core that other processes use is not idle") {
+  BottleneckContext with = context();
+  with.levers.threads_probed = false;
+  with.levers.cpu_cores = with.usage->cores = 2;
+  with.usage->outside_cores = 0.5;  // one busy process next to a run of one thread
+  with.usage->idle_cores = 0.01;
+  with.usage->core_wait = 0.01;
+  const Bottleneck found = find_bottleneck(kAtWork, with);
+  CHECK(found.cause == "model_at_work");
+  CHECK(found.setting.empty());
+  with.usage->outside_cores = 0.02;
+  with.usage->idle_cores = 0.48;
+  CHECK(cause_and_setting(find_bottleneck(kAtWork, with)) == "few_threads trainer.num_threads=2");
+  with.usage->idle_cores.reset();  // a kernel that does not report it
+  CHECK(cause_and_setting(find_bottleneck(kAtWork, with)) == "few_threads trainer.num_threads=2");
+}
+
+TEST_CASE("Bottleneck: threads that wait for one another are the cause before others are") {
+  BottleneckContext with = context();
+  with.num_threads = 16;
+  with.levers.cpu_cores = with.usage->cores = 2;
+  with.usage->outside_cores = 0.12;
+  with.usage->idle_cores = 0.0;
+  with.usage->core_wait = 0.8;
+  with.usage->cpu_stalled = 0.9;
+  const Bottleneck threads = find_bottleneck(kAtWork, with);
+  CHECK(cause_and_setting(threads) == "threads_oversubscribed trainer.num_threads=2");
+  CHECK(std::string(name_of(threads.limit)) == "host_bound");
+  CHECK(std::ranges::any_of(threads.evidence, [](const Evidence& each) {
+    return each.name == "outside_cores" && each.tells;
+  }));
+  with.num_threads = 1;
+  with.num_workers = 12;
+  with.usage->loader_cores = 1.2;
+  CHECK(find_bottleneck(kAtWork, with).cause == "workers_oversubscribed");
+  with.usage->stolen_cores = 0.2;  // which no setting of the run causes
+  CHECK(find_bottleneck(kAtWork, with).cause == "cores_taken");
+  with.usage->stolen_cores.reset();
+  with.num_workers = 1;
+  CHECK(find_bottleneck(kAtWork, with).cause == "cores_taken");
 }
 
 TEST_CASE("Bottleneck: too many threads that a replay finds slower have a bound of their gain") {

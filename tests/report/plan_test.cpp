@@ -86,6 +86,22 @@ TEST_CASE("a plan counts the samples of a step with all its batches") {
   CHECK(document["samples_per_step"] == 384);
 }
 
+TEST_CASE("Plan: a probe of batches or of the step on a busy machine warns with the share") {
+  Plan plan;
+  CHECK(contention_warning(plan).empty());
+  plan.probe = PlannedProbe{.batch_s = 0.07};
+  CHECK(contention_warning(plan).empty());
+  plan.probe->taken_cores = 0.4;  // as with --no-model
+  CHECK_THAT(contention_warning(plan),
+             StartsWith("warning: other processes took 40 % of the cores while batches were made"));
+  CHECK(plan_document(plan)["probe"]["taken_cores"].get<double>() == Approx(0.4));
+  plan.model.emplace();
+  plan.model->taken_cores = 0.6;
+  CHECK_THAT(contention_warning(plan), Contains("60 %") && Contains("batches and the step"));
+  plan.probe->taken_cores = 0;
+  CHECK_THAT(contention_warning(plan), Contains("60 %") && Contains("while the step was timed"));
+}
+
 TEST_CASE("a plan with a probe says what auto makes of it, the longest steps first") {
   Plan plan = two_ranks();
   plan.probe = PlannedProbe{0.071, 3, {{1.349, 0}, {0.08165, 1}, {0.0408, 2}, {0.0272, 3}, {0, 4}}};

@@ -4,6 +4,7 @@ TRAINCTL_BINARY."""
 import csv
 import json
 import os
+import statistics
 
 from support import Smoke, main, measures_time, run
 
@@ -162,16 +163,24 @@ class LinkAndForecast(Smoke):
 
     @measures_time
     def test_the_step_of_two_ranks_on_these_cores_is_that_of_a_run(self):
+        """Plans and runs take turns, and their medians are compared. Where the same step of either takes now more, now less than the
+        tolerance allows, the machine is too unsteady to compare two of them."""
         words = ["model.hidden=[1024, 1024]", "loader.batch_size=256", "++loader.num_workers=0", "++dataset.train.samples=8192"]
-        tried = []
-        for _ in range(3):  # other processes may take the cores during one of the two
+        tolerance = 1.25
+        planned, ran = [], []
+        for _ in range(3):
             row = self.plan(*words, "--devices", "2")["scaling"]["rows"][1]
+            planned.append((row["step_low_s"], row["step_s"], row["step_high_s"]))
             result = self.train(*words, "trainer.devices=2", "trainer.max_epochs=3", "++dataset.cache.mode=decoded")
-            step = max(rank["work_s"] + rank["allreduce_exposed_s"] for rank in result["ranks"])
-            tried.append((row["step_low_s"], row["step_s"], row["step_high_s"], step))
-            if 0.75 * row["step_low_s"] <= step <= 1.25 * row["step_high_s"]:
-                return
-        self.fail(f"low, step, high of the plan and step of the run: {tried}")
+            ran.append(max(rank["work_s"] + rank["allreduce_exposed_s"] for rank in result["ranks"]))
+        low, step, high = (statistics.median(column) for column in zip(*planned))
+        told = f"low, step and high of plans: {planned}; steps of runs: {ran}"
+        for times in (ran, [row[1] for row in planned]):
+            if max(times) > tolerance * min(times):
+                self.skipTest(f"the machine is unsteady: {told}")
+        self.assertLessEqual(low, step, told)
+        self.assertLessEqual(step, high, told)
+        self.assertTrue(low / tolerance <= statistics.median(ran) <= tolerance * high, told)
 
     def test_options_that_contradict_each_other_are_refused(self):
         for words, why in [(["--link", "x.json"], "--devices N"), (["--devices", "2", "--bandwidth", "1GB/s"], "belong together"),

@@ -75,6 +75,12 @@ class InputBound(Verdicts):
 class Settings(Verdicts):
     """Settings that hide behind forward and backward. The advice is followed, and its gain lies within what was claimed."""
     SLACK = 1.6  # other work on the machine may slow down either run by so much
+    CHECKED = ["loader.batch_size", "trainer.num_threads", "trainer.precision", "trainer.detect_anomaly"]
+
+    def skip_if_busy(self, found):
+        """`found` is the verdict with quiet=False."""
+        if found["verdict"] == "machine_busy":
+            self.skipTest(f"other processes take {found['share']:.0%} of the cores")
 
     def rate(self, *words):
         return max(self.train(*words, *NO_SAVES)["samples_per_s"] for _ in range(2))
@@ -107,14 +113,89 @@ class Settings(Verdicts):
         self.assertEqual((found["cause"], found["setting"]), ("anomaly_checks", "trainer.detect_anomaly=false"), found)
         self.assertGreater(self.follow(found, *words), 1.1)
 
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one thread takes the only core")
+    @measures_time
+    def test_one_thread_next_to_an_idle_core_asks_for_more(self):
+        words = ["model.hidden=[2048, 2048]", "loader.batch_size=256", "loader.num_workers=0", "dataset.train.samples=10000",
+                 "optimizer={type: sgd, lr: 0.01}", "trainer.limit_val_batches=1", "trainer.num_threads=1", "trainer.max_epochs=3"]
+        found = self.verdict(*words, *NO_SAVES, quiet=False)
+        self.skip_if_busy(found)
+        (threads,) = [check for check in found["checks"] if check["key"] == "trainer.num_threads"]
+        if threads["gain"] is not None and threads["gain"]["low"] < 1.15:
+            self.skipTest(f"more threads hardly help on this machine: {threads['text']}")
+        idle = [each["value"] for each in found["evidence"] if each["name"] == "idle_cores"]
+        if threads["gain"] is None and idle and idle[0] * len(os.sched_getaffinity(0)) < 0.75:
+            self.skipTest(f"no core is idle, but {idle[0]:.0%} of them all")
+        self.assertEqual(found["cause"], "few_threads", found)
+        self.assertRegex(found["setting"], "^trainer.num_threads=[1-9]")
+        self.assertGreater(int(found["setting"].split("=")[1]), 1)
+        self.accepts(found)
+        self.follow(found, *words)
+
+    @measures_time
+    def test_a_loader_that_waits_for_its_source_asks_for_workers(self):
+        # Its waits take no core, so that workers help however busy the machine is.
+        plugin = os.environ["TRAINCTL_SLOW_PLUGIN"]
+        words = [f"+plugins=[{plugin}]", "dataset.train={type: slow_rows, samples: 320, microseconds: 4000}", "~dataset.val",
+                 "model=linear", "loader.batch_size=16", "loader.num_workers=0", "trainer.num_threads=1", "trainer.max_epochs=2",
+                 "dataset.cache.mode=none"]
+        found = self.verdict(*words, *NO_SAVES)
+        self.assertEqual(found["verdict"], "input_bound", found)
+        self.assertIn(found["cause"], ("slow_source", "no_workers"), found)
+        self.assertRegex(found["setting"], "^loader.num_workers=[1-9]")
+        code, out, err = run(self.folder, "validate", "digits.yaml", *words, "++" + found["setting"])
+        self.assertEqual(code, 0, out + err)
+        self.assertGreater(self.follow(found, *words), 1.1)
+
+    def claims(self, found):
+        """Returns the checks by key, after a look at what each claims."""
+        self.assertEqual([check["key"] for check in found["checks"]], self.CHECKED)
+        for check in found["checks"]:
+            gain = check["gain"]
+            if not check["compared"]:
+                self.assertEqual((gain, check["text"]), (None, "not tried"))
+            elif gain is None:
+                self.assertNotIn("x as fast", check["text"])  # a rule excludes it
+            else:
+                self.assertIn(gain["text"], check["text"])
+                self.assertLessEqual(gain["low"], gain["high"] or float("inf"))
+        self.assertEqual(found["headroom"], found["gain"]["high"])
+        self.assertNotIn("hardly", found["advice"])
+        return {check["key"]: check for check in found["checks"]}
+
     def test_no_verdict_claims_what_was_not_compared(self):
         found = self.verdict("model.hidden=[512, 512]", "loader.batch_size=100", "loader.num_workers=0", *NO_SAVES)
-        self.assertEqual([check["key"] for check in found["checks"]],
-                         ["loader.batch_size", "trainer.num_threads", "trainer.precision", "trainer.detect_anomaly"])
-        for check in found["checks"]:
-            if found["setting"] is None and found["verdict"] in ("compute_bound", "balanced") and not check["compared"]:
-                self.assertIn(check["key"], found["advice"])
-        self.assertNotIn("hardly", found["advice"])
+        checks = self.claims(found)
+        self.assertTrue(checks["trainer.detect_anomaly"]["compared"])
+        if found["setting"] is None:
+            if found["cause"] in ("model_at_work", "nothing_to_fix"):
+                for check in found["checks"]:
+                    if not check["compared"]:
+                        self.assertIn(check["key"], found["advice"])
+            if "more devices" in found["advice"]:
+                self.assertIsNone(found["headroom"])
+                if "  otherwise " not in self.out:  # of a busy machine: then the run is to be repeated
+                    self.assertIn("--devices 1,2", self.out)
+            return
+        self.assertTrue(found["advice"].startswith(f"try {found['setting']}: "), found)
+        self.assertIn("try " + found["setting"], self.out)
+        self.accepts(found)
+        check = checks.get(found["setting"].split("=")[0])
+        if check and check["compared"]:
+            self.assertTrue(found["gain"]["replayed"], found)
+            self.assertGreaterEqual(found["gain"]["low"], 1.15, found)
+        else:  # a rule proposed it: at most a bound is known
+            self.assertFalse(found["gain"]["replayed"], found)
+            self.assertEqual(found["gain"]["low"], 1, found)
+
+    def test_a_run_of_which_nothing_is_replayed_claims_no_gain(self):
+        found = self.verdict("model.hidden=[64]", "loader.batch_size=100", "loader.num_workers=0", "trainer.devices=2", *NO_SAVES)
+        checks = self.claims(found)
+        for key in ("loader.batch_size", "trainer.num_threads", "trainer.precision"):
+            self.assertIsNone(checks[key]["gain"], found)
+        self.assertFalse(checks["loader.batch_size"]["compared"], found)
+        self.assertFalse(found["gain"]["replayed"], found)
+        self.assertEqual(found["gain"]["low"], 1, found)
 
 
 class BusyMachine(Verdicts):

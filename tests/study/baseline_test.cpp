@@ -5,6 +5,7 @@
 #include "support/temp_folder.hpp"
 
 #include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -147,6 +148,38 @@ TEST_CASE("Baseline: a run folder pins the number of CPU threads that its run ch
   write(folder / "manifest.json",
         R"({"num_threads": {"value": 2, "why": "probe", "contended": true}})");
   CHECK(load_baseline(folder.path()).num_threads == 2);
+}
+
+TEST_CASE("Baseline: a run folder pins the memory format of images that its run chose") {
+  TempFolder folder;
+  write_run(folder.path(), 0);
+  CHECK(load_baseline(folder.path()).channels_last.empty());
+  for (const char* value : {"1", "\"yes\"", "null"}) {
+    CAPTURE(value);
+    write(folder / "manifest.json", fmt::format(R"({{"channels_last": {{"value": {}}}}})", value));
+    CHECK(load_baseline(folder.path()).channels_last.empty());
+  }
+  for (const bool value : {true, false}) {
+    write(folder / "manifest.json",
+          fmt::format(R"({{"channels_last": {{"value": {}, "why": "probe"}}}})", value));
+    CHECK(load_baseline(folder.path()).channels_last ==
+          std::map<std::string, bool>{{layout_inputs(resolved_config(loaded())), value}});
+  }
+  write(folder / "config.resolved.yaml", "{ seed: [");
+  CHECK_THROWS_WITH(load_baseline(folder.path()), Contains("holds a config that cannot be read"));
+}
+
+TEST_CASE("Baseline: a memory format holds for the same model, training data and precision") {
+  const auto inputs = [](const Strings& overrides) {
+    return layout_inputs(resolved_config(loaded(overrides)));
+  };
+  const std::string as_it_is = inputs({});
+  for (const char* same : {"name=other", "optimizer.lr=0.2", "+trainer.num_threads=2",
+                           "+trainer.channels_last=true", "+loader.num_workers=4"})
+    CHECK(inputs({same}) == as_it_is);
+  for (const char* other : {"model=mlp", "dataset.train={type: synthetic_digits, samples: 7}",
+                            "+trainer.precision=bf16-mixed", "+trainer.accelerator=cpu"})
+    CHECK(inputs({other}) != as_it_is);
 }
 
 TEST_CASE("a folder that is no run, or one that failed, is no baseline") {

@@ -5,6 +5,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 using namespace trainctl;
 using namespace trainctl::study;
 
@@ -165,6 +169,66 @@ TEST_CASE("a run that is ended with the budget ends the bench, and is no failure
   CHECK(third[0].trials.size() == 2);
   CHECK(third[1].trials.size() == 2);
   CHECK_FALSE(third[0].failure);
+}
+
+namespace {
+
+/// A bench of the settings 0, 4 and 8 with the 150 s of a built-in experiment, each run of which
+/// takes `run_s` of an invented clock and is ended with the budget.
+struct BuiltinBench {
+  static constexpr double kBudgetS = 150;
+  static constexpr int kRepeats = 5;
+
+  explicit BuiltinBench(double run_s) {
+    rows = run_rounds(product(std::vector<Axis>{{"loader.num_workers", {"0", "4", "8"}}}),
+                      {.repeats = kRepeats, .ends_at = kBudgetS, .clock = &clock},
+                      [&](std::size_t, int) -> TrialResult {
+                        const double left_s = kBudgetS - clock.now();
+                        clock.advance(std::min(run_s, left_s));
+                        if (run_s > left_s)
+                          return report::TrialFailure{
+                              .exit_code = 8, .message = "late", .overdue = true};
+                        return report::Trial{.total_s = run_s, .epoch_s = {run_s}};
+                      });
+    table = report::to_text(report::bench_table(rows), {});
+    note = budget_note(rows, kRepeats, "150s");
+  }
+
+  ManualClock clock;
+  std::vector<report::BenchRow> rows;
+  std::string table;
+  std::string note;
+};
+
+}  // namespace
+
+TEST_CASE("bench: a budget ends the rounds before it is over, whatever a run takes") {
+  for (const double run_s : {1.0, 10.0, 12.0, 20.0, 40.0, 49.0, 60.0, 149.0, 1000.0}) {
+    CAPTURE(run_s);
+    const BuiltinBench bench(run_s);
+    CHECK(bench.clock.now() <= BuiltinBench::kBudgetS);
+    const auto most = static_cast<std::size_t>(BuiltinBench::kBudgetS / (3 * run_s));
+    const std::size_t whole = std::min<std::size_t>(most, BuiltinBench::kRepeats);
+    for (const report::BenchRow& row : bench.rows) {
+      CHECK_FALSE(row.failure);
+      CHECK(row.trials.size() >= whole);
+      CHECK(row.trials.size() <= std::max<std::size_t>(whole, 1));
+    }
+    CHECK(bench.note ==
+          (whole == 5 ? std::string()
+                      : fmt::format("The budget of 150s left time for {} of 5 repeats.\n", whole)));
+  }
+}
+
+TEST_CASE("bench: a first round beyond the budget still gives a table, and a note that says so") {
+  const BuiltinBench bench(60);
+  CHECK(bench.rows[1].trials.size() == 1);
+  CHECK(bench.rows[2].trials.empty());
+  CHECK_FALSE(is_whole_round(bench.rows));
+  for (const char* technique : {"num_workers=0", "num_workers=4", "num_workers=8"})
+    CHECK_THAT(bench.table, Contains(technique));
+  CHECK_THAT(bench.table, Contains("60"));
+  CHECK_THAT(bench.note, Contains("The budget of 150s left time for 0 of 5 repeats"));
 }
 
 TEST_CASE("a budget that is over in the first round leaves settings without a run") {

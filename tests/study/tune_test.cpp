@@ -51,9 +51,10 @@ struct World {
   std::function<std::string(const TuneChanges&)> refuses = [](const TuneChanges&) {
     return std::string();
   };
-  std::string setting;              // that the verdict proposes
-  double taken = 0;                 // of the cores, by other processes
-  std::optional<int> signal_after;  // so many runs
+  std::string setting;               // that the verdict proposes
+  double taken = 0;                  // of the cores, by other processes
+  std::optional<int> busy_run = {};  // the only run, from 1, from which they take these
+  std::optional<int> signal_after;   // so many runs
   int runs = 0;
   std::vector<TuneChanges> order;
 
@@ -74,7 +75,8 @@ struct World {
     sample.sample_s = total_s;
     sample.verdict = {
         .name = verdict(changes), .share = 0.5, .headroom = 2, .advice = "", .setting = setting};
-    sample.verdict.taken = taken;
+    const bool is_busy = !busy_run || *busy_run == runs;
+    sample.trial.taken = sample.verdict.taken = is_busy ? taken : 0;
     const std::string workers = value_of(changes, "loader.num_workers");
     sample.facts.num_workers = workers.empty() ? 0 : std::stoi(workers);
     sample.facts.prefetch_factor = 2;
@@ -209,6 +211,24 @@ TEST_CASE("tune: no gain on a busy machine is undecided, and not \"nothing to fi
   const Json document = report::tune_document(report, {});
   CHECK(document["ended"] == "machine_busy");
   CHECK(document["verdict"]["taken_cores"].get<double>() == Approx(0.45));
+}
+
+TEST_CASE("tune: a machine that was busy during any of the trials leaves the search undecided") {
+  World quiet;
+  quiet.verdict = [](const TuneChanges&) { return std::string("compute_bound"); };
+  CHECK(quiet.tune().end == TuneEnd::nothing_to_fix);
+  REQUIRE(quiet.runs > 3);
+  for (const int run : {1, 2, 3, quiet.runs}) {
+    CAPTURE(run);
+    World world;
+    world.verdict = quiet.verdict;
+    world.taken = 0.45;
+    world.busy_run = run;
+    const report::TuneReport report = world.tune();
+    CHECK(report.end == TuneEnd::machine_busy);
+    CHECK(report.exit_code == 4);
+    CHECK_THAT(report.ended, Contains("45 % of the cores"));
+  }
 }
 
 TEST_CASE("tune: a gain that was proved on a busy machine is kept, with the share") {

@@ -85,6 +85,13 @@ TEST_CASE("checkpoints come about ten times in a run, and not at the ends of epo
   CHECK(checkpoint_interval(1, 1) == 1);
 }
 
+TEST_CASE("verify-resume: runs that are killed have the threads and memory format of the first") {
+  CHECK(choices_of({.num_threads = 3, .channels_last = true}) ==
+        std::vector<std::string>{"++trainer.num_threads=3", "++trainer.channels_last=true"});
+  CHECK(choices_of({.num_threads = 1, .channels_last = false}) ==
+        std::vector<std::string>{"++trainer.num_threads=1", "++trainer.channels_last=false"});
+}
+
 TEST_CASE("a history is the same whatever the clock said, and however often a step was told") {
   CHECK(first(kMetrics).empty());
   CHECK(first(replaced(kMetrics, "\"elapsed_s\":0.75", "\"elapsed_s\":9")).empty());

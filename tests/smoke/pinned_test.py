@@ -1,0 +1,90 @@
+"""Choices that a run makes by measuring, and that `bench` and `tune` pin so that all their runs have the same. Needs TRAINCTL_BINARY."""
+
+import json
+
+from support import DIGITS, Smoke, main, run
+
+CONVOLUTIONS = DIGITS.replace("name: smoke", "name: convolutions").replace("model: {type: mlp, hidden: [32]}", "model: lenet")
+SHORT = ["trainer.max_epochs=1", "trainer.limit_train_batches=4", "trainer.limit_val_batches=2"]
+
+
+class MemoryFormatOfImages(Smoke):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "convolutions.yaml").write_text(CONVOLUTIONS)
+
+    def bench(self, *words):
+        """Returns the document, and the choices of the runs that it consists of."""
+        before = set(self.folders())
+        code, out, err = run(self.folder, "bench", "convolutions.yaml", *SHORT, "--repeats", "1", "--json", *words)
+        self.assertIn(code, (0, 4), out + err)  # 4: one repeat gives no interval
+        self.err = err
+        new = [folder for folder in self.folders() if folder not in before]
+        self.warm_ups = [folder for folder in new if self.is_warm_up(folder)]
+        return json.loads(out), [self.choice(folder) for folder in new if folder not in self.warm_ups]
+
+    def folders(self):
+        return sorted((self.folder / "runs/bench/convolutions").glob("2*"))
+
+    def config(self, folder):
+        return (folder / "config.resolved.yaml").read_text()
+
+    def is_warm_up(self, folder):
+        return "fast_dev_run: true" in self.config(folder)
+
+    def choice(self, folder):
+        """Whether the images of a run had the channels last, and why."""
+        chosen = json.loads((folder / "manifest.json").read_text())["channels_last"]
+        return chosen["value"], chosen["why"]
+
+    def test_all_runs_of_a_bench_have_the_format_of_its_warm_up(self):
+        document, choices = self.bench("--workers", "0,1")
+        (value,) = document["channels_last"].values()
+        self.assertEqual(choices, [(value, "asked")] * 2)
+        self.assertEqual(self.choice(self.warm_ups[-1])[0], value)
+        self.assertNotEqual(self.choice(self.warm_ups[-1])[1], "asked")
+
+    def test_a_format_that_a_row_sets_is_no_choice_for_the_others(self):
+        document, choices = self.bench("trainer.num_threads=auto", "--grid", "trainer.channels_last=true,auto")
+        (value,) = document["channels_last"].values()
+        self.assertEqual(choices, [(True, "asked"), (value, "asked")])
+        self.assertTrue(any("channels_last: auto" in self.config(folder) for folder in self.warm_ups), self.err)
+
+    def test_a_baseline_pins_the_format_of_its_runs(self):
+        document, _ = self.bench("--save", "base.json")
+        against = ["--baseline", "base.json", "--fail-on", "train/loss>+1000%"]
+        ((inputs, _),) = document["channels_last"].items()
+        for value in (True, False):  # whatever this machine would choose
+            document["channels_last"] = {inputs: value}
+            (self.folder / "base.json").write_text(json.dumps(document))
+            again, choices = self.bench(*against)
+            self.assertEqual(choices, [(value, "asked")])
+            self.assertEqual((again["channels_last"], self.warm_ups), ({inputs: value}, []))
+            self.assertIn(f"images with the channels {'last' if value else 'first'}", self.err)
+
+    def test_a_run_folder_as_baseline_pins_its_format(self):
+        self.train(*SHORT, config="convolutions.yaml")
+        file = self.run_dir / "manifest.json"
+        manifest = json.loads(file.read_text())
+        for value in (True, False):
+            manifest["channels_last"]["value"] = value
+            file.write_text(json.dumps(manifest))
+            _, choices = self.bench("--baseline", self.run_dir, "--fail-on", "train/loss>+1000%")
+            self.assertEqual(choices, [(value, "asked")])
+
+    def test_all_runs_of_tune_have_the_format_of_the_first(self):
+        code, out, err = run(self.folder, "tune", "convolutions.yaml", "--budget", "30s", "--repeats", "3", "--json")
+        self.assertIn(code, (0, 4), out + err)
+        folders = sorted((self.folder / "runs/tune/convolutions").glob("2*/runs/2*"))
+        self.assertGreater(len(folders), 1, err)
+        value, why = self.choice(folders[0])
+        self.assertNotEqual(why, "asked")
+        changed = {one["key"] for one in json.loads(out)["tried"]} & {"trainer.precision", "trainer.channels_last"}
+        pinned = [self.choice(folder) for folder in folders[1:] if (folder / "manifest.json").exists()]
+        self.assertIn((value, "asked"), pinned)
+        if not changed:  # a run with one of these keys has its own format
+            self.assertEqual(set(pinned), {(value, "asked")})
+
+
+if __name__ == "__main__":
+    main()
