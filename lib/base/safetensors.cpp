@@ -37,13 +37,16 @@ std::uint64_t read_length(std::string_view bytes) {
 
 std::string header_of(std::span<const View> tensors,
                       const std::map<std::string, std::string>& metadata) {
-  Json header = Json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
+  // Names are appended without a search for one that is there already, which takes the square of
+  // the time.
+  Json::object_t header;
+  if (!metadata.empty()) header.emplace_back("__metadata__", metadata);
   std::uint64_t offset = 0;
   for (const View& tensor : tensors) {
     const std::uint64_t end = offset + tensor.bytes.size();
-    header[tensor.name] = {
-        {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
+    header.emplace_back(
+        tensor.name,
+        Json{{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}});
     offset = end;
   }
   std::string text = to_line(header);

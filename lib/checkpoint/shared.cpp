@@ -19,6 +19,7 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <unordered_map>
 
 namespace trainctl::checkpoint {
 namespace {
@@ -83,11 +84,11 @@ std::vector<safetensors::View> views_of(const Entries& entries, std::string_view
 
 bool holds(const safetensors::File& file, const Entries& entries, std::string_view prefix) {
   if (file.tensors().size() != entries.size()) return false;
+  std::unordered_map<std::string_view, const safetensors::View*> by_name;
+  for (const safetensors::View& tensor : file.tensors()) by_name.emplace(tensor.name, &tensor);
   return std::ranges::all_of(entries, [&](const container::Entry* entry) {
-    const auto found =
-        std::ranges::find(file.tensors(), std::string_view(entry->name).substr(prefix.size()),
-                          &safetensors::View::name);
-    return found != file.tensors().end() && same_tensor(*entry, *found);
+    const auto found = by_name.find(std::string_view(entry->name).substr(prefix.size()));
+    return found != by_name.end() && same_tensor(*entry, *found->second);
   });
 }
 

@@ -132,8 +132,10 @@ Position YamlText::position(int line, int column, std::size_t length) const {
 }
 
 std::string_view YamlText::rest_of_line(int line, int column) const {
-  std::string_view rest = text_.substr(offset_of(line, column));
-  rest = rest.substr(0, rest.find('\n'));
+  const std::size_t begin = offset_of(line, column);
+  const auto next = std::ranges::upper_bound(starts_, begin);
+  const std::size_t end = next == starts_.end() ? text_.size() : *next - 1;
+  std::string_view rest = text_.substr(begin, end - begin);
   if (rest.ends_with('\r')) rest.remove_suffix(1);
   return rest;
 }

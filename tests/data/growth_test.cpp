@@ -6,6 +6,7 @@
 #include "data/idx_files.hpp"
 #include "data/pack/make_pack.hpp"
 #include "data/pack/pack_dataset.hpp"
+#include "data/parquet.hpp"
 #include "data/sources.hpp"
 #include "data/table.hpp"
 #include "data/tar_files.hpp"
@@ -15,6 +16,7 @@
 #include "spec/dataset/image_list.hpp"
 #include "spec/dataset/mnist.hpp"
 #include "spec/dataset/npy.hpp"
+#include "spec/dataset/parquet.hpp"
 #include "spec/dataset/tokens.hpp"
 #include "spec/dataset/webdataset.hpp"
 #include "support/catch.hpp"
@@ -278,6 +280,25 @@ TEST_CASE("growth: a table of any format, by its rows, divided and standardized"
     };
   };
   CHECK(growth_per_doubling(load, 5000) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: a Parquet file, by its rows and row groups", "[growth]") {
+  if (!has_parquet()) skip("this build does not read Parquet");
+  const CacheHome cache;
+  const auto load = [](std::size_t size) {
+    return [name = size == 1 ? "small" : "large"] {
+      spec::dataset::Parquet options;
+      options.path =
+          std::filesystem::path(TRAINCTL_GOLDEN_DIR) / fmt::format("data/growth_{}.parquet", name);
+      options.label = "y";
+      options.categorical = {"kind"};
+      options.statistics_from = options.path;
+      (void)build("parquet", options)->fingerprint();
+    };
+  };
+  static_assert(1 << kDoublings == 32, "growth_parquet.py writes 32 times as many rows");
+  load(1)();  // loads Arrow
+  CHECK(growth_per_doubling(load, 1) <= kMostPerDoubling);
 }
 
 TEST_CASE("growth: a CSV, by its rows", "[growth]") {

@@ -112,7 +112,7 @@ class Worker {
   // As a collective ends when a peer has gone.
   void lose(const std::string& peer, int kind) {
     const auto key = "pid" + peer;
-    store().wait({key}, std::chrono::seconds(30));
+    store().wait({key}, std::chrono::seconds(60));
     const auto pid = std::stoi(store().look(key).value());
     const auto fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
     pollfd end{fd, POLLIN, 0};
@@ -214,9 +214,9 @@ class Worker {
     std::vector<std::string> keys;
     for (int rank = 0; rank < env_.world_size; ++rank)
       keys.push_back("rank" + std::to_string(rank));
-    store.wait(keys, std::chrono::seconds(30));
+    store.wait(keys, std::chrono::seconds(60));
     if (store.add("met", 1) == env_.world_size) store.set("all", "yes");
-    store.wait({"all"}, std::chrono::seconds(30));
+    store.wait({"all"}, std::chrono::seconds(60));
   }
 
   void spoil_store() const {

@@ -63,7 +63,7 @@ class Job {
   }
 
   /// The processes that are still there after a generous time.
-  [[nodiscard]] std::size_t survivors(double within_s = 20) const {
+  [[nodiscard]] std::size_t survivors(double within_s = 60) const {
     for (int i = 0; i < static_cast<int>(within_s * 100); ++i) {
       if (processes().empty()) return 0;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -33,7 +33,7 @@ class Head {
             .token = token_of(7),
             .run_id = "run",
             .claim = {Role::rank, rank},
-            .timeout_s = 20};
+            .timeout_s = 60};
   }
   /// Once it has stopped: who was cut off.
   std::vector<StoreServer::Cut> cuts() { return store_.take_cuts(); }

@@ -171,23 +171,27 @@ TEST_CASE("joining can be ended") {
 
 TEST_CASE("a head that answers nothing, hangs up or babbles is told apart") {
   const Bare bare;
-  const Error silent = thrown_by([&] { join(request_at(bare.endpoint(), 0.3)); });
+  const Error silent = thrown_within(
+      0.3, ErrorKind::hang, [&](double limit_s) { join(request_at(bare.endpoint(), limit_s)); });
   CHECK(silent.kind() == ErrorKind::hang);
   CHECK_THAT(silent.what(), Contains("has not answered"));
 
   for (const std::string_view words : {"", "SSH-2.0-OpenSSH_9.2\r\n"}) {
     const Bare host;
-    auto joining = join_aside(request_at(host.endpoint(), 2));
-    wait_until([&] {
-      const Fd guest = host.accept();
-      if (guest.valid()) ::send(guest.get(), words.data(), words.size(), MSG_NOSIGNAL);
-      // What has not been read would cut the words off.
-      std::array<char, 1000> buffer;
-      if (guest.valid()) ::recv(guest.get(), buffer.data(), buffer.size(), 0);
-      return is_ready(joining);
+    const ErrorKind expected = words.empty() ? ErrorKind::rank_failed : ErrorKind::config;
+    const Error error = thrown_within(2, expected, [&](double limit_s) {
+      auto joining = join_aside(request_at(host.endpoint(), limit_s));
+      wait_until([&] {
+        const Fd guest = host.accept();
+        if (guest.valid()) ::send(guest.get(), words.data(), words.size(), MSG_NOSIGNAL);
+        // What has not been read would cut the words off.
+        std::array<char, 1000> buffer;
+        if (guest.valid()) ::recv(guest.get(), buffer.data(), buffer.size(), 0);
+        return is_ready(joining);
+      });
+      (void)joining.get();
     });
-    const Error error = thrown_by([&] { joining.get(); });
-    CHECK(error.kind() == (words.empty() ? ErrorKind::rank_failed : ErrorKind::config));
+    CHECK(error.kind() == expected);
     CHECK_THAT(error.what(), Contains(words.empty() ? "closed at once" : "'SSH-'"));
   }
 }

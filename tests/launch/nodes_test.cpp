@@ -174,7 +174,7 @@ TEST_CASE("a node that never joins ends the job with 8, named with its ranks and
 
 TEST_CASE("a rank that hangs on another node is blamed, with the stacks that its node wrote") {
   TwoNodes nodes({"catch_term", "hello", "meet", "step=3", "1:stop", "train"}, 1);
-  nodes.job.spec.hang_timeout_s = 1;
+  nodes.job.spec.hang_timeout_s = 5;
   const Outcome outcome = nodes.run();
   CHECK(outcome.exit_code == 8);
   REQUIRE(outcome.first_failure);

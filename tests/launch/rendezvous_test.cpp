@@ -56,6 +56,16 @@ std::size_t under_way(const Listener& head) {
   return polls.size();
 }
 
+/// The error of a node that the head refuses until its time is over.
+Error refused_join(Listener& head, Join request) {
+  return thrown_within(2, ErrorKind::config, [&](double limit_s) {
+    request.timeout_s = limit_s;
+    auto joining = join_aside(request);
+    serve_until(head, [&] { return is_ready(joining); });
+    (void)joining.get();
+  });
+}
+
 /// Joins and gives what the head answers.
 Answer answer_to(Listener& head, const Claim& claim) {
   Stranger joiner(head.endpoint());
@@ -121,12 +131,9 @@ TEST_CASE("another token or run id is a mistake in what was given, told on both 
   for (const bool is_token : {true, false}) {
     Listener head(head_of_two());
     Join request = request_to(head, kRank2);
-    request.timeout_s = 2;
     if (is_token) request.token = token_of(8);
     if (!is_token) request.run_id = "other";
-    auto joining = join_aside(request);
-    serve_until(head, [&] { return is_ready(joining); });
-    const Error error = thrown_by([&] { joining.get(); });
+    const Error error = refused_join(head, request);
     CHECK(error.kind() == ErrorKind::config);
     CHECK_THAT(error.what(), Contains(to_text(head.endpoint())) && Contains("as rank 2") &&
                                  Contains("TRAINCTL_RDZV_TOKEN") && Contains("--rdzv-id"));
@@ -254,11 +261,7 @@ TEST_CASE("a claim is taken until it is released") {
   CHECK_THAT(refusal_of(head), Contains("rank 2 is taken"));
   CHECK(answer_to(head, kNode1).verdict == Verdict::welcome);
 
-  Join request = request_to(head, kRank2);
-  request.timeout_s = 2;
-  auto joining = join_aside(request);
-  serve_until(head, [&] { return is_ready(joining); });
-  const Error error = thrown_by([&] { joining.get(); });
+  const Error error = refused_join(head, request_to(head, kRank2));
   CHECK(error.kind() == ErrorKind::config);
   CHECK_THAT(error.what(), Contains("taken") && Contains("--node-rank"));
 

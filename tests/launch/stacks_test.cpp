@@ -56,7 +56,7 @@ std::map<std::string, Section> sections(const std::filesystem::path& path) {
 class HangingJob : public Job {
  public:
   explicit HangingJob(const std::vector<std::string>& words) : Job(all_words(words), 2) {
-    spec.hang_timeout_s = 2;
+    spec.hang_timeout_s = 5;
     spec.grace_s = 0.5;
   }
 
@@ -114,14 +114,14 @@ TEST_CASE("a stopped process has the limit of a step in every phase") {
   const Outcome outcome = job.run();
   check_blamed(outcome);
   CHECK_THAT(outcome.message,
-             Contains("a signal has stopped it") && Contains("while saving") && Contains("2.00 s"));
+             Contains("a signal has stopped it") && Contains("while saving") && Contains("5.00 s"));
 }
 
 TEST_CASE("a stopped process is to blame, not the one that waits for it since longer") {
   Job job({"hello", "0:exchange=sum of the losses", "0:step=40", "1:sleep_ms=700",
            "1:exchange=sum of the losses", "1:step=41", "1:stop", "wait"},
           2);
-  job.spec.hang_timeout_s = 2;
+  job.spec.hang_timeout_s = 5;
   job.spec.grace_s = 0.5;
   check_blamed(job.run());
 }

@@ -34,6 +34,18 @@ Error thrown_by(Body&& body) {
   throw std::logic_error("unreachable");
 }
 
+/// Returns the error of `attempt(limit_s)`. Where the machine was too busy for an error of that
+/// kind within the limit, the limit is raised.
+template <class Attempt>
+Error thrown_within(double limit_s, ErrorKind kind, const Attempt& attempt) {
+  Error error = thrown_by([&] { attempt(limit_s); });
+  for (int raised = 0; raised < 2 && error.kind() != kind; ++raised) {
+    limit_s *= 4;
+    error = thrown_by([&] { attempt(limit_s); });
+  }
+  return error;
+}
+
 inline Token token_of(unsigned char value) {
   Token token{};
   token.fill(std::byte{value});
@@ -55,13 +67,13 @@ inline Join request_to(const Listener& head, const Claim& claim) {
           .token = token_of(7),
           .run_id = "run",
           .claim = claim,
-          .timeout_s = 20};
+          .timeout_s = 60};
 }
 
 /// Polls `done` for as long as a machine that is busy may need.
 template <class Done>
 void wait_until(Done&& done) {
-  const double end = steady_clock().now() + 30;
+  const double end = steady_clock().now() + 60;
   while (!done()) {
     if (steady_clock().now() > end) FAIL("it did not come");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

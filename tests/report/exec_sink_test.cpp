@@ -97,7 +97,7 @@ TEST_CASE("a command that does not read costs the run nothing but its lines, whi
   Listener listener("sleep 1000");
   listener.options.most_bytes = 100'000;
   listener.options.stop_after_s = 0.2;
-  listener.options.kill_after_s = 20;
+  listener.options.kill_after_s = kDeadline;
   const auto sink = make_exec_sink(listener.options);
   const double begun = steady_clock().now();
   for (int i = 0; i < 20'000; ++i)

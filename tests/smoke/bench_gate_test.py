@@ -161,6 +161,7 @@ class RefusedBaselines(Sleepy):
 
 
 class Budget(Sleepy):
+    @measures_time
     def test_rounds_stop_before_the_budget_is_over(self):
         document = self.bench("--workers", "0,1", "--repeats", "200", "--budget", "15s")
         made = [len(row["trials"]) for row in document["rows"]]

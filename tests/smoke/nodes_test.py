@@ -6,21 +6,14 @@ import pathlib
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import time
 
-from support import BINARY, ENDLESS, Smoke, main, marked, measures_time, run, start, worker_of
+from support import BINARY, ENDLESS, Smoke, free_port, main, marked, measures_time, run, start, worker_of
 
 BEAT_S = 5  # three are missed before a node counts as lost; a busy machine may be silent for a while
 GONE_S = 30  # 5 on a machine that has nothing else to do; other tests share this one
 SAVES = ["++checkpoint.every_n_steps=20"]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Nodes(Smoke):

@@ -92,7 +92,7 @@ class RanksThatAreLost(Ranks):
         self.assertRegex(failure["collective"], r"^(all-reduce|sum|broadcast|agreement|descriptions|comparison)")
 
     def test_a_rank_that_stands_still_is_named_with_phase_and_collective(self):
-        process = self.endless("stopped", "trainer.devices=2", "++trainer.hang_timeout=3s")
+        process = self.endless("stopped", "trainer.devices=2", "++trainer.hang_timeout=10s")
         worker = worker_of(self.run_dir, self.mark, process, rank=1)
         os.kill(worker, signal.SIGSTOP)
         result = self.end(process, 8)

@@ -3,10 +3,12 @@
 import csv
 import functools
 import gzip
+import itertools
 import json
 import os
 import pathlib
 import resource
+import socket
 import struct
 import subprocess
 import tempfile
@@ -101,6 +103,21 @@ class Contention:
     def share(self):
         taken, own, total = (after - before for after, before in zip(self._times(), self.before))
         return max(0.0, taken - own) / total if total > 0 else 0.0
+
+
+# Below the ports that the kernel gives to connections; processes that start together begin at different ones.
+PORTS = itertools.count(20000 + os.getpid() * 7 % 10000)
+
+
+def free_port():
+    """Returns a port that nobody listens on, for a program that has to be given one before it listens."""
+    for port in PORTS:
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass
 
 
 def measures_time(test):

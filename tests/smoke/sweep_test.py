@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -311,13 +312,18 @@ class Kills(Sweeping):
             process = self.begin(*words)
             try:
                 process.communicate(timeout=draw.uniform(0.02, 0.7) * took)
-                break
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.communicate(timeout=DEADLINE)
                 kills += 1
-            if kills == 4:
-                break
+                if kills == 4:
+                    break
+            else:
+                if kills > 0:
+                    break
+                # The machine was busier during the measurement.
+                shutil.rmtree(self.folder / "sweep")
+                took /= 2
         document = self.sweep(*self.WORDS, "--resume")
         self.assertGreater(kills, 0)
         self.assertEqual(self.rows(), [(number, "ok", 0) for number in (1, 2, 3, 4)])

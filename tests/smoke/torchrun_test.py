@@ -8,7 +8,7 @@ import subprocess
 import unittest
 
 from launched import Launched, clean_environment
-from support import BINARY, SOURCE, main
+from support import BINARY, SOURCE, free_port, main
 
 
 def torchrun():
@@ -31,9 +31,7 @@ class UnderTorchrun(Launched):
         self.assertIn("rank 0 of 2 under torchrun", self.err)
 
     def test_a_static_rendezvous_serves_as_well(self):
-        # A port of the range below those that the kernel gives away.
-        static = [TORCHRUN, "--nproc-per-node", "2", "--master-addr", "127.0.0.1",
-                  "--master-port", str(20000 + os.getpid() % 10000), "--no-python"]
+        static = [TORCHRUN, "--nproc-per-node", "2", "--master-addr", "127.0.0.1", "--master-port", str(free_port()), "--no-python"]
         self.assertEqual(self.run_tasks("trainer.fast_dev_run=true", launch=static)["world_size"], 2)
 
     def test_a_killed_worker_ends_both_ranks_with_7(self):

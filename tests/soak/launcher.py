@@ -71,7 +71,7 @@ class MixedFaults(support.RunProof):
         sent = list(ABORTING)[case % 4] if proof.LONG else [signal.SIGSEGV, signal.SIGSTOP][case % 2]
         world = draw.choice([1, 2])
         rank = draw.randrange(world)
-        run = self.run_in(folder, *support.ENDLESS, f"trainer.devices={world}", "++trainer.hang_timeout=3s")
+        run = self.run_in(folder, *support.ENDLESS, f"trainer.devices={world}", "++trainer.hang_timeout=10s")
         run.start()
         run.until_step(draw.randrange(2, 120))
         victim = run.until("the worker", lambda: run.worker(rank), pause=0.01)

@@ -1,6 +1,7 @@
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"
+#include "support/close.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
@@ -34,9 +35,9 @@ std::unique_ptr<stage::Model> make(const std::string& type, const std::string& o
                                                   context);
 }
 
-/// Largest difference beside the largest number: sums of many terms lose digits near 0.
-double apart(const at::Tensor& a, const at::Tensor& b) {
-  return ((a - b).abs().max() / b.abs().max()).item<double>();
+/// Returns what is wrong where numbers are further apart than so large a share of the largest one.
+std::string apart(const at::Tensor& found, const at::Tensor& expected, double share) {
+  return mismatch(found, expected, share_of_largest(expected, share));
 }
 
 void check_parameters(const std::vector<stage::NamedTensor>& parameters, const Json& golden) {
@@ -45,8 +46,9 @@ void check_parameters(const std::vector<stage::NamedTensor>& parameters, const J
     INFO(parameters[i].name);
     CHECK(parameters[i].name == golden[i][0]);
     REQUIRE(parameters[i].tensor.sizes() == at::IntArrayRef(shape_of(golden[i][1])));
-    const at::Tensor first = parameters[i].tensor.detach().flatten().slice(0, 0, 2);
-    CHECK((first - tensor(golden[i][2])).abs().max().item<double>() <= 1e-6);
+    const at::Tensor values = parameters[i].tensor.detach().flatten();
+    CHECK(mismatch(values.slice(0, 0, 2), tensor(golden[i][2]), share_of_largest(values, 1e-5)) ==
+          "");
   }
 }
 
@@ -72,11 +74,12 @@ void check_case(const Json& run, std::int64_t seed) {
   const at::NoGradGuard guard;
   if (run.contains("train_logits")) {
     at::manual_seed(static_cast<std::uint64_t>(seed + 1));
-    CHECK(apart(model->forward(ramp(shape)), tensor(run["train_logits"])) <= 1e-4);
+    // The statistics of two samples, of few pixels each, magnify rounding: 2e-4 on some CPUs.
+    CHECK(apart(model->forward(ramp(shape)), tensor(run["train_logits"]), 1e-3) == "");
   }
   check_buffers(model->buffers(), run["buffers"]);
   model->set_mode(stage::RunMode::evaluate);
-  CHECK(apart(model->forward(ramp(shape)), tensor(run["logits"])) <= 1e-4);
+  CHECK(apart(model->forward(ramp(shape)), tensor(run["logits"]), 1e-4) == "");
 }
 
 at::Tensor channels_last(const at::Tensor& tensor) {
@@ -161,7 +164,7 @@ TEST_CASE("channels last gives the same logits and gradients, and keeps its layo
       logits.back().square().sum().backward();
       parameters.push_back(model->parameters());
     }
-    CHECK(apart(logits[1].detach(), logits[0].detach()) <= 1e-4);
+    CHECK(apart(logits[1].detach(), logits[0].detach(), 1e-4) == "");
     for (std::size_t i = 0; i < parameters[0].size(); ++i) {
       INFO(parameters[0][i].name);
       const at::Tensor& parameter = parameters[1][i].tensor;
@@ -169,7 +172,7 @@ TEST_CASE("channels last gives the same logits and gradients, and keeps its layo
     }
     const at::Tensor first = parameters[0][0].tensor.grad();
     constexpr double kRounding = 5e-2;  // which the statistics of few pixels raise; by CPU
-    CHECK(apart(parameters[1][0].tensor.grad(), first) <= kRounding);
+    CHECK(apart(parameters[1][0].tensor.grad(), first, kRounding) == "");
   }
 }
 
@@ -188,7 +191,7 @@ TEST_CASE("checkpointed activations change no gradient and no statistics") {
     const auto again = models[1]->parameters();
     for (std::size_t i = 0; i < kept.size(); ++i) {
       INFO(kept[i].name);
-      CHECK(apart(again[i].tensor.grad(), kept[i].tensor.grad()) <= 1e-5);
+      CHECK(apart(again[i].tensor.grad(), kept[i].tensor.grad(), 1e-5) == "");
     }
     for (std::size_t i = 0; i < models[0]->buffers().size(); ++i) {
       INFO(models[0]->buffers()[i].name);

@@ -1,6 +1,7 @@
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"
+#include "support/close.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
@@ -13,7 +14,6 @@
 #include <limits>
 
 using namespace trainctl;
-using stages_test::difference;
 
 namespace {
 
@@ -49,18 +49,23 @@ std::vector<double> losses(at::Device device, const std::string& optimizer_type,
 TEST_CASE("a GPU trains as the CPU does, with each optimizer") {
   if (!at::globalContext().hasCUDA()) skip("no GPU");
   at::globalContext().setAllowTF32CuDNN(false);
-  for (const auto& [type, options] : std::vector<std::pair<std::string, std::string>>{
-           {"sgd", "{lr: 0.1, momentum: 0.9, dampening: 0.1}"},
-           {"adam", "{lr: 0.01, amsgrad: true}"},
-           {"adamw", "{lr: 0.01}"},
-           {"nadam", "{lr: 0.01}"},
-           {"lamb", "{lr: 0.01}"},
-           {"muon", "{lr: 0.01, ns_dtype: float32}"}}) {
+  struct Training {
+    std::string type;
+    std::string options;
+    double tolerance = 1e-3;
+  };
+  for (const auto& [type, options, tolerance] :
+       {Training{"sgd", "{lr: 0.1, momentum: 0.9, dampening: 0.1}"},
+        Training{"adam", "{lr: 0.01, amsgrad: true}"}, Training{"adamw", "{lr: 0.01}"},
+        Training{"nadam", "{lr: 0.01}"}, Training{"lamb", "{lr: 0.01}"},
+        Training{"muon", "{lr: 0.01, ns_dtype: float32}"},
+        // The iterations run in bfloat16, which has 8 bits, and round in another order on a GPU.
+        Training{"muon", "{lr: 0.01}", 2e-2}}) {
     const std::vector<double> host = losses(at::kCPU, type, options);
     const std::vector<double> device = losses(at::kCUDA, type, options);
     for (std::size_t i = 0; i < host.size(); ++i) {
-      INFO(type << " step " << i);
-      CHECK(device[i] == Approx(host[i]).epsilon(1e-3));
+      INFO(type << " " << options << " step " << i);
+      CHECK(device[i] == Approx(host[i]).epsilon(tolerance));
     }
   }
 }
@@ -126,11 +131,11 @@ TEST_CASE("metrics and losses count on a GPU as on the CPU") {
   const auto build = [&](at::Device device) {
     return all.losses.build(stages_test::stage("loss", "cross_entropy"), {10, device});
   };
-  CHECK(difference(build(at::kCUDA)->forward_mixed(logits.cuda(), moved).value.cpu(),
-                   build(at::kCPU)->forward_mixed(logits, mixed).value) <= 1e-6);
+  CHECK(mismatch(build(at::kCUDA)->forward_mixed(logits.cuda(), moved).value.cpu(),
+                 build(at::kCPU)->forward_mixed(logits, mixed).value) == "");
   const auto mse = all.losses.build(stages_test::stage("loss", "mse"), {10, at::kCUDA});
-  CHECK(difference(mse->forward(logits.cuda(), targets.cuda()).value.cpu(),
-                   mse->forward(logits, targets).value) <= 1e-6);
+  CHECK(mismatch(mse->forward(logits.cuda(), targets.cuda()).value.cpu(),
+                 mse->forward(logits, targets).value) == "");
 }
 
 TEST_CASE(
@@ -149,10 +154,11 @@ TEST_CASE(
       return at::Tensor(logits / logits.abs().max());
     };
     const at::Tensor host = evaluated(inputs);
+    constexpr Tolerance kConvolutions{.relative = 1e-2};
     model->to(at::kCUDA);
-    CHECK(difference(evaluated(inputs.cuda()), host) <= 1e-2);
-    CHECK(difference(evaluated(inputs.cuda().contiguous(at::MemoryFormat::ChannelsLast)), host) <=
-          1e-2);
+    CHECK(mismatch(evaluated(inputs.cuda()), host, kConvolutions) == "");
+    CHECK(mismatch(evaluated(inputs.cuda().contiguous(at::MemoryFormat::ChannelsLast)), host,
+                   kConvolutions) == "");
     model->set_mode(stage::RunMode::train);
     model->forward(inputs.cuda()).sum().backward();
     for (const auto& [name, buffer] : model->buffers()) {

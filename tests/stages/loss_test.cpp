@@ -1,6 +1,7 @@
 #include "stages/builtin.hpp"
 #include "stages/support.hpp"
 #include "support/catch.hpp"
+#include "support/close.hpp"
 
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/randn.h>
@@ -10,7 +11,6 @@
 #include <fmt/format.h>
 
 using namespace trainctl;
-using stages_test::difference;
 using stages_test::tensor;
 
 namespace {
@@ -32,8 +32,8 @@ void check_cases(const Json& cases, const at::Tensor& all_logits, const at::Tens
     CHECK(loss.dim() == 0);
     CHECK(loss.scalar_type() == at::kFloat);
     loss.backward();
-    CHECK(difference(loss.detach(), tensor(run["loss"])) <= 1e-6);
-    CHECK(difference(logits.grad(), tensor(run["gradient"])) <= 1e-6);
+    CHECK(mismatch(loss.detach(), tensor(run["loss"])) == "");
+    CHECK(mismatch(logits.grad(), tensor(run["gradient"])) == "");
   }
 }
 
@@ -53,8 +53,8 @@ TEST_CASE("a loss of sequences is that of their tokens, one row each") {
   for (const char* type : {"cross_entropy", "nll", "focal"}) {
     INFO(type);
     const auto loss = make(type, "{}");
-    CHECK(difference(loss->forward(logits, tokens.view({2, 4})).mean(),
-                     loss->forward(logits.view({8, 3}), tokens).mean()) <= 1e-6);
+    CHECK(mismatch(loss->forward(logits, tokens.view({2, 4})).mean(),
+                   loss->forward(logits.view({8, 3}), tokens).mean()) == "");
   }
 }
 
@@ -101,8 +101,8 @@ TEST_CASE("the loss of mixed rows is PyTorch's of probability targets") {
     CHECK_FALSE(value.weight.defined());  // PyTorch divides by the rows, whatever they weigh
     CHECK(value.value.dim() == 0);
     value.value.backward();
-    CHECK(difference(value.value.detach(), tensor(run["loss"])) <= 1e-6);
-    CHECK(difference(logits.grad(), tensor(run["gradient"])) <= 1e-6);
+    CHECK(mismatch(value.value.detach(), tensor(run["loss"])) == "");
+    CHECK(mismatch(logits.grad(), tensor(run["gradient"])) == "");
   }
 }
 
@@ -117,8 +117,8 @@ TEST_CASE("nll learns from mixed rows as cross_entropy does, given log-probabili
     const stage::LossValue value =
         make("nll", options)->forward_mixed(logits.log_softmax(1), targets);
     CHECK_FALSE(value.weight.defined());
-    CHECK(difference(value.value,
-                     make("cross_entropy", options)->forward_mixed(logits, targets).value) <= 1e-6);
+    CHECK(mismatch(value.value,
+                   make("cross_entropy", options)->forward_mixed(logits, targets).value) == "");
   }
 }
 
@@ -132,7 +132,7 @@ TEST_CASE("bce_with_logits learns from mixed rows as from each of their two clas
     const auto loss = make("bce_with_logits", options);
     const at::Tensor expected =
         0.3 * loss->forward(logits, own).value + 0.7 * loss->forward(logits, partner).value;
-    CHECK(difference(loss->forward_mixed(logits, {own, partner, lambda}).value, expected) <= 1e-5);
+    CHECK(mismatch(loss->forward_mixed(logits, {own, partner, lambda}).value, expected) == "");
   }
 }
 
@@ -143,12 +143,12 @@ TEST_CASE("rows that are all their own have the loss of unmixed rows") {
                                     at::zeros({4}, at::kFloat) + 1};
   for (const char* type : {"cross_entropy", "nll", "bce_with_logits"}) {
     const auto loss = make(type, "{}");
-    CHECK(difference(loss->forward_mixed(logits, targets).value,
-                     loss->forward(logits, own).value) <= 1e-6);
+    CHECK(mismatch(loss->forward_mixed(logits, targets).value, loss->forward(logits, own).value) ==
+          "");
   }
   const auto smoothed = make("cross_entropy", "{label_smoothing: 0.1}");
-  CHECK(difference(smoothed->forward_mixed(logits, targets).value,
-                   smoothed->forward(logits, own).value) <= 1e-6);
+  CHECK(mismatch(smoothed->forward_mixed(logits, targets).value,
+                 smoothed->forward(logits, own).value) == "");
 }
 
 TEST_CASE("a loss without mixed rows says so") {

@@ -51,8 +51,4 @@ at::Tensor ramp(std::vector<std::int64_t> shape) {
   return at::arange(count, at::kDouble).sin().to(at::kFloat).view(shape);
 }
 
-double difference(const at::Tensor& a, const at::Tensor& b) {
-  return ((a - b).abs() / (b.abs() + 1e-3)).max().item<double>();
-}
-
 }  // namespace stages_test

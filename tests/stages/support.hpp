@@ -30,7 +30,4 @@ std::vector<std::int64_t> shape_of(const trainctl::Json& numbers);
 /// The input of the golden models: sin(0), sin(1), ... in two rows.
 at::Tensor ramp(std::vector<std::int64_t> shape);
 
-/// Largest |a - b| / (|b| + 1e-3): 1e-6 is a few last bits of float32.
-double difference(const at::Tensor& a, const at::Tensor& b);
-
 }  // namespace stages_test

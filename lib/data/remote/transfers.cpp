@@ -179,8 +179,7 @@ void Transfers::pause(int attempt, const HttpResponse& response) const {
   double seconds = longest * std::uniform_real_distribution<double>(0.5, 1)(random);
   if (const auto asked = number(response.header("retry-after")))
     seconds = std::max(seconds, std::min(kLongestPause, static_cast<double>(*asked)));
-  if (options_.sleep) return options_.sleep(seconds);
-  sleep_unless_stopped(seconds);
+  options_.sleep(seconds);
 }
 
 }  // namespace trainctl::data

@@ -2,6 +2,7 @@
 
 #include "data/remote/http_client.hpp"
 #include "data/remote/object_store.hpp"
+#include "data/remote/stop_scope.hpp"
 
 #include <functional>
 #include <memory>
@@ -11,8 +12,8 @@ namespace trainctl::data {
 
 struct TransferOptions {
   int retries = 6;
-  double timeout_s = 60;                   // of one try
-  std::function<void(double)> sleep = {};  // seconds; empty: the thread sleeps
+  double timeout_s = 60;                                     // of one try
+  std::function<void(double)> sleep = sleep_unless_stopped;  // takes seconds
 };
 
 /// Requests that are sent again, after pauses that double and vary, where the network or the server

@@ -1,0 +1,69 @@
+#include "support/growth.hpp"
+
+#include "checkpoint/shared.hpp"
+#include "saves.hpp"
+#include "support/catch.hpp"
+#include "support/temp_folder.hpp"
+
+#include <array>
+#include <memory>
+
+using namespace trainctl;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The weights of a model and the best ones so far, which differ.
+std::vector<container::Entry> two_groups(std::size_t tensors) {
+  static constexpr std::array<std::byte, 4> kNow{};
+  static constexpr std::array<std::byte, 4> kBest{std::byte{1}};
+  std::vector<container::Entry> entries;
+  for (std::size_t i = 0; i < tensors; ++i) {
+    const std::string name = "layer" + std::to_string(i) + ".weight";
+    entries.push_back({"model/" + name, "F32", {1}, kNow});
+    entries.push_back({"keeper/best." + name, "F32", {1}, kBest});
+  }
+  return entries;
+}
+
+/// A checkpoint whose best weights have a file that the next checkpoint shares.
+struct TwoSaves {
+  explicit TwoSaves(std::size_t tensors) : entries(two_groups(tensors)) {
+    first = store.begin(saves::moment_of(1));
+    const checkpoint::StoredOnce stored = checkpoint::store_once(store, first, entries);
+    const fs::path part = checkpoint::Store::part(first, 0);
+    container::write(part, stored.part, {{"training", Json::object()}});
+    manifest.parts = {
+        {part.filename().string(), fs::file_size(part), container::File(part).header_checksum()}};
+    manifest.shared = stored.shared;
+    manifest.world_size = 1;
+    store.commit(first, manifest);
+    second = store.begin(saves::moment_of(2));
+  }
+  TempFolder folder;
+  checkpoint::Store store{folder.path()};
+  std::vector<container::Entry> entries;
+  checkpoint::Manifest manifest = saves::manifest_of(1);
+  fs::path first;
+  fs::path second;
+};
+
+}  // namespace
+
+TEST_CASE("growth: a checkpoint, by the tensors that it shares with another") {
+  const auto storing = [](std::size_t tensors) {
+    return [saves = std::make_shared<TwoSaves>(tensors)] {
+      const auto stored = checkpoint::store_once(saves->store, saves->second, saves->entries);
+      const fs::path file = saves->second / stored.shared.at(0).file;
+      CHECK(fs::hard_link_count(file) == 2);
+    };
+  };
+  CHECK(growth_per_doubling(storing, 1'000) <= kMostPerDoubling);
+  const auto reading = [](std::size_t tensors) {
+    return [saves = std::make_shared<TwoSaves>(tensors)] {
+      (void)checkpoint::PartReader(saves->first, saves->manifest, 0);
+    };
+  };
+  CHECK(growth_per_doubling(reading, 1'000) <= kMostPerDoubling);
+}

@@ -1,0 +1,53 @@
+#include "support/growth.hpp"
+
+#include "archives.hpp"
+#include "support/catch.hpp"
+#include "weights/pickle.hpp"
+#include "weights/torch_file.hpp"
+#include "weights/zip.hpp"
+
+using namespace trainctl::weights;
+namespace archives = trainctl::weights::testing;
+
+TEST_CASE("growth: a ZIP archive, by its files") {
+  const auto prepare = [](std::size_t count) {
+    std::vector<archives::File> files;
+    for (std::size_t i = 0; i < count; ++i) files.emplace_back("data/" + std::to_string(i), "1234");
+    return [archive = archives::zip_of(files)] {
+      for (const ZipEntry& entry : zip_entries(archives::bytes_of(archive))) check_crc(entry);
+    };
+  };
+  CHECK(growth_per_doubling(prepare, 200) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: a pickle, by its texts and its numbers") {
+  const auto texts = [](std::size_t count) {
+    std::vector<archives::File> items;
+    for (std::size_t i = 0; i < count; ++i)
+      items.emplace_back("key" + std::to_string(i), archives::text("value"));
+    return [pickle = archives::pickled(archives::dict(items))] { (void)read_pickle(pickle); };
+  };
+  CHECK(growth_per_doubling(texts, 4'000) <= kMostPerDoubling);
+  const auto numbers = [](std::size_t count) {
+    const std::vector<std::uint64_t> values(count, 1);
+    return [pickle = archives::pickled(archives::tuple(values))] { (void)read_pickle(pickle); };
+  };
+  CHECK(growth_per_doubling(numbers, 4'000) <= kMostPerDoubling);
+}
+
+TEST_CASE("growth: a file of torch.save, by its tensors") {
+  const auto prepare = [](std::size_t count) {
+    std::vector<archives::File> files{{"archive/data.pkl", ""}, {"archive/byteorder", "little"}};
+    std::vector<archives::File> items;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::string key = std::to_string(i);
+      items.emplace_back("layer" + key, archives::tensor(archives::storage(key, 4), 0, {4}, {1}));
+      files.emplace_back("archive/data/" + key, std::string(16, '\x01'));
+    }
+    files[0].second = archives::pickled(archives::dict(items));
+    return [archive = archives::zip_of(files)] {
+      (void)read_torch_file(archives::bytes_of(archive), Verify::checksums);
+    };
+  };
+  CHECK(growth_per_doubling(prepare, 200) <= kMostPerDoubling);
+}
