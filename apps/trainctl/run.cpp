@@ -231,7 +231,7 @@ int run(const RunFlags& typed, Context& context) {
   if (request.loaded.experiment.loader.batch_size.automatic)
     request = with_found_batch({flags, request, of_place}, context);
   if (!request.resume && study::names_parameters(request.loaded)) {
-    check_model(request.loaded, context.diagnostics);
+    check_model(request.loaded, context.model_input, context.diagnostics);
     context.diagnostics.throw_if_errors();
   }
   print_warnings(context);
