@@ -4,6 +4,7 @@
 #include "checkpoint_paths.hpp"
 #include "checkpoint_verbs.hpp"
 #include "context.hpp"
+#include "data_checks.hpp"
 #include "engine_library.hpp"
 #include "selection_flags.hpp"
 #include "study/script_export.hpp"
@@ -101,7 +102,7 @@ Format export_format(const ConvertArguments& arguments) {
 checkpoint::Exported export_as(Format format, const fs::path& checkpoint, Weights weights,
                                const fs::path& out) {
   if (format == Format::torchscript)
-    return study::export_script({checkpoint, weights, out, executable_path()});
+    return study::export_script({checkpoint, weights, out, executable_path(), read_model_input});
   if (format == Format::safetensors) return checkpoint::export_weights(checkpoint, weights, out);
   return checkpoint::export_weights(checkpoint, weights, [&](const auto& tensors, const auto&) {
     weights::write_torch_file(out, tensors);

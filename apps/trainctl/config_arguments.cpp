@@ -14,6 +14,7 @@
 
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 namespace trainctl::app {
 namespace {
@@ -97,7 +98,9 @@ spec::Loaded load_checked(const ConfigArguments& arguments, Context& context, Pu
       spec::read_experiment(arguments.file, arguments.overrides, context.diagnostics);
   log_files(loaded);
   data::mount_remote(loaded.experiment.dataset);
-  context.class_names = check_data(loaded, purpose, context.diagnostics);
+  TrainingSamples training = check_data(loaded, purpose, context.diagnostics);
+  context.class_names = std::move(training.class_names);
+  context.model_input = std::move(training.model_input);
   if (purpose == Purpose::training) {
     check_weights(loaded, context.diagnostics);
     spec::check_capture(loaded, context.diagnostics);

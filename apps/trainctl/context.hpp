@@ -3,11 +3,13 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "config/diagnostics.hpp"
+#include "spec/model_input.hpp"
 
 #include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,7 +35,9 @@ struct Context {
   config::Diagnostics
       diagnostics;  // a verb that reads a config collects here; the JSON of an error lists them
   std::vector<std::string> class_names;  // of dataset.train, as load_checked() found them last
-  std::function<int()> action;           // of the chosen verb; returns the exit code
+  /// Of dataset.train, as load_checked() found it last; absent where the headers do not say.
+  std::optional<spec::ModelInput> model_input;
+  std::function<int()> action;  // of the chosen verb; returns the exit code
   /// Completes the parsed arguments of a verb, before its action.
   std::map<const CLI::App*, std::function<void()>> complete_arguments;
 };

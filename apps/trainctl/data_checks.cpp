@@ -4,6 +4,7 @@
 #include "base/strings.hpp"
 #include "base/url.hpp"
 #include "data/check.hpp"
+#include "data/remote/mount.hpp"
 #include "data/roles.hpp"
 #include "log/log.hpp"
 #include "spec/check_data.hpp"
@@ -156,12 +157,16 @@ std::optional<spec::SplitFacts> facts_of(const Look& look) {
   return facts;
 }
 
+spec::ModelInput input_of(const data::Roles& roles, const data::Facts& facts) {
+  return {roles.kind, roles.input_shape, roles.outputs(facts.classes)};
+}
+
 /// One sample as the model of the run will see it.
 std::optional<spec::ModelInput> model_input(const Look& train) {
   if (!train.facts || !train.shows_image) return std::nullopt;
   const std::optional<data::Roles> roles = data::find_roles(train.facts->layout);
   if (!roles) return std::nullopt;
-  return spec::ModelInput{roles->kind, roles->input_shape, roles->outputs(train.facts->classes)};
+  return input_of(*roles, *train.facts);
 }
 
 /// A tier that only a GPU has, where the run will not be on one.
@@ -181,8 +186,8 @@ void check_device_cache(const spec::Loaded& loaded, config::Diagnostics& diagnos
 
 }  // namespace
 
-std::vector<std::string> check_data(const spec::Loaded& loaded, Purpose purpose,
-                                    config::Diagnostics& diagnostics) {
+TrainingSamples check_data(const spec::Loaded& loaded, Purpose purpose,
+                           config::Diagnostics& diagnostics) {
   const bool for_model = purpose == Purpose::training || purpose == Purpose::evaluating ||
                          purpose == Purpose::predicting;
   const spec::Dataset& data = loaded.experiment.dataset;
@@ -204,15 +209,26 @@ std::vector<std::string> check_data(const spec::Loaded& loaded, Purpose purpose,
   look_beside("dataset.val", data.val);
   look_beside("dataset.test", data.test);
   if (purpose == Purpose::training) check_device_cache(loaded, diagnostics);
-  const std::vector<std::string> names =
-      train.facts ? train.facts->class_names : std::vector<std::string>();
-  if (purpose == Purpose::reading) return names;
+  TrainingSamples samples;
+  samples.model_input = model_input(train);
+  if (train.facts) samples.class_names = train.facts->class_names;
+  if (purpose == Purpose::reading) return samples;
   std::optional<spec::SplitFacts> facts = facts_of(train);
   if (facts && for_model)
     facts->kind = kind_of(*train.facts, data.train.dataset.position, diagnostics);
   spec::check_against_data(loaded, facts, diagnostics);
-  if (for_model) spec::check_model(loaded, model_input(train), diagnostics);
-  return names;
+  if (for_model) spec::check_model(loaded, samples.model_input, diagnostics);
+  return samples;
+}
+
+spec::ModelInput read_model_input(const spec::Experiment& experiment) {
+  data::mount_remote(experiment.dataset);
+  return in_context("dataset.train", [&] {
+    const data::SplitCheck check =
+        data::check_split(experiment.dataset.train, spec::CacheMode::none);
+    for (const data::Problem& problem : check.problems) throw Error(problem.kind, problem.message);
+    return input_of(data::roles_of(check.facts->layout), *check.facts);
+  });
 }
 
 }  // namespace trainctl::app

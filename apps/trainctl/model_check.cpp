@@ -9,12 +9,13 @@
 
 namespace trainctl::app {
 
-void check_model(const spec::Loaded& loaded, config::Diagnostics& diagnostics) {
+void check_model(const spec::Loaded& loaded, const std::optional<spec::ModelInput>& input,
+                 config::Diagnostics& diagnostics) {
   check_working_directory();
   ENSURE(resource, find_engine_library().has_value(),
          "cannot check the model: this build has no engine; build it with: cmake --build --preset "
          "release");
-  for (const study::ModelProblem& problem : study::check_model(loaded, executable_path())) {
+  for (const study::ModelProblem& problem : study::check_model(loaded, input, executable_path())) {
     const config::Node* place = config::find_path(loaded.tree, problem.key);
     diagnostics.add({.position = place != nullptr ? place->position : config::Position{},
                      .message = with_prefix(problem.key, problem.message),

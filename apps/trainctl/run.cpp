@@ -242,7 +242,7 @@ int run(const RunFlags& typed, Context& context) {
   if (request.loaded.experiment.loader.batch_size.automatic)
     request = with_found_batch({flags, request, of_place}, context);
   if (!finds_checkpoint(request) && study::names_parameters(request.loaded)) {
-    check_model(request.loaded, context.diagnostics);
+    check_model(request.loaded, context.model_input, context.diagnostics);
     context.diagnostics.throw_if_errors();
   }
   print_warnings(context);

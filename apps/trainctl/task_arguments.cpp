@@ -5,6 +5,7 @@
 #include "base/strings.hpp"
 #include "checkpoint/folders.hpp"
 #include "checkpoint/names.hpp"
+#include "checkpoint/verify.hpp"
 #include "checkpoint_paths.hpp"
 #include "console.hpp"
 #include "context.hpp"
@@ -22,6 +23,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -167,12 +169,17 @@ void expect_selectable(const fs::path& checkpoint, const weights::Selection& sel
          printable(checkpoint.string()));
 }
 
-/// Returns the fingerprint of the training samples that the run folder of a checkpoint records;
-/// empty if the checkpoint is not in a run folder.
-std::string trained_on(const fs::path& checkpoint) {
-  const auto recorded = study::recorded_fingerprints(checkpoint.parent_path().parent_path());
-  const auto found = recorded.find("train");
-  return found == recorded.end() ? "" : found->second;
+/// Records in the task what data the weights were trained on: as the manifest of the checkpoint
+/// says, or that of its run folder. Neither is there for a file of weights outside a run folder.
+void record_training_data(spec::Task& task) {
+  std::error_code ignored;
+  std::map<std::string, std::string> recorded;
+  if (fs::is_directory(task.weights, ignored))
+    recorded = study::recorded_fingerprints(checkpoint::read_manifest(task.weights));
+  if (recorded.empty())
+    recorded = study::recorded_fingerprints(task.weights.parent_path().parent_path());
+  task.trained_on = recorded["train"];
+  task.division = recorded["split"];
 }
 
 /// As the paths of data sets are; empty where there is none.
@@ -214,7 +221,8 @@ study::RunRequest task_request(TaskArguments arguments, spec::TaskKind kind, Con
                   checkpoint_file(arguments, request.loaded.experiment.name, context),
                   input_of(arguments)};
   warn_of_damaged_task(task.weights.parent_path().parent_path());
-  if (!arguments.accept_data_change) task.trained_on = trained_on(task.weights);
+  record_training_data(task);
+  if (arguments.accept_data_change) task.division.clear();
   request.task = task;
   request.weights = selection;
   expect_selectable(task.weights, selection);

@@ -33,7 +33,7 @@ Verdict judge(const std::string& file, const std::vector<std::string>& overrides
   Verdict verdict{.file = file};
   try {
     const spec::Loaded loaded = load_checked({file, overrides}, own);
-    if (arguments.model) check_model(loaded, own.diagnostics);
+    if (arguments.model) check_model(loaded, own.model_input, own.diagnostics);
     own.diagnostics.throw_if_errors();
   } catch (const Error& error) {
     verdict.exit_code = error.exit_code();

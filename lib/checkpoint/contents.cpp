@@ -4,6 +4,7 @@
 #include "checkpoint/shared.hpp"
 #include "checkpoint/verify.hpp"
 
+#include <ranges>
 #include <utility>
 
 namespace trainctl::checkpoint {
@@ -15,11 +16,13 @@ Tensor tensor_of(const std::string& part, const container::Entry& entry) {
   return {part, group, std::move(name), entry.dtype, entry.shape, entry.bytes.size()};
 }
 
-/// The file that stores the tensor.
-const std::string& file_of(const std::string& tensor, const std::string& part,
+/// The file that stores the tensor. A group comes after the one whose bytes it has.
+const std::string& file_of(std::string_view tensor, const std::string& part,
                            const Manifest& manifest) {
-  for (const Manifest::SharedGroup& shared : manifest.shared) {
-    if (shared.same_as.empty() && tensor.starts_with(shared.group)) return shared.file;
+  for (const Manifest::SharedGroup& shared : std::views::reverse(manifest.shared)) {
+    if (!tensor.starts_with(shared.group)) continue;
+    if (shared.same_as.empty()) return shared.file;
+    tensor = shared.same_as;
   }
   return part;
 }

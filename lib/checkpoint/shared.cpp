@@ -24,17 +24,20 @@
 namespace trainctl::checkpoint {
 namespace {
 
-/// A group of copies of the model's weights.
-struct CopyGroup {
+/// A group of rank 0's tensors that holds weights of the model.
+struct WeightGroup {
   std::string_view prefix;
   std::string_view file;  // its name in a checkpoint; empty: changes too often for a file
 };
 
-constexpr std::array<CopyGroup, 3> kCopies{
-    {{"averager/", ""},
-     {"keeper/best.", "best.safetensors"},
-     {"keeper/stoppers_best.", "stoppers_best.safetensors"}}};
-constexpr std::array<std::string_view, 3> kOriginals{"model/", "averager/", "keeper/best."};
+/// A group that equals one before it is not stored again. Best weights come first: they stay the
+/// same from one save to the next, so their file also stands for the model of the best epoch, and
+/// later checkpoints share it.
+constexpr std::array<WeightGroup, 4> kGroups{
+    {{"keeper/best.", "best.safetensors"},
+     {"keeper/stoppers_best.", "stoppers_best.safetensors"},
+     {"model/", ""},
+     {"averager/", ""}}};
 
 using Entries = std::vector<const container::Entry*>;
 
@@ -65,12 +68,13 @@ bool same_groups(const Entries& copies, std::string_view prefix, const Entries& 
   });
 }
 
-std::optional<std::string_view> original_of(const CopyGroup& group, const Entries& copies,
+/// Returns the first group before `group` that holds the same tensors.
+std::optional<std::string_view> original_of(const WeightGroup& group, const Entries& copies,
                                             std::span<const container::Entry> entries) {
-  for (const std::string_view original : kOriginals) {
-    if (original == group.prefix) break;  // only groups before it
-    if (same_groups(copies, group.prefix, with_prefix(entries, original), original))
-      return original;
+  for (const WeightGroup& original : kGroups) {
+    if (original.prefix == group.prefix) break;
+    if (same_groups(copies, group.prefix, with_prefix(entries, original.prefix), original.prefix))
+      return original.prefix;
   }
   return std::nullopt;
 }
@@ -140,7 +144,7 @@ bool clone_same(const fs::path& source, const fs::path& to, const Entries& entri
 }
 
 Manifest::SharedGroup share_file(const Store& store, const fs::path& checkpoint,
-                                 const CopyGroup& group, const Entries& entries) {
+                                 const WeightGroup& group, const Entries& entries) {
   const fs::path path = checkpoint / group.file;
   // People may write into best.safetensors next to the checkpoints, so that one is never linked.
   const fs::path best = checkpoint.parent_path() / "best.safetensors";
@@ -161,7 +165,7 @@ Manifest::SharedGroup share_file(const Store& store, const fs::path& checkpoint,
 StoredOnce store_once(const Store& store, const fs::path& checkpoint,
                       std::span<const container::Entry> entries) {
   StoredOnce stored;
-  for (const CopyGroup& group : kCopies) {
+  for (const WeightGroup& group : kGroups) {
     const Entries copies = with_prefix(entries, group.prefix);
     if (copies.empty()) continue;
     if (const auto original = original_of(group, copies, entries)) {

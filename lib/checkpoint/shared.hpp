@@ -21,11 +21,12 @@ struct StoredOnce {
   std::vector<Manifest::SharedGroup> shared;  // the groups that are stored elsewhere
 };
 
-/// Takes copies of weights out of rank 0's entries. The average and the best weights that equal
-/// another group are not stored again. Other best weights become a safetensors file in
+/// Takes copies of weights out of rank 0's entries. The best weights become a safetensors file in
 /// `checkpoint`, as a hard link to the file of an earlier checkpoint that holds the same bytes, or
-/// written where there is none. `best.safetensors` next to the checkpoints is never linked: whoever
-/// writes into that file changes no checkpoint. Throws Error(resource).
+/// written where there is none. Groups that equal them, such as the model at the best epoch, are
+/// not stored again, nor is an average that equals the model. `best.safetensors` next to the
+/// checkpoints is never linked: whoever writes into that file changes no checkpoint. Throws
+/// Error(resource).
 StoredOnce store_once(const Store& store, const fs::path& checkpoint,
                       std::span<const container::Entry> entries);
 

@@ -1,9 +1,11 @@
 #include "data/divided_set.hpp"
 
 #include "base/error.hpp"
+#include "base/hash.hpp"
 #include "base/strings.hpp"
 #include "data/build.hpp"
 #include "data/chosen.hpp"
+#include "data/image_files.hpp"
 #include "data/sampling.hpp"
 
 #include <algorithm>
@@ -111,6 +113,16 @@ void keep_part(Facts& facts, const spec::DataSplit& split, const Catalogue& cata
   facts.samples = in_context("dataset.split", [&] {
     return part_sizes(partition_request(part.options, facts.samples))[part_index(part.part)];
   });
+}
+
+std::string division_digest(const spec::DataSplit& train) {
+  const auto set = open_divided(train, catalogue_in_use());
+  Hasher hasher;
+  hasher.add(membership_digest(*set->whole));
+  for (const std::vector<std::int64_t>& samples : set->parts)
+    hasher.add(static_cast<std::uint64_t>(samples.size())),
+        hasher.add(std::as_bytes(std::span(samples)));
+  return hasher.hex();
 }
 
 Json split_document(const spec::DataSplit& train) {

@@ -31,6 +31,9 @@ void keep_part(Facts& facts, const spec::DataSplit& split, const Catalogue& cata
 /// of val and test by their index in the whole data set; all others are in train.
 Json split_document(const spec::DataSplit& train);
 
+/// Digest of which samples are in which part. It does not depend on the times of image files.
+std::string division_digest(const spec::DataSplit& train);
+
 /// The group of each sample, numbered by first appearance, from the text of its column.
 class GroupColumn {
  public:

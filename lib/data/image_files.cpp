@@ -112,13 +112,23 @@ class ImageFileDataset final : public Dataset,
     return shown + ":" + printable(files_.names[static_cast<std::size_t>(index)]);
   }
 
-  [[nodiscard]] std::string fingerprint() const override {
+  [[nodiscard]] std::string fingerprint() const override { return digest(files_.stamps); }
+
+  /// The fingerprint, as if all files were of one time.
+  [[nodiscard]] std::string membership() const {
+    std::vector<FileStamp> stamps = files_.stamps;
+    for (FileStamp& stamp : stamps) stamp.mtime_ns = 0;
+    return digest(stamps);
+  }
+
+ private:
+  [[nodiscard]] std::string digest(const std::vector<FileStamp>& stamps) const {
     Hasher hasher;
     for (const NameList* list : {&files_.files, &files_.names}) {
       hasher.add(std::as_bytes(std::span(list->ends())));
       hasher.add(list->blob());
     }
-    hasher.add(std::as_bytes(std::span(files_.stamps)));
+    hasher.add(std::as_bytes(std::span(stamps)));
     hasher.add(std::as_bytes(std::span(files_.file_of)));
     hasher.add(std::as_bytes(std::span(files_.offsets)));
     hasher.add(std::as_bytes(std::span(files_.sizes)));
@@ -128,7 +138,6 @@ class ImageFileDataset final : public Dataset,
     return hasher.hex();
   }
 
- private:
   [[nodiscard]] std::size_t file_of(std::int64_t index) const {
     ASSERT(index >= 0 && index < facts_.samples);
     const auto i = static_cast<std::size_t>(index);
@@ -202,6 +211,11 @@ std::shared_ptr<const Dataset> image_file_dataset(DataRoot root, ImageFiles file
                                                   std::function<void()> forget) {
   return std::make_shared<const ImageFileDataset>(std::move(root), std::move(files),
                                                   std::move(forget));
+}
+
+std::string membership_digest(const Dataset& dataset) {
+  const auto* files = dynamic_cast<const ImageFileDataset*>(&dataset);
+  return files == nullptr ? dataset.fingerprint() : files->membership();
 }
 
 }  // namespace trainctl::data

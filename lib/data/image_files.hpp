@@ -46,4 +46,8 @@ bool has_image_suffix(std::string_view name);
 std::shared_ptr<const Dataset> image_file_dataset(DataRoot root, ImageFiles files,
                                                   std::function<void()> forget);
 
+/// Digest of the samples and their order that does not depend on the times of files: copying or
+/// touching image files leaves it the same. For data sets without image files, their fingerprint.
+std::string membership_digest(const Dataset& dataset);
+
 }  // namespace trainctl::data

@@ -2,6 +2,8 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "spec/dataset/csv.hpp"
+#include "spec/dataset/parquet.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -47,6 +49,12 @@ void check_options(const Table& options) {
 }
 
 }  // namespace
+
+bool learns_from_data(const config::Stage& dataset) {
+  using spec::dataset::Csv, spec::dataset::Parquet;
+  if (dataset.options_type == typeid(Csv)) return learns_from_data(dataset.as<Csv>());
+  return dataset.options_type == typeid(Parquet) && learns_from_data(dataset.as<Parquet>());
+}
 
 double FeatureColumn::deviation() const {
   const double deviation = count > 0 ? std::sqrt(squares / static_cast<double>(count)) : 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "config/stage.hpp"
 #include "data/table.hpp"
 
 #include <cstdint>
@@ -9,6 +10,10 @@
 #include <vector>
 
 namespace trainctl::data {
+
+/// Whether the samples of a data set depend on means, deviations or categories that are learned
+/// from a table of training data.
+bool learns_from_data(const config::Stage& dataset);
 
 /// One feature column of a table and what has been learnt of it.
 struct FeatureColumn {

@@ -3,8 +3,6 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
-#include "data/build.hpp"
-#include "data/remote/mount.hpp"
 #include "engine/parts.hpp"
 #include "engine/plugins.hpp"
 #include "spec/task.hpp"
@@ -62,12 +60,8 @@ void check_weights(const spec::Weights& weights, const stage::Model& model, std:
 
 int check_model(const TaskSetup& setup) {
   const std::filesystem::path run_dir = setup.request.run_dir;
-  spec::Experiment experiment = setup.experiment;
-  data::mount_remote(experiment.dataset);
-  RunData data;
-  data.train =
-      in_context("dataset.train", [&] { return data::build_pipeline(experiment.dataset.train); });
-  const stage::ModelContext shape = data.model_context();
+  const spec::Experiment& experiment = setup.experiment;
+  const stage::ModelContext shape = model_context(experiment, spec::read_task(run_dir));
   const stage::Catalogue catalogue = catalogue_in_use();
   ProblemList problems;
   problems.collect("model", [&] {

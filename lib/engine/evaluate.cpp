@@ -105,6 +105,10 @@ int Worker::run_evaluation() {
   const Place place = take_place();
   spec::Experiment experiment = for_whole_split(place.experiment, task);
   const RunData data = open_split(experiment, task, {request_.rank, request_.world_size});
+  if (request_.rank == 0) {
+    if (std::string changed = changed_statistics(experiment, task); !changed.empty())
+      emit_(events::Warning{std::move(changed), {}});
+  }
   const stage::Catalogue catalogue = catalogue_in_use();
   const stage::ModelContext shape = data.model_context();
   const bool predicts = task.kind == spec::TaskKind::predict;

@@ -21,8 +21,9 @@ struct OriginContext {
 
 /// What the manifests of a run tell of it: version, config_hash, and as facts "torch", "threads",
 /// "channels_last", "device", "cpu" (the model), "cpu_features", on a GPU "gpu" (name and compute
-/// capability) and "cuda" (the libraries), "data.train", "data.val" and "config", the text of
-/// config.resolved.yaml. The trainer adds "buckets", "samples_in_epoch" and "weights_only".
+/// capability) and "cuda" (the libraries), "data.train", "data.val", "data.split" (how
+/// dataset.split divides the data) and "config", the text of config.resolved.yaml. The trainer adds
+/// "buckets", "samples_in_epoch" and "weights_only".
 checkpoint::Manifest origin_of(const OriginContext& context);
 
 /// The threads with which a checkpoint was computed; nothing where it does not tell.

@@ -6,8 +6,10 @@
 #include "base/strings.hpp"
 #include "data/build.hpp"
 #include "data/cache/cache.hpp"
+#include "data/divided_set.hpp"
 #include "data/remote/mount.hpp"
 #include "data/roles.hpp"
+#include "data/table_columns.hpp"
 #include "data/tiles.hpp"
 #include "data/unlabelled.hpp"
 #include "device/cuda.hpp"
@@ -109,7 +111,30 @@ data::Pipeline build_unlabelled(const spec::Experiment& experiment,
   return data::build_pipeline(found.split, found.catalogue);
 }
 
+/// Throws if `dataset.split` no longer gives the training samples that the weights were trained on:
+/// then other parts may hold some of them.
+void expect_same_division(const spec::Experiment& experiment, const spec::Task& task) {
+  const spec::DataSplit& train = experiment.dataset.train;
+  if (task.division.empty() || !train.part || !task.input.empty()) return;
+  const std::string now = in_context("dataset.train", [&] { return data::division_digest(train); });
+  ENSURE(checkpoint, now == task.division,
+         "dataset.split divides other data than the run was trained on, so samples of dataset.{} "
+         "may be training samples: the digest of the division was {} and is {}\nhint: bring the "
+         "old data back, or give the new samples a dataset.test with its own files; or add "
+         "--accept-data-change",
+         task.split, printable(task.division), now);
+}
+
 }  // namespace
+
+stage::ModelContext model_context(const spec::Experiment& experiment, const spec::Task& task) {
+  if (const auto& input = task.model_input) return {input->shape, input->outputs, input->kind};
+  data::mount_remote(experiment.dataset);
+  RunData data;
+  data.train =
+      in_context("dataset.train", [&] { return data::build_pipeline(experiment.dataset.train); });
+  return data.model_context();
+}
 
 stage::ModelContext RunData::model_context() const {
   const data::Roles roles = data::roles_of(layout_of(train));
@@ -132,6 +157,8 @@ RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ran
     out.train =
         data::with_cache(data::build_pipeline(experiment.dataset.train), cache, logged("train"));
     out.fingerprints["train"] = out.train.dataset->fingerprint();
+    if (experiment.dataset.train.part)
+      out.fingerprints["split"] = data::division_digest(experiment.dataset.train);
   });
   if (!spec::validates(experiment)) return out;
   in_context("dataset.val", [&] {
@@ -143,25 +170,9 @@ RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ran
   return out;
 }
 
-/// Throws if `dataset.split` no longer gives the training samples that the weights were trained on:
-/// then other parts may hold some of them.
-void expect_trained_part(const spec::Experiment& experiment, const spec::Task& task) {
-  const spec::DataSplit& train = experiment.dataset.train;
-  if (task.trained_on.empty() || !train.part || !task.input.empty()) return;
-  const std::string now = in_context("dataset.train", [&] {
-    return data::build_dataset(train, data::catalogue_in_use())->fingerprint();
-  });
-  ENSURE(checkpoint, now == task.trained_on,
-         "dataset.split divides other data than the run was trained on, so samples of dataset.{} "
-         "may be training samples: the fingerprint of dataset.train was {} and is {}\nhint: bring "
-         "the old data back, or give the new samples a dataset.test with its own files; or add "
-         "--accept-data-change",
-         task.split, printable(task.trained_on), now);
-}
-
 RunData open_split(const spec::Experiment& experiment, const spec::Task& task, data::Shard shard) {
   data::mount_remote(experiment.dataset);
-  expect_trained_part(experiment, task);
+  expect_same_division(experiment, task);
   RunData out;
   out.shard = shard;
   out.learnt = task.learnt;
@@ -177,6 +188,21 @@ RunData open_split(const spec::Experiment& experiment, const spec::Task& task, d
     }
   });
   return out;
+}
+
+std::string changed_statistics(const spec::Experiment& experiment, const spec::Task& task) {
+  if (task.trained_on.empty() || !task.input.empty() ||
+      !data::learns_from_data(spec::split_called(experiment, task.split).dataset))
+    return {};
+  const std::string now = in_context("dataset.train", [&] {
+    return data::build_dataset(experiment.dataset.train, data::catalogue_in_use())->fingerprint();
+  });
+  if (now == task.trained_on) return {};
+  return fmt::format(
+      "dataset.{}: means, deviations or categories are learned from other training "
+      "data than the run was trained on, which changes its samples: the fingerprint "
+      "of dataset.train was {} and is {}",
+      task.split, printable(task.trained_on), now);
 }
 
 RunStages build_stages(const StageSetup& setup) {

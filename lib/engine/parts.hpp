@@ -28,14 +28,23 @@ struct RunData {
   [[nodiscard]] stage::ModelContext model_context() const;
 };
 
+/// What the model of the experiment is built for: as the task says, or as dataset.train does, which
+/// is opened then. Throws Error(data).
+stage::ModelContext model_context(const spec::Experiment& experiment, const spec::Task& task);
+
 /// Throws Error(data), or Error(config) where the splits do not fit each other.
 RunData open_data(const spec::Experiment& experiment, data::Shard shard, int ranks_here,
                   at::Device device);
 
 /// One split, or the input of the task, for an evaluation: it stands in the place of the training
 /// data, without its batch transforms, and is not cached, since it is read once. Throws
-/// Error(config) where that of training would have random transforms.
+/// Error(config) where that of training would have random transforms, Error(checkpoint) where
+/// `dataset.split` divides the data in another way than the run that made the weights.
 RunData open_split(const spec::Experiment& experiment, const spec::Task& task, data::Shard shard);
+
+/// A sentence if what the split learns from training data, such as means, is not what the run that
+/// made the weights used; empty if it is, or if that run has no record.
+std::string changed_statistics(const spec::Experiment& experiment, const spec::Task& task);
 
 /// What makes its batches.
 struct RunLoaders {

@@ -3,8 +3,6 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/strings.hpp"
-#include "data/build.hpp"
-#include "data/remote/mount.hpp"
 #include "engine/parts.hpp"
 #include "engine/plugins.hpp"
 #include "engine/threads.hpp"
@@ -202,11 +200,7 @@ void write_script(stage::Model& model, const stage::ModelContext& shape,
 int export_script(const TaskSetup& setup) {
   const std::filesystem::path run_dir = setup.request.run_dir;
   const spec::Task task = spec::read_task(run_dir);
-  data::mount_remote(setup.experiment.dataset);
-  RunData data;
-  data.train = in_context("dataset.train",
-                          [&] { return data::build_pipeline(setup.experiment.dataset.train); });
-  const stage::ModelContext shape = data.model_context();
+  const stage::ModelContext shape = model_context(setup.experiment, task);
   at::manual_seed(setup.experiment.seed);
   const stage::Catalogue catalogue = catalogue_in_use();
   const auto model = catalogue.models.build(setup.experiment.model, shape);

@@ -14,9 +14,11 @@ namespace trainctl::spec {
 namespace {
 
 constexpr const char* kSchema = "trainctl.task/1";
-constexpr std::array kKeys{"schema",     "kind",       "split",  "weights", "input",
-                           "learnt",     "trained_on", "resume", "replay",  "accepts_data_change",
+constexpr std::array kKeys{"schema",     "kind",   "split",       "weights",
+                           "input",      "learnt", "model_input", "trained_on",
+                           "division",   "resume", "replay",      "accepts_data_change",
                            "until_epoch"};
+constexpr std::array kInputKeys{"inputs", "targets", "shape", "outputs"};
 constexpr std::array kLearntKeys{"targets", "outputs", "labelled"};
 constexpr std::array kSplits{"train", "val", "test"};
 
@@ -53,23 +55,56 @@ Json json_of(const Learnt& learnt) {
           {"labelled", learnt.labelled}};
 }
 
+/// One of the names of an enumeration.
+template <class Enum>
+Enum named(const Json& json, const char* key) {
+  const std::string name = text_of(json, key);
+  const auto names = enum_names(Enum());
+  const auto* found = std::ranges::find(names, name);
+  ENSURE(config, found != names.end(), "{}: there are no {} '{}'", kTaskFile, key, printable(name));
+  return static_cast<Enum>(found - names.begin());
+}
+
+/// A number of outputs or an extent: at least 1.
+std::int64_t size_of(const Json& json, const char* key) {
+  ENSURE(config, json.is_number_unsigned(), "{}: '{}' is no number", kTaskFile, key);
+  const auto size = json.get<std::uint64_t>();
+  ENSURE(config, size > 0 && size <= INT32_MAX, "{}: '{}' is {}", kTaskFile, key, size);
+  return static_cast<std::int64_t>(size);
+}
+
+std::int64_t outputs_in(const Json& json) {
+  return size_of(json.contains("outputs") ? json["outputs"] : Json(), "outputs");
+}
+
 Learnt parse_learnt(const Json& json) {
   check_keys(json, kLearntKeys);
-  const std::string targets = text_of(json, "targets");
-  const auto names = enum_names(Targets());
-  const auto* found = std::ranges::find(names, targets);
-  ENSURE(config, found != names.end(), "{}: there are no targets '{}'", kTaskFile,
-         printable(targets));
-  ENSURE(config, json.contains("outputs") && json["outputs"].is_number_unsigned(),
-         "{}: 'outputs' is no number", kTaskFile);
-  const bool labelled = flag_of(json, "labelled");
-  const auto outputs = json["outputs"].get<std::uint64_t>();
-  ENSURE(config, outputs > 0 && outputs <= INT32_MAX, "{}: 'outputs' is {}", kTaskFile, outputs);
-  return {static_cast<Targets>(found - names.begin()), static_cast<std::int64_t>(outputs),
-          labelled};
+  return {named<Targets>(json, "targets"), outputs_in(json), flag_of(json, "labelled")};
+}
+
+Json json_of(const ModelInput& input) {
+  return {{"inputs", enum_names(Inputs()).at(static_cast<std::size_t>(input.kind.inputs))},
+          {"targets", enum_names(Targets()).at(static_cast<std::size_t>(input.kind.targets))},
+          {"shape", input.shape},
+          {"outputs", input.outputs}};
+}
+
+ModelInput parse_input(const Json& json) {
+  check_keys(json, kInputKeys);
+  ModelInput input{
+      {named<Inputs>(json, "inputs"), named<Targets>(json, "targets")}, {}, outputs_in(json)};
+  ENSURE(config, json.contains("shape") && json["shape"].is_array() && !json["shape"].empty(),
+         "{}: 'shape' is no list of numbers", kTaskFile);
+  for (const Json& extent : json["shape"]) input.shape.push_back(size_of(extent, "shape"));
+  return input;
 }
 
 }  // namespace
+
+bool operator==(const ModelInput& one, const ModelInput& other) {
+  return one.kind.inputs == other.kind.inputs && one.kind.targets == other.kind.targets &&
+         one.shape == other.shape && one.outputs == other.outputs;
+}
 
 const char* name_of(TaskKind kind) { return enum_names(kind).at(static_cast<std::size_t>(kind)); }
 
@@ -88,7 +123,9 @@ std::string dump_task(const Task& task) {
   if (!task.input.empty()) json["input"] = task.input.string();
   if (!task.replay.empty()) json["replay"] = task.replay.string();
   if (task.learnt) json["learnt"] = json_of(*task.learnt);
+  if (task.model_input) json["model_input"] = json_of(*task.model_input);
   if (!task.trained_on.empty()) json["trained_on"] = task.trained_on;
+  if (!task.division.empty()) json["division"] = task.division;
   if (!task.resume.empty()) json["resume"] = task.resume.string();
   if (task.accepts_data_change) json["accepts_data_change"] = true;
   if (task.until_epoch) json["until_epoch"] = *task.until_epoch;
@@ -106,7 +143,9 @@ Task parse_task(std::string_view text) {
   if (json.contains("input")) task.input = text_of(json, "input");
   if (json.contains("replay")) task.replay = text_of(json, "replay");
   if (json.contains("learnt")) task.learnt = parse_learnt(json["learnt"]);
+  if (json.contains("model_input")) task.model_input = parse_input(json["model_input"]);
   if (json.contains("trained_on")) task.trained_on = text_of(json, "trained_on");
+  if (json.contains("division")) task.division = text_of(json, "division");
   if (json.contains("resume")) task.resume = text_of(json, "resume");
   if (json.contains("accepts_data_change"))
     task.accepts_data_change = flag_of(json, "accepts_data_change");

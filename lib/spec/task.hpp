@@ -1,6 +1,7 @@
 #pragma once
 
 #include "spec/experiment.hpp"
+#include "spec/model_input.hpp"
 #include "spec/sample.hpp"
 
 #include <array>
@@ -38,15 +39,20 @@ struct Learnt {
   bool operator==(const Learnt&) const = default;
 };
 
+/// Whether a model is asked for the same.
+bool operator==(const ModelInput& one, const ModelInput& other);
+
 struct Task {
   TaskKind kind = TaskKind::train;
   std::string split = "val";           // "train", "val", "test"
   std::filesystem::path weights = {};  // the checkpoint, as it was named
   std::filesystem::path input = {};    // pictures without labels, in the place of the split
   std::optional<Learnt> learnt = {};   // absent: as the split itself says
-  /// Fingerprint of dataset.train in the run that made the weights. It is compared where
-  /// `dataset.split` divides one data set; empty if there is no such record.
-  std::string trained_on = {};
+  /// For `script` and `check`, as the headers of dataset.train say; absent: the engine opens it.
+  std::optional<ModelInput> model_input = {};
+  /// Of the run that made the weights: the fingerprint of dataset.train, and the digest of how
+  /// `dataset.split` divides one data set. Empty if there is no such record.
+  std::string trained_on = {}, division = {};
   std::filesystem::path resume = {};  // of training: a verified checkpoint's folder, absolute
   std::filesystem::path replay = {};  // the dump of the step, for `replay`
   bool accepts_data_change = false;   // with `resume`: other data restarts the epoch under way

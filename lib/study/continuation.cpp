@@ -72,11 +72,7 @@ void compare(const Resumption& resumption, Continuation& past) {
 
 /// Of the data that the checkpoint was trained on; manifest.json tells that of a later start.
 std::map<std::string, std::string> fingerprints_of(const Origin& origin, const fs::path& run_dir) {
-  constexpr std::string_view kData = "data.";
-  std::map<std::string, std::string> found;
-  for (const auto& [name, value] : origin.manifest.facts) {
-    if (name.starts_with(kData)) found[name.substr(kData.size())] = value;
-  }
+  std::map<std::string, std::string> found = recorded_fingerprints(origin.manifest);
   return found.empty() ? recorded_fingerprints(source_of(origin, run_dir)) : found;
 }
 

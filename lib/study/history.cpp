@@ -139,12 +139,22 @@ std::map<std::string, std::string> recorded_fingerprints(const fs::path& run_dir
   return found;
 }
 
+std::map<std::string, std::string> recorded_fingerprints(const checkpoint::Manifest& manifest) {
+  constexpr std::string_view kData = "data.";
+  std::map<std::string, std::string> found;
+  for (const auto& [name, value] : manifest.facts) {
+    if (name.starts_with(kData)) found[name.substr(kData.size())] = value;
+  }
+  return found;
+}
+
 void expect_same_data(const std::map<std::string, std::string>& before,
                       const std::map<std::string, std::string>& now) {
   std::string lines;
   for (const auto& [split, hex] : before) {
     const auto found = now.find(split);
-    if (split == "test" || found == now.end() || found->second == hex) continue;
+    // "split" follows from the fingerprint of train.
+    if (split == "test" || split == "split" || found == now.end() || found->second == hex) continue;
     lines +=
         fmt::format("\n  dataset.{}: {} -> {}", split, printable(hex), printable(found->second));
   }

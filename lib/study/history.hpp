@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/files.hpp"
+#include "checkpoint/manifest.hpp"
 
 #include <cstdint>
 #include <map>
@@ -25,8 +26,11 @@ struct Point {
 /// keep_aside() it can all be undone by take_back(). Throws Error(resource).
 std::optional<fs::path> put_aside(const fs::path& run_dir, const Point& point);
 
-/// data_fingerprints of manifest.json: split -> hex; empty where there are none.
+/// data_fingerprints of manifest.json: split -> hex; "split" is how dataset.split divides the data.
+/// Empty where there are none.
 std::map<std::string, std::string> recorded_fingerprints(const fs::path& run_dir);
+/// The same of the data that a checkpoint was trained on, as its own manifest records it.
+std::map<std::string, std::string> recorded_fingerprints(const checkpoint::Manifest& manifest);
 
 /// Throws Error(checkpoint) that names each split whose data is not what it was.
 void expect_same_data(const std::map<std::string, std::string>& before,

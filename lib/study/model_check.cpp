@@ -46,7 +46,9 @@ bool names_parameters(const spec::Loaded& loaded) {
          });
 }
 
-std::vector<ModelProblem> check_model(const spec::Loaded& loaded, const fs::path& executable) {
+std::vector<ModelProblem> check_model(const spec::Loaded& loaded,
+                                      const std::optional<spec::ModelInput>& input,
+                                      const fs::path& executable) {
   const launch::SignalGuard guard;  // until the scratch folder is gone
   const ScratchFolder folder(temporary_folder());
   if (const auto& weights = loaded.experiment.weights) {
@@ -56,7 +58,7 @@ std::vector<ModelProblem> check_model(const spec::Loaded& loaded, const fs::path
   }
   run_model_task({.loaded = loaded,
                   .executable = executable,
-                  .task = {.kind = spec::TaskKind::check},
+                  .task = {.kind = spec::TaskKind::check, .model_input = input},
                   .purpose = "builds the model",
                   .hint = "take a smaller model",
                   .device = TaskDevice::cpu},

@@ -9,6 +9,7 @@
 
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace trainctl::study {
 namespace {
@@ -42,9 +43,11 @@ checkpoint::Exported export_script(const ScriptExport& request) {
   checkpoint::Exported exported =
       checkpoint::export_weights(request.checkpoint, request.weights, weights);
   const spec::Loaded loaded = experiment_of(request.checkpoint, exported.manifest);
+  spec::Task task{.kind = spec::TaskKind::script, .weights = weights};
+  task.model_input = request.read_model_input(loaded.experiment);
   run_model_task({.loaded = loaded,
                   .executable = request.executable,
-                  .task = {.kind = spec::TaskKind::script, .weights = weights},
+                  .task = std::move(task),
                   .purpose = "exports the model",
                   .hint = "export .safetensors or .pth, which need no model",
                   .device = TaskDevice::cpu},

@@ -65,7 +65,10 @@ struct SharedSaves {
   fs::path save(std::int64_t step, const StoredState& state) {
     const StoredTensors tensors(state);
     const fs::path checkpoint = store.begin(saves::moment_of(step));
-    StoredOnce stored = store_once(store, checkpoint, tensors.entries());
+    commit(step, checkpoint, store_once(store, checkpoint, tensors.entries()));
+    return checkpoint;
+  }
+  void commit(std::int64_t step, const fs::path& checkpoint, StoredOnce stored) {
     const fs::path part = Store::part(checkpoint, 0);
     container::write(part, stored.part, {{"training", Json::object()}});
     Manifest manifest = saves::manifest_of(step);
@@ -74,7 +77,6 @@ struct SharedSaves {
         {part.filename().string(), fs::file_size(part), container::File(part).header_checksum()}};
     manifest.shared = std::move(stored.shared);
     store.commit(checkpoint, manifest);
-    return checkpoint;
   }
   void write_best(float value) const {
     const std::vector<float> weight(kNumbers, value), bias(8, -value);
@@ -114,15 +116,68 @@ TEST_CASE("Checkpoint: copies of the weights that equal another group are stored
   SharedSaves saves;
   const StoredState best{.model = 1, .best = 1, .stoppers_best = 1};
   const fs::path first = saves.save(1, best);
-  CHECK(part_bytes(first) < 2 * kGroupBytes + kHeader);
-  CHECK(read_manifest(first).shared.size() == 2);
+  CHECK(part_bytes(first) < kGroupBytes + kHeader);
+  CHECK(fs::file_size(first / "best.safetensors") < kGroupBytes + kHeader);
+  CHECK(read_manifest(first).shared.size() == 3);
   check_holds(first, best);
   // What validation saw was the average.
   const StoredState averaged{.model = 1, .average = 3, .best = 3};
   const fs::path second = saves.save(2, averaged);
-  CHECK(part_bytes(second) < 3 * kGroupBytes + kHeader);
+  CHECK(part_bytes(second) < 2 * kGroupBytes + kHeader);
   check_holds(second, averaged);
-  CHECK_FALSE(fs::exists(second / "best.safetensors"));
+  CHECK(fs::hard_link_count(second / "best.safetensors") == 1);
+}
+
+TEST_CASE("Checkpoint: later ones share the weights of the best epoch") {
+  const auto added = [](const fs::path& checkpoint) {
+    return part_bytes(checkpoint) + fs::file_size(checkpoint / "manifest");
+  };
+  SharedSaves saves;
+  SECTION("of the model") {
+    const fs::path best = saves.save(1, {.model = 1, .best = 1});
+    const StoredState later{.model = 3, .best = 1, .stoppers_best = 1};
+    const fs::path last = saves.save(2, later);
+    CHECK(fs::equivalent(best / "best.safetensors", last / "best.safetensors"));
+    CHECK(added(best) < kGroupBytes + 2 * kHeader);
+    CHECK(added(last) < 2 * kGroupBytes + 2 * kHeader);
+    saves.store.point(Link::last, last);
+    fs::remove_all(best);
+    check_holds(last, later);
+  }
+  SECTION("of the average") {
+    const fs::path best = saves.save(1, {.model = 1, .average = 2, .best = 2});
+    const StoredState later{.model = 3, .average = 4, .best = 2};
+    const fs::path last = saves.save(2, later);
+    CHECK(fs::equivalent(best / "best.safetensors", last / "best.safetensors"));
+    CHECK(added(last) < 3 * kGroupBytes + 2 * kHeader);
+    check_holds(last, later);
+  }
+  SECTION("that only early stopping wants") {
+    const fs::path best = saves.save(1, {.model = 1, .best = 2, .stoppers_best = 1});
+    const StoredState later{.model = 3, .best = 2, .stoppers_best = 1};
+    const fs::path last = saves.save(2, later);
+    for (const char* file : {"best.safetensors", "stoppers_best.safetensors"})
+      CHECK(fs::equivalent(best / file, last / file));
+    CHECK(added(best) < kGroupBytes + 2 * kHeader);
+    check_holds(last, later);
+  }
+}
+
+TEST_CASE("Checkpoint: one that stores the best weights with the model is read") {
+  // An earlier version stored the groups the other way round, in the same format.
+  SharedSaves saves;
+  const StoredState state{.model = 1, .average = 1, .best = 1};
+  const StoredTensors tensors(state);
+  const fs::path checkpoint = saves.store.begin(saves::moment_of(1));
+  StoredOnce stored;
+  for (const container::Entry& entry : tensors.entries()) {
+    if (entry.name.starts_with("model/") || entry.name.starts_with("optimizer/"))
+      stored.part.push_back(entry);
+  }
+  stored.shared = {{.group = "averager/", .same_as = "model/"},
+                   {.group = "keeper/best.", .same_as = "averager/"}};
+  saves.commit(1, checkpoint, std::move(stored));
+  check_holds(checkpoint, state);
 }
 
 TEST_CASE("Checkpoint: weights with one bit that differs are another group") {
@@ -224,6 +279,7 @@ TEST_CASE("Checkpoint: the listed contents name the file that stores a tensor") 
   for (const Tensor& tensor : contents_of(saved).tensors)
     files[tensor.group + "/" + tensor.name] = tensor.part;
   CHECK(files.at("keeper/best.fc.bias") == "best.safetensors");
-  CHECK(files.at("keeper/stoppers_best.fc.bias") == "rank_0.part");
-  CHECK(files.at("model/fc.bias") == "rank_0.part");
+  CHECK(files.at("optimizer/fc.bias") == "rank_0.part");
+  CHECK(files.at("keeper/stoppers_best.fc.bias") == "stoppers_best.safetensors");
+  CHECK(files.at("model/fc.bias") == "stoppers_best.safetensors");
 }

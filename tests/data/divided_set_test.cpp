@@ -9,8 +9,11 @@
 #include "support/catch.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <numeric>
 #include <set>
+#include <utility>
 
 using namespace trainctl;
 using namespace trainctl::data;
@@ -117,6 +120,34 @@ TEST_CASE("split: the document of the run folder names the samples of each part"
   }());
   for (std::size_t i = 0; i < val.size(); ++i)
     CHECK(stored(*part, static_cast<std::int64_t>(i)) == stored(*whole, val[i]));
+}
+
+TEST_CASE("split: the digest of the division follows the samples, not the times of their files") {
+  const CacheHome cache;
+  const TempFolder folder;
+  put_folder(folder);
+  const auto digest = [&](int seed = 1) {
+    const spec::Experiment e =
+        split_experiment("{train: {type: image_folder, root: " + folder.path().string() +
+                         ", transforms: [{type: center_crop, size: 4}]}, split: {val: 0.2, seed: " +
+                         std::to_string(seed) + "}}");
+    const std::string fingerprint = build_pipeline(e.dataset.train).dataset->fingerprint();
+    return std::pair(division_digest(e.dataset.train), fingerprint);
+  };
+  const auto before = digest();
+  const std::filesystem::path file = folder / "crow/100.jpg";
+  CHECK(digest() == before);
+  CHECK(digest(2).first != before.first);
+  std::filesystem::last_write_time(file,
+                                   std::filesystem::last_write_time(file) - std::chrono::hours(24));
+  const auto touched = digest();
+  CHECK(touched.first == before.first);
+  CHECK(touched.second != before.second);
+  SECTION("renamed") { std::filesystem::rename(file, folder / "crow/099.jpg"); }
+  SECTION("added") { put_text(folder / "owl/999.jpg", "1"); }
+  SECTION("removed") { std::filesystem::remove(file); }
+  SECTION("of another size") { put_text(file, "longer"); }
+  CHECK(digest().first != before.first);
 }
 
 TEST_CASE("split: a table learns its statistics from the rows of train alone") {

@@ -108,6 +108,27 @@ TEST_CASE("a prediction without labels writes no targets, and measures nothing")
   CHECK_FALSE(std::filesystem::exists(spec::part_file(folder.path(), "targets", 0)));
 }
 
+TEST_CASE("the model is checked and exported without opening the data, if the task has its input") {
+  TempFolder trained;
+  REQUIRE(run_engine(trained, kSmall).code == 0);
+  std::string config = kSmall;
+  const std::string_view data = "{ type: synthetic_digits, split: train, samples: 300 }";
+  config.replace(config.find(data), data.size(), "{ type: csv, path: absent.csv, label: y }");
+  const spec::ModelInput digits{{spec::Inputs::images, spec::Targets::classes}, {1, 28, 28}, 10};
+  for (const auto kind : {spec::TaskKind::check, spec::TaskKind::script}) {
+    spec::Task task{.kind = kind, .weights = trained / "checkpoints/last.safetensors"};
+    INFO(spec::name_of(kind));
+    TempFolder folder;
+    std::ofstream(folder / spec::kTaskFile) << spec::dump_task(task);
+    CHECK(run_engine(folder, config, 0, spec::name_of(kind)).code == 9);
+    task.model_input = digits;
+    std::ofstream(folder / spec::kTaskFile) << spec::dump_task(task);
+    CHECK(run_engine(folder, config, 0, spec::name_of(kind)).code == 0);
+    const bool checks = kind == spec::TaskKind::check;
+    CHECK(std::filesystem::exists(folder / (checks ? spec::kProblemsFile : spec::kScriptFile)));
+  }
+}
+
 TEST_CASE("an evaluation takes no weights that differ, not even in the last layer") {
   TempFolder trained;
   REQUIRE(run_engine(trained, kSmall).code == 0);

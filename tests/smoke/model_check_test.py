@@ -1,8 +1,9 @@
 """Weights, freeze and parameter patterns that do not fit the model are found before a run starts. Needs TRAINCTL_BINARY."""
 
+import gzip
 import json
 
-from support import Smoke, main, run
+from support import Smoke, main, run, write_miniature_mnist
 
 FEW = ["dataset.train.samples=200", "dataset.val.samples=100", "trainer.max_epochs=1", "loader.batch_size=20"]
 
@@ -57,6 +58,27 @@ class ModelChecks(Smoke):
             self.assertFalse((self.folder / "new").exists())
         returned, out, err = run(self.folder, "run", "digits.yaml", *FEW, "trainer.max_epochs=2", "--resume", "auto")
         self.assertEqual(returned, 0, out + err)
+
+    def test_the_check_and_the_export_of_a_program_read_headers_only(self):
+        write_miniature_mnist(self.folder)
+        (self.folder / "mnist.yaml").write_text("""\
+name: mnist
+dataset:
+  train: {type: mnist, root: mnist, split: train}
+model: {type: mlp, hidden: [8]}
+optimizer: {type: adam, lr: 0.002}
+freeze: [fc1]
+trainer: {max_epochs: 1, accelerator: cpu, devices: 1, num_threads: 1}
+""")
+        self.train(config="mnist.yaml")
+        labels = self.folder / "mnist/train-labels-idx1-ubyte.gz"
+        labels.write_bytes(gzip.compress(gzip.decompress(labels.read_bytes())[:-1] + bytes([200])))
+        code, out, err = run(self.folder, "run", "mnist.yaml")
+        self.assertEqual(code, 9, out + err)  # whoever opens the data finds that label
+        code, out, err = run(self.folder, "validate", "mnist.yaml", "--model")
+        self.assertEqual(code, 0, out + err)
+        code, out, err = run(self.folder, "checkpoint", "export", self.run_dir, "--out", self.folder / "model.pt")
+        self.assertEqual(code, 0, out + err)
 
 
 if __name__ == "__main__":

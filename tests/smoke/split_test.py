@@ -1,10 +1,13 @@
 """Drives runs on one data set that `dataset.split` divides into train, val and test. Needs TRAINCTL_BINARY."""
 
 import json
+import os
 import pathlib
+import shutil
 import tempfile
 import unittest
 
+from predict_test import png
 from support import run
 
 CONFIG = """\
@@ -18,6 +21,17 @@ model: {type: mlp, hidden: [8]}
 optimizer: {type: adam, lr: 0.01}
 metrics: [accuracy]
 trainer: {max_epochs: 2, accelerator: cpu, num_threads: 1}
+"""
+
+IMAGES = """\
+name: images
+dataset:
+  train: {type: image_folder, root: images, transforms: [{type: resize, size: 8}]}
+  split: {val: 0.2, test: 0.2, seed: 1}
+loader: {batch_size: 8}
+model: {type: mlp, hidden: [8]}
+optimizer: {type: adam, lr: 0.01}
+trainer: {max_epochs: 2, accelerator: cpu, num_threads: 1, devices: 1}
 """
 
 
@@ -84,6 +98,55 @@ class SplitsFromOneSet(unittest.TestCase):
         self.assertFalse((self.folder / "rows_out.csv").exists())
         code, out, err = run(self.folder, "eval", "one", "--checkpoint", "last", "--accept-data-change")
         self.assertEqual(code, 0, err)
+
+    def test_a_checkpoint_that_was_copied_elsewhere_knows_its_division(self):
+        self.train("split.yaml", "--run-dir", "one", "trainer.devices=1", "trainer.max_epochs=1")
+        last = (self.folder / "one/checkpoints/last").resolve()
+        shutil.copytree(last, self.folder / "copy" / last.name)
+        words = ("eval", "split.yaml", "--checkpoint", f"copy/{last.name}", "--split", "test")
+        code, _, err = run(self.folder, *words)
+        self.assertEqual(code, 0, err)
+        with open(self.folder / "rows.csv", "a") as rows:
+            rows.write("\n1,2,ill,q1")
+        code, _, err = run(self.folder, *words)
+        self.assertEqual(code, 10, err)
+
+    def test_touching_image_files_changes_no_division(self):
+        for i in range(40):
+            path = self.folder / "images" / ("cat" if i % 2 else "dog") / f"{i}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(png((180, 60, 20) if i % 2 else (20, 60, 180), i))
+        (self.folder / "images.yaml").write_text(IMAGES)
+        self.train("images.yaml", "--run-dir", "one")
+        for path in self.folder.glob("images/*/*.png"):
+            os.utime(path, (1_000_000_000, 1_000_000_000))
+        for verb in (("eval", "one"), ("predict", "one", "--out", "rows_out.csv")):
+            code, _, err = run(self.folder, *verb, "--checkpoint", "last", "--split", "test")
+            self.assertEqual(code, 0, err)
+        (self.folder / "images/cat/new.png").write_bytes(png((180, 60, 20), 7))
+        code, _, err = run(self.folder, "eval", "one", "--checkpoint", "last")
+        self.assertEqual(code, 10, err)
+        code, _, err = run(self.folder, "run", "images.yaml", "--run-dir", "one", "--resume", "last", "trainer.max_epochs=3")
+        self.assertEqual(code, 10, err)  # a resumed run needs the same bytes
+
+    def test_statistics_of_other_training_data_are_a_warning(self):
+        lines = (self.folder / "rows.csv").read_text().splitlines()
+        (self.folder / "train.csv").write_text("\n".join(lines[:150]) + "\n")
+        (self.folder / "val.csv").write_text("\n".join(lines[:1] + lines[150:]) + "\n")
+        for name, words in (("learned", ", standardize: true, statistics_from: train.csv"), ("plain", "")):
+            table = "{type: csv, path: %s.csv, label: y, features: [a, b]" + words + "}"
+            (self.folder / f"{name}.yaml").write_text(
+                f"name: {name}\ndataset:\n  train: {table % 'train'}\n  val: {table % 'val'}\n" + CONFIG[CONFIG.index("loader:"):])
+            self.train(f"{name}.yaml", "--run-dir", name)
+            code, _, err = run(self.folder, "eval", name, "--checkpoint", "last")
+            self.assertEqual((code, "warning" in err), (0, False), err)
+        with open(self.folder / "train.csv", "a") as rows:
+            rows.write("90,2,ill,q1\n")
+        for name, expected in (("learned", 1), ("plain", 0)):
+            for verb in (("eval", name), ("predict", name, "--out", f"{name}_rows.csv")):
+                code, _, err = run(self.folder, *verb, "--checkpoint", "last")
+                self.assertEqual(code, 0, err)
+                self.assertEqual(err.count("learned from other training data than the run was trained on"), expected, err)
 
 
 if __name__ == "__main__":

@@ -42,22 +42,31 @@ class CheckpointsOfRuns(Smoke):
 
     def test_a_checkpoint_stores_each_tensor_once(self):
         # A learning rate that rises a thousandfold makes the first epoch the best: later checkpoints hold weights besides their own.
-        self.train(*TINY, "trainer.max_epochs=4", "model.hidden=[256]", "+checkpoint.save_top_k=-1",
-                   "+checkpoint.monitor=val/loss", "+scheduler={type: multi_step_lr, milestones: [1], gamma: 1000}")
+        worsens = ["trainer.max_epochs=4", "model.hidden=[256]", "+checkpoint.monitor=val/loss",
+                   "+scheduler={type: multi_step_lr, milestones: [1], gamma: 1000}"]
+        adam, sgd = ["optimizer={type: adam, lr: 0.001}"], ["optimizer={type: sgd, lr: 0.01, momentum: 0.9}"]
+        every, ema = ["+checkpoint.save_top_k=-1"], ["+trainer.ema={decay: 0.9}"]
+        for words in (adam, adam + every, sgd, sgd + every, adam + ema, sgd + every + ema):
+            with self.subTest(" ".join(words)):
+                self.train(*TINY, *worsens, *words)
+                self.check_bytes(4 if "save_top_k" in " ".join(words) else 2)
+
+    def check_bytes(self, count):
+        """Each folder adds at most the weights, their average and the optimizer's state, and 10 %; what an earlier one has counts there."""
         links = [path.stat().st_nlink for path in (self.run_dir / "checkpoints").glob("*.safetensors")]
         self.assertEqual(set(links), {1}, "a file that people may write into is linked")
-        counted, taken, state = set(), 0, 0
+        self.assertEqual(len(self.folders()), count)
+        counted = set()
         for folder in self.folders():
             code, out, err = run(self.folder, "checkpoint", "inspect", folder, "--json")
             self.assertEqual(code, 0, out + err)
             groups = json.loads(out)["groups"]
             self.assertEqual(groups["keeper"]["bytes"], groups["model"]["bytes"])
             files = [path.stat() for path in folder.iterdir()]
-            taken += sum(info.st_size for info in files if info.st_ino not in counted)
+            added = sum(info.st_size for info in files if info.st_ino not in counted)
             counted.update(info.st_ino for info in files)
-            state += groups["model"]["bytes"] + groups["optimizer"]["bytes"]
-        # All of them together: the copy of the best weights that the later ones share is among the 10 %.
-        self.assertLess(taken, 1.1 * state)
+            state = sum(groups[name]["bytes"] for name in ("model", "averager", "optimizer") if name in groups)
+            self.assertLess(added, 1.1 * state, folder.name)
         code, out, err = run(self.folder, "checkpoint", "verify", self.run_dir)
         self.assertEqual(code, 0, out + err)
 

@@ -33,6 +33,7 @@ spec::Experiment experiment(const std::string& dataset) {
 }  // namespace
 
 TEST_CASE("a task comes back from its file, whatever its path holds") {
+  const spec::ModelInput rows{{spec::Inputs::numbers, spec::Targets::numbers}, {5, 2}, 3};
   for (const Task& task :
        {Task{TaskKind::evaluate, "test", "runs/a \"b\"\n/best.safetensors"},
         Task{TaskKind::predict, "train", "x.pth"},
@@ -42,7 +43,8 @@ TEST_CASE("a task comes back from its file, whatever its path holds") {
         Task{.learnt = spec::Learnt{spec::Targets::classes, 1000, true}},
         Task{.resume = "/runs/a \"b\"/checkpoints/epoch=0003-step=000938"},
         Task{.resume = "/runs/a/checkpoints/epoch=0003-step=000938", .accepts_data_change = true},
-        Task{.kind = TaskKind::evaluate, .trained_on = "00ff"}, Task{.until_epoch = 3}, Task{}}) {
+        Task{.kind = TaskKind::evaluate, .trained_on = "00ff", .division = "ff00"},
+        Task{.kind = TaskKind::check, .model_input = rows}, Task{.until_epoch = 3}, Task{}}) {
     CHECK(spec::parse_task(spec::dump_task(task)) == task);
   }
 }
@@ -81,6 +83,19 @@ TEST_CASE("a task that nobody has written so is refused with what is wrong") {
   CHECK_THAT(learnt(R"({"targets":"classes","outputs":2})"), Contains("'labelled'"));
   CHECK_THAT(learnt(R"({"targets":"classes","outputs":2,"labelled":true,"x":1})"),
              Contains("unknown key 'x'"));
+  const auto input = [&](const std::string& keys) {
+    return refusal(with(R"("check")", R"("val")", R"(,"model_input":)" + keys));
+  };
+  CHECK(input(R"({"inputs":"images","targets":"classes","shape":[3,8,8],"outputs":2})") ==
+        "accepted");
+  CHECK_THAT(input(R"({"inputs":"sounds","targets":"classes","shape":[8],"outputs":2})"),
+             Contains("no inputs 'sounds'"));
+  CHECK_THAT(input(R"({"inputs":"images","targets":"classes","shape":[3,0],"outputs":2})"),
+             Contains("'shape' is 0"));
+  CHECK_THAT(input(R"({"inputs":"images","targets":"classes","shape":[],"outputs":2})"),
+             Contains("'shape'"));
+  CHECK_THAT(input(R"({"inputs":"images","targets":"classes","shape":[1]})"),
+             Contains("'outputs'"));
   for (const char* text : {"", "[]", "{", "null", "\xff\xfe", R"({"kind":"evaluate"} {})"})
     CHECK(refusal(text) != "accepted");
 }

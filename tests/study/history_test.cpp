@@ -176,6 +176,10 @@ TEST_CASE("data that changed since is named by split, and that of the test does 
   CHECK_NOTHROW(study::expect_same_data(before, before));
   CHECK_NOTHROW(study::expect_same_data({{"test", "x"}}, {{"test", "y"}}));
   CHECK_NOTHROW(study::expect_same_data({}, before));
+  CHECK_NOTHROW(study::expect_same_data({{"split", "x"}}, {{"split", "y"}}));  // train says it
+  checkpoint::Manifest saved;
+  saved.facts = {{"data.train", "aa"}, {"data.val", "bb"}, {"cpu", "x"}};
+  CHECK(study::recorded_fingerprints(saved) == before);
   try {
     study::expect_same_data(before, {{"train", "aa"}, {"val", "cc"}});
     FAIL("nothing was thrown");
